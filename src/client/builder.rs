@@ -1,0 +1,332 @@
+//! The options of a client, and its first connection.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+
+use super::clock::{Clock, Instant};
+use super::connect_string::ConnectString;
+use super::core::{Config, Core, Heartbeat};
+use super::error::{Error, ErrorKind};
+use super::path::Namespace;
+use super::retry::RetryPolicy;
+use super::runtime::Runtime;
+#[cfg(feature = "sasl-digest-md5")]
+use super::security::Sasl;
+#[cfg(feature = "tls")]
+use super::security::Tls;
+use super::state::ErrorPolicy;
+use super::supervisor::Supervisor;
+use super::{Client, Owner, janitor};
+use crate::backend::zookeeper::ZooKeeperEnsemble;
+use crate::backend::{self, Ensemble, Opened};
+use crate::types::Acl;
+
+/// The server's own limit is an i32 of milliseconds.
+const LONGEST_SESSION_TIMEOUT: Duration = Duration::from_millis(i32::MAX as u64);
+
+/// The options of a [`Client`]; see [`Client::builder`].
+#[derive(Clone)]
+#[must_use = "nothing happens before connect()"]
+pub struct ClientBuilder {
+    connect_string: String,
+    namespace: String,
+    session_timeout: Duration,
+    connection_timeout: Duration,
+    tick_time: Duration,
+    retry: RetryPolicy,
+    error_policy: ErrorPolicy,
+    heartbeat: Heartbeat,
+    auths: Vec<(String, Vec<u8>)>,
+    acls: Vec<Acl>,
+    dedicated_runtime: bool,
+    #[cfg(feature = "tls")]
+    tls: Option<Tls>,
+    #[cfg(feature = "sasl-digest-md5")]
+    sasl: Option<Sasl>,
+}
+
+impl fmt::Debug for ClientBuilder {
+    // Credentials stay out of logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientBuilder")
+            .field("connect_string", &self.connect_string)
+            .field("namespace", &self.namespace)
+            .field("session_timeout", &self.session_timeout)
+            .field("connection_timeout", &self.connection_timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ClientBuilder {
+    pub(super) fn new(connect_string: &str) -> Self {
+        ClientBuilder {
+            connect_string: connect_string.to_owned(),
+            namespace: String::new(),
+            session_timeout: Duration::from_secs(60),
+            connection_timeout: Duration::from_secs(15),
+            tick_time: Duration::from_secs(2),
+            retry: RetryPolicy::default(),
+            error_policy: ErrorPolicy::default(),
+            heartbeat: Heartbeat::default(),
+            auths: Vec::new(),
+            acls: vec![Acl::anyone_all()],
+            dedicated_runtime: false,
+            #[cfg(feature = "tls")]
+            tls: None,
+            #[cfg(feature = "sasl-digest-md5")]
+            sasl: None,
+        }
+    }
+
+    /// A path that is put before every path of this client; created when needed. None by default.
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = namespace.into();
+        self
+    }
+
+    /// How long the ensemble keeps the session without hearing of it; the servers may grant more or less. Default 60 s,
+    /// as Curator's. Shorter means a faster takeover from a crashed process, and more sessions lost to a slow network.
+    pub fn session_timeout(mut self, timeout: Duration) -> Self {
+        self.session_timeout = timeout;
+        self
+    }
+
+    /// How long [`connect`](Self::connect), and any plain operation, waits for a connection. Default 15 s, as Curator's.
+    pub fn connection_timeout(mut self, timeout: Duration) -> Self {
+        self.connection_timeout = timeout;
+        self
+    }
+
+    /// The servers' `tickTime`: followers report to their leader twice in a tick, so it bounds how old the leader's
+    /// knowledge of a session can be. Default 2 s, as ZooKeeper's; what is above a quarter of the session timeout counts
+    /// as a quarter.
+    pub fn tick_time(mut self, tick_time: Duration) -> Self {
+        self.tick_time = tick_time;
+        self
+    }
+
+    /// How plain operations are repeated after a loss of the connection.
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.retry = policy;
+        self
+    }
+
+    /// Which connection states end what recipes hold.
+    pub fn error_policy(mut self, policy: ErrorPolicy) -> Self {
+        self.error_policy = policy;
+        self
+    }
+
+    /// How the lease of the session is kept.
+    pub fn heartbeat(mut self, heartbeat: Heartbeat) -> Self {
+        self.heartbeat = heartbeat;
+        self
+    }
+
+    /// Credentials, as in ZooKeeper's `addauth`; presented again on every connection. May be called several times.
+    pub fn auth(mut self, scheme: impl Into<String>, auth: impl Into<Vec<u8>>) -> Self {
+        self.auths.push((scheme.into(), auth.into()));
+        self
+    }
+
+    /// The ACL of every node that this client creates, also of missing parents. Default: everybody may do everything.
+    pub fn acls(mut self, acls: impl Into<Vec<Acl>>) -> Self {
+        self.acls = acls.into();
+        self
+    }
+
+    /// Runs the session, its heartbeat and the clean-up on a thread of their own, for programs that block their runtime:
+    /// the session then survives. What is held is judged rightly in both cases. Default false.
+    pub fn dedicated_runtime(mut self, dedicated: bool) -> Self {
+        self.dedicated_runtime = dedicated;
+        self
+    }
+
+    /// Encrypts connections.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// Authenticates by SASL.
+    #[cfg(feature = "sasl-digest-md5")]
+    pub fn sasl(mut self, sasl: Sasl) -> Self {
+        self.sasl = Some(sasl);
+        self
+    }
+
+    /// Checks the options without connecting; [`connect`](Self::connect) does the same first.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] or [`ErrorKind::InvalidPath`], naming the value and what is allowed.
+    pub fn validate(&self) -> Result<(), Error> {
+        self.ensemble()?;
+        self.config("").map(drop)
+    }
+
+    /// Opens the first session. Inside a tokio runtime with time enabled.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`], [`ErrorKind::InvalidPath`] for bad options; [`ErrorKind::ConnectionLoss`] if no
+    /// server answered within the connection timeout; [`ErrorKind::AuthFailed`].
+    ///
+    /// # Cancel safety
+    /// Cancel safe: a session that was being opened is closed again, or expires.
+    pub async fn connect(self) -> Result<Client, Error> {
+        let ensemble = self.ensemble()?;
+        let config = self.config(&ensemble.servers())?;
+        let (closed, _) = watch::channel(None);
+        let runtime = if self.dedicated_runtime {
+            let mut until = closed.subscribe();
+            Runtime::dedicated(async move {
+                // It ends as well when the client could not be built, and the sender is gone.
+                let _ = until.wait_for(|closed| closed.is_some()).await;
+            })?
+        } else {
+            Runtime::shared()?
+        };
+        connect(Arc::new(ensemble), config, runtime, closed).await
+    }
+
+    fn ensemble(&self) -> Result<ZooKeeperEnsemble, Error> {
+        let connect_string = ConnectString::parse(&self.connect_string)
+            .map_err(|error| Error::new(ErrorKind::InvalidArgument, error.to_string()))?;
+        in_range(
+            "session timeout",
+            self.session_timeout,
+            Duration::from_millis(1),
+            LONGEST_SESSION_TIMEOUT,
+        )?;
+        Ok(ZooKeeperEnsemble {
+            connect_string,
+            session_timeout: self.session_timeout,
+            auths: self.auths.clone(),
+            #[cfg(feature = "tls")]
+            tls: self.tls.as_ref().map(Tls::options),
+            #[cfg(feature = "sasl-digest-md5")]
+            sasl: self.sasl.as_ref().map(Sasl::options),
+        })
+    }
+
+    fn config(&self, servers: &str) -> Result<Config, Error> {
+        in_range(
+            "connection timeout",
+            self.connection_timeout,
+            Duration::from_millis(1),
+            LONGEST_SESSION_TIMEOUT,
+        )?;
+        in_range(
+            "tick time",
+            self.tick_time,
+            Duration::from_millis(1),
+            LONGEST_SESSION_TIMEOUT,
+        )?;
+        if self.acls.is_empty() {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "acls: an empty list; give at least one entry, such as Acl::anyone_all()",
+            ));
+        }
+        Ok(Config {
+            servers: servers.to_owned(),
+            namespace: Namespace::new(&self.namespace)?,
+            connection_timeout: self.connection_timeout,
+            tick: self.tick_time,
+            retry: self.retry.clone(),
+            error_policy: self.error_policy,
+            heartbeat: self.heartbeat,
+            acls: self.acls.clone(),
+        })
+    }
+}
+
+fn in_range(what: &str, value: Duration, least: Duration, most: Duration) -> Result<(), Error> {
+    if (least..=most).contains(&value) {
+        return Ok(());
+    }
+    let message = format!("{what} of {value:?}: must be at least {least:?} and at most {most:?}");
+    Err(Error::new(ErrorKind::InvalidArgument, message))
+}
+
+/// Opens the first session and starts the tasks that keep the client alive.
+async fn connect(
+    ensemble: Arc<dyn Ensemble>,
+    config: Config,
+    runtime: Runtime,
+    closed: watch::Sender<Option<bool>>,
+) -> Result<Client, Error> {
+    let opening = open(Arc::clone(&ensemble), config.connection_timeout);
+    // Where the session is opened is where the client crate's own task will run.
+    let opened = runtime.spawn_system(opening);
+    let opened = AbortOnDrop(opened)
+        .wait()
+        .await
+        .unwrap_or(Err(backend::Error::SessionEnded));
+    let (first, begun) = opened.map_err(|error| match error {
+        backend::Error::ConnectionLoss => Error::new(
+            ErrorKind::ConnectionLoss,
+            format!(
+                "connect: none of {} answered within {:?}; check the addresses and that the servers run",
+                config.servers, config.connection_timeout
+            ),
+        ),
+        error => Error::from_backend("connect to", &config.servers, error),
+    })?;
+    let (janitor, jobs) = mpsc::unbounded_channel();
+    let (closing, asked_to_close) = watch::channel(false);
+    let core = Core::new(config, runtime, janitor, closing);
+    let told = closed.subscribe();
+    let supervisor = Supervisor {
+        core: Arc::clone(&core),
+        ensemble,
+        closing: asked_to_close,
+        closed,
+    };
+    core.runtime.spawn_system(supervisor.run(first, begun));
+    core.runtime.spawn_system(janitor::run(Arc::clone(&core), jobs));
+    Ok(Client {
+        owner: Arc::new(Owner { core, told }),
+    })
+}
+
+/// Between two attempts to open the first session.
+const OPEN_PAUSE: Duration = Duration::from_millis(100);
+
+/// Tries until a session is open or the time is over. The clock starts anew with each attempt, as that is when the
+/// server may have begun to count.
+async fn open(ensemble: Arc<dyn Ensemble>, within: Duration) -> Result<(Opened, Instant), backend::Error> {
+    let attempts = async {
+        loop {
+            let begun = Clock.now();
+            match ensemble.open().await {
+                Ok(opened) => return Ok((opened, begun)),
+                Err(backend::Error::ConnectionLoss | backend::Error::SessionEnded) => {
+                    tokio::time::sleep(OPEN_PAUSE).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    };
+    tokio::time::timeout(within, attempts)
+        .await
+        .unwrap_or(Err(backend::Error::ConnectionLoss))
+}
+
+/// A task that ends with whoever waits for it.
+struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
+
+impl<T> AbortOnDrop<T> {
+    async fn wait(mut self) -> Result<T, tokio::task::JoinError> {
+        (&mut self.0).await
+    }
+}
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

@@ -1,0 +1,79 @@
+//! The clock that leases are measured by.
+//!
+//! It goes on while the process is stopped (SIGSTOP) and while the machine sleeps: CLOCK_BOOTTIME where there is one.
+//! A virtual machine that is paused or restored from a snapshot cannot be seen from inside; only a fence covers that.
+
+use std::time::Duration;
+
+/// A moment on a [`Clock`]: the time since some fixed, unnamed start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Instant(Duration);
+
+impl Instant {
+    /// How long after `earlier` this is; zero if it is before.
+    pub(crate) fn since(self, earlier: Instant) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+impl std::ops::Add<Duration> for Instant {
+    type Output = Instant;
+
+    fn add(self, after: Duration) -> Instant {
+        Instant(self.0.saturating_add(after))
+    }
+}
+
+impl std::ops::Sub<Duration> for Instant {
+    type Output = Instant;
+
+    fn sub(self, before: Duration) -> Instant {
+        Instant(self.0.saturating_sub(before))
+    }
+}
+
+/// Tells the time; cheap to copy and to ask.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Clock;
+
+impl Clock {
+    pub(crate) fn now(&self) -> Instant {
+        Instant(boot_time())
+    }
+
+    /// Sleeps until `at`. Timers of the runtime may stand still while the machine sleeps, so this can be late; what
+    /// must be right asks the clock.
+    pub(crate) async fn sleep_until(&self, at: Instant) {
+        let left = at.since(self.now());
+        if !left.is_zero() {
+            tokio::time::sleep(left).await;
+        }
+    }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android", target_os = "fuchsia"))]
+fn boot_time() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android", target_os = "fuchsia")))]
+fn boot_time() -> Duration {
+    static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    START.get_or_init(std::time::Instant::now).elapsed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_goes_forward_and_differences_never_go_below_zero() {
+        let clock = Clock;
+        let first = clock.now();
+        let second = clock.now();
+        assert!(second >= first);
+        assert_eq!(first.since(first + Duration::from_secs(1)), Duration::ZERO);
+        assert_eq!((first + Duration::from_secs(2)).since(first), Duration::from_secs(2));
+    }
+}

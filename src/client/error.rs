@@ -1,0 +1,166 @@
+//! Why an operation failed, and what may be done about it.
+
+use std::fmt;
+
+use crate::backend;
+use crate::client::path::InvalidPath;
+
+/// Why an operation failed: what was being done, and an [`ErrorKind`] to decide by.
+///
+/// ```
+/// use zookeeper_recipes::{Client, ErrorKind};
+///
+/// let error = Client::builder("").validate().unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+/// assert!(!error.is_retryable());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error {
+    kind: ErrorKind,
+    message: String,
+}
+
+/// The kinds of failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// There was no connection, or it broke; nothing was changed by this call, or repeating it is harmless.
+    ConnectionLoss,
+    /// The session is over, and with it every node, guard and leadership it had.
+    SessionLost,
+    /// A write was handed over and its result is not known: it may or may not have happened, or may happen yet.
+    OutcomeUnknown,
+    /// There is no such node.
+    NoNode,
+    /// There is such a node already.
+    NodeExists,
+    /// The node has children.
+    NotEmpty,
+    /// The node's version is another one.
+    BadVersion,
+    /// The session may not do this here.
+    NoAuth,
+    /// The server refused the credentials.
+    AuthFailed,
+    /// The ACL is empty or malformed.
+    InvalidAcl,
+    /// The parent is ephemeral and cannot have children.
+    NoChildrenForEphemerals,
+    /// The path is malformed; nothing was sent.
+    InvalidPath,
+    /// An argument is out of its range; nothing was sent.
+    InvalidArgument,
+    /// The session watches as many nodes as it can restore after a reconnect. Use another client for more.
+    TooManyWatches,
+    /// The directory's 32-bit counter of sequential nodes is used up.
+    SequenceExhausted,
+    /// The fence of this transaction no longer stands: its holder was superseded. Nothing was changed.
+    Fenced,
+    /// The server is overloaded.
+    Throttled,
+    /// A quota of the path is used up.
+    QuotaExceeded,
+    /// The server does not know this operation.
+    Unimplemented,
+    /// The time allowed was over before anything was done.
+    TimedOut,
+    /// The client, or the recipe, has been closed.
+    Closed,
+    /// Something that has no kind of its own; the text tells.
+    Other,
+}
+
+impl Error {
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Error {
+            kind,
+            message: message.into(),
+        }
+    }
+
+    /// What went wrong, to decide by.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// Whether the same call may succeed later without anybody changing anything.
+    pub fn is_retryable(&self) -> bool {
+        matches!(
+            self.kind,
+            ErrorKind::ConnectionLoss | ErrorKind::SessionLost | ErrorKind::Throttled | ErrorKind::TimedOut
+        )
+    }
+
+    /// Whether what was held through the session is gone for good.
+    pub fn is_lost(&self) -> bool {
+        matches!(
+            self.kind,
+            ErrorKind::SessionLost | ErrorKind::Fenced | ErrorKind::Closed
+        )
+    }
+
+    pub(crate) fn closed(what: &str) -> Self {
+        Error::new(ErrorKind::Closed, format!("the {what} has been closed"))
+    }
+
+    pub(crate) fn session_lost(doing: &str, path: &str) -> Self {
+        Error::new(ErrorKind::SessionLost, format!("{doing} {path}: the session is over"))
+    }
+
+    /// `doing` names the operation, as in `create`.
+    pub(crate) fn from_backend(doing: &str, path: &str, error: backend::Error) -> Self {
+        use backend::Error as B;
+        let (kind, why) = match error {
+            B::NotConnected => (ErrorKind::ConnectionLoss, "not connected to ZooKeeper".into()),
+            B::ConnectionLoss => (
+                ErrorKind::ConnectionLoss,
+                "the connection broke before the answer".into(),
+            ),
+            B::SessionEnded => (ErrorKind::SessionLost, "the session is over".into()),
+            B::AuthFailed => (ErrorKind::AuthFailed, "the server refused the credentials".into()),
+            B::NoNode => (ErrorKind::NoNode, "no such node".into()),
+            B::NodeExists => (ErrorKind::NodeExists, "the node exists already".into()),
+            B::NotEmpty => (ErrorKind::NotEmpty, "the node has children".into()),
+            B::BadVersion => (ErrorKind::BadVersion, "the node has another version".into()),
+            B::NoAuth => (
+                ErrorKind::NoAuth,
+                "no permission; check the ACL of the path and the client's credentials".into(),
+            ),
+            B::NoChildrenForEphemerals => (
+                ErrorKind::NoChildrenForEphemerals,
+                "an ephemeral node cannot have children".into(),
+            ),
+            B::InvalidAcl => (ErrorKind::InvalidAcl, "the server does not accept the ACL".into()),
+            B::QuotaExceeded => (ErrorKind::QuotaExceeded, "a quota is used up".into()),
+            B::Throttled => (ErrorKind::Throttled, "the server is overloaded".into()),
+            B::Unimplemented => (
+                ErrorKind::Unimplemented,
+                "the server does not know this operation".into(),
+            ),
+            B::BadArguments(why) => (ErrorKind::InvalidArgument, why),
+            B::TooManyWatches { limit } => (
+                ErrorKind::TooManyWatches,
+                format!(
+                    "this session already watches {limit} bytes of path names, the most it can restore after a \
+                     reconnect; use another client for more"
+                ),
+            ),
+            B::Other(why) => (ErrorKind::Other, why),
+        };
+        Error::new(kind, format!("{doing} {path}: {why}"))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<InvalidPath> for Error {
+    fn from(error: InvalidPath) -> Self {
+        Error::new(ErrorKind::InvalidPath, error.to_string())
+    }
+}

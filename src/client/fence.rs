@@ -1,0 +1,43 @@
+//! What makes a write safe: proof, checked by the ensemble in the same transaction, that its author still holds.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::core::Core;
+use super::session::Session;
+use crate::backend::Op;
+
+/// Proof of holding, for a [`Transaction`](crate::Transaction): the transaction is carried out only while the node that
+/// stands for the lock or the leadership exists. The check is made by the ensemble itself, so no clock and no pause of
+/// the process can deceive it.
+///
+/// A fence guards writes to ZooKeeper. For any other store send the fencing token along and let the store refuse smaller
+/// ones than it has seen.
+#[derive(Clone)]
+pub struct Fence {
+    pub(crate) core: Arc<Core>,
+    pub(crate) session: Arc<Session>,
+    pub(crate) path: Arc<str>,
+}
+
+impl Fence {
+    /// The node whose existence is checked, as the server names it (within the connect string's own root).
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    pub(crate) fn check(&self) -> Op {
+        Op::Check {
+            path: self.path.to_string(),
+            version: None,
+        }
+    }
+}
+
+impl fmt::Debug for Fence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fence")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}

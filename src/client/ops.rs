@@ -1,0 +1,307 @@
+//! Plain reads and writes for users of a client.
+
+use std::sync::Arc;
+
+use super::core::{Core, Current};
+use super::error::{Error, ErrorKind};
+use super::session::{Answer, Session};
+use super::{Client, parents, path};
+use crate::backend::Error as Refusal;
+use crate::types::{CreateMode, Stat};
+
+impl Client {
+    /// The data of a node, and its stat.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoNode`] if there is none; [`ErrorKind::InvalidPath`]; a loss of the connection is retried as the
+    /// client's [`RetryPolicy`](crate::RetryPolicy) allows.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: nothing is left behind.
+    pub async fn get(&self, path: &str) -> Result<(Vec<u8>, Stat), Error> {
+        self.core().read("get", path, Session::get_data).await
+    }
+
+    /// The stat of a node, or `None` if there is no such node.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get), without [`ErrorKind::NoNode`].
+    ///
+    /// # Cancel safety
+    /// Cancel safe: nothing is left behind.
+    pub async fn exists(&self, path: &str) -> Result<Option<Stat>, Error> {
+        self.core().read("look for", path, Session::exists).await
+    }
+
+    /// The names of a node's children, in no particular order.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    ///
+    /// # Cancel safety
+    /// Cancel safe: nothing is left behind.
+    pub async fn children(&self, path: &str) -> Result<Vec<String>, Error> {
+        let (children, _) = self
+            .core()
+            .read("list the children of", path, Session::list_children)
+            .await?;
+        Ok(children)
+    }
+
+    /// Sets the data of a node; only if its version is `version`, if one is given.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoNode`], [`ErrorKind::BadVersion`]; [`ErrorKind::OutcomeUnknown`] if the connection broke before the
+    /// answer: a set is not repeated, as it could undo somebody else's.
+    ///
+    /// # Cancel safety
+    /// A set that was handed over before the future was dropped may happen all the same.
+    pub async fn set(&self, path: &str, data: impl AsRef<[u8]>, version: Option<i32>) -> Result<Stat, Error> {
+        let data = data.as_ref();
+        let write = |session: &Arc<Session>, full: &str| session.set_data(full, data, version);
+        self.core().write("set", path, write, |_, _| None).await
+    }
+
+    /// Creates a node and returns its path, with the number that the server appended if `mode` is sequential. Its parent
+    /// must exist; see [`create_containers`](Self::create_containers). The ACL is the client's.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NodeExists`], [`ErrorKind::NoNode`] if the parent is missing; [`ErrorKind::OutcomeUnknown`] if the
+    /// connection broke before the answer, unless the node is ephemeral and not sequential: then it is looked up.
+    ///
+    /// # Cancel safety
+    /// A create that was handed over before the future was dropped may happen all the same.
+    pub async fn create(&self, path: &str, data: impl AsRef<[u8]>, mode: CreateMode) -> Result<String, Error> {
+        let data = data.as_ref();
+        let core = self.core();
+        let acls = &core.config.acls;
+        let write = |session: &Arc<Session>, full: &str| session.create(full, data, mode, acls);
+        let created = if mode == CreateMode::Ephemeral {
+            self.create_ephemeral(path, write).await?
+        } else {
+            core.write("create", path, write, |_, _| None).await?.0
+        };
+        Ok(core.config.namespace.strip(&created).to_owned())
+    }
+
+    /// A node whose owner tells who created it: a create of unknown outcome is simply tried again.
+    async fn create_ephemeral(
+        &self,
+        path: &str,
+        write: impl Fn(&Arc<Session>, &str) -> Answer<(String, Stat)>,
+    ) -> Result<String, Error> {
+        let core = self.core();
+        let again = |error: &Refusal, _: bool| (*error == Refusal::ConnectionLoss).then_some(Verdict::Again);
+        match core.write("create", path, write, again).await {
+            Ok((created, _)) => Ok(created),
+            Err(error) if error.kind() == ErrorKind::NodeExists => {
+                let full = core.full_path(path);
+                let owner = core
+                    .read("look for", path, Session::exists)
+                    .await?
+                    .map(|stat| stat.ephemeral_owner);
+                let ours = match &*core.current.borrow() {
+                    Current::Live(session) => Some(session.id()) == owner,
+                    _ => false,
+                };
+                if ours { Ok(full) } else { Err(error) }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Creates the node and whatever is missing above it as containers, which the server removes once they are empty
+    /// again (as persistent nodes if the server knows no containers). Existing ones are left as they are.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoAuth`], [`ErrorKind::InvalidPath`]; [`ErrorKind::NoNode`] if the root that the connect string names
+    /// does not exist.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: some of the nodes may have been created.
+    pub async fn create_containers(&self, path: &str) -> Result<(), Error> {
+        path::validate(path)?;
+        let core = self.core();
+        let full = core.full_path(path);
+        let mut retry = Retry::new(core);
+        loop {
+            let session = core.session_in_time("create", path).await?;
+            match parents::create(&session, &full, &core.config.acls).await {
+                Ok(()) => return Ok(()),
+                Err(error) => retry.pause_after("create", path, error, Refusal::is_passing).await?,
+            }
+        }
+    }
+
+    /// Deletes a node; only if its version is `version`, if one is given.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoNode`], [`ErrorKind::NotEmpty`], [`ErrorKind::BadVersion`]; [`ErrorKind::OutcomeUnknown`] if the
+    /// connection broke before the answer and a version was given. Without one the delete is repeated until the node is
+    /// known to be gone.
+    ///
+    /// # Cancel safety
+    /// A delete that was handed over before the future was dropped may happen all the same.
+    pub async fn delete(&self, path: &str, version: Option<i32>) -> Result<(), Error> {
+        let write = |session: &Arc<Session>, full: &str| session.delete(full, version);
+        let settle = |error: &Refusal, unknown: bool| match error {
+            Refusal::ConnectionLoss | Refusal::SessionEnded if version.is_none() => Some(Verdict::Again),
+            Refusal::NoNode if unknown => Some(Verdict::Done(())),
+            _ => None,
+        };
+        self.core().write("delete", path, write, settle).await
+    }
+}
+
+/// What to make of a failed attempt at a write.
+enum Verdict<T> {
+    Again,
+    Done(T),
+}
+
+/// The attempts of one call.
+struct Retry<'a> {
+    core: &'a Core,
+    started: super::clock::Instant,
+    attempt: u32,
+}
+
+impl<'a> Retry<'a> {
+    fn new(core: &'a Core) -> Self {
+        Retry {
+            core,
+            started: core.clock.now(),
+            attempt: 0,
+        }
+    }
+
+    /// Waits before the next attempt, or returns the error if it is final or the policy allows no more.
+    async fn pause_after(
+        &mut self,
+        doing: &str,
+        path: &str,
+        error: Refusal,
+        may_repeat: impl Fn(&Refusal) -> bool,
+    ) -> Result<(), Error> {
+        let repeat = may_repeat(&error);
+        let failed = Error::from_backend(doing, path, error);
+        let elapsed = self.core.clock.now().since(self.started);
+        let delay = self
+            .core
+            .config
+            .retry
+            .delay(self.attempt, elapsed, self.core.random.unit());
+        let Some(delay) = delay.filter(|_| repeat) else {
+            return Err(failed);
+        };
+        tracing::debug!(%failed, attempt = self.attempt, ?delay, "trying again");
+        self.attempt += 1;
+        tokio::time::sleep(delay).await;
+        Ok(())
+    }
+}
+
+impl Core {
+    /// The session to use, if one is connected within the connection timeout.
+    pub(crate) async fn session_in_time(&self, doing: &str, path: &str) -> Result<Arc<Session>, Error> {
+        let within = self.config.connection_timeout;
+        match tokio::time::timeout(within, self.connected_session()).await {
+            Ok(session) => session,
+            Err(_) => Err(Error::new(
+                ErrorKind::ConnectionLoss,
+                format!(
+                    "{doing} {path}: no connection to {} within {within:?}",
+                    self.config.servers
+                ),
+            )),
+        }
+    }
+
+    /// Repeats a read as the retry policy allows.
+    pub(crate) async fn read<T, Fut>(
+        &self,
+        doing: &str,
+        path: &str,
+        request: impl Fn(&Arc<Session>, &str) -> Fut,
+    ) -> Result<T, Error>
+    where
+        Fut: Future<Output = Result<T, Refusal>>,
+    {
+        path::validate_or_root(path)?;
+        let full = self.full_path(path);
+        let mut retry = Retry::new(self);
+        loop {
+            let session = self.session_in_time(doing, path).await?;
+            match request(&session, &full).await {
+                Ok(value) => return Ok(value),
+                Err(error) => retry.pause_after(doing, path, error, Refusal::is_passing).await?,
+            }
+        }
+    }
+
+    /// Repeats only what was certainly not done, or what `settle` says can be repeated; `settle` gets the error and
+    /// whether an earlier attempt may have been carried out.
+    async fn write<T: Send + 'static>(
+        &self,
+        doing: &'static str,
+        path: &str,
+        request: impl Fn(&Arc<Session>, &str) -> Answer<T>,
+        settle: impl Fn(&Refusal, bool) -> Option<Verdict<T>>,
+    ) -> Result<T, Error> {
+        path::validate(path)?;
+        let full = self.full_path(path);
+        let mut retry = Retry::new(self);
+        let mut unknown = false;
+        loop {
+            let session = self.session_in_time(doing, path).await?;
+            let error = match self.bounded(doing, path, request(&session, &full)).await? {
+                Ok(value) => return Ok(value),
+                Err(error) => error,
+            };
+            let verdict = settle(&error, unknown);
+            match (verdict, &error) {
+                (Some(Verdict::Done(value)), _) => return Ok(value),
+                (Some(Verdict::Again), _) => {
+                    unknown = true;
+                    retry.pause_after(doing, path, error, |_| true).await?;
+                }
+                (None, Refusal::ConnectionLoss | Refusal::SessionEnded) => {
+                    return Err(outcome_unknown(doing, path));
+                }
+                (None, Refusal::NotConnected | Refusal::Throttled) => {
+                    retry.pause_after(doing, path, error, Refusal::is_passing).await?;
+                }
+                (None, _) => return Err(Error::from_backend(doing, path, error)),
+            }
+        }
+    }
+
+    /// Waits for the answer to a write no longer than the connection timeout. After that a task goes on waiting, so that
+    /// the true outcome is at least logged.
+    pub(crate) async fn bounded<T: Send + 'static>(
+        &self,
+        doing: &'static str,
+        path: &str,
+        mut answer: Answer<T>,
+    ) -> Result<Result<T, Refusal>, Error> {
+        if let Ok(outcome) = tokio::time::timeout(self.config.connection_timeout, &mut answer).await {
+            return Ok(outcome);
+        }
+        let late = path.to_owned();
+        self.runtime.spawn(async move {
+            let outcome = answer.await.map(drop);
+            tracing::warn!(doing, path = late, ?outcome, "a write that was given up has an outcome");
+        });
+        Err(outcome_unknown(doing, path))
+    }
+}
+
+pub(crate) fn outcome_unknown(doing: &str, path: &str) -> Error {
+    Error::new(
+        ErrorKind::OutcomeUnknown,
+        format!(
+            "{doing} {path}: handed over, but no answer came; it may or may not have happened, so read before \
+                 trying again"
+        ),
+    )
+}

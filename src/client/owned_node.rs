@@ -1,0 +1,111 @@
+//! A node of our own, from the moment its create is handed over: whatever happens, somebody will delete it.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use super::janitor::{Job, Target};
+use super::path::split;
+use super::session::{EndReason, Session};
+use crate::backend;
+
+/// The duty to delete one node. Dropping it leaves the deletion to the janitor.
+#[derive(Debug)]
+pub(crate) struct OwnedNode {
+    session: Arc<Session>,
+    target: Target,
+    janitor: mpsc::UnboundedSender<Job>,
+    duty: bool,
+}
+
+impl OwnedNode {
+    /// A node whose create is about to be handed over.
+    pub(crate) fn expected(
+        session: &Arc<Session>,
+        janitor: &mpsc::UnboundedSender<Job>,
+        dir: &Arc<str>,
+        prefix: String,
+    ) -> Self {
+        let target = Target::Prefix {
+            dir: Arc::clone(dir),
+            prefix,
+        };
+        OwnedNode {
+            session: Arc::clone(session),
+            target,
+            janitor: janitor.clone(),
+            duty: true,
+        }
+    }
+
+    /// The node was created under this path.
+    pub(crate) fn created(&mut self, path: Arc<str>) {
+        self.session.add_own_node(&path);
+        self.target = Target::Path(path);
+    }
+
+    /// The path, once it is known.
+    pub(crate) fn path(&self) -> Option<&Arc<str>> {
+        match &self.target {
+            Target::Path(path) => Some(path),
+            Target::Prefix { .. } => None,
+        }
+    }
+
+    /// The last element of the path.
+    pub(crate) fn name(&self) -> &str {
+        self.path().map_or("", |path| split(path).1)
+    }
+
+    /// There is nothing to delete: the node was never created, or is known to be gone.
+    pub(crate) fn gone(mut self) {
+        self.duty = false;
+    }
+
+    /// Deletes the node and waits until the server has done it, or the session is over. A lost connection makes it a job
+    /// of the janitor, which is not waited for.
+    pub(crate) async fn delete(mut self) -> Result<(), backend::Error> {
+        let Some(path) = self.path().cloned() else {
+            return Ok(());
+        };
+        loop {
+            let connection = match self.session.connected().await {
+                Ok(connection) => connection,
+                Err(EndReason::Expired) => {
+                    self.duty = false;
+                    return Ok(());
+                }
+                Err(_) => return Err(backend::Error::SessionEnded),
+            };
+            match self.session.delete(&path, None).await {
+                Ok(()) | Err(backend::Error::NoNode) => {
+                    self.duty = false;
+                    return Ok(());
+                }
+                Err(error) if error.is_passing() => {
+                    // The next round looks at what came of it.
+                    let _ = self.session.connected_after_loss(connection).await;
+                }
+                Err(error) => {
+                    self.duty = false;
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
+
+impl Drop for OwnedNode {
+    fn drop(&mut self) {
+        if let Target::Path(path) = &self.target {
+            self.session.remove_own_node(path);
+        }
+        if self.duty {
+            // The janitor is gone only when the client is closed, and the node with it.
+            let _ = self.janitor.send(Job {
+                session: Arc::clone(&self.session),
+                target: self.target.clone(),
+            });
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! The directories above a node.
+
+use std::sync::Arc;
+
+use super::path::ancestors;
+use super::session::Session;
+use crate::backend;
+use crate::types::{Acl, CreateMode};
+
+/// Creates `dir` and what is missing above it as containers, which the server removes when they are empty; as persistent
+/// nodes where it knows no containers. Walks up no further than the first directory that exists, so no permission is
+/// needed above it.
+pub(crate) async fn create(session: &Arc<Session>, dir: &str, acls: &[Acl]) -> Result<(), backend::Error> {
+    let all: Vec<&str> = ancestors(dir).collect();
+    let mut depth = all.len();
+    let mut mode = CreateMode::Container;
+    while depth > 0 {
+        match session.create(all[depth - 1], &[], mode, acls).await {
+            Ok(_) | Err(backend::Error::NodeExists) => break,
+            Err(backend::Error::NoNode) => depth -= 1,
+            Err(backend::Error::Unimplemented | backend::Error::BadArguments(_)) if mode == CreateMode::Container => {
+                mode = CreateMode::Persistent;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    if depth == 0 {
+        // Not even the topmost could be created: the root of the connect string is missing.
+        return Err(backend::Error::NoNode);
+    }
+    for path in &all[depth..] {
+        match session.create(path, &[], mode, acls).await {
+            Ok(_) | Err(backend::Error::NodeExists) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

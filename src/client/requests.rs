@@ -1,0 +1,98 @@
+//! How many requests a client has sent, by kind.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The kinds of request that are counted apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Request {
+    Create,
+    Delete,
+    Read,
+    Watch,
+    SetData,
+    List,
+    Multi,
+    Sync,
+    /// The syncs (or multis) that keep the lease.
+    Heartbeat,
+}
+
+const KINDS: usize = 9;
+
+/// Counts requests as they are handed over.
+#[derive(Debug, Default)]
+pub(crate) struct RequestLog {
+    counts: [AtomicU64; KINDS],
+}
+
+impl RequestLog {
+    pub(crate) fn count(&self, request: Request) {
+        self.counts[request as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn counts(&self) -> RequestCounts {
+        let of = |request: Request| self.counts[request as usize].load(Ordering::Relaxed);
+        RequestCounts {
+            creates: of(Request::Create),
+            deletes: of(Request::Delete),
+            reads: of(Request::Read),
+            watches: of(Request::Watch),
+            writes: of(Request::SetData),
+            lists: of(Request::List),
+            multis: of(Request::Multi),
+            syncs: of(Request::Sync),
+            heartbeats: of(Request::Heartbeat),
+        }
+    }
+}
+
+/// How many requests a client has handed to its connection since it was built. A session costs its heartbeats; everything
+/// else is the doing of recipes and callers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct RequestCounts {
+    /// Nodes created.
+    pub creates: u64,
+    /// Nodes deleted.
+    pub deletes: u64,
+    /// Reads of one node, without a watch.
+    pub reads: u64,
+    /// Reads of one node that leave a watch, or of its children.
+    pub watches: u64,
+    /// Data set.
+    pub writes: u64,
+    /// Listings of children, without a watch.
+    pub lists: u64,
+    /// Transactions.
+    pub multis: u64,
+    /// Syncs before a read that must not be stale.
+    pub syncs: u64,
+    /// Requests that keep the lease of the session: about six in a session timeout while a recipe is in use.
+    pub heartbeats: u64,
+}
+
+impl RequestCounts {
+    /// All of them, without the heartbeats.
+    pub fn total(&self) -> u64 {
+        self.creates + self.deletes + self.reads + self.watches + self.writes + self.lists + self.multis + self.syncs
+    }
+}
+
+impl std::ops::Sub for RequestCounts {
+    type Output = RequestCounts;
+
+    /// What was sent between two looks.
+    fn sub(self, earlier: RequestCounts) -> RequestCounts {
+        RequestCounts {
+            creates: self.creates - earlier.creates,
+            deletes: self.deletes - earlier.deletes,
+            reads: self.reads - earlier.reads,
+            watches: self.watches - earlier.watches,
+            writes: self.writes - earlier.writes,
+            lists: self.lists - earlier.lists,
+            multis: self.multis - earlier.multis,
+            syncs: self.syncs - earlier.syncs,
+            heartbeats: self.heartbeats - earlier.heartbeats,
+        }
+    }
+}

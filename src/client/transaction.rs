@@ -1,0 +1,236 @@
+//! Several changes that happen together or not at all.
+
+use std::sync::Arc;
+
+use super::core::Core;
+use super::error::{Error, ErrorKind};
+use super::fence::Fence;
+use super::ops::outcome_unknown;
+use super::path;
+use super::session::Session;
+use crate::backend::{Error as Refusal, Multi, Op, OpResult};
+use crate::types::{CreateMode, Stat};
+
+/// Collects changes, then [`commit`](Self::commit)s all of them or none.
+///
+/// ```no_run
+/// # async fn example(client: zookeeper_recipes::Client, leadership: zookeeper_recipes::leader_latch::Leadership)
+/// # -> Result<(), Box<dyn std::error::Error>> {
+/// // Only the leader writes, however late this write arrives.
+/// client.transaction().check(&leadership.fence()).set_data("/report", b"42", None).commit().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "nothing happens before commit()"]
+pub struct Transaction {
+    core: Arc<Core>,
+    fences: Vec<Fence>,
+    steps: Vec<Op>,
+    bad: Option<Error>,
+}
+
+/// What one step of a committed transaction did, in the order of the steps; fences have no result of their own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TransactionResult {
+    /// The node had the version asked for.
+    Checked,
+    /// The node was created under this path.
+    Created {
+        /// Its path, with the number that the server appended.
+        path: String,
+    },
+    /// The data was set.
+    DataSet {
+        /// The stat after it.
+        stat: Stat,
+    },
+    /// The node was deleted.
+    Deleted,
+}
+
+impl Transaction {
+    pub(crate) fn new(core: Arc<Core>) -> Self {
+        Transaction {
+            core,
+            fences: Vec::new(),
+            steps: Vec::new(),
+            bad: None,
+        }
+    }
+
+    /// Makes the whole transaction depend on what `fence` stands for; it is sent on the session of the fence or not at
+    /// all.
+    pub fn check(mut self, fence: &Fence) -> Self {
+        if !Arc::ptr_eq(&fence.core, &self.core) {
+            self.fail(Error::new(
+                ErrorKind::InvalidArgument,
+                "commit: the fence belongs to another client",
+            ));
+        } else if self
+            .fences
+            .first()
+            .is_some_and(|first| !Arc::ptr_eq(&first.session, &fence.session))
+        {
+            self.fail(Error::new(
+                ErrorKind::SessionLost,
+                "commit: two fences of different sessions, so one is over already",
+            ));
+        }
+        self.fences.push(fence.clone());
+        self
+    }
+
+    /// The node exists and its data has this version.
+    pub fn check_version(self, path: &str, version: i32) -> Self {
+        self.step(path, |path| Op::Check {
+            path,
+            version: Some(version),
+        })
+    }
+
+    /// Creates a node, with the ACL of the client.
+    pub fn create(self, path: &str, data: impl Into<Vec<u8>>, mode: CreateMode) -> Self {
+        let acls = self.core.config.acls.clone();
+        self.step(path, |path| Op::Create {
+            path,
+            data: data.into(),
+            mode,
+            acls,
+        })
+    }
+
+    /// Sets the data of a node; only at this version, if one is given.
+    pub fn set_data(self, path: &str, data: impl Into<Vec<u8>>, version: Option<i32>) -> Self {
+        self.step(path, |path| Op::SetData {
+            path,
+            data: data.into(),
+            version,
+        })
+    }
+
+    /// Deletes a node; only at this version, if one is given.
+    pub fn delete(self, path: &str, version: Option<i32>) -> Self {
+        self.step(path, |path| Op::Delete { path, version })
+    }
+
+    fn step(mut self, path: &str, op: impl FnOnce(String) -> Op) -> Self {
+        match path::validate(path) {
+            Ok(()) => self.steps.push(op(self.core.full_path(path))),
+            Err(error) => self.fail(error.into()),
+        }
+        self
+    }
+
+    /// The first fault counts; it is returned by `commit`.
+    fn fail(&mut self, error: Error) {
+        self.bad.get_or_insert(error);
+    }
+
+    /// Carries out all steps, or none. It is sent once: only what was certainly not sent is tried again.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Fenced`]: a fence no longer stands. [`ErrorKind::SessionLost`]: the session of the fences is over.
+    /// [`ErrorKind::OutcomeUnknown`]: no answer came. Otherwise the error of the first step that could not be done;
+    /// nothing was changed then.
+    ///
+    /// # Cancel safety
+    /// A transaction that was handed over before the future was dropped may happen all the same; as a whole.
+    pub async fn commit(self) -> Result<Vec<TransactionResult>, Error> {
+        if let Some(error) = self.bad {
+            return Err(error);
+        }
+        let first = self.steps.first().map_or("", |op| op.path()).to_owned();
+        let ops: Vec<Op> = self
+            .fences
+            .iter()
+            .map(Fence::check)
+            .chain(self.steps.iter().cloned())
+            .collect();
+        let outcome = match self.fences.first() {
+            Some(fence) => self.commit_on(&fence.session, &first, ops).await?,
+            None => {
+                let session = self.core.session_in_time("commit", &first).await?;
+                self.commit_on(&session, &first, ops).await?
+            }
+        };
+        self.results(outcome)
+    }
+
+    async fn commit_on(&self, session: &Arc<Session>, first: &str, ops: Vec<Op>) -> Result<Multi, Error> {
+        let within = self.core.config.connection_timeout;
+        loop {
+            let connected = tokio::time::timeout(within, session.connected()).await;
+            let connection = match connected {
+                Ok(Ok(connection)) => connection,
+                Ok(Err(_)) => return Err(Error::session_lost("commit", first)),
+                Err(_) => return Err(Error::from_backend("commit", first, Refusal::NotConnected)),
+            };
+            match self.core.bounded("commit", first, session.multi(ops.clone())).await? {
+                Ok(outcome) => return Ok(outcome),
+                Err(Refusal::NotConnected) => {
+                    // The next round looks at what came of it.
+                    let _ = session.connected_after_loss(connection).await;
+                }
+                Err(Refusal::ConnectionLoss | Refusal::SessionEnded) => {
+                    return Err(outcome_unknown("commit", first));
+                }
+                Err(error) => return Err(Error::from_backend("commit", first, error)),
+            }
+        }
+    }
+
+    fn results(&self, outcome: Multi) -> Result<Vec<TransactionResult>, Error> {
+        match outcome {
+            Multi::Committed(results) => Ok(results
+                .into_iter()
+                .skip(self.fences.len())
+                .map(|result| self.result(result))
+                .collect()),
+            Multi::Refused { index, .. } if index < self.fences.len() => Err(Error::new(
+                ErrorKind::Fenced,
+                format!(
+                    "commit: the fence {} no longer stands; nothing was changed",
+                    self.fences[index].path
+                ),
+            )),
+            Multi::Refused { index, error } => {
+                let step = index - self.fences.len();
+                let path = self.steps.get(step).map_or("", |op| op.path());
+                let doing = format!("commit: step {step}, {}", self.steps.get(step).map_or("", Op::verb));
+                Err(Error::from_backend(&doing, path, error))
+            }
+        }
+    }
+
+    fn result(&self, result: OpResult) -> TransactionResult {
+        match result {
+            OpResult::Check => TransactionResult::Checked,
+            OpResult::Create { path } => TransactionResult::Created {
+                path: self.core.config.namespace.strip(&path).to_owned(),
+            },
+            OpResult::SetData { stat } => TransactionResult::DataSet { stat },
+            OpResult::Delete => TransactionResult::Deleted,
+        }
+    }
+}
+
+impl Op {
+    fn path(&self) -> &str {
+        match self {
+            Op::Check { path, .. } | Op::Create { path, .. } | Op::SetData { path, .. } | Op::Delete { path, .. } => {
+                path
+            }
+        }
+    }
+
+    fn verb(&self) -> &'static str {
+        match self {
+            Op::Check { .. } => "check",
+            Op::Create { .. } => "create",
+            Op::SetData { .. } => "set",
+            Op::Delete { .. } => "delete",
+        }
+    }
+}

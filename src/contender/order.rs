@@ -1,0 +1,383 @@
+//! The order of a line of sequential znodes.
+//!
+//! The server gives each contender's node a number by appending its directory's counter, and whoever has the
+//! lowest number is first. Two things make that more than a sort of the names:
+//!
+//! - Other nodes may stand in the directory. Only names that end in one of the line's bases and a number are
+//!   in it.
+//! - The counter is a signed 32-bit number. At 2147483647 it sticks, and inside a burst of creates it may
+//!   turn negative; from there on the numbers tell nothing about the order. Such nodes come after all others
+//!   and are ordered by the transaction that created them (`czxid`), which has to be read from the server.
+
+/// From here on the counter of the directory is nearly used up: the last 2^20 numbers before it sticks.
+const NEAR_EXHAUSTION: u32 = (1 << 31) - (1 << 20);
+
+/// The value at which the counter sticks; more than one node can carry it.
+const STUCK: u32 = i32::MAX as u32;
+
+/// What the number at the end of a name says about its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Number {
+    /// The place in the line: smaller numbers were created earlier.
+    Ordered(u32),
+    /// The counter was exhausted when the node was created; its `czxid` decides.
+    Exhausted,
+}
+
+/// The number of a node of this line, or `None` for a foreign node.
+///
+/// The number is the text after the *last* occurrence of a base, as in Curator: everything before it belongs
+/// to the contender (`_c_<uuid>-`) and may contain the base too. The first base that fits decides.
+pub(crate) fn number_of(name: &str, bases: &[&str]) -> Option<Number> {
+    bases.iter().find_map(|base| parse_number(name.rsplit_once(base)?.1))
+}
+
+fn parse_number(text: &str) -> Option<Number> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    // A sign, and a number too large to parse, both mean that the counter has passed its end.
+    Some(match text.parse::<u32>() {
+        Ok(number) if number < STUCK => Number::Ordered(number),
+        _ => Number::Exhausted,
+    })
+}
+
+/// The nodes of one line as found in a listing, in no order yet.
+#[derive(Debug)]
+pub(crate) struct Line {
+    ordered: Vec<(u32, String)>,
+    unresolved: Vec<String>,
+}
+
+impl Line {
+    /// Picks the nodes of the line out of the children of its directory.
+    pub(crate) fn of(children: impl IntoIterator<Item = String>, bases: &[&str]) -> Self {
+        let mut line = Self {
+            ordered: Vec::new(),
+            unresolved: Vec::new(),
+        };
+        for name in children {
+            match number_of(&name, bases) {
+                Some(Number::Ordered(number)) => line.ordered.push((number, name)),
+                Some(Number::Exhausted) => line.unresolved.push(name),
+                None => {}
+            }
+        }
+        line
+    }
+
+    /// The names whose `czxid` must be read before the line can be ordered; nearly always none.
+    pub(crate) fn unresolved(&self) -> &[String] {
+        &self.unresolved
+    }
+
+    /// The queue, if the numbers alone decide; otherwise the line itself, to be [resolved](Self::resolve).
+    ///
+    /// It is not left to the caller to look first: a queue that lacks the unresolved nodes would let two
+    /// lead.
+    pub(crate) fn into_queue(self) -> Result<Queue, Self> {
+        if self.unresolved.is_empty() {
+            Ok(self.resolve(|_| None))
+        } else {
+            Err(self)
+        }
+    }
+
+    /// Orders the line. `czxid_of` is asked once for each unresolved name; `None` means that the node has
+    /// vanished since the listing, and it is left out.
+    pub(crate) fn resolve(self, mut czxid_of: impl FnMut(&str) -> Option<i64>) -> Queue {
+        let near_exhaustion = self.is_near_exhaustion();
+        let Self {
+            mut ordered,
+            unresolved,
+        } = self;
+        ordered.sort_unstable();
+        let mut late: Vec<_> = unresolved
+            .into_iter()
+            .filter_map(|name| Some((czxid_of(&name)?, name)))
+            .collect();
+        late.sort_unstable();
+        let ordered = ordered.into_iter().map(|(_, name)| name);
+        let late = late.into_iter().map(|(_, name)| name);
+        Queue {
+            names: ordered.chain(late).collect(),
+            near_exhaustion,
+        }
+    }
+
+    fn is_near_exhaustion(&self) -> bool {
+        !self.unresolved.is_empty() || self.ordered.iter().any(|&(number, _)| number >= NEAR_EXHAUSTION)
+    }
+}
+
+/// The names of a line, first come first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Queue {
+    names: Vec<String>,
+    near_exhaustion: bool,
+}
+
+impl Queue {
+    /// How many stand before `name`; `None` if it is not in the line.
+    pub(crate) fn position(&self, name: &str) -> Option<usize> {
+        self.names.iter().position(|other| other == name)
+    }
+
+    /// The first of the line.
+    pub(crate) fn head(&self) -> Option<&str> {
+        self.names.first().map(String::as_str)
+    }
+
+    /// Whoever stands immediately before `name`; `None` for the first, and for a name that is not in the
+    /// line.
+    pub(crate) fn predecessor_of(&self, name: &str) -> Option<&str> {
+        let before = self.position(name)?.checked_sub(1)?;
+        self.names.get(before).map(String::as_str)
+    }
+
+    /// All names in order.
+    pub(crate) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Whether the directory's counter is within 2^20 of its end (or past it), so that the directory should
+    /// be deleted when it is empty: a new one counts from zero.
+    pub(crate) fn is_near_exhaustion(&self) -> bool {
+        self.near_exhaustion
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LOCK: &[&str] = &["lock-"];
+
+    fn line(names: &[&str], bases: &[&str]) -> Line {
+        Line::of(names.iter().map(|name| name.to_string()), bases)
+    }
+
+    fn queue(names: &[&str], bases: &[&str]) -> Queue {
+        line(names, bases).into_queue().expect("numbers decide")
+    }
+
+    #[test]
+    fn curator_names_are_ordered_by_number_whatever_their_uuid() {
+        let first = "_c_f0000000-0000-4000-8000-000000000001-lock-0000000003";
+        let second = "_c_00000000-0000-4000-8000-000000000002-lock-0000000007";
+        let queue = queue(&[second, first], LOCK);
+        assert_eq!(queue.names(), [first, second]);
+        assert_eq!(queue.head(), Some(first));
+        assert_eq!(queue.position(second), Some(1));
+        assert_eq!(queue.predecessor_of(second), Some(first));
+        assert_eq!(queue.predecessor_of(first), None);
+        assert!(!queue.is_near_exhaustion());
+    }
+
+    #[test]
+    fn kazoo_names_count_when_asked_for() {
+        let kazoo = "5fd1c4a7e9a84f5b9e5c1f0b4a2e8d11__lock__0000000001";
+        let ours = "_c_u-lock-0000000002";
+        assert_eq!(queue(&[ours, kazoo], &["lock-", "__lock__"]).names(), [kazoo, ours]);
+        assert_eq!(queue(&[ours, kazoo], LOCK).names(), [ours]);
+    }
+
+    #[test]
+    fn foreign_children_are_not_in_the_line() {
+        let foreign = [
+            "",
+            "lock-",
+            "lock--",
+            "lock-12a",
+            "lock-+1",
+            "lock- 1",
+            "lock-1 ",
+            "lock-1-",
+            "lock-1-2",
+            "lock-٣",
+            "latch-0000000000",
+            "0000000000",
+            "config",
+        ];
+        let mut all = foreign.to_vec();
+        all.push("lock-0000000009");
+        assert_eq!(queue(&all, LOCK).names(), ["lock-0000000009"]);
+        let nobody = queue(&foreign, LOCK);
+        assert_eq!(
+            (
+                nobody.head(),
+                nobody.position("config"),
+                nobody.predecessor_of("config")
+            ),
+            (None, None, None)
+        );
+    }
+
+    #[test]
+    fn the_last_occurrence_of_the_base_counts() {
+        assert_eq!(number_of("lock-5-lock-0000000002", LOCK), Some(Number::Ordered(2)));
+        assert_eq!(number_of("lock-0000000002-x", LOCK), None);
+        assert_eq!(number_of("lock-1", &[]), None);
+        assert_eq!(number_of("lock-1", &[""]), None);
+    }
+
+    #[test]
+    fn the_edges_of_the_counter() {
+        let number = |digits: &str| number_of(&format!("lock-{digits}"), LOCK);
+        assert_eq!(number("0000000000"), Some(Number::Ordered(0)));
+        assert_eq!(number("2147483646"), Some(Number::Ordered(2_147_483_646)));
+        let exhausted = [
+            "2147483647",
+            "2147483648",
+            "4294967296",
+            "99999999999999999999999",
+            "-2147483648",
+            "-000000001",
+            "-0",
+        ];
+        for digits in exhausted {
+            assert_eq!(number(digits), Some(Number::Exhausted), "{digits}");
+        }
+        assert_eq!(number("00000000000000000000000005"), Some(Number::Ordered(5)));
+    }
+
+    #[test]
+    fn numbers_decide_and_not_the_order_of_texts() {
+        let names = ["lock-10", "lock-9", "a-lock-0000000011", "z-lock-0000000008"];
+        assert_eq!(
+            queue(&names, LOCK).names(),
+            ["z-lock-0000000008", "lock-9", "lock-10", "a-lock-0000000011"]
+        );
+    }
+
+    #[test]
+    fn equal_numbers_are_ordered_by_name() {
+        assert_eq!(queue(&["b-lock-1", "a-lock-1"], LOCK).names(), ["a-lock-1", "b-lock-1"]);
+    }
+
+    #[test]
+    fn exhausted_numbers_come_last_by_czxid() {
+        let names = [
+            "a-lock--2147483648",
+            "b-lock-2147483647",
+            "c-lock-2147483646",
+            "d-lock-2147483647",
+            "e-lock-0000000001",
+        ];
+        let line = line(&names, LOCK);
+        assert_eq!(
+            line.unresolved(),
+            ["a-lock--2147483648", "b-lock-2147483647", "d-lock-2147483647"]
+        );
+        let line = line.into_queue().expect_err("czxids are needed");
+        let queue = line.resolve(|name| match &name[..1] {
+            "a" => Some(30),
+            "b" => Some(40),
+            _ => Some(20),
+        });
+        let order: Vec<_> = queue.names().iter().map(|name| &name[..1]).collect();
+        assert_eq!(order, ["e", "c", "d", "a", "b"]);
+        assert!(queue.is_near_exhaustion());
+    }
+
+    #[test]
+    fn equal_czxids_are_ordered_by_name_and_the_vanished_are_left_out() {
+        let names = ["b-lock-2147483647", "a-lock-2147483647", "gone-lock-2147483647"];
+        let queue = line(&names, LOCK).resolve(|name| (!name.starts_with("gone")).then_some(7));
+        assert_eq!(queue.names(), ["a-lock-2147483647", "b-lock-2147483647"]);
+    }
+
+    #[test]
+    fn exhaustion_is_announced_in_time() {
+        assert!(!queue(&["lock-2146435071"], LOCK).is_near_exhaustion());
+        assert!(queue(&["lock-0000000001", "lock-2146435072"], LOCK).is_near_exhaustion());
+        assert!(line(&["lock--0000000007"], LOCK).resolve(|_| None).is_near_exhaustion());
+        assert!(!queue(&[], LOCK).is_near_exhaustion());
+    }
+
+    /// What a server hands out around the limit: it counts up, sticks at the end, and `wrapped` creates of a
+    /// burst see the counter turned negative. Names in creation order with the transaction that made each of
+    /// them.
+    fn created(start: i64, count: usize, wrapped: &[bool]) -> Vec<(String, i64)> {
+        let name = |i: usize| {
+            let number = (start + i as i64).min(i64::from(i32::MAX));
+            let past_end = number == i64::from(i32::MAX) && wrapped.get(i).copied().unwrap_or(false);
+            let number = if past_end {
+                i64::from(i32::MIN) + i as i64
+            } else {
+                number
+            };
+            // The uuid runs against the creation order, so that a sort by name is a sort in the wrong
+            // direction.
+            (format!("_c_{:03}-lock-{number:010}", 999 - i), 100 + 2 * i as i64)
+        };
+        (0..count).map(name).collect()
+    }
+
+    fn ordered(names: Vec<String>, czxids: &HashMap<String, i64>) -> Queue {
+        Line::of(names, LOCK).resolve(|name| czxids.get(name).copied())
+    }
+
+    fn listing_and_permutation() -> impl Strategy<Value = (Vec<String>, Vec<String>)> {
+        let name = "[ab]{0,2}(lock-|x)?(-?[0-9]{1,3}|214748364[5-9])?";
+        prop::collection::btree_set(name, 0..30).prop_flat_map(|names| {
+            let names: Vec<_> = names.into_iter().collect();
+            (Just(names.clone()), Just(names).prop_shuffle())
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn order_is_creation_order_also_across_the_limit(
+            (start, wrapped, shuffled) in (
+                prop_oneof![0..1000i64, (i64::from(i32::MAX) - 30)..=i64::from(i32::MAX)],
+                prop::collection::vec(any::<bool>(), 0..40),
+                Just((0..40usize).collect::<Vec<_>>()).prop_shuffle(),
+            )
+        ) {
+            let created = created(start, 40, &wrapped);
+            let czxids: HashMap<_, _> = created.iter().cloned().collect();
+            let listing = shuffled.iter().map(|&i| created[i].0.clone()).collect();
+            let expected: Vec<_> = created.into_iter().map(|(name, _)| name).collect();
+            let queue = ordered(listing, &czxids);
+            prop_assert_eq!(queue.names(), &expected[..]);
+            for (i, name) in expected.iter().enumerate() {
+                prop_assert_eq!(queue.position(name), Some(i));
+                let before = i.checked_sub(1).map(|before| expected[before].as_str());
+                prop_assert_eq!(queue.predecessor_of(name), before);
+            }
+        }
+
+        #[test]
+        fn any_listing_gives_one_total_order_whatever_its_own_order(
+            (names, permuted) in listing_and_permutation(),
+            zxids in prop::collection::vec(0..4i64, 30),
+        ) {
+            let czxids: HashMap<_, _> = names.iter().cloned().zip(zxids).collect();
+            let members = names.iter().filter(|name| number_of(name, LOCK).is_some()).count();
+            let queue = ordered(names, &czxids);
+            prop_assert_eq!(queue.names().len(), members);
+            prop_assert_eq!(&queue, &ordered(permuted, &czxids));
+            let key = |name: &String| match number_of(name, LOCK) {
+                Some(Number::Ordered(number)) => (0, i64::from(number), name.clone()),
+                _ => (1, czxids[name], name.clone()),
+            };
+            prop_assert!(queue.names().windows(2).all(|pair| key(&pair[0]) < key(&pair[1])));
+        }
+
+        #[test]
+        fn padded_numbers_sort_as_texts_do(numbers in prop::collection::btree_set(0..STUCK, 0..50)) {
+            let names = numbers.iter().rev().map(|number| format!("lock-{number:010}"));
+            let mut expected: Vec<_> = names.collect();
+            let queue = Line::of(expected.clone(), LOCK).into_queue().expect("numbers decide");
+            expected.sort();
+            prop_assert_eq!(queue.names(), &expected[..]);
+        }
+    }
+}
