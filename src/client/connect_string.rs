@@ -65,7 +65,6 @@ impl ConnectString {
     }
 
     /// The servers, each with its port, in the order given and in the form that the client crate understands.
-    #[cfg(test)]
     pub(crate) fn hosts(&self) -> &[String] {
         &self.hosts
     }

@@ -1,8 +1,8 @@
 //! Deletes that must happen: nodes of released locks, dropped guards, cancelled calls (Curator's guaranteed deletes).
 //!
-//! A job is tried after every reconnect until the node is known to be gone, or its session is: what the server expired
-//! needs no broom. What we gave up ourselves stands until the server expires it; such nodes are deleted through the next
-//! session, so that nobody queues behind a ghost of ours.
+//! A job is tried after every reconnect until the node is known to be gone. When its session is over it goes on with the
+//! next one: what we gave up stands until the server expires it, and nobody should queue behind a ghost of ours; and an
+//! expiry that the client crate reports is now and then its own guess.
 
 use std::sync::Arc;
 
@@ -55,14 +55,14 @@ async fn clean(core: &Arc<Core>, job: Job) {
     loop {
         let connection = match session.connected().await {
             Ok(connection) => connection,
-            Err(EndReason::GivenUp | EndReason::Refused) => match core.connected_session().await {
+            Err(EndReason::Closed) => return,
+            Err(_) => match core.connected_session().await {
                 Ok(next) => {
                     session = next;
                     continue;
                 }
                 Err(_) => return,
             },
-            Err(EndReason::Expired | EndReason::Closed) => return,
         };
         match attempt(&session, &target).await {
             Ok(Attempt::Gone) => return,

@@ -10,19 +10,15 @@ mod janitor;
 pub(crate) mod lease;
 pub(crate) mod listener;
 mod ops;
-#[cfg_attr(not(feature = "leader-latch"), allow(dead_code, reason = "recipes use it"))]
 pub(crate) mod owned_node;
 pub(crate) mod parents;
-#[cfg_attr(not(feature = "leader-latch"), allow(dead_code, reason = "recipes use it"))]
 pub(crate) mod path;
-#[cfg_attr(not(feature = "leader-latch"), allow(dead_code, reason = "recipes use it"))]
 pub(crate) mod protection;
 pub(crate) mod random;
 mod requests;
 mod retry;
 mod runtime;
 mod security;
-#[cfg_attr(not(feature = "leader-latch"), allow(dead_code, reason = "recipes use it"))]
 pub(crate) mod session;
 mod state;
 mod supervisor;

@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 
 use super::janitor::{Job, Target};
 use super::path::split;
-use super::session::{EndReason, Session};
+use super::session::Session;
 use crate::backend;
 
 /// The duty to delete one node. Dropping it leaves the deletion to the janitor.
@@ -62,8 +62,8 @@ impl OwnedNode {
         self.duty = false;
     }
 
-    /// Deletes the node and waits until the server has done it, or the session is over. A lost connection makes it a job
-    /// of the janitor, which is not waited for.
+    /// Deletes the node and waits until the server has done it. If the session ends first that is an error, and the node
+    /// is left to the janitor.
     pub(crate) async fn delete(mut self) -> Result<(), backend::Error> {
         let Some(path) = self.path().cloned() else {
             return Ok(());
@@ -71,10 +71,6 @@ impl OwnedNode {
         loop {
             let connection = match self.session.connected().await {
                 Ok(connection) => connection,
-                Err(EndReason::Expired) => {
-                    self.duty = false;
-                    return Ok(());
-                }
                 Err(_) => return Err(backend::Error::SessionEnded),
             };
             match self.session.delete(&path, None).await {

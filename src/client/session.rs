@@ -27,7 +27,7 @@ pub(crate) enum Condition {
 /// How a session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EndReason {
-    /// The server said so: its nodes are gone.
+    /// It expired, by the word of the client crate: its nodes are gone, unless the crate only guessed.
     Expired,
     /// We stopped believing in it: its nodes may stand until the server expires it.
     GivenUp,

@@ -3,7 +3,8 @@
 //! * I/O failures of every kind are connection losses;
 //! * nothing is handed over while disconnected, where the crate would keep it and run it later;
 //! * only one-shot watches, as persistent ones do not survive a reconnect, and no more than the crate can restore;
-//! * the list of hosts is repeated, as the crate's reconnect back-off has no bound.
+//! * the list of hosts is repeated, as the crate's reconnect back-off has no bound, and with several hosts one that does
+//!   not answer is left early, as the repeated list may name it several times in a row.
 
 mod convert;
 mod watches;
@@ -23,6 +24,9 @@ use self::watches::{WatchBudget, WatchPermit};
 use super::{Ensemble, Error, Multi, Op, Opened, Reply, Session, SessionEvent, Watch};
 use crate::client::connect_string::ConnectString;
 use crate::types::{Acl, CreateMode, Stat};
+
+/// A server that pauses for less is not left for another.
+const LEAST_SILENCE: Duration = Duration::from_secs(1);
 
 /// How to reach an ensemble and what to present there.
 #[derive(Clone)]
@@ -51,6 +55,9 @@ impl ZooKeeperEnsemble {
         let mut connector = zk::Client::connector()
             .with_session_timeout(self.session_timeout)
             .with_fail_eagerly();
+        if self.connect_string.hosts().len() > 1 {
+            connector = connector.with_connection_timeout(self.silence_allowed());
+        }
         for (scheme, auth) in &self.auths {
             connector = connector.with_auth(scheme, auth);
         }
@@ -63,6 +70,13 @@ impl ZooKeeperEnsemble {
             connector = connector.with_sasl(sasl.clone());
         }
         connector
+    }
+
+    /// How long a server may be silent before another one is tried. The crate's default of 0.4 T leaves time for a single
+    /// attempt at a host that has gone dark.
+    fn silence_allowed(&self) -> Duration {
+        let least = LEAST_SILENCE.min(self.session_timeout.mul_f64(0.4));
+        (self.session_timeout / 8).max(least)
     }
 
     async fn connect(self) -> Result<zk::Client, zk::Error> {
