@@ -1,0 +1,197 @@
+//! Lost connections and lost answers.
+
+use std::time::{Duration, Instant};
+
+use zookeeper_recipes::leader_latch::LeaderLatch;
+use zookeeper_recipes::{ConnectionState, CreateMode, ErrorKind, RetryPolicy};
+
+use crate::support::{Fault, How, OpCode, eventually, unique_path, within};
+use crate::{SOON, Scene, T};
+
+#[tokio::test]
+async fn a_write_made_while_disconnected_fails_in_time_and_never_happens() {
+    let wait = Duration::from_millis(500);
+    let scene = Scene::with(|builder| builder.connection_timeout(wait).retry(RetryPolicy::never())).await;
+    let Scene {
+        proxy, client, outside, ..
+    } = &scene;
+    let path = unique_path("gate");
+    client.create(&path, b"before", CreateMode::Persistent).await.unwrap();
+    let session = client.session_id();
+    proxy.set(Fault::Refuse).await;
+    eventually("the loss is seen", SOON, async || {
+        client.connection_state() == ConnectionState::Suspended
+    })
+    .await;
+    let began = Instant::now();
+    let error = client.set(&path, b"zombie", None).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionLoss);
+    assert!(
+        error.to_string().contains("127.0.0.1"),
+        "the servers are named: {error}"
+    );
+    assert!(began.elapsed() >= wait && began.elapsed() < T);
+    proxy.set(Fault::Pass).await;
+    eventually("the connection is back", SOON, async || {
+        client.connection_state().is_connected()
+    })
+    .await;
+    // Whatever the layers below kept would go out before this read.
+    assert_eq!(client.get(&path).await.unwrap().0, b"before");
+    assert_eq!(client.session_id(), session);
+    assert_eq!(outside.data(&path).await.unwrap(), b"before");
+}
+
+#[tokio::test]
+async fn a_write_without_an_answer_has_an_unknown_outcome() {
+    for how in [How::Fin, How::Rst, How::Silence] {
+        let scene = Scene::new().await;
+        let Scene {
+            proxy, client, outside, ..
+        } = &scene;
+        let path = unique_path("unknown");
+        client.create(&path, b"before", CreateMode::Persistent).await.unwrap();
+        let lost = proxy.lose_reply_of(OpCode::SetData, how);
+        let error = within("an error", SOON, client.set(&path, b"after", None))
+            .await
+            .unwrap_err();
+        assert!(lost.has_fired());
+        assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{how:?}: {error}");
+        assert_eq!(outside.data(&path).await.unwrap(), b"after");
+    }
+}
+
+#[tokio::test]
+async fn a_write_given_up_by_time_has_an_unknown_outcome_at_once() {
+    let wait = Duration::from_millis(300);
+    let scene = Scene::with(|builder| builder.connection_timeout(wait)).await;
+    let Scene { proxy, client, .. } = &scene;
+    let path = unique_path("slow");
+    client.create(&path, b"", CreateMode::Ephemeral).await.unwrap();
+    proxy.set(Fault::BlackHole).await;
+    let began = Instant::now();
+    let error = client.set(&path, b"", None).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+    assert!(began.elapsed() >= wait && began.elapsed() < T, "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn what_can_be_repeated_is_repeated() {
+    for how in [How::Fin, How::Rst, How::Silence] {
+        let scene = Scene::new().await;
+        let Scene {
+            proxy, client, outside, ..
+        } = &scene;
+        let path = unique_path("repeat");
+        let lost = proxy.lose_reply_of(OpCode::Create2, how);
+        let created = within(
+            "an ephemeral create",
+            SOON,
+            client.create(&path, b"x", CreateMode::Ephemeral),
+        )
+        .await;
+        assert_eq!(created.unwrap(), path, "{how:?}");
+        assert!(lost.has_fired(), "{how:?}");
+        assert_eq!(outside.owner(&path).await, client.session_id());
+
+        let lost = proxy.lose_reply_of(OpCode::GetData, how);
+        assert_eq!(within("a read", SOON, client.get(&path)).await.unwrap().0, b"x");
+        assert!(lost.has_fired(), "{how:?}");
+
+        let lost = proxy.lose_reply_of(OpCode::Delete, how);
+        within("a delete", SOON, client.delete(&path, None)).await.unwrap();
+        assert!(lost.has_fired(), "{how:?}");
+        assert!(!outside.exists(&path).await);
+    }
+}
+
+#[tokio::test]
+async fn an_ephemeral_node_of_somebody_else_is_not_taken_for_ours() {
+    let scene = Scene::new().await;
+    let Scene {
+        proxy, client, outside, ..
+    } = &scene;
+    let path = unique_path("theirs");
+    outside.create_ephemeral(&path, b"").await;
+    let lost = proxy.lose_reply_of(OpCode::Create2, How::Fin);
+    let error = within("an error", SOON, client.create(&path, b"", CreateMode::Ephemeral))
+        .await
+        .unwrap_err();
+    assert!(lost.has_fired());
+    assert_eq!(error.kind(), ErrorKind::NodeExists);
+}
+
+#[tokio::test]
+async fn a_persistent_create_and_a_transaction_are_not_repeated() {
+    let scene = Scene::new().await;
+    let Scene {
+        proxy, client, outside, ..
+    } = &scene;
+    let path = unique_path("once");
+    let lost = proxy.lose_reply_of(OpCode::Create2, How::Fin);
+    let error = client.create(&path, b"", CreateMode::Persistent).await.unwrap_err();
+    assert!(lost.has_fired());
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
+    assert!(outside.exists(&path).await);
+    let lost = proxy.lose_reply_of(OpCode::Multi, How::Rst);
+    let error = client
+        .transaction()
+        .set_data(&path, b"1", None)
+        .commit()
+        .await
+        .unwrap_err();
+    assert!(lost.has_fired());
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
+    assert_eq!(outside.stat(&path).await.unwrap().version, 1, "applied, once");
+}
+
+#[tokio::test]
+async fn an_outage_of_half_the_session_timeout_keeps_the_session() {
+    let scene = Scene::new().await;
+    let Scene { proxy, client, .. } = &scene;
+    let session = client.session_id();
+    proxy.set(Fault::Refuse).await;
+    eventually("the loss is seen", SOON, async || {
+        client.connection_state() == ConnectionState::Suspended
+    })
+    .await;
+    // The outage itself: shorter than the 0.55 T after which a session is given up.
+    tokio::time::sleep(T.mul_f64(0.4)).await;
+    proxy.set(Fault::Pass).await;
+    eventually("the connection is back", SOON, async || {
+        client.connection_state().is_connected()
+    })
+    .await;
+    assert_eq!(client.session_id(), session);
+    assert_eq!(client.connection_state(), ConnectionState::Reconnected);
+}
+
+#[tokio::test]
+async fn a_watch_too_many_is_an_error_and_a_full_session_survives_a_reconnect() {
+    let scene = Scene::new().await;
+    let Scene { proxy, client, .. } = &scene;
+    // Long names, so that few watches are enough to reach the limit of path names.
+    let stage = format!("{}/{}", unique_path("crowd"), "x".repeat(900));
+    let latches: Vec<_> = (0..160)
+        .map(|n| LeaderLatch::builder(client, format!("{stage}/{n}")).start().unwrap())
+        .collect();
+    let mut refused = 0;
+    for latch in &latches {
+        match within("an outcome", Duration::from_secs(30), latch.wait_for_leadership()).await {
+            Ok(_) => {}
+            Err(zookeeper_recipes::leader_latch::Error::Client { source, .. }) => {
+                assert_eq!(source.kind(), ErrorKind::TooManyWatches, "{source}");
+                refused += 1;
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert!((10..60).contains(&refused), "{refused} of 160 were refused");
+    let session = client.session_id();
+    proxy.cut().await;
+    eventually("everybody leads again", SOON, async || {
+        latches.iter().filter(|latch| latch.has_leadership()).count() >= 160 - refused
+    })
+    .await;
+    assert_eq!(client.session_id(), session);
+}

@@ -1,0 +1,106 @@
+//! Bad input is an error at the call, which names the value and what is allowed.
+
+use std::time::{Duration, Instant};
+
+use zookeeper_recipes::{Client, CreateMode, ErrorKind};
+
+use crate::support::{ZooKeeper, unique_path};
+use crate::{SOON, builder};
+
+#[tokio::test]
+async fn malformed_paths_are_refused_before_anything_is_sent() {
+    let server = ZooKeeper::shared().await;
+    let client = builder(&server.connect_string()).connect().await.unwrap();
+    let before = client.request_counts();
+    for path in ["", "relative", "/a/", "//a", "/a/../b", "/a\u{0}"] {
+        let errors = [
+            client.get(path).await.unwrap_err(),
+            client.set(path, b"", None).await.unwrap_err(),
+            client.create(path, b"", CreateMode::Persistent).await.unwrap_err(),
+            client.delete(path, None).await.unwrap_err(),
+            client.create_containers(path).await.unwrap_err(),
+            client.transaction().delete(path, None).commit().await.unwrap_err(),
+        ];
+        for error in errors {
+            assert_eq!(error.kind(), ErrorKind::InvalidPath, "{path:?}: {error}");
+            assert!(
+                error.to_string().contains(&format!("{path:?}")),
+                "the value is named: {error}"
+            );
+        }
+    }
+    assert_eq!((client.request_counts() - before).total(), 0);
+}
+
+#[tokio::test]
+async fn bad_options_are_refused_by_name() {
+    let zero = Duration::ZERO;
+    let cases = [
+        (Client::builder(""), "connect string"),
+        (Client::builder("host:0"), "host:0"),
+        (Client::builder("host:2181/../x"), "host:2181/../x"),
+        (Client::builder("host").session_timeout(zero), "session timeout of 0ns"),
+        (
+            Client::builder("host").connection_timeout(zero),
+            "connection timeout of 0ns",
+        ),
+        (Client::builder("host").tick_time(zero), "tick time of 0ns"),
+        (Client::builder("host").acls([]), "acls"),
+        (Client::builder("host").namespace("/a//b"), "/a//b"),
+    ];
+    for (builder, named) in cases {
+        let error = builder.clone().connect().await.unwrap_err();
+        assert!(error.to_string().contains(named), "{error} should name {named}");
+        assert!(
+            matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::InvalidPath),
+            "{error}"
+        );
+        assert_eq!(builder.validate().unwrap_err(), error);
+    }
+}
+
+#[tokio::test]
+async fn an_unreachable_ensemble_is_named_when_the_connection_timeout_is_over() {
+    let began = Instant::now();
+    let within = Duration::from_millis(700);
+    let error = builder("127.0.0.1:1,127.0.0.1:2")
+        .connection_timeout(within)
+        .connect()
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionLoss);
+    for named in ["127.0.0.1:1", "127.0.0.1:2", "700ms"] {
+        assert!(error.to_string().contains(named), "{error} should name {named}");
+    }
+    assert!(began.elapsed() >= within && began.elapsed() < SOON);
+}
+
+#[tokio::test]
+async fn a_root_that_does_not_exist_is_an_error_and_no_endless_loop() {
+    let server = ZooKeeper::shared().await;
+    let client = builder(&format!("{}{}", server.connect_string(), unique_path("missing")))
+        .connect()
+        .await
+        .unwrap();
+    let error = client.create_containers("/a/b").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NoNode);
+}
+
+#[tokio::test]
+async fn wrong_credentials_are_told_from_a_missing_permission() {
+    let server = ZooKeeper::shared().await;
+    let path = unique_path("private");
+    let owner = builder(&server.connect_string())
+        .auth("digest", "owner:secret")
+        .acls([zookeeper_recipes::Acl::creator_all()])
+        .connect()
+        .await
+        .unwrap();
+    owner.create(&path, b"mine", CreateMode::Persistent).await.unwrap();
+    assert_eq!(owner.get(&path).await.unwrap().0, b"mine");
+    let stranger = builder(&server.connect_string()).connect().await.unwrap();
+    let error = stranger.get(&path).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NoAuth);
+    assert!(!error.is_retryable() && error.to_string().contains(&path), "{error}");
+    owner.delete(&path, None).await.unwrap();
+}
