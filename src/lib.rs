@@ -36,7 +36,7 @@
 //!
 //! | recipe | `Suspended` | `Reconnected`, same session | `Lost` | own node deleted by another | reply lost | process stopped > T |
 //! |---|---|---|---|---|---|---|
-//! | `LeaderLatch` | [`Standard`](ErrorPolicy::Standard): leadership ends. [`Session`](ErrorPolicy::Session): it lasts until the lease is over, never past T | same node, looked up; `Standard`: leads again with the same token, as a new term | leadership is over; a new node with the next session | the leader hears of it and stands in line again; a waiter too; nobody is promoted twice. For the length of a notification the old leader may still believe: use the fence | create: found again by its name, or made anew; never two nodes. Delete: repeated until the node is gone | at the first look after waking `is_held()` is false |
+//! | `LeaderLatch` | [`Standard`](ErrorPolicy::Standard): leadership ends. [`Session`](ErrorPolicy::Session): it lasts until the lease is over, never past T | same node, looked up; `Standard`: leads again with the same token, as a new term | leadership is over; a new node with the next session | the leader hears of it and stands in line again; a waiter too; nobody is promoted twice. For the length of a notification the old leader (or a waiter that was deleted in the same transaction after it) may believe to lead: its fence no longer stands | create: found again by its name, or made anew; never two nodes. Delete: repeated until the node is gone | at the first look after waking `is_held()` is false |
 //!
 //! Three things hold for every recipe:
 //!
@@ -71,6 +71,8 @@ mod client;
 mod contender;
 #[cfg(feature = "leader-latch")]
 pub mod leader_latch;
+#[cfg_attr(not(feature = "leader-latch"), allow(dead_code))]
+mod path;
 mod types;
 
 #[cfg(feature = "sasl-digest-md5")]
@@ -83,3 +85,8 @@ pub use client::{
     TransactionResult,
 };
 pub use types::{Acl, CreateMode, Permissions, Stat};
+
+/// The examples of the README are compiled like all others.
+#[cfg(all(doctest, feature = "leader-latch"))]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -111,11 +111,7 @@ pub struct Acl {
 impl Acl {
     /// An entry for `id` under ZooKeeper's authentication `scheme` (`world`, `auth`, `digest`, `ip`, `sasl`, `x509`).
     pub fn new(permissions: Permissions, scheme: impl Into<String>, id: impl Into<String>) -> Self {
-        Acl {
-            permissions,
-            scheme: scheme.into(),
-            id: id.into(),
-        }
+        Acl { permissions, scheme: scheme.into(), id: id.into() }
     }
 
     /// Everybody may do everything: the default.

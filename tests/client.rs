@@ -23,9 +23,7 @@ const T: Duration = Duration::from_secs(4);
 const SOON: Duration = Duration::from_secs(10);
 
 fn builder(connect_string: &str) -> ClientBuilder {
-    Client::builder(connect_string)
-        .session_timeout(T)
-        .tick_time(Duration::from_millis(500))
+    Client::builder(connect_string).session_timeout(T).tick_time(Duration::from_millis(500))
 }
 
 /// A client behind a fault proxy, and a view from outside.
@@ -44,16 +42,8 @@ impl Scene {
     async fn with(options: impl FnOnce(ClientBuilder) -> ClientBuilder) -> Scene {
         let server = ZooKeeper::shared().await;
         let proxy = Proxy::start(server.addr()).await;
-        let client = options(builder(&proxy.connect_string()))
-            .connect()
-            .await
-            .expect("connected");
+        let client = options(builder(&proxy.connect_string())).connect().await.expect("connected");
         let outside = Observer::connect(&server.connect_string()).await;
-        Scene {
-            server,
-            proxy,
-            client,
-            outside,
-        }
+        Scene { server, proxy, client, outside }
     }
 }

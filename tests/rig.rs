@@ -21,9 +21,7 @@ const EPHEMERAL: CreateOptions<'static> = CreateMode::Ephemeral.with_acls(Acls::
 
 async fn connect(to: &str) -> Client {
     let connector = Client::connector().with_session_timeout(Duration::from_secs(10));
-    within("a client connects", SOON, connector.connect(to))
-        .await
-        .expect("the client connects")
+    within("a client connects", SOON, connector.connect(to)).await.expect("the client connects")
 }
 
 /// A server, a proxy before it, a client through the proxy and an observer.
@@ -37,18 +35,10 @@ async fn scene() -> (Arc<ZooKeeper>, Proxy, Client, Observer) {
 
 #[tokio::test]
 async fn the_settings_of_the_server_take_effect() {
-    let server = ZooKeeper::builder()
-        .tick_time(Duration::from_millis(200))
-        .config("globalOutstandingLimit=500")
-        .start()
-        .await;
+    let server =
+        ZooKeeper::builder().tick_time(Duration::from_millis(200)).config("globalOutstandingLimit=500").start().await;
     let conf = server.four_letter("conf").await;
-    for line in [
-        "tickTime=200",
-        "minSessionTimeout=500",
-        "maxSessionTimeout=60000",
-        "maxClientCnxns=0",
-    ] {
+    for line in ["tickTime=200", "minSessionTimeout=500", "maxSessionTimeout=60000", "maxClientCnxns=0"] {
         assert!(conf.lines().any(|found| found == line), "no {line} in {conf}");
     }
     assert_eq!(server.mntr().await["zk_server_state"], "standalone");
@@ -56,20 +46,12 @@ async fn the_settings_of_the_server_take_effect() {
     let observer = Observer::connect(&server.connect_string()).await;
     let container = unique_path("container");
     let options = CreateMode::Container.with_acls(Acls::anyone_all());
-    observer
-        .client()
-        .create(&container, b"", &options)
-        .await
-        .expect("a container node");
+    observer.client().create(&container, b"", &options).await.expect("a container node");
     observer.create(&format!("{container}/child"), b"").await;
     observer.delete(&format!("{container}/child")).await;
     let short_lived = unique_path("ttl");
     let options = PERSISTENT.with_ttl(Duration::from_millis(1));
-    observer
-        .client()
-        .create(&short_lived, b"", &options)
-        .await
-        .expect("a node with a time to live");
+    observer.client().create(&short_lived, b"", &options).await.expect("a node with a time to live");
     within("the server removes both nodes", SOON, async {
         observer.wait_until_gone(&container).await;
         observer.wait_until_gone(&short_lived).await;
@@ -86,18 +68,12 @@ async fn a_server_keeps_data_and_port_over_stop_and_kill() {
     let addr = server.addr();
 
     server.stop().await;
-    assert!(
-        TcpStream::connect(addr).await.is_err(),
-        "a stopped server has no listener"
-    );
+    assert!(TcpStream::connect(addr).await.is_err(), "a stopped server has no listener");
     server.start_again().await;
     assert_eq!(observer.data(&path).await.as_deref(), Some(b"data".as_slice()));
 
     server.kill().await;
-    assert!(
-        TcpStream::connect(addr).await.is_err(),
-        "a killed server has no listener"
-    );
+    assert!(TcpStream::connect(addr).await.is_err(), "a killed server has no listener");
     server.start_again().await;
     assert_eq!(observer.data(&path).await.as_deref(), Some(b"data".as_slice()));
 
@@ -112,12 +88,7 @@ async fn a_server_keeps_data_and_port_over_stop_and_kill() {
 
 #[test]
 fn the_shared_server_is_one_for_all_runtimes_and_outlives_the_first() {
-    let runtime = || {
-        tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .expect("a runtime")
-    };
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let first = runtime();
     let server = first.block_on(ZooKeeper::shared());
     drop(first);
@@ -152,10 +123,7 @@ async fn an_observer_sees_the_tree() {
     let forbidden = format!("{path}/forbidden");
     observer.create_forbidden(&forbidden).await;
     assert_eq!(observer.client().get_data(&forbidden).await.err(), Some(Error::NoAuth));
-    let below = observer
-        .client()
-        .create(&format!("{forbidden}/child"), b"", &PERSISTENT)
-        .await;
+    let below = observer.client().create(&format!("{forbidden}/child"), b"", &PERSISTENT).await;
     assert_eq!(below.err(), Some(Error::NoAuth));
 }
 
@@ -163,10 +131,7 @@ async fn an_observer_sees_the_tree() {
 async fn the_proxy_tells_sessions_and_requests() {
     let (_server, proxy, client, observer) = scene().await;
     let path = unique_path("told");
-    client
-        .create(&path, b"", &EPHEMERAL)
-        .await
-        .expect("the proxy passes a create on");
+    client.create(&path, b"", &EPHEMERAL).await.expect("the proxy passes a create on");
     assert_eq!(proxy.request_count(OpCode::Create2), 1);
     assert_eq!(proxy.request_count(OpCode::Delete), 0);
     let sessions = proxy.sessions();
@@ -195,9 +160,7 @@ async fn an_answer_is_lost_and_the_request_applied() {
         assert!(observer.exists(&path).await, "{how:?}");
         // Once only; and the session goes on.
         let next = unique_path("applied");
-        within("the next create ends", SOON, client.create(&next, b"", &PERSISTENT))
-            .await
-            .expect("the next create");
+        within("the next create ends", SOON, client.create(&next, b"", &PERSISTENT)).await.expect("the next create");
     }
 }
 
@@ -208,15 +171,10 @@ async fn a_request_is_lost_and_not_applied() {
         let path = unique_path("lost");
         let lost = proxy.drop_request_of(OpCode::Create2, how);
         let created = within("the create ends", SOON, client.create(&path, b"", &PERSISTENT)).await;
-        assert!(
-            matches!(created, Err(Error::ConnectionLoss | Error::Custom(_))),
-            "{how:?}: {created:?}"
-        );
+        assert!(matches!(created, Err(Error::ConnectionLoss | Error::Custom(_))), "{how:?}: {created:?}");
         lost.fired().await;
         assert!(!observer.exists(&path).await, "{how:?}");
-        within("the next create ends", SOON, client.create(&path, b"", &PERSISTENT))
-            .await
-            .expect("the next create");
+        within("the next create ends", SOON, client.create(&path, b"", &PERSISTENT)).await.expect("the next create");
     }
 }
 
@@ -227,12 +185,7 @@ async fn a_killed_session_ends_on_the_server_and_for_its_client() {
     client.create(&path, b"", &EPHEMERAL).await.expect("an ephemeral node");
     let mut states = client.state_watcher();
     proxy.kill_session().await;
-    within(
-        "the ephemeral node goes",
-        Duration::from_millis(200),
-        observer.wait_until_gone(&path),
-    )
-    .await;
+    within("the ephemeral node goes", Duration::from_millis(200), observer.wait_until_gone(&path)).await;
     let expired = async { while states.changed().await != SessionState::Expired {} };
     within("the client learns of it", SOON, expired).await;
     assert_eq!(client.check_stat(&path).await.err(), Some(Error::SessionExpired));
@@ -245,10 +198,7 @@ async fn one_of_several_sessions_is_killed_by_its_id() {
     let id = proxy.sessions()[0].id;
     proxy.kill_session_id(id).await;
     // That it is over the client hears with its next connection.
-    eventually("the first session is over", SOON, || async {
-        first.state() == SessionState::Expired
-    })
-    .await;
+    eventually("the first session is over", SOON, || async { first.state() == SessionState::Expired }).await;
     second.check_stat("/").await.expect("the second session goes on");
 }
 
@@ -285,16 +235,11 @@ async fn connections_end_as_ordered() {
     assert_eq!(new, reset);
 
     proxy.set(Fault::Refuse).await;
-    assert_eq!(
-        connect().await.err().map(|error| error.kind()),
-        Some(std::io::ErrorKind::ConnectionRefused)
-    );
+    assert_eq!(connect().await.err().map(|error| error.kind()), Some(std::io::ErrorKind::ConnectionRefused));
     assert_eq!(proxy.connections(), 0);
 
     proxy.set(Fault::Pass).await;
-    within("the session goes on", SOON, client.check_stat("/"))
-        .await
-        .expect("the session goes on");
+    within("the session goes on", SOON, client.check_stat("/")).await.expect("the session goes on");
 }
 
 #[tokio::test]
@@ -303,22 +248,14 @@ async fn a_black_hole_carries_nothing_until_it_ends() {
     let path = unique_path("hole");
     proxy.set(Fault::BlackHole).await;
     let mut create = std::pin::pin!(client.create(&path, b"", &PERSISTENT));
-    assert!(
-        timeout(AT_ONCE, create.as_mut()).await.is_err(),
-        "no answer comes out of a black hole"
-    );
+    assert!(timeout(AT_ONCE, create.as_mut()).await.is_err(), "no answer comes out of a black hole");
     assert!(!observer.exists(&path).await, "no request comes through a black hole");
     assert_eq!(proxy.connections(), 1, "a black hole closes nothing");
     let mut new = TcpStream::connect(proxy.addr()).await.expect("a black hole accepts");
-    assert!(
-        timeout(AT_ONCE, new.read(&mut [0; 1])).await.is_err(),
-        "and says nothing"
-    );
+    assert!(timeout(AT_ONCE, new.read(&mut [0; 1])).await.is_err(), "and says nothing");
 
     proxy.set(Fault::Pass).await;
-    within("what was held back is carried on", SOON, create)
-        .await
-        .expect("the create");
+    within("what was held back is carried on", SOON, create).await.expect("the create");
     assert!(observer.exists(&path).await);
 }
 
@@ -328,17 +265,12 @@ async fn dropped_answers_are_lost_and_their_requests_applied() {
     let path = unique_path("answer");
     proxy.set(Fault::DropAnswers).await;
     let mut create = std::pin::pin!(client.create(&path, b"", &PERSISTENT));
-    assert!(
-        timeout(AT_ONCE, create.as_mut()).await.is_err(),
-        "the answer is dropped"
-    );
+    assert!(timeout(AT_ONCE, create.as_mut()).await.is_err(), "the answer is dropped");
     observer.wait_until_exists(&path).await;
     proxy.set(Fault::Pass).await;
     let created = within("the create ends", SOON, create).await;
     assert_eq!(created.err(), Some(Error::ConnectionLoss));
-    within("the session goes on", SOON, client.check_stat(&path))
-        .await
-        .expect("the session goes on");
+    within("the session goes on", SOON, client.check_stat(&path)).await.expect("the session goes on");
 }
 
 #[tokio::test]
@@ -348,10 +280,7 @@ async fn a_delay_counts_both_ways() {
     let begin = Instant::now();
     client.check_stat("/").await.expect("a slow answer");
     let took = begin.elapsed();
-    assert!(
-        (Duration::from_millis(200)..Duration::from_secs(2)).contains(&took),
-        "{took:?}"
-    );
+    assert!((Duration::from_millis(200)..Duration::from_secs(2)).contains(&took), "{took:?}");
 }
 
 #[tokio::test]
@@ -367,11 +296,7 @@ async fn the_proxy_forwards_what_it_does_not_understand() {
         connection.shutdown().await.expect("the end of the odd bytes");
         let _ = within("the server ends it", SOON, connection.read_to_end(&mut Vec::new())).await;
     }
-    connect(&proxy.connect_string())
-        .await
-        .check_stat("/")
-        .await
-        .expect("the proxy still works");
+    connect(&proxy.connect_string()).await.check_stat("/").await.expect("the proxy still works");
 }
 
 #[tokio::test]
@@ -379,21 +304,12 @@ async fn the_proxy_follows_a_server_that_moves() {
     let (first, proxy, client, _observer) = scene().await;
     let second = ZooKeeper::start().await;
     let path = unique_path("moved");
-    Observer::connect(&second.connect_string())
-        .await
-        .create(&path, b"")
-        .await;
+    Observer::connect(&second.connect_string()).await.create(&path, b"").await;
     assert_eq!(client.check_stat(&path).await.expect("an answer of the first"), None);
     assert_ne!(first.addr(), second.addr());
     proxy.follow(second.addr());
     let moved = connect(&proxy.connect_string()).await;
-    assert!(
-        moved
-            .check_stat(&path)
-            .await
-            .expect("an answer of the second")
-            .is_some()
-    );
+    assert!(moved.check_stat(&path).await.expect("an answer of the second").is_some());
 }
 
 #[tokio::test]
@@ -411,13 +327,9 @@ async fn an_ensemble_survives_what_is_done_to_one_member() {
     // notices.
     let cut_off = ensemble.member(followers[0]);
     let client = connect(&cut_off.connect_string()).await;
-    let mut raw = TcpStream::connect(cut_off.addr())
-        .await
-        .expect("a connection to the follower");
+    let mut raw = TcpStream::connect(cut_off.addr()).await.expect("a connection to the follower");
     ensemble.cut_follower_from_leader(followers[0]).await;
-    raw.write_all(b"ruok")
-        .await
-        .expect("the connection is open after the cut");
+    raw.write_all(b"ruok").await.expect("the connection is open after the cut");
     let mut answer = String::new();
     let answered = within("an answer after the cut", SOON, raw.read_to_string(&mut answer)).await;
     assert_eq!((answered.ok(), answer.as_str()), (Some(4), "imok"));
@@ -426,9 +338,7 @@ async fn an_ensemble_survives_what_is_done_to_one_member() {
     assert_eq!(ensemble.leader().await, leader, "the leader keeps its quorum");
     ensemble.rejoin(followers[0]).await;
     assert_eq!(ensemble.leader().await, leader, "the follower is back");
-    within("the client's session goes on", SOON, client.sync("/"))
-        .await
-        .expect("the session goes on");
+    within("the client's session goes on", SOON, client.sync("/")).await.expect("the session goes on");
     let (data, _) = client.get_data(&path).await.expect("an answer of the follower");
     assert_eq!(data, b"without the follower");
 

@@ -30,6 +30,8 @@ pub(crate) enum Error {
     /// The server refused the credentials of the session.
     AuthFailed,
     NoNode,
+    /// Not even the root that the connect string names exists.
+    NoRoot,
     NodeExists,
     NotEmpty,
     BadVersion,
@@ -55,10 +57,7 @@ pub(crate) enum Error {
 impl Error {
     /// Whether it passes by itself, once there is a connection again.
     pub(crate) fn is_passing(&self) -> bool {
-        matches!(
-            self,
-            Error::NotConnected | Error::ConnectionLoss | Error::SessionEnded | Error::Throttled
-        )
+        matches!(self, Error::NotConnected | Error::ConnectionLoss | Error::SessionEnded | Error::Throttled)
     }
 
     /// Whether this is the ensemble's own verdict on the request, which only a working connection can bring. Errors that
@@ -96,9 +95,7 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub(crate) fn new(event: BoxFuture<'static, Event>) -> Self {
-        Watch {
-            event: Mutex::new(Some(event)),
-        }
+        Watch { event: Mutex::new(Some(event)) }
     }
 }
 

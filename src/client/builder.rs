@@ -4,13 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
-use super::clock::{Clock, Instant};
-use super::connect_string::ConnectString;
-use super::core::{Config, Core, Heartbeat};
+use super::Client;
+use super::core::{Config, Heartbeat};
 use super::error::{Error, ErrorKind};
-use super::path::Namespace;
+use super::open::open;
 use super::retry::RetryPolicy;
 use super::runtime::Runtime;
 #[cfg(feature = "sasl-digest-md5")]
@@ -18,14 +17,17 @@ use super::security::Sasl;
 #[cfg(feature = "tls")]
 use super::security::Tls;
 use super::state::ErrorPolicy;
-use super::supervisor::Supervisor;
-use super::{Client, Owner, janitor};
 use crate::backend::zookeeper::ZooKeeperEnsemble;
-use crate::backend::{self, Ensemble, Opened};
+use crate::backend::zookeeper::connect_string::ConnectString;
+use crate::backend::{self, Ensemble};
+use crate::path::Namespace;
 use crate::types::Acl;
 
 /// The server's own limit is an i32 of milliseconds.
 const LONGEST_SESSION_TIMEOUT: Duration = Duration::from_millis(i32::MAX as u64);
+
+/// ZooKeeper's default for the largest request.
+const JUTE_MAX_BUFFER: usize = 0xf_ffff;
 
 /// The options of a [`Client`]; see [`Client::builder`].
 #[derive(Clone)]
@@ -41,6 +43,7 @@ pub struct ClientBuilder {
     heartbeat: Heartbeat,
     auths: Vec<(String, Vec<u8>)>,
     acls: Vec<Acl>,
+    max_request_bytes: usize,
     dedicated_runtime: bool,
     #[cfg(feature = "tls")]
     tls: Option<Tls>,
@@ -73,6 +76,7 @@ impl ClientBuilder {
             heartbeat: Heartbeat::default(),
             auths: Vec::new(),
             acls: vec![Acl::anyone_all()],
+            max_request_bytes: JUTE_MAX_BUFFER,
             dedicated_runtime: false,
             #[cfg(feature = "tls")]
             tls: None,
@@ -81,7 +85,8 @@ impl ClientBuilder {
         }
     }
 
-    /// A path that is put before every path of this client; created when needed. None by default.
+    /// A path that is put before every path of this client; the leading slash may be left out, as in Curator. Recipes and
+    /// [`create_containers`](Client::create_containers) create it when needed. None by default.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = namespace.into();
         self
@@ -138,6 +143,13 @@ impl ClientBuilder {
         self
     }
 
+    /// The servers' `jute.maxbuffer`: what is larger they answer by cutting the connection, so it is refused here. Default
+    /// 1 048 575, as ZooKeeper's.
+    pub fn max_request_bytes(mut self, bytes: usize) -> Self {
+        self.max_request_bytes = bytes;
+        self
+    }
+
     /// Runs the session, its heartbeat and the clean-up on a thread of their own, for programs that block their runtime:
     /// the session then survives. What is held is judged rightly in both cases. Default false.
     pub fn dedicated_runtime(mut self, dedicated: bool) -> Self {
@@ -189,18 +201,31 @@ impl ClientBuilder {
         } else {
             Runtime::shared()?
         };
-        connect(Arc::new(ensemble), config, runtime, closed).await
+        let (servers, within) = (config.servers.clone(), config.connection_timeout);
+        open(Arc::new(ensemble), config, runtime, closed).await.map_err(|error| match error {
+            backend::Error::ConnectionLoss => Error::new(
+                ErrorKind::ConnectionLoss,
+                format!("connect: none of {servers} answered within {within:?}; {}", self.advice()),
+            ),
+            error => Error::from_backend("connect to", &servers, error),
+        })
+    }
+
+    /// What to look at when nobody answers.
+    fn advice(&self) -> &'static str {
+        #[cfg(feature = "tls")]
+        if self.tls.is_some() {
+            return "check the addresses, that the servers run, and that the certificates fit; the log of \
+                    `zookeeper_client` at debug tells what each attempt met";
+        }
+        "check the addresses and that the servers run; the log of `zookeeper_client` at debug tells what each attempt met"
     }
 
     fn ensemble(&self) -> Result<ZooKeeperEnsemble, Error> {
         let connect_string = ConnectString::parse(&self.connect_string)
             .map_err(|error| Error::new(ErrorKind::InvalidArgument, error.to_string()))?;
-        in_range(
-            "session timeout",
-            self.session_timeout,
-            Duration::from_millis(1),
-            LONGEST_SESSION_TIMEOUT,
-        )?;
+        in_range("session timeout", self.session_timeout, Duration::from_millis(1), LONGEST_SESSION_TIMEOUT)?;
+        self.check_tls(&connect_string)?;
         Ok(ZooKeeperEnsemble {
             connect_string,
             session_timeout: self.session_timeout,
@@ -212,19 +237,26 @@ impl ClientBuilder {
         })
     }
 
+    /// Encryption is asked for by `tls` or by `tcp+tls://` before a host; both need to know whom to trust.
+    fn check_tls(&self, connect_string: &ConnectString) -> Result<(), Error> {
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &self.tls {
+            return tls.check();
+        }
+        match connect_string.hosts().iter().find(|host| host.starts_with("tcp+tls://")) {
+            None => Ok(()),
+            Some(host) => Err(Error::new(
+                ErrorKind::InvalidArgument,
+                format!(
+                    "connect string: {host} asks for encryption; call tls() with the authorities to trust (feature `tls`)"
+                ),
+            )),
+        }
+    }
+
     fn config(&self, servers: &str) -> Result<Config, Error> {
-        in_range(
-            "connection timeout",
-            self.connection_timeout,
-            Duration::from_millis(1),
-            LONGEST_SESSION_TIMEOUT,
-        )?;
-        in_range(
-            "tick time",
-            self.tick_time,
-            Duration::from_millis(1),
-            LONGEST_SESSION_TIMEOUT,
-        )?;
+        in_range("connection timeout", self.connection_timeout, Duration::from_millis(1), LONGEST_SESSION_TIMEOUT)?;
+        in_range("tick time", self.tick_time, Duration::from_millis(1), LONGEST_SESSION_TIMEOUT)?;
         if self.acls.is_empty() {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
@@ -240,6 +272,7 @@ impl ClientBuilder {
             error_policy: self.error_policy,
             heartbeat: self.heartbeat,
             acls: self.acls.clone(),
+            max_request_bytes: self.max_request_bytes,
         })
     }
 }
@@ -250,83 +283,4 @@ fn in_range(what: &str, value: Duration, least: Duration, most: Duration) -> Res
     }
     let message = format!("{what} of {value:?}: must be at least {least:?} and at most {most:?}");
     Err(Error::new(ErrorKind::InvalidArgument, message))
-}
-
-/// Opens the first session and starts the tasks that keep the client alive.
-async fn connect(
-    ensemble: Arc<dyn Ensemble>,
-    config: Config,
-    runtime: Runtime,
-    closed: watch::Sender<Option<bool>>,
-) -> Result<Client, Error> {
-    let opening = open(Arc::clone(&ensemble), config.connection_timeout);
-    // Where the session is opened is where the client crate's own task will run.
-    let opened = runtime.spawn_system(opening);
-    let opened = AbortOnDrop(opened)
-        .wait()
-        .await
-        .unwrap_or(Err(backend::Error::SessionEnded));
-    let (first, begun) = opened.map_err(|error| match error {
-        backend::Error::ConnectionLoss => Error::new(
-            ErrorKind::ConnectionLoss,
-            format!(
-                "connect: none of {} answered within {:?}; check the addresses and that the servers run",
-                config.servers, config.connection_timeout
-            ),
-        ),
-        error => Error::from_backend("connect to", &config.servers, error),
-    })?;
-    let (janitor, jobs) = mpsc::unbounded_channel();
-    let (closing, asked_to_close) = watch::channel(false);
-    let core = Core::new(config, runtime, janitor, closing);
-    let told = closed.subscribe();
-    let supervisor = Supervisor {
-        core: Arc::clone(&core),
-        ensemble,
-        closing: asked_to_close,
-        closed,
-    };
-    core.runtime.spawn_system(supervisor.run(first, begun));
-    core.runtime.spawn_system(janitor::run(Arc::clone(&core), jobs));
-    Ok(Client {
-        owner: Arc::new(Owner { core, told }),
-    })
-}
-
-/// Between two attempts to open the first session.
-const OPEN_PAUSE: Duration = Duration::from_millis(100);
-
-/// Tries until a session is open or the time is over. The clock starts anew with each attempt, as that is when the
-/// server may have begun to count.
-async fn open(ensemble: Arc<dyn Ensemble>, within: Duration) -> Result<(Opened, Instant), backend::Error> {
-    let attempts = async {
-        loop {
-            let begun = Clock.now();
-            match ensemble.open().await {
-                Ok(opened) => return Ok((opened, begun)),
-                Err(backend::Error::ConnectionLoss | backend::Error::SessionEnded) => {
-                    tokio::time::sleep(OPEN_PAUSE).await;
-                }
-                Err(error) => return Err(error),
-            }
-        }
-    };
-    tokio::time::timeout(within, attempts)
-        .await
-        .unwrap_or(Err(backend::Error::ConnectionLoss))
-}
-
-/// A task that ends with whoever waits for it.
-struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
-
-impl<T> AbortOnDrop<T> {
-    async fn wait(mut self) -> Result<T, tokio::task::JoinError> {
-        (&mut self.0).await
-    }
-}
-
-impl<T> Drop for AbortOnDrop<T> {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }

@@ -9,13 +9,13 @@ use tokio::sync::{Notify, mpsc, watch};
 use super::clock::Clock;
 use super::error::Error;
 use super::janitor::Job;
-use super::path::Namespace;
 use super::random::Random;
 use super::requests::RequestLog;
 use super::retry::RetryPolicy;
 use super::runtime::Runtime;
 use super::session::Session;
 use super::state::{ErrorPolicy, StatePublisher};
+use crate::path::Namespace;
 use crate::types::Acl;
 
 /// How the lease of a session is kept.
@@ -42,6 +42,7 @@ pub(crate) struct Config {
     pub(crate) error_policy: ErrorPolicy,
     pub(crate) heartbeat: Heartbeat,
     pub(crate) acls: Vec<Acl>,
+    pub(crate) max_request_bytes: usize,
 }
 
 /// The session to use now.

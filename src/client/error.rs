@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::backend;
-use crate::client::path::InvalidPath;
+use crate::path::InvalidPath;
 
 /// Why an operation failed: what was being done, and an [`ErrorKind`] to decide by.
 ///
@@ -72,10 +72,7 @@ pub enum ErrorKind {
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Error {
-            kind,
-            message: message.into(),
-        }
+        Error { kind, message: message.into() }
     }
 
     /// What went wrong, to decide by.
@@ -93,10 +90,7 @@ impl Error {
 
     /// Whether what was held through the session is gone for good.
     pub fn is_lost(&self) -> bool {
-        matches!(
-            self.kind,
-            ErrorKind::SessionLost | ErrorKind::Fenced | ErrorKind::Closed
-        )
+        matches!(self.kind, ErrorKind::SessionLost | ErrorKind::Fenced | ErrorKind::Closed)
     }
 
     pub(crate) fn closed(what: &str) -> Self {
@@ -112,31 +106,28 @@ impl Error {
         use backend::Error as B;
         let (kind, why) = match error {
             B::NotConnected => (ErrorKind::ConnectionLoss, "not connected to ZooKeeper".into()),
-            B::ConnectionLoss => (
-                ErrorKind::ConnectionLoss,
-                "the connection broke before the answer".into(),
-            ),
+            B::ConnectionLoss => (ErrorKind::ConnectionLoss, "the connection broke before the answer".into()),
             B::SessionEnded => (ErrorKind::SessionLost, "the session is over".into()),
             B::AuthFailed => (ErrorKind::AuthFailed, "the server refused the credentials".into()),
             B::NoNode => (ErrorKind::NoNode, "no such node".into()),
+            B::NoRoot => {
+                let why =
+                    "the root that the connect string names does not exist; create it, or use a namespace instead";
+                (ErrorKind::NoNode, why.into())
+            }
             B::NodeExists => (ErrorKind::NodeExists, "the node exists already".into()),
             B::NotEmpty => (ErrorKind::NotEmpty, "the node has children".into()),
             B::BadVersion => (ErrorKind::BadVersion, "the node has another version".into()),
-            B::NoAuth => (
-                ErrorKind::NoAuth,
-                "no permission; check the ACL of the path and the client's credentials".into(),
-            ),
-            B::NoChildrenForEphemerals => (
-                ErrorKind::NoChildrenForEphemerals,
-                "an ephemeral node cannot have children".into(),
-            ),
+            B::NoAuth => {
+                (ErrorKind::NoAuth, "no permission; check the ACL of the path and the client's credentials".into())
+            }
+            B::NoChildrenForEphemerals => {
+                (ErrorKind::NoChildrenForEphemerals, "an ephemeral node cannot have children".into())
+            }
             B::InvalidAcl => (ErrorKind::InvalidAcl, "the server does not accept the ACL".into()),
             B::QuotaExceeded => (ErrorKind::QuotaExceeded, "a quota is used up".into()),
             B::Throttled => (ErrorKind::Throttled, "the server is overloaded".into()),
-            B::Unimplemented => (
-                ErrorKind::Unimplemented,
-                "the server does not know this operation".into(),
-            ),
+            B::Unimplemented => (ErrorKind::Unimplemented, "the server does not know this operation".into()),
             B::BadArguments(why) => (ErrorKind::InvalidArgument, why),
             B::TooManyWatches { limit } => (
                 ErrorKind::TooManyWatches,

@@ -27,17 +27,12 @@ impl Fence {
     }
 
     pub(crate) fn check(&self) -> Op {
-        Op::Check {
-            path: self.path.to_string(),
-            version: None,
-        }
+        Op::Check { path: self.path.to_string(), version: None }
     }
 }
 
 impl fmt::Debug for Fence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Fence")
-            .field("path", &self.path)
-            .finish_non_exhaustive()
+        f.debug_struct("Fence").field("path", &self.path).finish_non_exhaustive()
     }
 }

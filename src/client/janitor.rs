@@ -11,10 +11,10 @@ use tokio::sync::{mpsc, watch};
 
 use super::core::{Core, Current};
 use super::error::Error;
-use super::path::join;
 use super::protection;
 use super::session::{Condition, EndReason, Session};
 use crate::backend;
+use crate::path::join;
 
 /// A node to be rid of. Its name holds a uuid, so it can never be anybody else's.
 #[derive(Debug)]
@@ -64,15 +64,11 @@ async fn clean(core: &Arc<Core>, job: Job) {
                 Err(_) => return,
             },
         };
-        match attempt(&session, &target).await {
-            Ok(Attempt::Gone) => return,
-            Ok(Attempt::Found(path)) => target = Target::Path(path),
+        match target.clean(&session).await {
+            Ok(None) => return,
+            Ok(Some(found)) => target = found,
             Err(backend::Error::NotConnected | backend::Error::ConnectionLoss | backend::Error::Throttled) => {
-                tracing::debug!(
-                    session = session.label(),
-                    ?target,
-                    "delete is tried again after the next reconnect"
-                );
+                tracing::debug!(session = session.label(), ?target, "delete is tried again after the next reconnect");
                 // Whatever comes of it is looked at in the next round.
                 let _ = session.connected_after_loss(connection).await;
             }
@@ -85,21 +81,19 @@ async fn clean(core: &Arc<Core>, job: Job) {
     }
 }
 
-enum Attempt {
-    Gone,
-    Found(Arc<str>),
-}
-
-async fn attempt(session: &Arc<Session>, target: &Target) -> Result<Attempt, backend::Error> {
-    match target {
-        Target::Path(path) => match session.delete(path, None).await {
-            Ok(()) | Err(backend::Error::NoNode) => Ok(Attempt::Gone),
-            Err(error) => Err(error),
-        },
-        Target::Prefix { dir, prefix } => Ok(match protection::find(session, dir, prefix).await? {
-            Some(name) => Attempt::Found(join(dir, &name).into()),
-            None => Attempt::Gone,
-        }),
+impl Target {
+    /// One step: deletes the node, or finds out which it is. `None` when it is gone.
+    pub(crate) async fn clean(&self, session: &Arc<Session>) -> Result<Option<Target>, backend::Error> {
+        match self {
+            Target::Path(path) => match session.delete(path, None).await {
+                Ok(()) | Err(backend::Error::NoNode) => Ok(None),
+                Err(error) => Err(error),
+            },
+            Target::Prefix { dir, prefix } => {
+                let found = protection::find(session, dir, prefix).await?;
+                Ok(found.map(|name| Target::Path(join(dir, &name).into())))
+            }
+        }
     }
 }
 

@@ -70,20 +70,8 @@ impl Lease {
     pub(crate) fn new(clock: Clock, timeout: Duration, tick: Duration, anchor: Instant) -> Self {
         let tick = tick.min(timeout / 4);
         let length = (timeout - tick / 2).mul_f64(0.999);
-        let state = State {
-            connection: 0,
-            answered: VecDeque::new(),
-            anchor,
-            epoch: 0,
-            ended: false,
-        };
-        Lease {
-            clock,
-            length,
-            tick,
-            state: Mutex::new(state),
-            extended: Notify::new(),
-        }
+        let state = State { connection: 0, answered: VecDeque::new(), anchor, epoch: 0, ended: false };
+        Lease { clock, length, tick, state: Mutex::new(state), extended: Notify::new() }
     }
 
     /// The tick in use: the one that was configured, or a quarter of the session timeout if that is less.
@@ -110,10 +98,7 @@ impl Lease {
     /// To be called just before a request is handed over.
     pub(crate) fn sent(&self) -> Sent {
         let connection = self.lock().connection;
-        Sent {
-            connection,
-            at: self.clock.now(),
-        }
+        Sent { connection, at: self.clock.now() }
     }
 
     /// To be called when a request has been answered, by success or by an error of the server.
@@ -255,11 +240,7 @@ mod tests {
         lease.reconnected(Some(start + Duration::from_secs(2)));
         assert_eq!(lease.deadline(), start + Duration::from_secs(2) + LENGTH);
         lease.reconnected(Some(start + Duration::from_secs(1)));
-        assert_eq!(
-            lease.deadline(),
-            start + Duration::from_secs(2) + LENGTH,
-            "an anchor never goes back"
-        );
+        assert_eq!(lease.deadline(), start + Duration::from_secs(2) + LENGTH, "an anchor never goes back");
     }
 
     #[test]

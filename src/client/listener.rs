@@ -1,14 +1,15 @@
 //! Listeners: each on a task of its own, so that none delays another, let alone a recipe.
 
+use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use futures::{FutureExt, StreamExt};
+use futures::{FutureExt, Stream, StreamExt};
 use tokio::sync::watch;
 
 use super::core::Core;
 use super::error::{Error, ErrorKind};
-use super::state::ConnectionStateListener;
+use super::state::{ConnectionState, ConnectionStateListener};
 
 /// Takes a listener away again. Dropping it leaves the listener in place.
 #[derive(Debug, Clone)]
@@ -17,12 +18,9 @@ pub struct ListenerHandle {
 }
 
 impl ListenerHandle {
-    pub(crate) fn new() -> (Self, Removal) {
+    fn new() -> (Self, Removal) {
         let removed = Arc::new(watch::Sender::new(false));
-        let removal = Removal {
-            flag: removed.subscribe(),
-            _alive: Arc::clone(&removed),
-        };
+        let removal = Removal { flag: removed.subscribe(), _alive: Arc::clone(&removed) };
         (ListenerHandle { removed }, removal)
     }
 
@@ -34,7 +32,7 @@ impl ListenerHandle {
 
 /// The listener's side of its handle.
 #[derive(Debug)]
-pub(crate) struct Removal {
+struct Removal {
     flag: watch::Receiver<bool>,
     /// Keeps the channel open when the handle is dropped.
     _alive: Arc<watch::Sender<bool>>,
@@ -42,57 +40,70 @@ pub(crate) struct Removal {
 
 impl Removal {
     /// Resolves when the listener is to go.
-    pub(crate) async fn requested(&mut self) {
+    async fn requested(&mut self) {
         let _ = self.flag.wait_for(|removed| *removed).await;
     }
 }
 
-/// Calls a listener once; whether it may be called again. A panic is reported and ends it.
-pub(crate) async fn call(core: &Core, what: &str, call: impl Future<Output = ()>) -> bool {
-    let Err(panic) = AssertUnwindSafe(call).catch_unwind().await else {
-        return true;
-    };
-    let text = panic
-        .downcast_ref::<&str>()
-        .map(|text| (*text).to_owned())
-        .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "no message".to_owned());
-    core.report(Error::new(
-        ErrorKind::Other,
-        format!("a {what} panicked and was removed: {text}"),
-    ));
-    false
+/// Somebody who is told news of one kind.
+pub(crate) trait Hearer<News>: Send + Sync + 'static {
+    fn hear(&self, news: News) -> impl Future<Output = ()> + Send;
 }
 
-/// Feeds the connection states of a client to a listener until the client is closed.
-pub(crate) fn follow_states(core: &Arc<Core>, listener: impl ConnectionStateListener) -> ListenerHandle {
+/// Tells `hearer` the news, one after the other, on a task of its own, until there are no more, or it is removed, or it
+/// panics: that is reported.
+pub(crate) fn tell<News: Send + 'static>(
+    core: &Arc<Core>,
+    what: &'static str,
+    news: impl Stream<Item = News> + Send + 'static,
+    hearer: impl Hearer<News>,
+) -> ListenerHandle {
     let (handle, mut removal) = ListenerHandle::new();
-    let mut states = core.states.subscribe();
     let core = Arc::clone(core);
     let runtime = core.runtime.clone();
     runtime.spawn(async move {
+        let mut news = std::pin::pin!(news);
         loop {
             let next = tokio::select! {
                 biased;
                 () = removal.requested() => return,
-                next = states.next() => next,
+                next = news.next() => next,
             };
-            match next {
-                Some(Ok(state)) => {
-                    if !call(&core, "connection state listener", listener.state_changed(state)).await {
-                        return;
-                    }
-                }
-                Some(Err(lagged)) => {
-                    core.report(Error::new(
-                        ErrorKind::Other,
-                        format!("a connection state listener: {lagged}"),
-                    ));
-                    return;
-                }
-                None => return,
+            let Some(next) = next else { return };
+            if let Err(panic) = AssertUnwindSafe(hearer.hear(next)).catch_unwind().await {
+                let text = panic_text(panic.as_ref());
+                core.report(Error::new(ErrorKind::Other, format!("a {what} panicked and was removed: {text}")));
+                return;
             }
         }
     });
     handle
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message")
+}
+
+/// Feeds the connection states of a client to a listener until the client is closed.
+pub(crate) fn follow_states(core: &Arc<Core>, listener: impl ConnectionStateListener) -> ListenerHandle {
+    let reporter = Arc::clone(core);
+    let states = core.states.subscribe().scan((), move |(), state| {
+        let told = state.inspect_err(|lagged| {
+            reporter.report(Error::new(ErrorKind::Other, format!("a connection state listener: {lagged}")));
+        });
+        std::future::ready(told.ok())
+    });
+    tell(core, "connection state listener", states, Follower(listener))
+}
+
+struct Follower<L>(L);
+
+impl<L: ConnectionStateListener> Hearer<ConnectionState> for Follower<L> {
+    fn hear(&self, state: ConnectionState) -> impl Future<Output = ()> + Send {
+        self.0.state_changed(state)
+    }
 }

@@ -2,17 +2,16 @@
 
 mod builder;
 pub(crate) mod clock;
-pub(crate) mod connect_string;
 pub(crate) mod core;
 mod error;
 mod fence;
 mod janitor;
 pub(crate) mod lease;
 pub(crate) mod listener;
+mod open;
 mod ops;
 pub(crate) mod owned_node;
 pub(crate) mod parents;
-pub(crate) mod path;
 pub(crate) mod protection;
 pub(crate) mod random;
 mod requests;
@@ -23,6 +22,7 @@ pub(crate) mod session;
 mod state;
 mod supervisor;
 mod transaction;
+mod watchkeeper;
 
 use std::fmt;
 use std::sync::Arc;
@@ -85,12 +85,14 @@ impl Drop for Owner {
 
 impl Client {
     /// The options of a client for the ensemble that `connect_string` names: `host[:port][,host[:port]…][/root]`, as for
-    /// ZooKeeper's own clients. The port is 2181 by default; every path is below `root`, which must exist.
+    /// ZooKeeper's own clients. The port is 2181 by default, an IPv6 address stands in brackets; every path is below `root`,
+    /// which must exist. `tcp+tls://` before a host asks for encryption of that one, `tcp://` for none.
     pub fn builder(connect_string: impl AsRef<str>) -> ClientBuilder {
         ClientBuilder::new(connect_string.as_ref())
     }
 
-    /// The state of the connection now. What recipes hold has its own answers, which also heed the clock.
+    /// The state of the connection now, or the last one if the client [is closed](Self::is_closed). What recipes hold has
+    /// its own answers, which also heed the clock.
     pub fn connection_state(&self) -> ConnectionState {
         self.core().states.latest()
     }
@@ -103,6 +105,11 @@ impl Client {
     /// Tells `listener` the state of the connection now, then every change, on a task of its own.
     pub fn add_listener(&self, listener: impl ConnectionStateListener) -> ListenerHandle {
         listener::follow_states(self.core(), listener)
+    }
+
+    /// Whether the client has been closed: nothing works any more.
+    pub fn is_closed(&self) -> bool {
+        *self.core().closing.borrow()
     }
 
     /// The id of the session in use, as the servers log it; `None` between two sessions.
@@ -148,10 +155,7 @@ impl Client {
     pub async fn close(&self) -> Result<(), Error> {
         self.core().closing.send_replace(true);
         let mut told = self.owner.told.clone();
-        let told = told
-            .wait_for(|told| told.is_some())
-            .await
-            .is_ok_and(|told| *told == Some(true));
+        let told = told.wait_for(|told| told.is_some()).await.is_ok_and(|told| *told == Some(true));
         if told {
             return Ok(());
         }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use super::core::{Core, Current};
 use super::error::{Error, ErrorKind};
 use super::session::{Answer, Session};
-use super::{Client, parents, path};
+use super::{Client, parents};
 use crate::backend::Error as Refusal;
+use crate::path;
 use crate::types::{CreateMode, Stat};
 
 impl Client {
@@ -41,23 +42,23 @@ impl Client {
     /// # Cancel safety
     /// Cancel safe: nothing is left behind.
     pub async fn children(&self, path: &str) -> Result<Vec<String>, Error> {
-        let (children, _) = self
-            .core()
-            .read("list the children of", path, Session::list_children)
-            .await?;
+        let (children, _) = self.core().read("list the children of", path, Session::list_children).await?;
         Ok(children)
     }
 
     /// Sets the data of a node; only if its version is `version`, if one is given.
     ///
     /// # Errors
-    /// [`ErrorKind::NoNode`], [`ErrorKind::BadVersion`]; [`ErrorKind::OutcomeUnknown`] if the connection broke before the
-    /// answer: a set is not repeated, as it could undo somebody else's.
+    /// [`ErrorKind::NoNode`], [`ErrorKind::BadVersion`]; [`ErrorKind::InvalidArgument`] for a negative version, and for data
+    /// above the [limit](crate::ClientBuilder::max_request_bytes); [`ErrorKind::OutcomeUnknown`] if the connection broke
+    /// before the answer: a set is not repeated, as it could undo somebody else's.
     ///
     /// # Cancel safety
     /// A set that was handed over before the future was dropped may happen all the same.
     pub async fn set(&self, path: &str, data: impl AsRef<[u8]>, version: Option<i32>) -> Result<Stat, Error> {
         let data = data.as_ref();
+        check_version("set", path, version)?;
+        self.core().check_size("set", path, data.len())?;
         let write = |session: &Arc<Session>, full: &str| session.set_data(full, data, version);
         self.core().write("set", path, write, |_, _| None).await
     }
@@ -66,7 +67,8 @@ impl Client {
     /// must exist; see [`create_containers`](Self::create_containers). The ACL is the client's.
     ///
     /// # Errors
-    /// [`ErrorKind::NodeExists`], [`ErrorKind::NoNode`] if the parent is missing; [`ErrorKind::OutcomeUnknown`] if the
+    /// [`ErrorKind::NodeExists`], [`ErrorKind::NoNode`] if the parent is missing; [`ErrorKind::InvalidArgument`] for data above
+    /// the [limit](crate::ClientBuilder::max_request_bytes); [`ErrorKind::OutcomeUnknown`] if the
     /// connection broke before the answer, unless the node is ephemeral and not sequential: then it is looked up.
     ///
     /// # Cancel safety
@@ -74,6 +76,7 @@ impl Client {
     pub async fn create(&self, path: &str, data: impl AsRef<[u8]>, mode: CreateMode) -> Result<String, Error> {
         let data = data.as_ref();
         let core = self.core();
+        core.check_size("create", path, data.len())?;
         let acls = &core.config.acls;
         let write = |session: &Arc<Session>, full: &str| session.create(full, data, mode, acls);
         let created = if mode == CreateMode::Ephemeral {
@@ -96,10 +99,7 @@ impl Client {
             Ok((created, _)) => Ok(created),
             Err(error) if error.kind() == ErrorKind::NodeExists => {
                 let full = core.full_path(path);
-                let owner = core
-                    .read("look for", path, Session::exists)
-                    .await?
-                    .map(|stat| stat.ephemeral_owner);
+                let owner = core.read("look for", path, Session::exists).await?.map(|stat| stat.ephemeral_owner);
                 let ours = match &*core.current.borrow() {
                     Current::Live(session) => Some(session.id()) == owner,
                     _ => false,
@@ -143,6 +143,7 @@ impl Client {
     /// # Cancel safety
     /// A delete that was handed over before the future was dropped may happen all the same.
     pub async fn delete(&self, path: &str, version: Option<i32>) -> Result<(), Error> {
+        check_version("delete", path, version)?;
         let write = |session: &Arc<Session>, full: &str| session.delete(full, version);
         let settle = |error: &Refusal, unknown: bool| match error {
             Refusal::ConnectionLoss | Refusal::SessionEnded if version.is_none() => Some(Verdict::Again),
@@ -150,6 +151,17 @@ impl Client {
             _ => None,
         };
         self.core().write("delete", path, write, settle).await
+    }
+}
+
+/// ZooKeeper takes -1 for any version, so a version that was miscomputed would check nothing.
+pub(crate) fn check_version(doing: &str, path: &str, version: Option<i32>) -> Result<(), Error> {
+    match version {
+        Some(version) if version < 0 => Err(Error::new(
+            ErrorKind::InvalidArgument,
+            format!("{doing} {path}: version {version}; must be 0 or more, or none for any version"),
+        )),
+        _ => Ok(()),
     }
 }
 
@@ -168,11 +180,7 @@ struct Retry<'a> {
 
 impl<'a> Retry<'a> {
     fn new(core: &'a Core) -> Self {
-        Retry {
-            core,
-            started: core.clock.now(),
-            attempt: 0,
-        }
+        Retry { core, started: core.clock.now(), attempt: 0 }
     }
 
     /// Waits before the next attempt, or returns the error if it is final or the policy allows no more.
@@ -186,11 +194,7 @@ impl<'a> Retry<'a> {
         let repeat = may_repeat(&error);
         let failed = Error::from_backend(doing, path, error);
         let elapsed = self.core.clock.now().since(self.started);
-        let delay = self
-            .core
-            .config
-            .retry
-            .delay(self.attempt, elapsed, self.core.random.unit());
+        let delay = self.core.config.retry.delay(self.attempt, elapsed, self.core.random.unit());
         let Some(delay) = delay.filter(|_| repeat) else {
             return Err(failed);
         };
@@ -201,7 +205,26 @@ impl<'a> Retry<'a> {
     }
 }
 
+/// What a request holds besides paths and data: its header, ACLs, lengths.
+const REQUEST_OVERHEAD: usize = 512;
+
 impl Core {
+    /// A server cuts the whole connection when a request is too large, so such a one is not sent.
+    pub(crate) fn check_size(&self, doing: &str, path: &str, bytes: usize) -> Result<(), Error> {
+        let limit = self.config.max_request_bytes;
+        let request = bytes + path.len() + REQUEST_OVERHEAD;
+        if request <= limit {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::InvalidArgument,
+            format!(
+                "{doing} {path}: a request of about {request} bytes; servers take at most {limit} (their jute.maxbuffer; see \
+                 ClientBuilder::max_request_bytes)"
+            ),
+        ))
+    }
+
     /// The session to use, if one is connected within the connection timeout.
     pub(crate) async fn session_in_time(&self, doing: &str, path: &str) -> Result<Arc<Session>, Error> {
         let within = self.config.connection_timeout;
@@ -209,10 +232,7 @@ impl Core {
             Ok(session) => session,
             Err(_) => Err(Error::new(
                 ErrorKind::ConnectionLoss,
-                format!(
-                    "{doing} {path}: no connection to {} within {within:?}",
-                    self.config.servers
-                ),
+                format!("{doing} {path}: no connection to {} within {within:?}", self.config.servers),
             )),
         }
     }

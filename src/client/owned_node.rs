@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 use super::janitor::{Job, Target};
-use super::path::split;
 use super::session::Session;
 use crate::backend;
+use crate::path::split;
 
 /// The duty to delete one node. Dropping it leaves the deletion to the janitor.
 #[derive(Debug)]
@@ -26,16 +26,8 @@ impl OwnedNode {
         dir: &Arc<str>,
         prefix: String,
     ) -> Self {
-        let target = Target::Prefix {
-            dir: Arc::clone(dir),
-            prefix,
-        };
-        OwnedNode {
-            session: Arc::clone(session),
-            target,
-            janitor: janitor.clone(),
-            duty: true,
-        }
+        let target = Target::Prefix { dir: Arc::clone(dir), prefix };
+        OwnedNode { session: Arc::clone(session), target, janitor: janitor.clone(), duty: true }
     }
 
     /// The node was created under this path.
@@ -65,19 +57,17 @@ impl OwnedNode {
     /// Deletes the node and waits until the server has done it. If the session ends first that is an error, and the node
     /// is left to the janitor.
     pub(crate) async fn delete(mut self) -> Result<(), backend::Error> {
-        let Some(path) = self.path().cloned() else {
-            return Ok(());
-        };
         loop {
             let connection = match self.session.connected().await {
                 Ok(connection) => connection,
                 Err(_) => return Err(backend::Error::SessionEnded),
             };
-            match self.session.delete(&path, None).await {
-                Ok(()) | Err(backend::Error::NoNode) => {
+            match self.target.clean(&self.session).await {
+                Ok(None) => {
                     self.duty = false;
                     return Ok(());
                 }
+                Ok(Some(found)) => self.target = found,
                 Err(error) if error.is_passing() => {
                     // The next round looks at what came of it.
                     let _ = self.session.connected_after_loss(connection).await;
@@ -98,10 +88,7 @@ impl Drop for OwnedNode {
         }
         if self.duty {
             // The janitor is gone only when the client is closed, and the node with it.
-            let _ = self.janitor.send(Job {
-                session: Arc::clone(&self.session),
-                target: self.target.clone(),
-            });
+            let _ = self.janitor.send(Job { session: Arc::clone(&self.session), target: self.target.clone() });
         }
     }
 }

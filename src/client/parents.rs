@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::path::ancestors;
 use super::session::Session;
 use crate::backend;
+use crate::path::ancestors;
 use crate::types::{Acl, CreateMode};
 
 /// Creates `dir` and what is missing above it as containers, which the server removes when they are empty; as persistent
@@ -26,7 +26,7 @@ pub(crate) async fn create(session: &Arc<Session>, dir: &str, acls: &[Acl]) -> R
     }
     if depth == 0 {
         // Not even the topmost could be created: the root of the connect string is missing.
-        return Err(backend::Error::NoNode);
+        return Err(backend::Error::NoRoot);
     }
     for path in &all[depth..] {
         match session.create(path, &[], mode, acls).await {

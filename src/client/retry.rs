@@ -133,10 +133,7 @@ impl RetryPolicy {
     /// `base` is zero, or greater than `max`.
     pub fn exponential(base: Duration, max: Duration) -> Result<Self, InvalidRetryPolicy> {
         check_bounds(base, max)?;
-        Ok(Self::of(Delays::Exponential {
-            base: base.max(SHORTEST),
-            max: max.max(SHORTEST),
-        }))
+        Ok(Self::of(Delays::Exponential { base: base.max(SHORTEST), max: max.max(SHORTEST) }))
     }
 
     /// `n` retries, `delay` apart; a delay below one millisecond is one millisecond. No retry if `n` is zero.
@@ -172,10 +169,7 @@ impl RetryPolicy {
     /// The same policy with at most `n` retries; replaces an earlier such limit.
     #[must_use = "the policy is returned, not changed in place"]
     pub fn max_retries(self, n: u32) -> Self {
-        Self {
-            max_retries: Some(n),
-            ..self
-        }
+        Self { max_retries: Some(n), ..self }
     }
 
     /// The same policy, giving up once `max` has passed since the operation began; replaces an earlier such
@@ -185,18 +179,11 @@ impl RetryPolicy {
     /// ends the retries, not a try that is under way. No retry if `max` is below one millisecond.
     #[must_use = "the policy is returned, not changed in place"]
     pub fn max_elapsed(self, max: Duration) -> Self {
-        Self {
-            max_elapsed: Some(max),
-            ..self
-        }
+        Self { max_elapsed: Some(max), ..self }
     }
 
     fn of(delays: Delays) -> Self {
-        Self {
-            delays,
-            max_retries: None,
-            max_elapsed: None,
-        }
+        Self { delays, max_retries: None, max_elapsed: None }
     }
 
     /// The delay before the next try, or `None` to give up.
@@ -234,9 +221,7 @@ impl Delays {
 
 fn check_bounds(base: Duration, max: Duration) -> Result<(), InvalidRetryPolicy> {
     if base.is_zero() {
-        return Err(InvalidRetryPolicy(
-            "the first delay must be greater than zero".to_owned(),
-        ));
+        return Err(InvalidRetryPolicy("the first delay must be greater than zero".to_owned()));
     }
     if base > max {
         return Err(InvalidRetryPolicy(format!(
@@ -249,12 +234,8 @@ fn check_bounds(base: Duration, max: Duration) -> Result<(), InvalidRetryPolicy>
 /// `min(max, base * 2^attempt)`, in whole milliseconds: backon computes in single precision, which is exact
 /// to the millisecond for delays of up to four hours.
 fn exponential(base: Duration, max: Duration, attempt: u32) -> Duration {
-    let mut steps = ExponentialBuilder::new()
-        .with_factor(2.0)
-        .with_min_delay(base)
-        .with_max_delay(max)
-        .without_max_times()
-        .build();
+    let mut steps =
+        ExponentialBuilder::new().with_factor(2.0).with_min_delay(base).with_max_delay(max).without_max_times().build();
     let step = steps.nth(attempt.min(MOST_DOUBLINGS) as usize).unwrap_or(max);
     nearest_milli(step).min(max)
 }
@@ -320,14 +301,7 @@ mod tests {
     #[test]
     fn exponential_jitter_takes_the_upper_half() {
         let policy = exponential_policy(100 * MS, 3 * S);
-        for (jitter, expected) in [
-            (0.0, 200),
-            (0.5, 300),
-            (1.0, 400),
-            (-7.0, 200),
-            (7.0, 400),
-            (f64::NAN, 300),
-        ] {
+        for (jitter, expected) in [(0.0, 200), (0.5, 300), (1.0, 400), (-7.0, 200), (7.0, 400), (f64::NAN, 300)] {
             assert_eq!(policy.delay(2, Duration::ZERO, jitter), Some(expected * MS), "{jitter}");
         }
     }
@@ -377,19 +351,13 @@ mod tests {
         assert_eq!(run(&policy.clone().max_retries(2).max_elapsed(3 * S)).len(), 2);
         assert_eq!(run(&policy.clone().max_retries(5).max_elapsed(3 * S)).len(), 3);
         assert_eq!(run(&policy.max_retries(2).max_retries(7)).len(), 7);
-        assert_eq!(
-            RetryPolicy::default().max_elapsed(60 * S).delay(9, 20 * S, 1.0),
-            Some(3 * S)
-        );
+        assert_eq!(RetryPolicy::default().max_elapsed(60 * S).delay(9, 20 * S, 1.0), Some(3 * S));
     }
 
     #[test]
     fn no_policy_spins() {
         let zero = Duration::ZERO;
-        for policy in [
-            RetryPolicy::forever(zero),
-            RetryPolicy::custom(|_, _| Some(Duration::ZERO)),
-        ] {
+        for policy in [RetryPolicy::forever(zero), RetryPolicy::custom(|_, _| Some(Duration::ZERO))] {
             assert_eq!(policy.delay(0, zero, 0.0), Some(MS));
         }
         let tiny = exponential_policy(Duration::from_nanos(1), Duration::from_nanos(2));
@@ -404,26 +372,15 @@ mod tests {
             refused(3 * S, 100 * MS),
             "invalid retry policy: the first delay 3s must not be greater than the longest, 100ms"
         );
-        assert_eq!(
-            refused(Duration::ZERO, S),
-            "invalid retry policy: the first delay must be greater than zero"
-        );
+        assert_eq!(refused(Duration::ZERO, S), "invalid retry policy: the first delay must be greater than zero");
     }
 
     #[test]
     fn the_longest_durations_do_not_overflow() {
         let policy = exponential_policy(MS, Duration::MAX);
         assert!(policy.delay(u32::MAX, Duration::ZERO, 1.0) > Some(Duration::from_secs(u64::MAX / 2)));
-        assert!(
-            RetryPolicy::forever(Duration::MAX)
-                .delay(0, Duration::MAX, 1.0)
-                .is_some()
-        );
-        assert!(
-            exponential_policy(Duration::MAX, Duration::MAX)
-                .delay(1, Duration::ZERO, 1.0)
-                .is_some()
-        );
+        assert!(RetryPolicy::forever(Duration::MAX).delay(0, Duration::MAX, 1.0).is_some());
+        assert!(exponential_policy(Duration::MAX, Duration::MAX).delay(1, Duration::ZERO, 1.0).is_some());
         let both = RetryPolicy::until_elapsed(Duration::MAX, Duration::MAX);
         assert_eq!(both.delay(0, Duration::MAX, 1.0), None);
     }

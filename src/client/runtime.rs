@@ -17,16 +17,9 @@ pub(crate) struct Runtime {
 impl Runtime {
     /// The runtime this is called on, for both.
     pub(crate) fn shared() -> Result<Self, Error> {
-        let user = Handle::try_current().map_err(|_| {
-            Error::new(
-                ErrorKind::InvalidArgument,
-                "a client must be connected inside a tokio runtime",
-            )
-        })?;
-        Ok(Runtime {
-            system: user.clone(),
-            user,
-        })
+        let user = Handle::try_current()
+            .map_err(|_| Error::new(ErrorKind::InvalidArgument, "a client must be connected inside a tokio runtime"))?;
+        Ok(Runtime { system: user.clone(), user })
     }
 
     /// A thread of its own for session, heartbeat and janitor, so that a caller who blocks the runtime keeps the session.
@@ -35,10 +28,7 @@ impl Runtime {
         let user = Runtime::shared()?.user;
         let failed =
             |error: std::io::Error| Error::new(ErrorKind::Other, format!("starting the client's own runtime: {error}"));
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(failed)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let system = runtime.handle().clone();
         thread::Builder::new()
             .name("zookeeper-recipes".into())

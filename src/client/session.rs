@@ -136,10 +136,7 @@ impl Session {
     }
 
     pub(crate) fn add_own_node(&self, path: &Arc<str>) {
-        self.own_nodes
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(Arc::clone(path));
+        self.own_nodes.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(path));
     }
 
     pub(crate) fn remove_own_node(&self, path: &str) {
@@ -158,18 +155,10 @@ impl Session {
     /// As [`heartbeat`](Self::heartbeat), but a quorum must have seen it: a multi that checks a node of our own. A plain
     /// one while there is none.
     pub(crate) fn quorum_heartbeat(self: &Arc<Self>) -> Answer<()> {
-        let node = self
-            .own_nodes
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .last()
-            .cloned();
+        let node = self.own_nodes.lock().unwrap_or_else(PoisonError::into_inner).last().cloned();
         let Some(node) = node else { return self.heartbeat() };
         let sent = self.send(Request::Heartbeat);
-        let reply = self.backend.multi(vec![Op::Check {
-            path: node.to_string(),
-            version: None,
-        }]);
+        let reply = self.backend.multi(vec![Op::Check { path: node.to_string(), version: None }]);
         // Whether the check held is the business of whoever watches the node.
         self.answer(sent, Proof::Leader, Box::pin(async move { reply.await.map(drop) }))
     }
@@ -241,12 +230,7 @@ impl Session {
     }
 
     fn answer<T>(self: &Arc<Self>, sent: Sent, proof: Proof, reply: Reply<T>) -> Answer<T> {
-        Answer {
-            session: Arc::clone(self),
-            sent,
-            proof,
-            reply,
-        }
+        Answer { session: Arc::clone(self), sent, proof, reply }
     }
 
     /// What an owned node of this session lets one believe, if the lease is valid now.
@@ -276,9 +260,7 @@ pub(crate) struct Answer<T> {
 
 impl<T> std::fmt::Debug for Answer<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Answer")
-            .field("sent", &self.sent)
-            .finish_non_exhaustive()
+        f.debug_struct("Answer").field("sent", &self.sent).finish_non_exhaustive()
     }
 }
 

@@ -33,10 +33,7 @@ pub enum ConnectionState {
 impl ConnectionState {
     /// Whether requests can be sent.
     pub fn is_connected(self) -> bool {
-        matches!(
-            self,
-            ConnectionState::Connected | ConnectionState::Reconnected | ConnectionState::ReadOnly
-        )
+        matches!(self, ConnectionState::Connected | ConnectionState::Reconnected | ConnectionState::ReadOnly)
     }
 }
 
@@ -115,12 +112,7 @@ impl StatePublisher {
     pub(crate) fn subscribe(&self) -> ConnectionStates {
         // Under this lock nothing is published, so nothing falls between the two.
         let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        let changes = self
-            .changes
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .as_ref()
-            .map(|all| all.subscribe());
+        let changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|all| all.subscribe());
         let first = futures::stream::iter([Ok(*latest)]);
         let later = futures::stream::unfold(changes, |changes| async move {
             let mut changes = changes?;
@@ -130,9 +122,7 @@ impl StatePublisher {
                 Err(RecvError::Closed) => None,
             }
         });
-        ConnectionStates {
-            states: first.chain(later).boxed(),
-        }
+        ConnectionStates { states: first.chain(later).fuse().boxed() }
     }
 }
 
@@ -192,14 +182,7 @@ mod tests {
         publisher.publish(ConnectionState::Reconnected);
         publisher.end();
         let seen: Vec<_> = std::iter::from_fn(|| states.next().now_or_never().flatten()).collect();
-        assert_eq!(
-            seen,
-            [
-                Ok(ConnectionState::Suspended),
-                Ok(ConnectionState::Lost),
-                Ok(ConnectionState::Reconnected)
-            ]
-        );
+        assert_eq!(seen, [Ok(ConnectionState::Suspended), Ok(ConnectionState::Lost), Ok(ConnectionState::Reconnected)]);
     }
 
     #[test]

@@ -1,24 +1,20 @@
-//! Keeps a session alive, says when it is in doubt, and opens the next one when it is over.
+//! Opens sessions, one after the other, for as long as the client lives.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::stream::{BoxStream, FuturesUnordered, StreamExt};
+use futures::stream::BoxStream;
 use tokio::sync::watch;
 
 use super::clock::Instant;
-use super::core::{Core, Current, Heartbeat};
-use super::error::{Error, ErrorKind};
+use super::core::{Core, Current};
+use super::error::Error;
 use super::lease::Lease;
-use super::session::{Answer, Condition, EndReason, Session};
-use super::state::{ConnectionState, ErrorPolicy};
+use super::session::{EndReason, Session};
+use super::state::ConnectionState;
+use super::watchkeeper::Watchkeeper;
 use crate::backend::{self, Ensemble, Opened, SessionEvent};
 
-/// After so much of the session timeout without a connection the session is given up. The client crate notices a
-/// silent peer after at most 0.4 T, and the server forgets the session no earlier than T after it last heard of it.
-const GIVE_UP_AFTER: f64 = 0.55;
-/// Heartbeats in a session timeout.
-const BEATS: u32 = 6;
 /// Delays between attempts to open a session.
 const REOPEN_FIRST: Duration = Duration::from_millis(100);
 const REOPEN_MOST: Duration = Duration::from_secs(3);
@@ -35,14 +31,9 @@ pub(crate) struct Supervisor {
 }
 
 impl Supervisor {
-    /// `begun` is when the opening of the first session was begun.
-    pub(crate) async fn run(mut self, first: Opened, begun: Instant) {
-        let mut session = self.install(&first, begun);
-        let mut events = first.events;
+    pub(crate) async fn run(mut self, mut session: Arc<Session>, mut events: BoxStream<'static, SessionEvent>) {
         loop {
-            let reason = Watchkeeper::new(&self.core, &session, events)
-                .keep(&mut self.closing)
-                .await;
+            let reason = Watchkeeper::new(&self.core, &session, events).keep(&mut self.closing).await;
             tracing::info!(session = session.label(), ?reason, "session over");
             session.end(reason);
             self.core.current.send_replace(Current::None);
@@ -53,9 +44,7 @@ impl Supervisor {
             }
             self.core.states.publish(ConnectionState::Lost);
             // The server need not have heard of it before the next session is opened.
-            self.core
-                .runtime
-                .spawn_system(tokio::time::timeout(session.timeout() * 2, told));
+            self.core.runtime.spawn_system(tokio::time::timeout(session.timeout() * 2, told));
             let Some((opened, begun)) = self.reopen(reason).await else {
                 self.finish(&session, Box::pin(std::future::ready(()))).await;
                 return;
@@ -66,7 +55,8 @@ impl Supervisor {
         }
     }
 
-    fn install(&self, opened: &Opened, begun: Instant) -> Arc<Session> {
+    /// Makes a session the one to use; `begun` is when its opening was begun.
+    pub(crate) fn install(&self, opened: &Opened, begun: Instant) -> Arc<Session> {
         let backend = Arc::clone(&opened.session);
         let lease = Lease::new(self.core.clock, backend.timeout(), self.core.config.tick, begun);
         let session = Arc::new(Session::new(backend, lease, Arc::clone(&self.core.log)));
@@ -100,11 +90,7 @@ impl Supervisor {
                 Ok(opened) => return Some((opened, begun)),
                 Err(error) => {
                     let refused = error == backend::Error::AuthFailed;
-                    self.core.report(Error::from_backend(
-                        "open a session with",
-                        &self.ensemble.servers(),
-                        error,
-                    ));
+                    self.core.report(Error::from_backend("open a session with", &self.ensemble.servers(), error));
                     if refused { AFTER_AUTH_FAILED } else { delay }
                 }
             };
@@ -119,256 +105,6 @@ impl Supervisor {
             biased;
             _ = self.closing.wait_for(|closing| *closing) => None,
             _ = tokio::time::sleep(least.mul_f64(1.0 + self.core.random.unit() / 2.0)) => Some(()),
-        }
-    }
-}
-
-/// A heartbeat that is under way.
-struct Beat {
-    sent: Instant,
-    /// It was sent when the lease was over: if it is not answered within a tick, the session is given up.
-    past_deadline: bool,
-}
-
-/// Watches over one session from its opening to its end.
-struct Watchkeeper<'a> {
-    core: &'a Arc<Core>,
-    session: &'a Arc<Session>,
-    events: BoxStream<'static, SessionEvent>,
-    connection: u64,
-    /// Since when there is no connection.
-    disconnected: Option<Instant>,
-    /// Somebody depends on the lease and had it: its lapse must be told.
-    armed: bool,
-    /// The lease lapsed while connected.
-    lapsed: bool,
-    next_beat: Option<Instant>,
-    beats: Vec<Beat>,
-    answers: FuturesUnordered<Answer<()>>,
-}
-
-impl<'a> Watchkeeper<'a> {
-    fn new(core: &'a Arc<Core>, session: &'a Arc<Session>, events: BoxStream<'static, SessionEvent>) -> Self {
-        Watchkeeper {
-            core,
-            session,
-            events,
-            connection: 0,
-            disconnected: None,
-            armed: false,
-            lapsed: false,
-            next_beat: None,
-            beats: Vec::new(),
-            answers: FuturesUnordered::new(),
-        }
-    }
-
-    /// Resolves with the end of the session.
-    async fn keep(mut self, closing: &mut watch::Receiver<bool>) -> EndReason {
-        loop {
-            let now = self.core.clock.now();
-            if let Some(reason) = self.act(now) {
-                return reason;
-            }
-            let wake = self.next_wake();
-            let clock = self.core.clock;
-            let nap = async {
-                match wake {
-                    Some(at) => clock.sleep_until(at).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                biased;
-                _ = closing.wait_for(|closing| *closing) => return EndReason::Closed,
-                event = self.events.next() => {
-                    if let Some(reason) = self.observe(event.unwrap_or(SessionEvent::Closed)) {
-                        return reason;
-                    }
-                }
-                Some(outcome) = self.answers.next() => self.note_answer(outcome),
-                // A first user finds the lease as old as it is: look at once.
-                _ = self.core.first_user.notified() => self.next_beat = None,
-                _ = nap => {}
-            }
-        }
-    }
-
-    /// Does what is due now.
-    fn act(&mut self, now: Instant) -> Option<EndReason> {
-        if let Some(since) = self.disconnected {
-            let given_up = now.since(since) >= self.session.timeout().mul_f64(GIVE_UP_AFTER);
-            if !given_up && now >= self.session.lease().deadline() {
-                // Under `ErrorPolicy::Session` this is when what was held ends; its holders are told by the condition.
-                self.session.set_condition(Condition::Suspended);
-            }
-            return given_up.then_some(EndReason::GivenUp);
-        }
-        let tick = self.session.lease().tick();
-        if self
-            .beats
-            .iter()
-            .any(|beat| beat.past_deadline && now.since(beat.sent) >= tick)
-        {
-            return Some(EndReason::GivenUp);
-        }
-        if !self.core.is_in_use() {
-            self.armed = false;
-            self.next_beat = None;
-            if self.lapsed {
-                self.resume();
-            }
-            return None;
-        }
-        if now < self.session.lease().deadline() {
-            self.armed = true;
-        } else if self.armed {
-            self.lapse();
-        }
-        if self.next_beat.is_none_or(|at| now >= at) {
-            self.beat(now);
-        }
-        None
-    }
-
-    /// When something will be due, at the latest.
-    fn next_wake(&self) -> Option<Instant> {
-        let deadline = self.session.lease().deadline();
-        if let Some(since) = self.disconnected {
-            let give_up = since + self.session.timeout().mul_f64(GIVE_UP_AFTER);
-            let now = self.core.clock.now();
-            return Some(if deadline > now { give_up.min(deadline) } else { give_up });
-        }
-        let tick = self.session.lease().tick();
-        let unanswered = self
-            .beats
-            .iter()
-            .filter(|beat| beat.past_deadline)
-            .map(|beat| beat.sent + tick)
-            .min();
-        let in_use = self.core.is_in_use();
-        let lapse = (in_use && self.armed).then_some(deadline);
-        let beat = self.next_beat.filter(|_| in_use);
-        [unanswered, lapse, beat].into_iter().flatten().min()
-    }
-
-    /// The lease is over though the connection stands: the process was stopped, or the server does not answer.
-    fn lapse(&mut self) {
-        tracing::warn!(session = self.session.label(), "no proof of life in time");
-        self.armed = false;
-        self.lapsed = true;
-        self.suspend();
-        self.next_beat = None;
-    }
-
-    fn suspend(&mut self) {
-        if self.core.config.error_policy == ErrorPolicy::Standard || self.lapsed {
-            self.session.lease().revoke();
-        }
-        self.session.set_condition(Condition::Suspended);
-        self.core.states.publish(ConnectionState::Suspended);
-    }
-
-    fn resume(&mut self) {
-        self.lapsed = false;
-        self.connection += 1;
-        self.session.set_condition(Condition::Connected(self.connection));
-        self.core.states.publish(ConnectionState::Reconnected);
-    }
-
-    /// Sends a heartbeat. The first on a connection, or after a lapse, is followed by a second one a tick later, as one
-    /// alone proves nothing.
-    fn beat(&mut self, now: Instant) {
-        let regular = self.session.timeout() / BEATS;
-        let tick = self.session.lease().tick();
-        let first = self.next_beat.is_none();
-        // A little more than a tick, so that the second one vouches for the first.
-        self.next_beat = Some(
-            now + if first {
-                tick + Duration::from_millis(1)
-            } else {
-                regular
-            },
-        );
-        self.beats.push(Beat {
-            sent: now,
-            past_deadline: now >= self.session.lease().deadline(),
-        });
-        self.answers.push(match self.core.config.heartbeat {
-            Heartbeat::Sync => self.session.heartbeat(),
-            Heartbeat::Quorum => self.session.quorum_heartbeat(),
-        });
-    }
-
-    fn note_answer(&mut self, outcome: Result<(), backend::Error>) {
-        // Answers come in the order of the requests.
-        if !self.beats.is_empty() {
-            self.beats.remove(0);
-        }
-        if let Err(error) = outcome {
-            tracing::debug!(session = self.session.label(), ?error, "heartbeat failed");
-        }
-        if self.lapsed && self.disconnected.is_none() && self.session.grant().is_some() {
-            self.resume();
-        }
-    }
-
-    /// Takes in what happened to the session.
-    fn observe(&mut self, event: SessionEvent) -> Option<EndReason> {
-        tracing::debug!(session = self.session.label(), ?event, "session event");
-        match event {
-            SessionEvent::Disconnected => {
-                if self.disconnected.is_none() {
-                    self.disconnected = Some(self.core.clock.now());
-                    self.suspend();
-                }
-                None
-            }
-            SessionEvent::Connected => {
-                let since = self.disconnected.take();
-                self.reconnected(since);
-                None
-            }
-            SessionEvent::Flipped => {
-                self.suspend();
-                self.reconnected(None);
-                None
-            }
-            SessionEvent::Expired => Some(EndReason::Expired),
-            SessionEvent::AuthFailed => {
-                let refused = backend::Error::AuthFailed;
-                self.core.report(Error::from_backend(
-                    "stay connected to",
-                    &self.core.config.servers,
-                    refused,
-                ));
-                Some(EndReason::Refused)
-            }
-            SessionEvent::Closed => {
-                let message = format!(
-                    "the session with {} ended for no given reason",
-                    self.core.config.servers
-                );
-                self.core.report(Error::new(ErrorKind::SessionLost, message));
-                Some(EndReason::GivenUp)
-            }
-        }
-    }
-
-    fn reconnected(&mut self, disconnected: Option<Instant>) {
-        self.session.lease().reconnected(disconnected);
-        self.beats.clear();
-        self.answers.clear();
-        self.next_beat = None;
-        // The first heartbeat goes out before anybody hears of the connection: what contenders read on it comes after a
-        // sync, so it is not older than the reconnect.
-        if self.core.is_in_use() {
-            self.beat(self.core.clock.now());
-        }
-        if self.session.grant().is_some() || !self.core.is_in_use() {
-            self.resume();
-        } else {
-            self.lapsed = true;
         }
     }
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use super::core::Core;
 use super::error::{Error, ErrorKind};
 use super::fence::Fence;
-use super::ops::outcome_unknown;
-use super::path;
+use super::ops::{check_version, outcome_unknown};
 use super::session::Session;
 use crate::backend::{Error as Refusal, Multi, Op, OpResult};
+use crate::path;
 use crate::types::{CreateMode, Stat};
 
 /// Collects changes, then [`commit`](Self::commit)s all of them or none.
@@ -52,27 +52,15 @@ pub enum TransactionResult {
 
 impl Transaction {
     pub(crate) fn new(core: Arc<Core>) -> Self {
-        Transaction {
-            core,
-            fences: Vec::new(),
-            steps: Vec::new(),
-            bad: None,
-        }
+        Transaction { core, fences: Vec::new(), steps: Vec::new(), bad: None }
     }
 
     /// Makes the whole transaction depend on what `fence` stands for; it is sent on the session of the fence or not at
     /// all.
     pub fn check(mut self, fence: &Fence) -> Self {
         if !Arc::ptr_eq(&fence.core, &self.core) {
-            self.fail(Error::new(
-                ErrorKind::InvalidArgument,
-                "commit: the fence belongs to another client",
-            ));
-        } else if self
-            .fences
-            .first()
-            .is_some_and(|first| !Arc::ptr_eq(&first.session, &fence.session))
-        {
+            self.fail(Error::new(ErrorKind::InvalidArgument, "commit: the fence belongs to another client"));
+        } else if self.fences.first().is_some_and(|first| !Arc::ptr_eq(&first.session, &fence.session)) {
             self.fail(Error::new(
                 ErrorKind::SessionLost,
                 "commit: two fences of different sessions, so one is over already",
@@ -84,30 +72,18 @@ impl Transaction {
 
     /// The node exists and its data has this version.
     pub fn check_version(self, path: &str, version: i32) -> Self {
-        self.step(path, |path| Op::Check {
-            path,
-            version: Some(version),
-        })
+        self.step(path, |path| Op::Check { path, version: Some(version) })
     }
 
     /// Creates a node, with the ACL of the client.
     pub fn create(self, path: &str, data: impl Into<Vec<u8>>, mode: CreateMode) -> Self {
         let acls = self.core.config.acls.clone();
-        self.step(path, |path| Op::Create {
-            path,
-            data: data.into(),
-            mode,
-            acls,
-        })
+        self.step(path, |path| Op::Create { path, data: data.into(), mode, acls })
     }
 
     /// Sets the data of a node; only at this version, if one is given.
     pub fn set_data(self, path: &str, data: impl Into<Vec<u8>>, version: Option<i32>) -> Self {
-        self.step(path, |path| Op::SetData {
-            path,
-            data: data.into(),
-            version,
-        })
+        self.step(path, |path| Op::SetData { path, data: data.into(), version })
     }
 
     /// Deletes a node; only at this version, if one is given.
@@ -117,7 +93,13 @@ impl Transaction {
 
     fn step(mut self, path: &str, op: impl FnOnce(String) -> Op) -> Self {
         match path::validate(path) {
-            Ok(()) => self.steps.push(op(self.core.full_path(path))),
+            Ok(()) => {
+                let op = op(self.core.full_path(path));
+                if let Err(error) = check_version(op.verb(), path, op.version()) {
+                    self.fail(error);
+                }
+                self.steps.push(op);
+            }
             Err(error) => self.fail(error.into()),
         }
         self
@@ -132,7 +114,8 @@ impl Transaction {
     ///
     /// # Errors
     /// [`ErrorKind::Fenced`]: a fence no longer stands. [`ErrorKind::SessionLost`]: the session of the fences is over.
-    /// [`ErrorKind::OutcomeUnknown`]: no answer came. Otherwise the error of the first step that could not be done;
+    /// [`ErrorKind::OutcomeUnknown`]: no answer came. [`ErrorKind::InvalidArgument`]: a negative version, or more data than
+    /// a server takes. Otherwise the error of the first step that could not be done;
     /// nothing was changed then.
     ///
     /// # Cancel safety
@@ -141,13 +124,10 @@ impl Transaction {
         if let Some(error) = self.bad {
             return Err(error);
         }
+        let bytes = self.steps.iter().map(|op| op.path().len() + op.data_len()).sum();
+        self.core.check_size("commit", &format!("{} steps", self.steps.len()), bytes)?;
         let first = self.steps.first().map_or("", |op| op.path()).to_owned();
-        let ops: Vec<Op> = self
-            .fences
-            .iter()
-            .map(Fence::check)
-            .chain(self.steps.iter().cloned())
-            .collect();
+        let ops: Vec<Op> = self.fences.iter().map(Fence::check).chain(self.steps.iter().cloned()).collect();
         let outcome = match self.fences.first() {
             Some(fence) => self.commit_on(&fence.session, &first, ops).await?,
             None => {
@@ -183,22 +163,18 @@ impl Transaction {
 
     fn results(&self, outcome: Multi) -> Result<Vec<TransactionResult>, Error> {
         match outcome {
-            Multi::Committed(results) => Ok(results
-                .into_iter()
-                .skip(self.fences.len())
-                .map(|result| self.result(result))
-                .collect()),
+            Multi::Committed(results) => {
+                Ok(results.into_iter().skip(self.fences.len()).map(|result| self.result(result)).collect())
+            }
             Multi::Refused { index, .. } if index < self.fences.len() => Err(Error::new(
                 ErrorKind::Fenced,
-                format!(
-                    "commit: the fence {} no longer stands; nothing was changed",
-                    self.fences[index].path
-                ),
+                format!("commit: the fence {} no longer stands; nothing was changed", self.fences[index].path),
             )),
             Multi::Refused { index, error } => {
                 let step = index - self.fences.len();
                 let path = self.steps.get(step).map_or("", |op| op.path());
-                let doing = format!("commit: step {step}, {}", self.steps.get(step).map_or("", Op::verb));
+                let verb = self.steps.get(step).map_or("", Op::verb);
+                let doing = format!("commit: nothing was changed; step {} of {}, {verb}", step + 1, self.steps.len());
                 Err(Error::from_backend(&doing, path, error))
             }
         }
@@ -207,9 +183,9 @@ impl Transaction {
     fn result(&self, result: OpResult) -> TransactionResult {
         match result {
             OpResult::Check => TransactionResult::Checked,
-            OpResult::Create { path } => TransactionResult::Created {
-                path: self.core.config.namespace.strip(&path).to_owned(),
-            },
+            OpResult::Create { path } => {
+                TransactionResult::Created { path: self.core.config.namespace.strip(&path).to_owned() }
+            }
             OpResult::SetData { stat } => TransactionResult::DataSet { stat },
             OpResult::Delete => TransactionResult::Deleted,
         }
@@ -222,6 +198,20 @@ impl Op {
             Op::Check { path, .. } | Op::Create { path, .. } | Op::SetData { path, .. } | Op::Delete { path, .. } => {
                 path
             }
+        }
+    }
+
+    fn version(&self) -> Option<i32> {
+        match self {
+            Op::Check { version, .. } | Op::SetData { version, .. } | Op::Delete { version, .. } => *version,
+            Op::Create { .. } => None,
+        }
+    }
+
+    fn data_len(&self) -> usize {
+        match self {
+            Op::Create { data, .. } | Op::SetData { data, .. } => data.len(),
+            Op::Check { .. } | Op::Delete { .. } => 0,
         }
     }
 

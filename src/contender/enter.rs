@@ -8,10 +8,10 @@ use super::{End, Line};
 use crate::backend;
 use crate::client::core::Core;
 use crate::client::owned_node::OwnedNode;
-use crate::client::path::join;
-use crate::client::session::{Answer, Session};
+use crate::client::session::Session;
 use crate::client::{Error, parents, protection};
-use crate::types::{CreateMode, Stat};
+use crate::path::join;
+use crate::types::CreateMode;
 
 /// A node of our own in the line.
 pub(super) struct Entered {
@@ -32,10 +32,16 @@ enum Attempt {
         czxid: i64,
         children: Option<Vec<String>>,
     },
-    /// Nothing was created, for the time being.
-    NotYet,
-    /// It may have been created.
+    /// Nothing was created; worth another try at once.
+    Again,
+    /// Nothing was created; worth another try on the next connection.
+    Later,
+    /// It may have been created; to be looked for on the next connection.
     Unknown,
+    /// Nothing was created, and trying again is no use.
+    Refused(Error),
+    /// It may have been created and cannot be looked for.
+    Untraceable(Error),
 }
 
 /// Enters the line. Being asked to stop is heeded between attempts only: the outcome of a create that was handed over
@@ -46,52 +52,41 @@ pub(super) async fn enter(
     line: &Line,
     stop: &mut watch::Receiver<bool>,
 ) -> Result<Entered, (End, Option<OwnedNode>)> {
-    let prefix = protection::prefix(core.random.uuid());
-    let mut entry = Entry {
-        core,
-        session,
-        line,
-        requested: join(&line.dir, &format!("{prefix}{}", line.base)),
-        prefix,
-    };
-    let mut node: Option<OwnedNode> = None;
+    let entry = Entry::new(core, session, line);
+    // There is one while a create is in doubt: from before it is handed over until it is known that nothing came of it.
+    let mut doubt: Option<OwnedNode> = None;
     loop {
         let connection = tokio::select! {
             biased;
-            _ = stop.wait_for(|stop| *stop) => return Err((End::Asked, node)),
+            _ = stop.wait_for(|stop| *stop) => return Err((End::Asked, doubt)),
             connected = session.connected() => match connected {
                 Ok(connection) => connection,
-                Err(_) => return Err((End::SessionOver, node)),
+                Err(_) => return Err((End::SessionOver, doubt)),
             },
         };
-        let attempt = match &node {
-            None => entry.create().await,
-            Some(_) => entry.recover().await,
+        let (mut node, attempt) = match doubt.take() {
+            None => (entry.expected(), entry.create().await),
+            Some(node) => (node, entry.recover().await),
         };
         match attempt {
-            Ok(Attempt::Created { path, czxid, children }) => {
-                let mut node = node.unwrap_or_else(|| entry.expected());
+            Attempt::Created { path, czxid, children } => {
                 node.created(Arc::clone(&path));
-                return Ok(Entered {
-                    node,
-                    path,
-                    czxid,
-                    children,
-                    connection,
-                });
+                return Ok(Entered { node, path, czxid, children, connection });
             }
-            Ok(Attempt::NotYet) => {
-                // A search that found nothing settles that there is nothing to clean up.
-                if let Some(node) = node.take() {
-                    node.gone();
-                }
-            }
-            Ok(Attempt::Unknown) => {
-                node.get_or_insert_with(|| entry.expected());
+            Attempt::Again => node.gone(),
+            Attempt::Later => {
+                node.gone();
                 wait_after_loss(session, connection, stop).await;
             }
-            Err(Refused::Passing) => wait_after_loss(session, connection, stop).await,
-            Err(Refused::For(error)) => return Err((End::Failed(error), node)),
+            Attempt::Unknown => {
+                doubt = Some(node);
+                wait_after_loss(session, connection, stop).await;
+            }
+            Attempt::Refused(error) => {
+                node.gone();
+                return Err((End::Failed(error), None));
+            }
+            Attempt::Untraceable(error) => return Err((End::Failed(error), Some(node))),
         }
     }
 }
@@ -105,12 +100,7 @@ async fn wait_after_loss(session: &Session, connection: u64, stop: &mut watch::R
     }
 }
 
-enum Refused {
-    /// It passes by itself.
-    Passing,
-    For(Error),
-}
-
+/// One contender's entry: its name stays the same however often it is tried.
 struct Entry<'a> {
     core: &'a Arc<Core>,
     session: &'a Arc<Session>,
@@ -119,87 +109,63 @@ struct Entry<'a> {
     requested: String,
 }
 
-impl Entry<'_> {
+impl<'a> Entry<'a> {
+    fn new(core: &'a Arc<Core>, session: &'a Arc<Session>, line: &'a Line) -> Self {
+        let prefix = protection::prefix(core.random.uuid());
+        let requested = join(&line.dir, &format!("{prefix}{}", line.base));
+        Entry { core, session, line, prefix, requested }
+    }
+
     fn expected(&self) -> OwnedNode {
         OwnedNode::expected(self.session, &self.core.janitor, &self.line.dir, self.prefix.clone())
     }
 
-    async fn create(&mut self) -> Result<Attempt, Refused> {
-        // From here on a task that is dropped leaves its node to the janitor.
-        let expected = self.expected();
-        let (create, list) = self.hand_over();
+    async fn create(&self) -> Attempt {
+        let acls = &self.core.config.acls;
+        // Both are queued before either is waited for, so they travel together.
+        let create = self.session.create(&self.requested, &self.line.data, CreateMode::EphemeralSequential, acls);
+        let list = self.session.list_children(&self.line.dir);
         match create.await {
             Ok((path, stat)) => {
-                expected.gone();
                 let children = list.await.ok().map(|(children, _)| children);
-                Ok(Attempt::Created {
-                    path: path.into(),
-                    czxid: stat.czxid,
-                    children,
-                })
+                Attempt::Created { path: path.into(), czxid: stat.czxid, children }
             }
-            Err(backend::Error::ConnectionLoss | backend::Error::SessionEnded) => {
-                expected.gone();
-                Ok(Attempt::Unknown)
-            }
-            Err(backend::Error::NoNode) => {
-                expected.gone();
-                self.create_parents().await
-            }
-            Err(error) => {
-                expected.gone();
-                Err(self.refused(error))
-            }
+            Err(backend::Error::NoNode) => self.create_parents().await,
+            Err(backend::Error::ConnectionLoss | backend::Error::SessionEnded) => Attempt::Unknown,
+            Err(error) if error.is_passing() => Attempt::Later,
+            Err(error) => Attempt::Refused(self.error(error)),
         }
     }
 
-    /// Both requests are queued before either is waited for, so they travel together.
-    #[allow(clippy::type_complexity, reason = "two answers")]
-    fn hand_over(&self) -> (Answer<(String, Stat)>, Answer<(Vec<String>, Stat)>) {
-        let mode = CreateMode::EphemeralSequential;
-        let create = self
-            .session
-            .create(&self.requested, &self.line.data, mode, &self.core.config.acls);
-        (create, self.session.list_children(&self.line.dir))
-    }
-
-    async fn create_parents(&self) -> Result<Attempt, Refused> {
+    async fn create_parents(&self) -> Attempt {
         match parents::create(self.session, &self.line.dir, &self.core.config.acls).await {
-            Ok(()) => Ok(Attempt::NotYet),
-            Err(error) => Err(self.refused(error)),
+            Ok(()) => Attempt::Again,
+            Err(error) if error.is_passing() => Attempt::Later,
+            Err(error) => Attempt::Refused(self.error(error)),
         }
     }
 
     /// Looks for a node whose create was not answered. It counts only if our live session owns it.
-    async fn recover(&self) -> Result<Attempt, Refused> {
-        let name = match protection::find(self.session, &self.line.dir, &self.prefix).await {
-            Ok(Some(name)) => name,
-            Ok(None) => return Ok(Attempt::NotYet),
-            Err(error) => return self.still_unknown(error),
+    async fn recover(&self) -> Attempt {
+        let found = async {
+            let Some(name) = protection::find(self.session, &self.line.dir, &self.prefix).await? else {
+                return Ok(None);
+            };
+            let path = join(&self.line.dir, &name);
+            let stat = self.session.exists(&path).await?;
+            Ok(stat.map(|stat| (path, stat)))
         };
-        let path: Arc<str> = join(&self.line.dir, &name).into();
-        match self.session.exists(&path).await {
-            Ok(Some(stat)) if stat.ephemeral_owner == self.session.id() => Ok(Attempt::Created {
-                path,
-                czxid: stat.czxid,
-                children: None,
-            }),
-            Ok(_) => Ok(Attempt::NotYet),
-            Err(error) => self.still_unknown(error),
+        match found.await {
+            Ok(Some((path, stat))) if stat.ephemeral_owner == self.session.id() => {
+                Attempt::Created { path: path.into(), czxid: stat.czxid, children: None }
+            }
+            Ok(_) => Attempt::Again,
+            Err(error) if backend::Error::is_passing(&error) => Attempt::Unknown,
+            Err(error) => Attempt::Untraceable(self.error(error)),
         }
     }
 
-    fn still_unknown(&self, error: backend::Error) -> Result<Attempt, Refused> {
-        match self.refused(error) {
-            Refused::Passing => Ok(Attempt::Unknown),
-            refused => Err(refused),
-        }
-    }
-
-    fn refused(&self, error: backend::Error) -> Refused {
-        if error.is_passing() {
-            return Refused::Passing;
-        }
-        Refused::For(Error::from_backend("stand in line at", &self.line.dir, error))
+    fn error(&self, error: backend::Error) -> Error {
+        Error::from_backend("stand in line at", &self.line.dir, error)
     }
 }

@@ -40,11 +40,7 @@ impl Hold {
     }
 
     pub(crate) fn fence(&self) -> Fence {
-        Fence {
-            core: Arc::clone(&self.core),
-            session: Arc::clone(&self.session),
-            path: Arc::clone(&self.path),
-        }
+        Fence { core: Arc::clone(&self.core), session: Arc::clone(&self.session), path: Arc::clone(&self.path) }
     }
 }
 

@@ -22,9 +22,8 @@ pub(crate) use self::hold::Hold;
 pub(crate) use self::stand::{Left, stand};
 use crate::backend;
 use crate::client::Error;
-use crate::client::owned_node::OwnedNode;
-use crate::client::path::join;
 use crate::client::session::Session;
+use crate::path::join;
 
 /// Where to stand, and under what name.
 #[derive(Debug)]
@@ -43,9 +42,7 @@ pub(crate) struct Line {
 
 impl Line {
     fn bases(&self) -> Vec<&str> {
-        std::iter::once(self.base)
-            .chain(self.also_count.iter().map(String::as_str))
-            .collect()
+        std::iter::once(self.base).chain(self.also_count.iter().map(String::as_str)).collect()
     }
 }
 
@@ -95,11 +92,7 @@ pub(crate) async fn queue(
         Ok(queue) => return Ok(queue),
         Err(line) => line,
     };
-    let asked: Vec<_> = line
-        .unresolved()
-        .iter()
-        .map(|name| session.exists(&join(dir, name)))
-        .collect();
+    let asked: Vec<_> = line.unresolved().iter().map(|name| session.exists(&join(dir, name))).collect();
     let stats = futures::future::try_join_all(asked).await?;
     let mut stats = stats.into_iter();
     // `resolve` asks in the order of `unresolved`.
@@ -111,16 +104,10 @@ pub(crate) async fn queue(
 pub(crate) async fn leave(session: &Arc<Session>, line: &Line, left: Left) -> Result<(), backend::Error> {
     let Some(node) = left.node else { return Ok(()) };
     node.delete().await?;
+    drop(left.own_watch);
     if left.near_exhaustion {
         // Somebody else stands there, or was faster: both are fine.
         let _ = session.delete(&line.dir, None).await;
     }
     Ok(())
-}
-
-/// A node that was taken away needs no deleting; anything else is left to the janitor.
-fn dismiss(node: Option<OwnedNode>, end: &End) {
-    if let (Some(node), End::NodeGone) = (node, end) {
-        node.gone();
-    }
 }

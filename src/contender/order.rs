@@ -54,10 +54,7 @@ pub(crate) struct Line {
 impl Line {
     /// Picks the nodes of the line out of the children of its directory.
     pub(crate) fn of(children: impl IntoIterator<Item = String>, bases: &[&str]) -> Self {
-        let mut line = Self {
-            ordered: Vec::new(),
-            unresolved: Vec::new(),
-        };
+        let mut line = Self { ordered: Vec::new(), unresolved: Vec::new() };
         for name in children {
             match number_of(&name, bases) {
                 Some(Number::Ordered(number)) => line.ordered.push((number, name)),
@@ -78,33 +75,20 @@ impl Line {
     /// It is not left to the caller to look first: a queue that lacks the unresolved nodes would let two
     /// lead.
     pub(crate) fn into_queue(self) -> Result<Queue, Self> {
-        if self.unresolved.is_empty() {
-            Ok(self.resolve(|_| None))
-        } else {
-            Err(self)
-        }
+        if self.unresolved.is_empty() { Ok(self.resolve(|_| None)) } else { Err(self) }
     }
 
     /// Orders the line. `czxid_of` is asked once for each unresolved name; `None` means that the node has
     /// vanished since the listing, and it is left out.
     pub(crate) fn resolve(self, mut czxid_of: impl FnMut(&str) -> Option<i64>) -> Queue {
         let near_exhaustion = self.is_near_exhaustion();
-        let Self {
-            mut ordered,
-            unresolved,
-        } = self;
+        let Self { mut ordered, unresolved } = self;
         ordered.sort_unstable();
-        let mut late: Vec<_> = unresolved
-            .into_iter()
-            .filter_map(|name| Some((czxid_of(&name)?, name)))
-            .collect();
+        let mut late: Vec<_> = unresolved.into_iter().filter_map(|name| Some((czxid_of(&name)?, name))).collect();
         late.sort_unstable();
         let ordered = ordered.into_iter().map(|(_, name)| name);
         let late = late.into_iter().map(|(_, name)| name);
-        Queue {
-            names: ordered.chain(late).collect(),
-            near_exhaustion,
-        }
+        Queue { names: ordered.chain(late).collect(), near_exhaustion }
     }
 
     fn is_near_exhaustion(&self) -> bool {
@@ -209,14 +193,7 @@ mod tests {
         all.push("lock-0000000009");
         assert_eq!(queue(&all, LOCK).names(), ["lock-0000000009"]);
         let nobody = queue(&foreign, LOCK);
-        assert_eq!(
-            (
-                nobody.head(),
-                nobody.position("config"),
-                nobody.predecessor_of("config")
-            ),
-            (None, None, None)
-        );
+        assert_eq!((nobody.head(), nobody.position("config"), nobody.predecessor_of("config")), (None, None, None));
     }
 
     #[test]
@@ -232,15 +209,8 @@ mod tests {
         let number = |digits: &str| number_of(&format!("lock-{digits}"), LOCK);
         assert_eq!(number("0000000000"), Some(Number::Ordered(0)));
         assert_eq!(number("2147483646"), Some(Number::Ordered(2_147_483_646)));
-        let exhausted = [
-            "2147483647",
-            "2147483648",
-            "4294967296",
-            "99999999999999999999999",
-            "-2147483648",
-            "-000000001",
-            "-0",
-        ];
+        let exhausted =
+            ["2147483647", "2147483648", "4294967296", "99999999999999999999999", "-2147483648", "-000000001", "-0"];
         for digits in exhausted {
             assert_eq!(number(digits), Some(Number::Exhausted), "{digits}");
         }
@@ -250,10 +220,7 @@ mod tests {
     #[test]
     fn numbers_decide_and_not_the_order_of_texts() {
         let names = ["lock-10", "lock-9", "a-lock-0000000011", "z-lock-0000000008"];
-        assert_eq!(
-            queue(&names, LOCK).names(),
-            ["z-lock-0000000008", "lock-9", "lock-10", "a-lock-0000000011"]
-        );
+        assert_eq!(queue(&names, LOCK).names(), ["z-lock-0000000008", "lock-9", "lock-10", "a-lock-0000000011"]);
     }
 
     #[test]
@@ -263,18 +230,10 @@ mod tests {
 
     #[test]
     fn exhausted_numbers_come_last_by_czxid() {
-        let names = [
-            "a-lock--2147483648",
-            "b-lock-2147483647",
-            "c-lock-2147483646",
-            "d-lock-2147483647",
-            "e-lock-0000000001",
-        ];
+        let names =
+            ["a-lock--2147483648", "b-lock-2147483647", "c-lock-2147483646", "d-lock-2147483647", "e-lock-0000000001"];
         let line = line(&names, LOCK);
-        assert_eq!(
-            line.unresolved(),
-            ["a-lock--2147483648", "b-lock-2147483647", "d-lock-2147483647"]
-        );
+        assert_eq!(line.unresolved(), ["a-lock--2147483648", "b-lock-2147483647", "d-lock-2147483647"]);
         let line = line.into_queue().expect_err("czxids are needed");
         let queue = line.resolve(|name| match &name[..1] {
             "a" => Some(30),
@@ -308,11 +267,7 @@ mod tests {
         let name = |i: usize| {
             let number = (start + i as i64).min(i64::from(i32::MAX));
             let past_end = number == i64::from(i32::MAX) && wrapped.get(i).copied().unwrap_or(false);
-            let number = if past_end {
-                i64::from(i32::MIN) + i as i64
-            } else {
-                number
-            };
+            let number = if past_end { i64::from(i32::MIN) + i as i64 } else { number };
             // The uuid runs against the creation order, so that a sort by name is a sort in the wrong
             // direction.
             (format!("_c_{:03}-lock-{number:010}", 999 - i), 100 + 2 * i as i64)

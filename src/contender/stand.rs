@@ -8,13 +8,13 @@ use tokio::sync::watch;
 
 use super::enter::{Entered, enter};
 use super::hold::Term;
-use super::{End, Line, Observer, State, dismiss, queue};
+use super::{End, Line, Observer, State, queue};
 use crate::backend::{self, Event, Watch};
 use crate::client::Error;
 use crate::client::core::Core;
 use crate::client::owned_node::OwnedNode;
-use crate::client::path::join;
 use crate::client::session::{Condition, Session};
+use crate::path::join;
 
 /// After a reconnect every contender looks at its nodes: spread over 50 ms a hundred contenders of the session.
 const LOOK_AGAIN_SPREAD: Duration = Duration::from_micros(500);
@@ -25,8 +25,10 @@ pub(crate) struct Left {
     pub(crate) end: End,
     /// The node, if it is still to be deleted; dropping it leaves that to the janitor.
     pub(crate) node: Option<OwnedNode>,
+    /// The watch of the node: it ends with the node, at no cost; dropped before, it costs a request.
+    pub(super) own_watch: Option<Watch>,
     /// The directory's counter is nearly used up.
-    pub(crate) near_exhaustion: bool,
+    pub(super) near_exhaustion: bool,
 }
 
 /// Enters the line and stands in it until asked to stop, or until there is nothing left to stand for.
@@ -42,21 +44,11 @@ pub(crate) async fn stand(
     let entered = match enter(core, session, line, stop).await {
         Ok(entered) => entered,
         Err((end, node)) => {
-            return Left {
-                end,
-                node,
-                near_exhaustion: false,
-            };
+            return Left { end, node, own_watch: None, near_exhaustion: false };
         }
     };
     observer.entered(&entered.path);
-    let Entered {
-        node,
-        path,
-        czxid,
-        children,
-        connection,
-    } = entered;
+    let Entered { node, path, czxid, children, connection } = entered;
     let mut place = Place {
         core,
         session,
@@ -74,24 +66,17 @@ pub(crate) async fn stand(
         near_exhaustion: false,
     };
     let end = place.stay(stop).await;
-    let near_exhaustion = place.near_exhaustion;
+    let (own_watch, near_exhaustion) = (place.own_watch.take(), place.near_exhaustion);
     // What was held ends before anything else happens to the node.
     drop(place);
-    match end {
-        End::Asked => Left {
-            end,
-            node: Some(node),
-            near_exhaustion,
-        },
-        end => {
-            dismiss(Some(node), &end);
-            Left {
-                end,
-                node: None,
-                near_exhaustion,
-            }
+    let node = match end {
+        End::NodeGone => {
+            node.gone();
+            None
         }
-    }
+        _ => Some(node),
+    };
+    Left { end, node, own_watch, near_exhaustion }
 }
 
 /// Where we stand, as far as we know.
@@ -293,11 +278,7 @@ impl<O: Observer> Place<'_, O> {
         }
         match predecessor.await {
             Ok((_, _, watch)) => {
-                self.position = Position::Behind(Predecessor {
-                    path,
-                    was_head: position == 1,
-                    watch: Some(watch),
-                });
+                self.position = Position::Behind(Predecessor { path, was_head: position == 1, watch: Some(watch) });
                 Ok(())
             }
             // It went between the list and the watch: look again.
@@ -378,11 +359,7 @@ impl<O: Observer> Place<'_, O> {
         if let Some(Event::NodeDeleted) = self.own_watch.as_mut().and_then(FutureExt::now_or_never) {
             return Some(End::NodeGone);
         }
-        self.position = if predecessor.was_head {
-            Position::Head
-        } else {
-            Position::Unknown
-        };
+        self.position = if predecessor.was_head { Position::Head } else { Position::Unknown };
         None
     }
 
@@ -391,11 +368,7 @@ impl<O: Observer> Place<'_, O> {
         if error.is_passing() {
             return Broken::Connection;
         }
-        Broken::End(End::Failed(Error::from_backend(
-            "stand in line at",
-            &self.line.dir,
-            error,
-        )))
+        Broken::End(End::Failed(Error::from_backend("stand in line at", &self.line.dir, error)))
     }
 
     fn report(&mut self, reported: Reported) {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::error::Error;
 use super::task::{self, Shared};
 use super::{CloseMode, LeaderLatch};
-use crate::client::{Client, path};
+use crate::client::Client;
+use crate::path;
 
 /// An id travels in every list of participants; this is plenty and far below the megabyte of a node.
 const MAX_ID_BYTES: usize = 64 * 1024;
@@ -22,12 +23,7 @@ pub struct LeaderLatchBuilder {
 
 impl LeaderLatchBuilder {
     pub(super) fn new(client: &Client, path: String) -> Self {
-        LeaderLatchBuilder {
-            client: client.clone(),
-            path,
-            id: String::new(),
-            close_mode: CloseMode::default(),
-        }
+        LeaderLatchBuilder { client: client.clone(), path, id: String::new(), close_mode: CloseMode::default() }
     }
 
     /// What others see of this participant, at most 65 536 bytes. Empty by default.
@@ -42,7 +38,8 @@ impl LeaderLatchBuilder {
         self
     }
 
-    /// Enters the election in the background and returns at once, also while there is no connection.
+    /// Enters the election in the background and returns at once, also while there is no connection, and also outside a
+    /// runtime: the work is done on the client's.
     ///
     /// # Errors
     /// [`Error::Client`] with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) for a malformed path;
@@ -51,22 +48,13 @@ impl LeaderLatchBuilder {
         path::validate(&self.path).map_err(|error| Error::client(&self.path, error.into()))?;
         let path: Arc<str> = self.path.into();
         if self.id.len() > MAX_ID_BYTES {
-            return Err(Error::InvalidId {
-                path,
-                bytes: self.id.len(),
-                max: MAX_ID_BYTES,
-            });
+            return Err(Error::InvalidId { path, bytes: self.id.len(), max: MAX_ID_BYTES });
         }
         if *self.client.core().closing.borrow() {
             return Err(Error::Closed { path });
         }
         let shared = Arc::new(Shared::new(path, self.id, self.close_mode));
         let (stop, finished) = task::spawn(&self.client, &shared);
-        Ok(LeaderLatch {
-            client: self.client,
-            shared,
-            stop,
-            finished,
-        })
+        Ok(LeaderLatch { client: self.client, shared, stop, finished })
     }
 }

@@ -2,22 +2,23 @@
 
 use std::sync::Arc;
 
-use crate::client;
+use crate::client::{self, ErrorKind};
 
 /// An error of a [`LeaderLatch`](super::LeaderLatch).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The ensemble, or the way to it, is in the way. Whether it passes by itself is in the source.
-    #[error("leader latch at {path}: {source}")]
+    /// The ensemble, or the way to it, is in the way.
+    // The text holds that of the cause, so the cause is not told twice as a `source`.
+    #[error("leader latch at {path}: {error}")]
     Client {
         /// The path of the election.
         path: Arc<str>,
         /// What went wrong.
-        source: client::Error,
+        error: client::Error,
     },
-    /// The latch, or its client, has been closed. Start another one.
-    #[error("leader latch at {path}: it has been closed")]
+    /// The latch, or its client, has been closed.
+    #[error("leader latch at {path}: it, or its client, has been closed")]
     Closed {
         /// The path of the election.
         path: Arc<str>,
@@ -35,18 +36,33 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the same call may succeed later without anybody changing anything.
-    pub fn is_retryable(&self) -> bool {
-        matches!(self, Error::Client { source, .. } if source.is_retryable())
+    /// What went wrong, to decide by.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Error::Client { error, .. } => error.kind(),
+            Error::Closed { .. } => ErrorKind::Closed,
+            Error::InvalidId { .. } => ErrorKind::InvalidArgument,
+        }
     }
 
-    pub(super) fn client(path: &str, source: client::Error) -> Self {
-        if source.kind() == client::ErrorKind::Closed {
+    /// Whether the same call may succeed later without anybody changing anything.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Error::Client { error, .. } if error.is_retryable())
+    }
+
+    /// Whether the latch, or what it held, is gone for good.
+    pub fn is_lost(&self) -> bool {
+        match self {
+            Error::Client { error, .. } => error.is_lost(),
+            Error::Closed { .. } => true,
+            Error::InvalidId { .. } => false,
+        }
+    }
+
+    pub(super) fn client(path: &str, error: client::Error) -> Self {
+        if error.kind() == ErrorKind::Closed {
             return Error::Closed { path: path.into() };
         }
-        Error::Client {
-            path: path.into(),
-            source,
-        }
+        Error::Client { path: path.into(), error }
     }
 }

@@ -52,6 +52,8 @@ impl Leadership {
     /// # Cancel safety
     /// Dropping it drops `work`.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LeadershipLost> {
+        // A loop over work that is done at once must let other tasks run too.
+        tokio::task::coop::consume_budget().await;
         let mut work = std::pin::pin!(work);
         let mut lost = std::pin::pin!(self.lost());
         // The clock is asked before each poll of the work, as the end of the lease need not have been told yet.

@@ -7,8 +7,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::leadership::Leadership;
 use super::state::LatchState;
+use crate::client::ListenerHandle;
 use crate::client::core::Core;
-use crate::client::{ListenerHandle, listener};
+use crate::client::listener::{self, Hearer};
 use crate::contender::Hold;
 
 /// Is told when leadership is gained and lost, in this order, on a task of its own. A slow listener hears late, so ask the
@@ -41,32 +42,18 @@ impl Listeners {
         state: &watch::Sender<LatchState>,
         listener: impl LeaderLatchListener,
     ) -> ListenerHandle {
-        let (handle, mut removal) = ListenerHandle::new();
         let (sender, mut news) = mpsc::unbounded_channel();
         {
             // Under this lock no news is told, so the listener misses none and hears none twice.
             let mut all = self.news.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(hold) = state.borrow().term() {
+                // The receiver is at hand.
                 let _ = sender.send(News::IsLeader(hold.clone()));
             }
             all.push(sender);
         }
-        let core = Arc::clone(core);
-        let runtime = core.runtime.clone();
-        runtime.spawn(async move {
-            loop {
-                let next = tokio::select! {
-                    biased;
-                    () = removal.requested() => return,
-                    next = news.recv() => next,
-                };
-                let Some(next) = next else { return };
-                if !listener::call(&core, "leader latch listener", tell(&listener, next)).await {
-                    return;
-                }
-            }
-        });
-        handle
+        let news = futures::stream::poll_fn(move |cx| news.poll_recv(cx));
+        listener::tell(core, "leader latch listener", news, Follower(listener))
     }
 
     /// Publishes the state and tells the listeners what it means for them, as one step.
@@ -112,12 +99,16 @@ impl Listeners {
     }
 }
 
-async fn tell(listener: &impl LeaderLatchListener, news: News) {
-    match news {
-        News::IsLeader(hold) => listener.is_leader(Leadership::new(hold)).await,
-        News::NotLeader(done) => {
-            listener.not_leader().await;
-            drop(done);
+struct Follower<L>(L);
+
+impl<L: LeaderLatchListener> Hearer<News> for Follower<L> {
+    async fn hear(&self, news: News) {
+        match news {
+            News::IsLeader(hold) => self.0.is_leader(Leadership::new(hold)).await,
+            News::NotLeader(done) => {
+                self.0.not_leader().await;
+                drop(done);
+            }
         }
     }
 }

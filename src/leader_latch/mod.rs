@@ -95,23 +95,37 @@ impl LeaderLatch {
     /// the same leadership.
     ///
     /// # Errors
-    /// [`Error::Client`] if the line could not be entered or seen, such as for want of permission: the latch goes on
-    /// trying, ever more slowly, and a later call may succeed. [`Error::Closed`] if the latch or its client was closed.
+    /// [`Error::Client`] if the line could not be entered or seen, such as for want of permission. The latch goes on
+    /// trying, ever more slowly; the next call waits for the next attempt. [`Error::Closed`] if the latch or its client was
+    /// closed, or its runtime has ended.
     ///
     /// # Cancel safety
     /// Cancel safe: the place in the line is kept by the latch, not by this call.
     pub async fn wait_for_leadership(&self) -> Result<Leadership, Error> {
+        // A loop over short terms must let other tasks run too.
+        tokio::task::coop::consume_budget().await;
+        let told = self.shared.told();
         let mut states = self.state();
+        let mut finished = self.finished.clone();
         loop {
             let state = states.borrow_and_update().clone();
             if let Some(leadership) = state.leadership() {
                 return Ok(leadership);
             }
-            if let Some(error) = state.error() {
+            if let Some((number, error)) = state.failure()
+                && number > told
+            {
+                self.shared.tell(number);
                 return Err(error.clone());
             }
-            if state.status() == LatchStatus::Closed || states.changed().await.is_err() {
+            if state.status() == LatchStatus::Closed {
                 return Err(self.shared.closed());
+            }
+            tokio::select! {
+                biased;
+                _ = states.changed() => {}
+                // Also when the task is gone without a word, and with it its runtime.
+                _ = finished.wait_for(|finished| *finished) => return Err(self.shared.closed()),
             }
         }
     }
@@ -171,9 +185,7 @@ impl LeaderLatch {
     /// Tells `listener` when leadership is gained and lost, on a task of its own. A latch that leads already tells it so
     /// at once.
     pub fn add_listener(&self, listener: impl LeaderLatchListener) -> ListenerHandle {
-        self.shared
-            .listeners
-            .add(self.client.core(), &self.shared.state, listener)
+        self.shared.listeners.add(self.client.core(), &self.shared.state, listener)
     }
 
     /// Leaves the election, as [`close_with`](Self::close_with) and the builder's close mode.

@@ -10,10 +10,11 @@ use futures::stream::{BoxStream, Stream, StreamExt};
 use super::BASE;
 use super::error::Error;
 use crate::backend::{self, Watch};
-use crate::client::path::join;
 use crate::client::session::{Condition, Session};
-use crate::client::{self, Client, path};
+use crate::client::{self, Client};
 use crate::contender;
+use crate::path;
+use crate::path::join;
 
 /// How many participants are asked for their id at once.
 const AT_ONCE: usize = 64;
@@ -81,13 +82,7 @@ impl fmt::Debug for LeaderStream {
 
 pub(super) fn stream(client: Client, path: Arc<str>) -> LeaderStream {
     let dir: Arc<str> = client.core().full_path(&path).into();
-    let observer = Watcher {
-        client,
-        path,
-        dir,
-        told: None,
-        pending: None,
-    };
+    let observer = Watcher { client, path, dir, told: None, pending: None };
     let leaders = futures::stream::unfold(Some(observer), |observer| async move {
         let mut observer = observer?;
         match observer.next().await {
@@ -96,9 +91,7 @@ pub(super) fn stream(client: Client, path: Arc<str>) -> LeaderStream {
             Err(error) => Some((Err(error), None)),
         }
     });
-    LeaderStream {
-        leaders: leaders.boxed(),
-    }
+    LeaderStream { leaders: leaders.fuse().boxed() }
 }
 
 /// Watches the head of the line.
@@ -143,22 +136,13 @@ impl Watcher {
             if let Some(pending) = self.pending.take() {
                 pending.over().await;
             }
-            let session = self
-                .client
-                .core()
-                .connected_session()
-                .await
-                .map_err(|error| self.error(error))?;
+            let session = self.client.core().connected_session().await.map_err(|error| self.error(error))?;
             let Ok(connection) = session.connected().await else {
                 continue;
             };
             match self.look(&session).await {
                 Ok(Some(Look { leader, watch })) => {
-                    self.pending = Some(Pending {
-                        session,
-                        connection,
-                        watch,
-                    });
+                    self.pending = Some(Pending { session, connection, watch });
                     let node = leader.as_ref().map(|leader| leader.path.clone());
                     if self.told.as_ref() != Some(&node) {
                         self.told = Some(node);
@@ -204,10 +188,7 @@ impl Watcher {
         match session.watch_data(&full).await {
             Ok((data, _, watch)) => {
                 let leader = participant(&data, join(&self.path, head), true);
-                Ok(Some(Look {
-                    leader: Some(leader),
-                    watch,
-                }))
+                Ok(Some(Look { leader: Some(leader), watch }))
             }
             Err(backend::Error::NoNode) => Ok(None),
             Err(error) => Err(error),
@@ -217,9 +198,7 @@ impl Watcher {
     async fn look_for_children(&self, session: &Arc<Session>) -> Result<Option<Look>, backend::Error> {
         match session.watch_children(&self.dir).await {
             Ok((children, _, watch)) => {
-                let nobody = children
-                    .iter()
-                    .all(|name| contender::order::number_of(name, &[BASE]).is_none());
+                let nobody = children.iter().all(|name| contender::order::number_of(name, &[BASE]).is_none());
                 Ok(nobody.then_some(Look { leader: None, watch }))
             }
             Err(backend::Error::NoNode) => Ok(None),
@@ -234,21 +213,14 @@ impl Watcher {
 }
 
 fn participant(id: &[u8], path: String, is_leader: bool) -> Participant {
-    Participant {
-        id: String::from_utf8_lossy(id).into_owned(),
-        is_leader,
-        path,
-    }
+    Participant { id: String::from_utf8_lossy(id).into_owned(), is_leader, path }
 }
 
 pub(super) async fn leader(client: &Client, path: &Arc<str>) -> Result<Option<Participant>, Error> {
     for name in line(client, path).await? {
         // One that left since the list is passed over: the next one leads.
         if let Some(leader) = read(client, path, &name).await? {
-            return Ok(Some(Participant {
-                is_leader: true,
-                ..leader
-            }));
+            return Ok(Some(Participant { is_leader: true, ..leader }));
         }
     }
     Ok(None)
@@ -256,7 +228,11 @@ pub(super) async fn leader(client: &Client, path: &Arc<str>) -> Result<Option<Pa
 
 pub(super) async fn participants(client: &Client, path: &Arc<str>) -> Result<Vec<Participant>, Error> {
     let names = line(client, path).await?;
-    let reads = futures::stream::iter(names.iter().map(|name| read(client, path, name))).buffered(AT_ONCE);
+    let reads = futures::stream::iter(names).map(|name| {
+        let (client, path) = (client.clone(), Arc::clone(path));
+        async move { read(&client, &path, &name).await }
+    });
+    let reads = reads.buffered(AT_ONCE);
     let all: Vec<_> = reads.collect().await;
     let mut found = Vec::with_capacity(all.len());
     for read in all {

@@ -1,5 +1,7 @@
 //! What a latch is doing.
 
+use std::fmt;
+
 use super::error::Error;
 use super::leadership::Leadership;
 use crate::contender::Hold;
@@ -18,7 +20,8 @@ pub(super) enum Phase {
     Leading(Hold),
     Suspended,
     Lost,
-    Failed(Error),
+    /// With its number: the failures of a latch are counted.
+    Failed(u64, Error),
     Closed,
 }
 
@@ -40,6 +43,20 @@ pub enum LatchStatus {
     Failed,
     /// It has left for good.
     Closed,
+}
+
+impl fmt::Display for LatchStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LatchStatus::Entering => "entering",
+            LatchStatus::Waiting => "waiting",
+            LatchStatus::Leading => "leading",
+            LatchStatus::Suspended => "suspended",
+            LatchStatus::Lost => "lost",
+            LatchStatus::Failed => "failed",
+            LatchStatus::Closed => "closed",
+        })
+    }
 }
 
 impl LatchState {
@@ -68,15 +85,19 @@ impl LatchState {
             Phase::Leading(hold) if hold.is_held() => LatchStatus::Leading,
             Phase::Leading(_) | Phase::Suspended => LatchStatus::Suspended,
             Phase::Lost => LatchStatus::Lost,
-            Phase::Failed(_) => LatchStatus::Failed,
+            Phase::Failed(..) => LatchStatus::Failed,
             Phase::Closed => LatchStatus::Closed,
         }
     }
 
     /// Why the line could not be entered, if that is so.
     pub fn error(&self) -> Option<&Error> {
+        self.failure().map(|(_, error)| error)
+    }
+
+    pub(super) fn failure(&self) -> Option<(u64, &Error)> {
         match &self.phase {
-            Phase::Failed(error) => Some(error),
+            Phase::Failed(number, error) => Some((*number, error)),
             _ => None,
         }
     }

@@ -1,5 +1,6 @@
 //! The task of a latch: stands in line, session after session, until the latch is closed.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -33,7 +34,10 @@ pub(super) struct Shared {
     pub(super) state: watch::Sender<LatchState>,
     pub(super) listeners: Listeners,
     our_path: Mutex<Option<Arc<str>>>,
-    failure: Mutex<Option<Error>>,
+    /// How often the line could not be entered, and how many of these failures a waiter was told.
+    failures: AtomicU64,
+    told: AtomicU64,
+    leaving: Mutex<Option<Error>>,
 }
 
 impl Shared {
@@ -46,22 +50,18 @@ impl Shared {
             state: watch::Sender::new(LatchState::new(Phase::Entering)),
             listeners: Listeners::default(),
             our_path: Mutex::default(),
-            failure: Mutex::default(),
+            failures: AtomicU64::new(0),
+            told: AtomicU64::new(0),
+            leaving: Mutex::default(),
         }
     }
 
     pub(super) fn our_path(&self) -> Option<String> {
-        self.our_path
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .as_deref()
-            .map(str::to_owned)
+        self.our_path.lock().unwrap_or_else(PoisonError::into_inner).as_deref().map(str::to_owned)
     }
 
     pub(super) fn closed(&self) -> Error {
-        Error::Closed {
-            path: Arc::clone(&self.path),
-        }
+        Error::Closed { path: Arc::clone(&self.path) }
     }
 
     /// Sets how the latch ends, if that is not settled yet.
@@ -72,11 +72,16 @@ impl Shared {
 
     /// How leaving went.
     pub(super) fn outcome(&self) -> Result<(), Error> {
-        self.failure
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-            .map_or(Ok(()), Err)
+        self.leaving.lock().unwrap_or_else(PoisonError::into_inner).clone().map_or(Ok(()), Err)
+    }
+
+    /// The number of the last failure that a waiter was told.
+    pub(super) fn told(&self) -> u64 {
+        self.told.load(Ordering::Acquire)
+    }
+
+    pub(super) fn tell(&self, failure: u64) {
+        self.told.fetch_max(failure, Ordering::AcqRel);
     }
 
     fn set_our_path(&self, path: Option<Arc<str>>) {
@@ -94,10 +99,7 @@ pub(super) fn spawn(client: &Client, shared: &Arc<Shared>) -> (watch::Sender<boo
     let (stop, stopped) = watch::channel(false);
     let (finished, seen) = watch::channel(false);
     let core = Arc::clone(client.core());
-    let task = Task {
-        core,
-        shared: Arc::clone(shared),
-    };
+    let task = Task { core, shared: Arc::clone(shared) };
     client.core().runtime.spawn(async move {
         task.run(stopped).await;
         finished.send_replace(true);
@@ -148,8 +150,10 @@ impl Task {
                 }
                 End::Failed(error) => {
                     let error = Error::client(&self.shared.path, error.clone());
-                    tracing::warn!(%error, "cannot stand in line");
-                    self.shared.publish(Phase::Failed(error));
+                    let path = &*self.shared.path;
+                    tracing::warn!(path, id = self.shared.id, %error, kind = ?error.kind(), "cannot stand in line");
+                    let number = self.shared.failures.fetch_add(1, Ordering::AcqRel) + 1;
+                    self.shared.publish(Phase::Failed(number, error));
                     failures.next(&self.core, began)
                 }
             };
@@ -164,10 +168,7 @@ impl Task {
     }
 
     async fn stand(&self, session: &Arc<Session>, line: &Line, stop: &mut watch::Receiver<bool>) -> Left {
-        let mut reporter = Reporter {
-            core: &self.core,
-            shared: &self.shared,
-        };
+        let mut reporter = Reporter { core: &self.core, shared: &self.shared };
         let left = contender::stand(&self.core, session, line, &mut reporter, stop).await;
         self.shared.set_our_path(None);
         left
@@ -188,7 +189,7 @@ impl Task {
             // What was lost or given up with the session needs no deleting by us; anything else the caller must know.
             if error != crate::backend::Error::SessionEnded {
                 let error = client::Error::from_backend("delete our node in", &self.shared.path, error);
-                *self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner) =
+                *self.shared.leaving.lock().unwrap_or_else(PoisonError::into_inner) =
                     Some(Error::client(&self.shared.path, error));
             }
         }
@@ -222,12 +223,7 @@ impl Observer for Reporter<'_> {
     fn changed(&mut self, state: State) {
         match &state {
             State::Held(hold) => {
-                tracing::info!(
-                    path = &*self.shared.path,
-                    id = self.shared.id,
-                    token = hold.token(),
-                    "leading"
-                );
+                tracing::info!(path = &*self.shared.path, id = self.shared.id, token = hold.token(), "leading");
             }
             state => tracing::debug!(path = &*self.shared.path, id = self.shared.id, ?state, "latch"),
         }
@@ -249,11 +245,7 @@ struct Delays {
 
 impl Delays {
     fn new((first, most): (Duration, Duration)) -> Self {
-        Delays {
-            first,
-            most,
-            next: first,
-        }
+        Delays { first, most, next: first }
     }
 
     fn next(&mut self, core: &Core, began: Instant) -> Duration {

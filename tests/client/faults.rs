@@ -12,30 +12,19 @@ use crate::{SOON, Scene, T};
 async fn a_write_made_while_disconnected_fails_in_time_and_never_happens() {
     let wait = Duration::from_millis(500);
     let scene = Scene::with(|builder| builder.connection_timeout(wait).retry(RetryPolicy::never())).await;
-    let Scene {
-        proxy, client, outside, ..
-    } = &scene;
+    let Scene { proxy, client, outside, .. } = &scene;
     let path = unique_path("gate");
     client.create(&path, b"before", CreateMode::Persistent).await.unwrap();
     let session = client.session_id();
     proxy.set(Fault::Refuse).await;
-    eventually("the loss is seen", SOON, async || {
-        client.connection_state() == ConnectionState::Suspended
-    })
-    .await;
+    eventually("the loss is seen", SOON, async || client.connection_state() == ConnectionState::Suspended).await;
     let began = Instant::now();
     let error = client.set(&path, b"zombie", None).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConnectionLoss);
-    assert!(
-        error.to_string().contains("127.0.0.1"),
-        "the servers are named: {error}"
-    );
+    assert!(error.to_string().contains("127.0.0.1"), "the servers are named: {error}");
     assert!(began.elapsed() >= wait && began.elapsed() < T);
     proxy.set(Fault::Pass).await;
-    eventually("the connection is back", SOON, async || {
-        client.connection_state().is_connected()
-    })
-    .await;
+    eventually("the connection is back", SOON, async || client.connection_state().is_connected()).await;
     // Whatever the layers below kept would go out before this read.
     assert_eq!(client.get(&path).await.unwrap().0, b"before");
     assert_eq!(client.session_id(), session);
@@ -46,15 +35,11 @@ async fn a_write_made_while_disconnected_fails_in_time_and_never_happens() {
 async fn a_write_without_an_answer_has_an_unknown_outcome() {
     for how in [How::Fin, How::Rst, How::Silence] {
         let scene = Scene::new().await;
-        let Scene {
-            proxy, client, outside, ..
-        } = &scene;
+        let Scene { proxy, client, outside, .. } = &scene;
         let path = unique_path("unknown");
         client.create(&path, b"before", CreateMode::Persistent).await.unwrap();
         let lost = proxy.lose_reply_of(OpCode::SetData, how);
-        let error = within("an error", SOON, client.set(&path, b"after", None))
-            .await
-            .unwrap_err();
+        let error = within("an error", SOON, client.set(&path, b"after", None)).await.unwrap_err();
         assert!(lost.has_fired());
         assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{how:?}: {error}");
         assert_eq!(outside.data(&path).await.unwrap(), b"after");
@@ -79,17 +64,10 @@ async fn a_write_given_up_by_time_has_an_unknown_outcome_at_once() {
 async fn what_can_be_repeated_is_repeated() {
     for how in [How::Fin, How::Rst, How::Silence] {
         let scene = Scene::new().await;
-        let Scene {
-            proxy, client, outside, ..
-        } = &scene;
+        let Scene { proxy, client, outside, .. } = &scene;
         let path = unique_path("repeat");
         let lost = proxy.lose_reply_of(OpCode::Create2, how);
-        let created = within(
-            "an ephemeral create",
-            SOON,
-            client.create(&path, b"x", CreateMode::Ephemeral),
-        )
-        .await;
+        let created = within("an ephemeral create", SOON, client.create(&path, b"x", CreateMode::Ephemeral)).await;
         assert_eq!(created.unwrap(), path, "{how:?}");
         assert!(lost.has_fired(), "{how:?}");
         assert_eq!(outside.owner(&path).await, client.session_id());
@@ -108,15 +86,11 @@ async fn what_can_be_repeated_is_repeated() {
 #[tokio::test]
 async fn an_ephemeral_node_of_somebody_else_is_not_taken_for_ours() {
     let scene = Scene::new().await;
-    let Scene {
-        proxy, client, outside, ..
-    } = &scene;
+    let Scene { proxy, client, outside, .. } = &scene;
     let path = unique_path("theirs");
     outside.create_ephemeral(&path, b"").await;
     let lost = proxy.lose_reply_of(OpCode::Create2, How::Fin);
-    let error = within("an error", SOON, client.create(&path, b"", CreateMode::Ephemeral))
-        .await
-        .unwrap_err();
+    let error = within("an error", SOON, client.create(&path, b"", CreateMode::Ephemeral)).await.unwrap_err();
     assert!(lost.has_fired());
     assert_eq!(error.kind(), ErrorKind::NodeExists);
 }
@@ -124,9 +98,7 @@ async fn an_ephemeral_node_of_somebody_else_is_not_taken_for_ours() {
 #[tokio::test]
 async fn a_persistent_create_and_a_transaction_are_not_repeated() {
     let scene = Scene::new().await;
-    let Scene {
-        proxy, client, outside, ..
-    } = &scene;
+    let Scene { proxy, client, outside, .. } = &scene;
     let path = unique_path("once");
     let lost = proxy.lose_reply_of(OpCode::Create2, How::Fin);
     let error = client.create(&path, b"", CreateMode::Persistent).await.unwrap_err();
@@ -134,12 +106,7 @@ async fn a_persistent_create_and_a_transaction_are_not_repeated() {
     assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
     assert!(outside.exists(&path).await);
     let lost = proxy.lose_reply_of(OpCode::Multi, How::Rst);
-    let error = client
-        .transaction()
-        .set_data(&path, b"1", None)
-        .commit()
-        .await
-        .unwrap_err();
+    let error = client.transaction().set_data(&path, b"1", None).commit().await.unwrap_err();
     assert!(lost.has_fired());
     assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
     assert_eq!(outside.stat(&path).await.unwrap().version, 1, "applied, once");
@@ -151,17 +118,11 @@ async fn an_outage_of_half_the_session_timeout_keeps_the_session() {
     let Scene { proxy, client, .. } = &scene;
     let session = client.session_id();
     proxy.set(Fault::Refuse).await;
-    eventually("the loss is seen", SOON, async || {
-        client.connection_state() == ConnectionState::Suspended
-    })
-    .await;
+    eventually("the loss is seen", SOON, async || client.connection_state() == ConnectionState::Suspended).await;
     // The outage itself: shorter than the 0.55 T after which a session is given up.
     tokio::time::sleep(T.mul_f64(0.4)).await;
     proxy.set(Fault::Pass).await;
-    eventually("the connection is back", SOON, async || {
-        client.connection_state().is_connected()
-    })
-    .await;
+    eventually("the connection is back", SOON, async || client.connection_state().is_connected()).await;
     assert_eq!(client.session_id(), session);
     assert_eq!(client.connection_state(), ConnectionState::Reconnected);
 }
@@ -172,14 +133,13 @@ async fn a_watch_too_many_is_an_error_and_a_full_session_survives_a_reconnect() 
     let Scene { proxy, client, .. } = &scene;
     // Long names, so that few watches are enough to reach the limit of path names.
     let stage = format!("{}/{}", unique_path("crowd"), "x".repeat(900));
-    let latches: Vec<_> = (0..160)
-        .map(|n| LeaderLatch::builder(client, format!("{stage}/{n}")).start().unwrap())
-        .collect();
+    let latches: Vec<_> =
+        (0..160).map(|n| LeaderLatch::builder(client, format!("{stage}/{n}")).start().unwrap()).collect();
     let mut refused = 0;
     for latch in &latches {
         match within("an outcome", Duration::from_secs(30), latch.wait_for_leadership()).await {
             Ok(_) => {}
-            Err(zookeeper_recipes::leader_latch::Error::Client { source, .. }) => {
+            Err(zookeeper_recipes::leader_latch::Error::Client { error: source, .. }) => {
                 assert_eq!(source.kind(), ErrorKind::TooManyWatches, "{source}");
                 refused += 1;
             }

@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use zookeeper_recipes::leader_latch::LeaderLatch;
 use zookeeper_recipes::{Client, CreateMode, ErrorKind};
 
-use crate::support::{ZooKeeper, unique_path};
+use crate::support::{ZooKeeper, unique_path, within};
 use crate::{SOON, builder};
 
 #[tokio::test]
@@ -23,10 +24,7 @@ async fn malformed_paths_are_refused_before_anything_is_sent() {
         ];
         for error in errors {
             assert_eq!(error.kind(), ErrorKind::InvalidPath, "{path:?}: {error}");
-            assert!(
-                error.to_string().contains(&format!("{path:?}")),
-                "the value is named: {error}"
-            );
+            assert!(error.to_string().contains(&format!("{path:?}")), "the value is named: {error}");
         }
     }
     assert_eq!((client.request_counts() - before).total(), 0);
@@ -40,10 +38,7 @@ async fn bad_options_are_refused_by_name() {
         (Client::builder("host:0"), "host:0"),
         (Client::builder("host:2181/../x"), "host:2181/../x"),
         (Client::builder("host").session_timeout(zero), "session timeout of 0ns"),
-        (
-            Client::builder("host").connection_timeout(zero),
-            "connection timeout of 0ns",
-        ),
+        (Client::builder("host").connection_timeout(zero), "connection timeout of 0ns"),
         (Client::builder("host").tick_time(zero), "tick time of 0ns"),
         (Client::builder("host").acls([]), "acls"),
         (Client::builder("host").namespace("/a//b"), "/a//b"),
@@ -51,10 +46,7 @@ async fn bad_options_are_refused_by_name() {
     for (builder, named) in cases {
         let error = builder.clone().connect().await.unwrap_err();
         assert!(error.to_string().contains(named), "{error} should name {named}");
-        assert!(
-            matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::InvalidPath),
-            "{error}"
-        );
+        assert!(matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::InvalidPath), "{error}");
         assert_eq!(builder.validate().unwrap_err(), error);
     }
 }
@@ -63,11 +55,7 @@ async fn bad_options_are_refused_by_name() {
 async fn an_unreachable_ensemble_is_named_when_the_connection_timeout_is_over() {
     let began = Instant::now();
     let within = Duration::from_millis(700);
-    let error = builder("127.0.0.1:1,127.0.0.1:2")
-        .connection_timeout(within)
-        .connect()
-        .await
-        .unwrap_err();
+    let error = builder("127.0.0.1:1,127.0.0.1:2").connection_timeout(within).connect().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConnectionLoss);
     for named in ["127.0.0.1:1", "127.0.0.1:2", "700ms"] {
         assert!(error.to_string().contains(named), "{error} should name {named}");
@@ -78,12 +66,52 @@ async fn an_unreachable_ensemble_is_named_when_the_connection_timeout_is_over() 
 #[tokio::test]
 async fn a_root_that_does_not_exist_is_an_error_and_no_endless_loop() {
     let server = ZooKeeper::shared().await;
-    let client = builder(&format!("{}{}", server.connect_string(), unique_path("missing")))
-        .connect()
-        .await
-        .unwrap();
+    let client = builder(&format!("{}{}", server.connect_string(), unique_path("missing"))).connect().await.unwrap();
     let error = client.create_containers("/a/b").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NoNode);
+    assert!(error.to_string().contains("root that the connect string names"), "{error}");
+    let latch = LeaderLatch::builder(&client, "/a").start().unwrap();
+    let error = within("an error", SOON, latch.wait_for_leadership()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NoNode, "{error}");
+}
+
+#[tokio::test]
+async fn what_would_make_a_server_cut_the_connection_is_not_sent() {
+    let server = ZooKeeper::shared().await;
+    let client = builder(&server.connect_string()).connect().await.unwrap();
+    let path = unique_path("large");
+    client.create(&path, b"", CreateMode::Ephemeral).await.unwrap();
+    let before = client.request_counts();
+    let huge = vec![0; 1_100_000];
+    let errors = [
+        client.create(&path, &huge, CreateMode::Persistent).await.unwrap_err(),
+        client.set(&path, &huge, None).await.unwrap_err(),
+        client.transaction().set_data(&path, huge.clone(), None).commit().await.unwrap_err(),
+    ];
+    for error in errors {
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(error.to_string().contains("1048575"), "{error}");
+    }
+    assert_eq!((client.request_counts() - before).total(), 0);
+    client.set(&path, vec![0; 1_040_000], None).await.expect("what fits is sent");
+}
+
+#[tokio::test]
+async fn a_negative_version_is_refused_as_it_would_check_nothing() {
+    let server = ZooKeeper::shared().await;
+    let client = builder(&server.connect_string()).connect().await.unwrap();
+    let path = unique_path("version");
+    client.create(&path, b"", CreateMode::Ephemeral).await.unwrap();
+    let errors = [
+        client.set(&path, b"x", Some(-1)).await.unwrap_err(),
+        client.delete(&path, Some(-1)).await.unwrap_err(),
+        client.transaction().check_version(&path, -1).commit().await.unwrap_err(),
+    ];
+    for error in errors {
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(error.to_string().contains("version -1"), "{error}");
+    }
+    assert_eq!(client.get(&path).await.unwrap().1.version, 0);
 }
 
 #[tokio::test]

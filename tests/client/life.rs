@@ -12,10 +12,37 @@ use crate::support::{Fault, Observer, Proxy, ZooKeeper, eventually, unique_path,
 use crate::{SOON, Scene, T, builder};
 
 async fn next(states: &mut ConnectionStates) -> ConnectionState {
-    within("another state", SOON, states.next())
-        .await
-        .expect("the client lives")
-        .expect("nothing was missed")
+    within("another state", SOON, states.next()).await.expect("the client lives").expect("nothing was missed")
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn the_session_is_known_as_soon_as_the_client_is() {
+    let server = ZooKeeper::shared().await;
+    let client = builder(&server.connect_string()).connect().await.unwrap();
+    assert!(client.session_id().is_some());
+    assert_eq!(client.session_timeout(), Some(T));
+    assert!(!client.is_closed());
+}
+
+#[test]
+fn a_client_that_outlives_its_runtime_says_so_and_hangs_nobody() {
+    let first = tokio::runtime::Runtime::new().unwrap();
+    let (client, latch, _server) = first.block_on(async {
+        let server = ZooKeeper::shared().await;
+        let client = builder(&server.connect_string()).connect().await.unwrap();
+        let latch = LeaderLatch::builder(&client, unique_path("outlived")).start().unwrap();
+        within("leadership", SOON, latch.wait_for_leadership()).await.unwrap();
+        (client, latch, server)
+    });
+    first.shutdown_background();
+    let second = tokio::runtime::Runtime::new().unwrap();
+    second.block_on(async {
+        eventually("the lease ends", SOON, async || !latch.has_leadership()).await;
+        let waited = within("an answer", SOON, latch.wait_for_leadership()).await;
+        assert!(matches!(waited, Err(zookeeper_recipes::leader_latch::Error::Closed { .. })), "{waited:?}");
+        within("close returns", SOON, latch.close()).await.ok();
+    });
+    drop((latch, client));
 }
 
 #[tokio::test]
@@ -45,24 +72,16 @@ async fn an_expired_session_is_lost_before_a_new_one_is_told() {
     while seen.last() != Some(&ConnectionState::Reconnected) || client.session_id() == session {
         seen.push(next(&mut states).await);
     }
-    let lost = seen
-        .iter()
-        .position(|state| *state == ConnectionState::Lost)
-        .expect("lost");
+    let lost = seen.iter().position(|state| *state == ConnectionState::Lost).expect("lost");
     assert_eq!(seen[lost + 1..], [ConnectionState::Reconnected]);
     assert!(seen[..lost].contains(&ConnectionState::Suspended), "{seen:?}");
-    client
-        .create(&unique_path("after"), b"", CreateMode::Ephemeral)
-        .await
-        .expect("the new session works");
+    client.create(&unique_path("after"), b"", CreateMode::Ephemeral).await.expect("the new session works");
 }
 
 #[tokio::test]
 async fn a_silent_server_loses_the_session_before_the_server_forgets_it() {
     let scene = Scene::new().await;
-    let Scene {
-        proxy, client, outside, ..
-    } = &scene;
+    let Scene { proxy, client, outside, .. } = &scene;
     let path = unique_path("ghost");
     client.create(&path, b"", CreateMode::Ephemeral).await.unwrap();
     let mut states = client.connection_states();
@@ -70,10 +89,7 @@ async fn a_silent_server_loses_the_session_before_the_server_forgets_it() {
     proxy.set(Fault::BlackHole).await;
     assert_eq!(next(&mut states).await, ConnectionState::Suspended);
     assert_eq!(next(&mut states).await, ConnectionState::Lost);
-    assert!(
-        outside.exists(&path).await,
-        "the server still had the session when we gave it up"
-    );
+    assert!(outside.exists(&path).await, "the server still had the session when we gave it up");
     proxy.set(Fault::Pass).await;
     assert_eq!(next(&mut states).await, ConnectionState::Reconnected);
 }
@@ -83,9 +99,7 @@ async fn the_nodes_of_a_session_that_was_given_up_are_swept_through_the_next_one
     // A long session, so that only a sweep can explain that the old node goes soon.
     let long = Duration::from_secs(20);
     let scene = Scene::with(|builder| builder.session_timeout(long)).await;
-    let Scene {
-        proxy, client, outside, ..
-    } = &scene;
+    let Scene { proxy, client, outside, .. } = &scene;
     let election = unique_path("ghost-election");
     let latch = LeaderLatch::builder(client, &election).start().unwrap();
     within("leadership", SOON, latch.wait_for_leadership()).await.unwrap();
@@ -95,15 +109,10 @@ async fn the_nodes_of_a_session_that_was_given_up_are_swept_through_the_next_one
     let began = Instant::now();
     proxy.set(Fault::Refuse).await;
     assert_eq!(next(&mut states).await, ConnectionState::Suspended);
-    let lost = within("the session is given up", long, states.next())
-        .await
-        .unwrap()
-        .unwrap();
+    let lost = within("the session is given up", long, states.next()).await.unwrap().unwrap();
     assert_eq!(lost, ConnectionState::Lost);
     proxy.set(Fault::Pass).await;
-    within("leadership in the next session", SOON, latch.wait_for_leadership())
-        .await
-        .unwrap();
+    within("leadership in the next session", SOON, latch.wait_for_leadership()).await.unwrap();
     outside.wait_until_gone(&old).await;
     assert!(began.elapsed() < long, "the server did not do it");
 }
@@ -112,10 +121,7 @@ async fn the_nodes_of_a_session_that_was_given_up_are_swept_through_the_next_one
 async fn a_listener_hears_every_state_and_a_panicking_one_is_reported_and_removed() {
     let scene = Scene::new().await;
     let Scene { proxy, client, .. } = &scene;
-    let (heard, calls) = (
-        Arc::new(std::sync::Mutex::new(Vec::new())),
-        Arc::new(AtomicUsize::new(0)),
-    );
+    let (heard, calls) = (Arc::new(std::sync::Mutex::new(Vec::new())), Arc::new(AtomicUsize::new(0)));
     let listener = {
         let heard = Arc::clone(&heard);
         client.add_listener(move |state: ConnectionState| {
@@ -131,15 +137,8 @@ async fn a_listener_hears_every_state_and_a_panicking_one_is_reported_and_remove
         });
     }
     proxy.cut().await;
-    let expected = [
-        ConnectionState::Connected,
-        ConnectionState::Suspended,
-        ConnectionState::Reconnected,
-    ];
-    eventually("all states are heard", SOON, async || {
-        heard.lock().unwrap()[..] == expected
-    })
-    .await;
+    let expected = [ConnectionState::Connected, ConnectionState::Suspended, ConnectionState::Reconnected];
+    eventually("all states are heard", SOON, async || heard.lock().unwrap()[..] == expected).await;
     assert_eq!(calls.load(Ordering::SeqCst), 1);
     let error = client.last_error().expect("the panic is reported");
     assert!(error.to_string().contains("a listener's own fault"), "{error}");
@@ -149,11 +148,7 @@ async fn a_listener_hears_every_state_and_a_panicking_one_is_reported_and_remove
     proxy.cut().await;
     while next(&mut states).await != ConnectionState::Suspended {}
     assert_eq!(next(&mut states).await, ConnectionState::Reconnected);
-    assert_eq!(
-        heard.lock().unwrap().len(),
-        expected.len(),
-        "a removed listener hears no more"
-    );
+    assert_eq!(heard.lock().unwrap().len(), expected.len(), "a removed listener hears no more");
 }
 
 #[tokio::test]
@@ -164,18 +159,13 @@ async fn close_tells_the_server_and_everything_afterwards_says_closed() {
     client.create(&path, b"", CreateMode::Ephemeral).await.unwrap();
     let mut states = client.connection_states();
     client.close().await.unwrap();
-    assert!(
-        !outside.exists(&path).await,
-        "the server was told before close returned"
-    );
+    assert!(!outside.exists(&path).await, "the server was told before close returned");
     client.close().await.expect("closing twice is fine");
     assert_eq!(client.get(&path).await.unwrap_err().kind(), ErrorKind::Closed);
     assert_eq!(client.session_id(), None);
+    assert!(client.is_closed());
     let started = LeaderLatch::builder(client, &path).start();
-    assert!(matches!(
-        started,
-        Err(zookeeper_recipes::leader_latch::Error::Closed { .. })
-    ));
+    assert!(matches!(started, Err(zookeeper_recipes::leader_latch::Error::Closed { .. })));
     assert_eq!(next(&mut states).await, ConnectionState::Connected);
     assert!(within("the end of the states", SOON, states.next()).await.is_none());
 }
@@ -186,45 +176,29 @@ async fn a_close_that_no_server_hears_says_so() {
     let scene = Scene::with(|builder| builder.connection_timeout(wait)).await;
     let Scene { proxy, client, .. } = &scene;
     proxy.set(Fault::Refuse).await;
-    eventually("the loss is seen", SOON, async || {
-        client.connection_state() == ConnectionState::Suspended
-    })
-    .await;
+    eventually("the loss is seen", SOON, async || client.connection_state() == ConnectionState::Suspended).await;
     let error = within("an answer", SOON, client.close()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConnectionLoss);
 }
 
 #[tokio::test]
 async fn the_last_clone_closes_the_session_in_the_background() {
-    let Scene {
-        client,
-        outside,
-        proxy: _proxy,
-        server: _server,
-    } = Scene::with(|builder| builder.session_timeout(Duration::from_secs(30))).await;
+    let Scene { client, outside, proxy: _proxy, server: _server } =
+        Scene::with(|builder| builder.session_timeout(Duration::from_secs(30))).await;
     let path = unique_path("dropped");
     client.create(&path, b"", CreateMode::Ephemeral).await.unwrap();
     let clone = client.clone();
     drop(client);
     assert!(clone.exists(&path).await.unwrap().is_some(), "a clone keeps it open");
     drop(clone);
-    within(
-        "the node goes long before the session timeout",
-        SOON,
-        outside.wait_until_gone(&path),
-    )
-    .await;
+    within("the node goes long before the session timeout", SOON, outside.wait_until_gone(&path)).await;
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn with_a_runtime_of_its_own_the_session_survives_a_blocked_one() {
     let server = ZooKeeper::shared().await;
     let timeout = Duration::from_secs(2);
-    let options = || {
-        builder(&server.connect_string())
-            .session_timeout(timeout)
-            .error_policy(ErrorPolicy::Session)
-    };
+    let options = || builder(&server.connect_string()).session_timeout(timeout).error_policy(ErrorPolicy::Session);
     let own = options().dedicated_runtime(true).connect().await.unwrap();
     let shared = options().connect().await.unwrap();
     let election = unique_path("blocked");
@@ -234,10 +208,8 @@ async fn with_a_runtime_of_its_own_the_session_survives_a_blocked_one() {
     // A caller that blocks the one thread of its runtime.
     std::thread::sleep(timeout * 2);
     assert!(leadership.is_held(), "its session was kept all the time");
-    eventually("the other client notices", SOON, async || {
-        shared.session_id().is_some_and(|id| Some(id) != sessions.1)
-    })
-    .await;
+    eventually("the other client notices", SOON, async || shared.session_id().is_some_and(|id| Some(id) != sessions.1))
+        .await;
     assert_eq!(own.session_id(), sessions.0);
     assert!(leadership.is_held());
     own.close().await.unwrap();
@@ -248,12 +220,8 @@ async fn heartbeats_are_sent_only_while_a_recipe_is_in_use() {
     for heartbeat in [Heartbeat::Sync, Heartbeat::Quorum] {
         let server = ZooKeeper::shared().await;
         let timeout = Duration::from_secs(2);
-        let client = builder(&server.connect_string())
-            .session_timeout(timeout)
-            .heartbeat(heartbeat)
-            .connect()
-            .await
-            .unwrap();
+        let client =
+            builder(&server.connect_string()).session_timeout(timeout).heartbeat(heartbeat).connect().await.unwrap();
         // One session timeout without any recipe.
         tokio::time::sleep(timeout).await;
         assert_eq!(client.request_counts().heartbeats, 0);
@@ -263,11 +231,7 @@ async fn heartbeats_are_sent_only_while_a_recipe_is_in_use() {
         // Three session timeouts with one: six heartbeats in each.
         tokio::time::sleep(timeout * 3).await;
         let sent = client.request_counts() - before;
-        assert!(
-            (12..=21).contains(&sent.heartbeats),
-            "{heartbeat:?}: {}",
-            sent.heartbeats
-        );
+        assert!((12..=21).contains(&sent.heartbeats), "{heartbeat:?}: {}", sent.heartbeats);
         assert_eq!(sent.total(), 0, "a leader at rest sends nothing else");
         assert!(leadership.is_held());
         latch.close().await.unwrap();
@@ -278,11 +242,7 @@ async fn heartbeats_are_sent_only_while_a_recipe_is_in_use() {
 async fn the_states_are_the_same_through_several_sessions() {
     let server = ZooKeeper::shared().await;
     let proxy = Proxy::start(server.addr()).await;
-    let client = builder(&proxy.connect_string())
-        .session_timeout(T)
-        .connect()
-        .await
-        .unwrap();
+    let client = builder(&proxy.connect_string()).session_timeout(T).connect().await.unwrap();
     let outside = Observer::connect(&server.connect_string()).await;
     let mut sessions = Vec::new();
     for _ in 0..3 {
@@ -290,10 +250,7 @@ async fn the_states_are_the_same_through_several_sessions() {
         assert!(!sessions.contains(&session));
         sessions.push(session);
         proxy.kill_session().await;
-        eventually("a new session", SOON, async || {
-            client.session_id().is_some_and(|id| id != session)
-        })
-        .await;
+        eventually("a new session", SOON, async || client.session_id().is_some_and(|id| id != session)).await;
     }
     let path = unique_path("works");
     client.create(&path, b"", CreateMode::Ephemeral).await.unwrap();

@@ -29,7 +29,9 @@ pub struct Settings {
     pub name: Option<String>,
     pub network: Option<String>,
     /// Path and content of files to be put into the container.
-    pub files: Vec<(&'static str, &'static str)>,
+    pub files: Vec<(&'static str, Vec<u8>)>,
+    /// Ports of the container that are reached from outside as well as the one for clients.
+    pub ports: Vec<u16>,
 }
 
 /// A running (or stopped, or paused) server; removed on drop.
@@ -37,6 +39,8 @@ pub struct Settings {
 pub struct Container {
     container: Option<Arc<ContainerAsync<GenericImage>>>,
     addr: SocketAddr,
+    /// Further ports of the container, and where they are reached.
+    others: Vec<(u16, SocketAddr)>,
 }
 
 impl Container {
@@ -53,8 +57,12 @@ impl Container {
                 for (key, value) in &settings.env {
                     request = request.with_env_var(key, value);
                 }
-                for &(path, content) in &settings.files {
-                    request = request.with_copy_to(path, content.as_bytes().to_vec());
+                for (path, content) in &settings.files {
+                    request = request.with_copy_to(*path, content.clone());
+                }
+                let others: Vec<(u16, u16)> = settings.ports.iter().map(|&inside| (inside, free_port())).collect();
+                for &(inside, outside) in &others {
+                    request = request.with_mapped_port(outside, inside.tcp());
                 }
                 if let Some(name) = &settings.name {
                     request = request.with_container_name(name);
@@ -64,11 +72,10 @@ impl Container {
                 }
                 match request.start().await {
                     Ok(container) => {
-                        let addr = SocketAddr::new(host_of(&container).await, port);
-                        return Container {
-                            container: Some(Arc::new(container)),
-                            addr,
-                        };
+                        let host = host_of(&container).await;
+                        let addr = SocketAddr::new(host, port);
+                        let others = others.into_iter().map(|(inside, port)| (inside, SocketAddr::new(host, port)));
+                        return Container { container: Some(Arc::new(container)), addr, others: others.collect() };
                     }
                     // Another process took the port in between: try the next one.
                     Err(error) if is_port_taken(&error) => last = Some(error),
@@ -85,6 +92,12 @@ impl Container {
         self.addr
     }
 
+    /// Where a further port of the container is reached.
+    pub fn addr_of(&self, port: u16) -> SocketAddr {
+        let found = self.others.iter().find(|(inside, _)| *inside == port);
+        found.unwrap_or_else(|| panic!("port {port} of the container was not asked for")).1
+    }
+
     /// Runs `work` with the container, on the rig's runtime.
     async fn with<F, E>(&self, what: &'static str, work: impl FnOnce(Arc<ContainerAsync<GenericImage>>) -> F)
     where
@@ -99,8 +112,7 @@ impl Container {
 
     /// Ends the server in good order; its data stays.
     pub async fn stop(&self) {
-        self.with("stop", |it| async move { it.stop_with_timeout(Some(10)).await })
-            .await;
+        self.with("stop", |it| async move { it.stop_with_timeout(Some(10)).await }).await;
     }
 
     /// Ends the server with SIGKILL; its data stays.
@@ -136,15 +148,10 @@ impl Container {
     /// Attaches the container to a network, under `alias` when given.
     pub async fn join(&self, network: &str, alias: Option<&str>) {
         let network = network.to_owned();
-        let endpoint_config = alias.map(|alias| EndpointSettings {
-            aliases: Some(vec![alias.to_owned()]),
-            ..EndpointSettings::default()
-        });
+        let endpoint_config = alias
+            .map(|alias| EndpointSettings { aliases: Some(vec![alias.to_owned()]), ..EndpointSettings::default() });
         self.with("join a network", |it| async move {
-            let request = NetworkConnectRequest {
-                container: it.id().to_owned(),
-                endpoint_config,
-            };
+            let request = NetworkConnectRequest { container: it.id().to_owned(), endpoint_config };
             docker::engine().await.connect_network(&network, request).await
         })
         .await;
@@ -154,10 +161,7 @@ impl Container {
     pub async fn leave(&self, network: &str) {
         let network = network.to_owned();
         self.with("leave a network", |it| async move {
-            let request = NetworkDisconnectRequest {
-                container: it.id().to_owned(),
-                force: Some(true),
-            };
+            let request = NetworkDisconnectRequest { container: it.id().to_owned(), force: Some(true) };
             docker::engine().await.disconnect_network(&network, request).await
         })
         .await;
@@ -166,10 +170,7 @@ impl Container {
     /// Waits until the server answers as one that serves clients.
     pub async fn wait_until_serving(&self) {
         let what = format!("the server at {} serves", self.addr);
-        waiting::eventually(&what, SERVING, || async {
-            four_letter::mode(self.addr).await.is_some()
-        })
-        .await;
+        waiting::eventually(&what, SERVING, || async { four_letter::mode(self.addr).await.is_some() }).await;
     }
 }
 
@@ -192,21 +193,13 @@ impl Drop for Container {
 }
 
 async fn host_of(container: &ContainerAsync<GenericImage>) -> IpAddr {
-    let host = container
-        .get_host()
-        .await
-        .map_or_else(|_| "localhost".to_owned(), |host| host.to_string());
+    let host = container.get_host().await.map_or_else(|_| "localhost".to_owned(), |host| host.to_string());
     if host == "localhost" {
         return Ipv4Addr::LOCALHOST.into();
     }
-    let found = lookup_host((host.as_str(), CLIENT_PORT))
-        .await
-        .map(Vec::from_iter)
-        .unwrap_or_default();
+    let found = lookup_host((host.as_str(), CLIENT_PORT)).await.map(Vec::from_iter).unwrap_or_default();
     let address = found.iter().find(|addr| addr.is_ipv4()).or(found.first());
-    address
-        .unwrap_or_else(|| panic!("the Docker host {host} has no address"))
-        .ip()
+    address.unwrap_or_else(|| panic!("the Docker host {host} has no address")).ip()
 }
 
 fn is_port_taken(error: &testcontainers::TestcontainersError) -> bool {

@@ -99,11 +99,7 @@ async fn build(image: &str) -> Result<(), String> {
         return Ok(());
     }
     let errors = String::from_utf8_lossy(&output.stderr);
-    Err(format!(
-        "{} could not build {image}:\n{}",
-        script.display(),
-        errors.trim_end()
-    ))
+    Err(format!("{} could not build {image}:\n{}", script.display(), errors.trim_end()))
 }
 
 /// A lock between the test processes of this machine; the file closes, and the lock ends, on drop.
@@ -114,8 +110,5 @@ async fn lock() -> File {
         file.lock()?;
         Ok::<_, std::io::Error>(file)
     });
-    locked
-        .await
-        .expect("locking does not panic")
-        .expect("the lock file of the image can be locked")
+    locked.await.expect("locking does not panic").expect("the lock file of the image can be locked")
 }

@@ -21,10 +21,8 @@ const QUORUM: Duration = Duration::from_secs(60);
 /// port, so the network of the servers has a name that sorts behind it.
 const CLIENT_NETWORK: &str = "bridge";
 /// Java keeps for ten seconds that a name has no address, so that a member that comes back would be missed.
-const NAMES_ARE_NEW: (&str, &str) = (
-    "/names.properties",
-    "networkaddress.cache.ttl=0\nnetworkaddress.cache.negative.ttl=0\n",
-);
+const NAMES_ARE_NEW: (&str, &str) =
+    ("/names.properties", "networkaddress.cache.ttl=0\nnetworkaddress.cache.negative.ttl=0\n");
 
 /// One server of an ensemble.
 #[derive(Debug)]
@@ -49,10 +47,8 @@ impl Ensemble {
         let suffix = unique_suffix();
         let network = Network::create(format!("zookeeper-{suffix}")).await;
         let names: Vec<String> = (1..=SIZE).map(|id| format!("zk{id}-{suffix}")).collect();
-        let servers: Vec<String> = (1..)
-            .zip(&names)
-            .map(|(id, name)| format!("server.{id}={name}:2888:3888;2181"))
-            .collect();
+        let servers: Vec<String> =
+            (1..).zip(&names).map(|(id, name)| format!("server.{id}={name}:2888:3888;2181")).collect();
         let starts = (1..).zip(&names).map(|(id, name)| {
             let mut settings = server::Builder::new()
                 .config("quorumListenOnAllIPs=true")
@@ -67,17 +63,13 @@ impl Ensemble {
             settings.env.push(("ZOO_SERVERS".to_owned(), servers.join(" ")));
             settings.name = Some(name.clone());
             settings.network = Some(network.name().to_owned());
-            settings.files.push(NAMES_ARE_NEW);
+            settings.files.push((NAMES_ARE_NEW.0, NAMES_ARE_NEW.1.into()));
             let name = name.clone();
             async move {
                 let container = Container::start(settings).await;
                 // Before any client connects: this moves the published port to the other network.
                 container.join(CLIENT_NETWORK, None).await;
-                Member {
-                    container,
-                    name,
-                    able: AtomicBool::new(true),
-                }
+                Member { container, name, able: AtomicBool::new(true) }
             }
         });
         let members = join_all(starts).await;

@@ -21,19 +21,14 @@ pub async fn ask(addr: SocketAddr, word: &str) -> io::Result<String> {
         connection.read_to_string(&mut answer).await?;
         Ok(answer)
     };
-    timeout(PATIENCE, asking)
-        .await
-        .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    timeout(PATIENCE, asking).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
 /// `leader`, `follower` or `standalone`; nothing while the server does not serve.
 pub async fn mode(addr: SocketAddr) -> Option<String> {
     // `ruok` and a mere connect succeed before the server serves, `srvr` does not.
     let answer = ask(addr, "srvr").await.ok()?;
-    answer
-        .lines()
-        .find_map(|line| line.strip_prefix("Mode: "))
-        .map(|mode| mode.trim().to_owned())
+    answer.lines().find_map(|line| line.strip_prefix("Mode: ")).map(|mode| mode.trim().to_owned())
 }
 
 /// The answer to `mntr`, key by key.

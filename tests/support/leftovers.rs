@@ -50,9 +50,7 @@ fn is_gone(labels: &HashMap<String, String>) -> bool {
     // Of another host nothing is known; without a start time this machine has no /proc.
     host_of == host()
         && !start.is_empty()
-        && pid
-            .parse()
-            .is_ok_and(|pid| started(pid).is_none_or(|since| since != start))
+        && pid.parse().is_ok_and(|pid| started(pid).is_none_or(|since| since != start))
 }
 
 fn host() -> String {

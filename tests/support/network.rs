@@ -21,11 +21,8 @@ impl Network {
     pub async fn create(name: String) -> Network {
         on_rig(async move {
             let labels = HashMap::from([(leftovers::LABEL.to_owned(), leftovers::owner())]);
-            let request = NetworkCreateRequest {
-                name: name.clone(),
-                labels: Some(labels),
-                ..NetworkCreateRequest::default()
-            };
+            let request =
+                NetworkCreateRequest { name: name.clone(), labels: Some(labels), ..NetworkCreateRequest::default() };
             if let Err(error) = docker::engine().await.create_network(request).await {
                 panic!("the network {name} cannot be created: {error}");
             }

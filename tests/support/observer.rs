@@ -28,9 +28,7 @@ impl Observer {
         let hosts: Vec<&str> = connect_string.split(',').collect();
         let cluster = vec![hosts.join(","); 20_usize.div_ceil(hosts.len())].join(",");
         let connecting = on_rig(async move {
-            let connector = Client::connector()
-                .with_session_timeout(SESSION)
-                .with_connection_timeout(SILENCE);
+            let connector = Client::connector().with_session_timeout(SESSION).with_connection_timeout(SILENCE);
             connector.connect(&cluster).await
         });
         match within("the observer connects", PATIENCE, connecting).await {
@@ -104,31 +102,23 @@ impl Observer {
 
     /// Creates a persistent node that everybody may use; its parent must exist.
     pub async fn create(&self, path: &str, data: &[u8]) {
-        self.create_with(path, data, CreateMode::Persistent, Acls::anyone_all())
-            .await;
+        self.create_with(path, data, CreateMode::Persistent, Acls::anyone_all()).await;
     }
 
     /// Creates an ephemeral node of the observer's own session.
     pub async fn create_ephemeral(&self, path: &str, data: &[u8]) {
-        self.create_with(path, data, CreateMode::Ephemeral, Acls::anyone_all())
-            .await;
+        self.create_with(path, data, CreateMode::Ephemeral, Acls::anyone_all()).await;
     }
 
     /// Creates a persistent node with these access rights.
     pub async fn create_with_acl(&self, path: &str, data: &[u8], acl: &[Acl]) {
-        self.create_with(path, data, CreateMode::Persistent, Acls::from(acl))
-            .await;
+        self.create_with(path, data, CreateMode::Persistent, Acls::from(acl)).await;
     }
 
     /// Creates a node below which and on which nobody may do anything, except delete it through its parent.
     pub async fn create_forbidden(&self, path: &str) {
         // No password has this digest.
-        self.create_with_acl(
-            path,
-            b"",
-            &[Acl::new(Permission::ALL, AuthId::new("digest", "nobody:AAAA"))],
-        )
-        .await;
+        self.create_with_acl(path, b"", &[Acl::new(Permission::ALL, AuthId::new("digest", "nobody:AAAA"))]).await;
     }
 
     async fn create_with(&self, path: &str, data: &[u8], mode: CreateMode, acls: Acls<'_>) {
@@ -157,8 +147,7 @@ impl Observer {
     /// Sets the data of a node, which must exist.
     pub async fn set_data(&self, path: &str, data: &[u8]) {
         let set = self.retry(path, || self.client.set_data(path, data, None)).await;
-        set.map(|_| ())
-            .unwrap_or_else(|error| panic!("set data of {path}: {error}"));
+        set.map(|_| ()).unwrap_or_else(|error| panic!("set data of {path}: {error}"));
     }
 
     /// Deletes a node without children; it need not exist.
@@ -172,9 +161,7 @@ impl Observer {
     /// A one-shot watch on the children of a node, which must exist.
     pub async fn watch_children(&self, path: &str) -> OneshotWatcher {
         let watched = self.retry(path, || self.client.list_and_watch_children(path)).await;
-        watched
-            .unwrap_or_else(|error| panic!("watch children of {path}: {error}"))
-            .1
+        watched.unwrap_or_else(|error| panic!("watch children of {path}: {error}")).1
     }
 
     /// Makes the server that the observer talks to catch up with the leader.
@@ -185,18 +172,12 @@ impl Observer {
 
     /// Waits until the node exists.
     pub async fn wait_until_exists(&self, path: &str) {
-        eventually(&format!("{path} exists"), PATIENCE, || async {
-            self.exists(path).await
-        })
-        .await;
+        eventually(&format!("{path} exists"), PATIENCE, || async { self.exists(path).await }).await;
     }
 
     /// Waits until the node does not exist (any more).
     pub async fn wait_until_gone(&self, path: &str) {
-        eventually(&format!("{path} is gone"), PATIENCE, || async {
-            !self.exists(path).await
-        })
-        .await;
+        eventually(&format!("{path} is gone"), PATIENCE, || async { !self.exists(path).await }).await;
     }
 
     /// Waits until the node has exactly `count` children and returns their names in order.
@@ -211,9 +192,6 @@ impl Observer {
     /// Waits until the node has these data.
     pub async fn wait_for_data(&self, path: &str, data: &[u8]) {
         let what = format!("the data of {path} are {:?}", String::from_utf8_lossy(data));
-        eventually(&what, PATIENCE, || async {
-            self.data(path).await.as_deref() == Some(data)
-        })
-        .await;
+        eventually(&what, PATIENCE, || async { self.data(path).await.as_deref() == Some(data) }).await;
     }
 }

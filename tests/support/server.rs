@@ -22,6 +22,8 @@ pub struct Builder {
     tick: Duration,
     config: Vec<String>,
     jvm_flags: Vec<String>,
+    files: Vec<(&'static str, Vec<u8>)>,
+    ports: Vec<u16>,
 }
 
 impl Builder {
@@ -38,6 +40,8 @@ impl Builder {
             tick: Duration::from_millis(500),
             config: config.map(str::to_owned).into(),
             jvm_flags: jvm_flags.map(str::to_owned).into(),
+            files: Vec::new(),
+            ports: Vec::new(),
         }
     }
 
@@ -62,6 +66,20 @@ impl Builder {
         self
     }
 
+    /// A file in the container.
+    #[must_use]
+    pub fn file(mut self, path: &'static str, content: impl Into<Vec<u8>>) -> Builder {
+        self.files.push((path, content.into()));
+        self
+    }
+
+    /// A further port of the container to be reached from outside; see [`ZooKeeper::addr_of`].
+    #[must_use]
+    pub fn port(mut self, port: u16) -> Builder {
+        self.ports.push(port);
+        self
+    }
+
     /// The settings as the image takes them.
     pub(super) fn settings(&self) -> Settings {
         let env = [
@@ -74,6 +92,8 @@ impl Builder {
         ];
         Settings {
             env: env.map(|(key, value)| (key.to_owned(), value)).into(),
+            files: self.files.clone(),
+            ports: self.ports.clone(),
             ..Settings::default()
         }
     }
@@ -113,6 +133,11 @@ impl ZooKeeper {
     /// Where clients reach the server.
     pub fn addr(&self) -> SocketAddr {
         self.container.addr()
+    }
+
+    /// Where a further port of the container, given to the builder, is reached.
+    pub fn addr_of(&self, port: u16) -> SocketAddr {
+        self.container.addr_of(port)
     }
 
     /// The address as a connect string.

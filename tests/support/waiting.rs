@@ -51,14 +51,6 @@ pub fn unique_path(prefix: &str) -> String {
 /// Letters, digits and dashes that no other call in any process returns.
 pub fn unique_suffix() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .expect("the clock is past 1970")
-        .as_millis();
-    format!(
-        "{:x}-{:x}-{:x}",
-        std::process::id(),
-        now,
-        NEXT.fetch_add(1, Ordering::Relaxed)
-    )
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is past 1970").as_millis();
+    format!("{:x}-{:x}-{:x}", std::process::id(), now, NEXT.fetch_add(1, Ordering::Relaxed))
 }

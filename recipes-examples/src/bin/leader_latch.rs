@@ -5,6 +5,7 @@
 //! one leads when the session is over), and watch.
 
 use std::error::Error;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
@@ -35,42 +36,53 @@ struct Options {
 }
 
 #[tokio::main]
-async fn main() -> Result<()> {
-    tracing_subscriber::fmt()
-        .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
-        .init();
+async fn main() -> ExitCode {
+    tracing_subscriber::fmt().with_env_filter(tracing_subscriber::EnvFilter::from_default_env()).init();
     let options = Options::parse();
-    let play = async {
-        match &options.id {
-            Some(id) => participate(&options, id).await,
-            None => play(&options).await,
-        }
+    let played = match &options.id {
+        Some(id) => participate(&options, id).await,
+        None => play(&options).await,
     };
-    play.await
+    match played {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("leader_latch: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Resolves when the program is asked to end: by Ctrl-C, or as a service is (SIGTERM).
+async fn asked_to_end() -> Result<()> {
+    #[cfg(unix)]
+    {
+        let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+        tokio::select! {
+            interrupted = tokio::signal::ctrl_c() => Ok(interrupted?),
+            _ = terminate.recv() => Ok(()),
+        }
+    }
+    #[cfg(not(unix))]
+    Ok(tokio::signal::ctrl_c().await?)
 }
 
 async fn connect(options: &Options) -> Result<Client> {
     let timeout = Duration::from_secs(options.session_timeout);
-    Ok(Client::builder(&options.connect)
-        .session_timeout(timeout)
-        .connect()
-        .await?)
+    Ok(Client::builder(&options.connect).session_timeout(timeout).connect().await?)
 }
 
 /// One participant in a process of its own.
 async fn participate(options: &Options, id: &str) -> Result<()> {
+    println!("{id}: connecting to {}", options.connect);
     let client = connect(options).await?;
     let latch = LeaderLatch::builder(&client, &options.path).id(id).start()?;
-    println!(
-        "{id}: takes part in the election at {} (Ctrl-C to resign)",
-        options.path
-    );
+    println!("{id}: takes part in the election at {} (Ctrl-C to resign)", options.path);
     client.add_listener(tell_connection(id.to_owned()));
     tokio::select! {
         ended = tell_states(id, &latch) => ended?,
         ended = tell_leaders(id, &latch) => ended?,
-        interrupted = tokio::signal::ctrl_c() => {
-            interrupted?;
+        asked = asked_to_end() => {
+            asked?;
             println!("{id}: resigns");
             latch.close().await?;
         }
@@ -102,13 +114,15 @@ async fn tell_states(id: &str, latch: &LeaderLatch) -> Result<()> {
         match (state.status(), state.leadership(), state.error()) {
             (_, Some(leadership), _) => {
                 led = true;
-                println!("{id}: I LEAD, with fencing token {:#x}", leadership.fencing_token());
+                println!("{id}: I LEAD, with fencing token {}", leadership.fencing_token());
             }
             (_, _, Some(error)) => println!("{id}: {error}"),
-            (LatchStatus::Waiting, ..) => println!("{id}: I wait my turn"),
             (status, ..) if led => {
                 led = false;
-                println!("{id}: I no longer lead ({status:?})");
+                println!("{id}: I NO LONGER LEAD ({status})");
+            }
+            (LatchStatus::Waiting, ..) => {
+                println!("{id}: I wait: somebody is before me, or my session has yet to prove that it lives");
             }
             _ => {}
         }
@@ -130,6 +144,7 @@ async fn tell_leaders(id: &str, latch: &LeaderLatch) -> Result<()> {
 
 /// Three participants; the leader resigns, its successor's whole client goes, the last one is left.
 async fn play(options: &Options) -> Result<()> {
+    // A path of its own, so that nobody else takes part.
     let stage = format!("{}-{}", options.path, std::process::id());
     println!("An election at {stage}, on {}\n", options.connect);
     let bystander = connect(options).await?;
@@ -148,8 +163,8 @@ async fn play(options: &Options) -> Result<()> {
 
     tokio::select! {
         played = changes(&mut leaders, &cast) => played?,
-        interrupted = tokio::signal::ctrl_c() => {
-            interrupted?;
+        asked = asked_to_end() => {
+            asked?;
             println!("\n       Interrupted: everybody resigns.");
         }
     }
@@ -169,22 +184,12 @@ async fn changes(leaders: &mut (impl StreamExt<Item = Leader> + Unpin), cast: &[
     println!("\n       bob's client goes, and his session with it; he never resigned.");
     cast[1].0.close().await?;
     announce(leaders, "carol").await?;
-    println!(
-        "         bob: do I lead? {}",
-        if cast[1].1.has_leadership() {
-            "yes"
-        } else {
-            "no, and I know it"
-        }
-    );
+    println!("         bob: do I lead? {}", if cast[1].1.has_leadership() { "yes" } else { "no, and I know it" });
 
     println!("\n       carol works for as long as she leads, and the work is done.");
     let leadership = until(cast[2].1.wait_for_leadership()).await??;
     let sum = leadership.run(async { (1..=100u32).sum::<u32>() }).await?;
-    println!(
-        "       carol: 1 + 2 + ... + 100 = {sum}, under token {:#x}",
-        leadership.fencing_token()
-    );
+    println!("       carol: 1 + 2 + ... + 100 = {sum}, under token {}", leadership.fencing_token());
     Ok(())
 }
 
@@ -222,7 +227,5 @@ async fn wait_for_place(latch: &LeaderLatch) -> Result<String> {
 }
 
 async fn until<F: Future>(work: F) -> Result<F::Output> {
-    tokio::time::timeout(PATIENCE, work)
-        .await
-        .map_err(|_| format!("nothing happened for {PATIENCE:?}").into())
+    tokio::time::timeout(PATIENCE, work).await.map_err(|_| format!("nothing happened for {PATIENCE:?}").into())
 }

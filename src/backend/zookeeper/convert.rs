@@ -15,6 +15,8 @@ pub(super) fn classify(error: zk::Error) -> Error {
         | zk::Error::NoHosts
         | zk::Error::SessionMoved => Error::ConnectionLoss,
         zk::Error::SessionExpired | zk::Error::ClientClosed => Error::SessionEnded,
+        // What the crate says when its task is gone, and with it the runtime it ran on.
+        zk::Error::UnexpectedError(why) if why.starts_with("expect error state") => Error::SessionEnded,
         zk::Error::AuthFailed => Error::AuthFailed,
         zk::Error::NoNode => Error::NoNode,
         zk::Error::NodeExists => Error::NodeExists,
@@ -28,6 +30,15 @@ pub(super) fn classify(error: zk::Error) -> Error {
         zk::Error::Unimplemented => Error::Unimplemented,
         zk::Error::BadArguments(why) => Error::BadArguments((*why).to_owned()),
         other => Error::Other(other.to_string()),
+    }
+}
+
+/// Sorts an error of opening a session. The crate tries other hosts on any loss until there are none left, so a `Custom`
+/// error comes from before the first attempt: the options of TLS.
+pub(super) fn classify_open(error: zk::Error) -> Error {
+    match error {
+        zk::Error::Custom(_) => Error::BadArguments(error.to_string()),
+        error => classify(error),
     }
 }
 
@@ -68,9 +79,7 @@ pub(super) fn create_mode(mode: CreateMode) -> zk::CreateMode {
 }
 
 pub(super) fn acls(acls: &[Acl]) -> Vec<zk::Acl> {
-    acls.iter()
-        .map(|acl| zk::Acl::new(permission(acl.permissions), zk::AuthId::new(&acl.scheme, &acl.id)))
-        .collect()
+    acls.iter().map(|acl| zk::Acl::new(permission(acl.permissions), zk::AuthId::new(&acl.scheme, &acl.id))).collect()
 }
 
 fn permission(permissions: Permissions) -> zk::Permission {
@@ -91,12 +100,7 @@ fn permission(permissions: Permissions) -> zk::Permission {
 pub(super) fn add_op(writer: &mut zk::MultiWriter<'_>, op: &Op) -> Result<(), zk::Error> {
     match op {
         Op::Check { path, version } => writer.add_check_version(path, version.unwrap_or(-1)),
-        Op::Create {
-            path,
-            data,
-            mode,
-            acls: list,
-        } => {
+        Op::Create { path, data, mode, acls: list } => {
             let list = acls(list);
             writer.add_create(path, data, &create_mode(*mode).with_acls(zk::Acls::new(&list)))
         }

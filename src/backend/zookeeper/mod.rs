@@ -6,8 +6,9 @@
 //! * the list of hosts is repeated, as the crate's reconnect back-off has no bound, and with several hosts one that does
 //!   not answer is left early, as the repeated list may name it several times in a row.
 
+pub(crate) mod connect_string;
 mod convert;
-mod watches;
+pub(super) mod watches;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,10 +20,10 @@ use futures::stream::{BoxStream, StreamExt};
 use tokio::sync::watch;
 use zookeeper as zk;
 
+use self::connect_string::ConnectString;
 use self::convert::{classify, create_mode, event, stat};
 use self::watches::{WatchBudget, WatchPermit};
 use super::{Ensemble, Error, Multi, Op, Opened, Reply, Session, SessionEvent, Watch};
-use crate::client::connect_string::ConnectString;
 use crate::types::{Acl, CreateMode, Stat};
 
 /// A server that pauses for less is not left for another.
@@ -43,18 +44,14 @@ pub(crate) struct ZooKeeperEnsemble {
 impl fmt::Debug for ZooKeeperEnsemble {
     // Credentials stay out of logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ZooKeeperEnsemble")
-            .field("servers", &self.connect_string.to_string())
-            .finish()
+        f.debug_struct("ZooKeeperEnsemble").field("servers", &self.connect_string.to_string()).finish()
     }
 }
 
 impl ZooKeeperEnsemble {
     fn connector(&self) -> zk::Connector {
         // Each attempt to open a session tries every host once; who calls repeats it, with delays of its own.
-        let mut connector = zk::Client::connector()
-            .with_session_timeout(self.session_timeout)
-            .with_fail_eagerly();
+        let mut connector = zk::Client::connector().with_session_timeout(self.session_timeout).with_fail_eagerly();
         if self.connect_string.hosts().len() > 1 {
             connector = connector.with_connection_timeout(self.silence_allowed());
         }
@@ -84,6 +81,7 @@ impl ZooKeeperEnsemble {
         let connector = self.connector();
         #[cfg(feature = "tls")]
         if self.tls.is_some() {
+            choose_provider();
             return connector.secure_connect(&hosts).await;
         }
         connector.connect(&hosts).await
@@ -94,18 +92,24 @@ impl Ensemble for ZooKeeperEnsemble {
     fn open(&self) -> BoxFuture<'static, Result<Opened, Error>> {
         let ensemble = self.clone();
         async move {
-            let client = ensemble.connect().await.map_err(classify)?;
+            let client = ensemble.connect().await.map_err(convert::classify_open)?;
             let events = events(client.state_watcher());
-            Ok(Opened {
-                session: Arc::new(ZooKeeperSession::new(client)),
-                events,
-            })
+            Ok(Opened { session: Arc::new(ZooKeeperSession::new(client)), events })
         }
         .boxed()
     }
 
     fn servers(&self) -> String {
         self.connect_string.to_string()
+    }
+}
+
+/// In a program with several providers of cryptography rustls panics unless one is chosen: then the client crate's own.
+#[cfg(feature = "tls")]
+fn choose_provider() {
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // An error says that another thread was faster, and chose.
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     }
 }
 
@@ -220,9 +224,7 @@ fn watch(watcher: zk::OneshotWatcher, permit: WatchPermit) -> Watch {
 
 impl fmt::Debug for ZooKeeperSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ZooKeeperSession")
-            .field("id", &format_args!("{:#x}", self.id))
-            .finish()
+        f.debug_struct("ZooKeeperSession").field("id", &format_args!("{:#x}", self.id)).finish()
     }
 }
 
@@ -315,13 +317,12 @@ impl Session for ZooKeeperSession {
                 convert::add_op(&mut writer, op).map_err(classify)?;
             }
             match writer.commit().await {
-                Ok(results) => Ok(Multi::Committed(
-                    results.into_iter().map(convert::op_result).collect::<Result<_, _>>()?,
-                )),
-                Err(zk::MultiWriteError::OperationFailed { index, source }) => Ok(Multi::Refused {
-                    index,
-                    error: classify(source),
-                }),
+                Ok(results) => {
+                    Ok(Multi::Committed(results.into_iter().map(convert::op_result).collect::<Result<_, _>>()?))
+                }
+                Err(zk::MultiWriteError::OperationFailed { index, source }) => {
+                    Ok(Multi::Refused { index, error: classify(source) })
+                }
                 Err(zk::MultiWriteError::RequestFailed { source }) => Err(classify(source)),
             }
         })

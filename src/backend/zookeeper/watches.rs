@@ -16,7 +16,7 @@ const LENGTH_PREFIX: usize = 4;
 
 /// The paths a session watches. A path watched twice is restored once, so it counts once.
 #[derive(Debug)]
-pub(super) struct WatchBudget {
+pub(in crate::backend) struct WatchBudget {
     chroot: usize,
     watched: Mutex<Watched>,
 }
@@ -29,14 +29,11 @@ struct Watched {
 
 impl WatchBudget {
     /// `chroot`: bytes that every path is longer by on the wire.
-    pub(super) fn new(chroot: usize) -> Self {
-        WatchBudget {
-            chroot,
-            watched: Mutex::default(),
-        }
+    pub(in crate::backend) fn new(chroot: usize) -> Self {
+        WatchBudget { chroot, watched: Mutex::default() }
     }
 
-    pub(super) fn reserve(budget: &Arc<Self>, path: &str) -> Result<WatchPermit, Error> {
+    pub(in crate::backend) fn reserve(budget: &Arc<Self>, path: &str) -> Result<WatchPermit, Error> {
         let mut watched = budget.watched.lock().unwrap_or_else(PoisonError::into_inner);
         let path: Arc<str> = match watched.paths.get_key_value(path) {
             Some((known, _)) => Arc::clone(known),
@@ -50,10 +47,7 @@ impl WatchBudget {
             }
         };
         *watched.paths.entry(Arc::clone(&path)).or_insert(0) += 1;
-        Ok(WatchPermit {
-            path,
-            budget: Arc::clone(budget),
-        })
+        Ok(WatchPermit { path, budget: Arc::clone(budget) })
     }
 
     fn cost(&self, path: &str) -> usize {
@@ -63,7 +57,7 @@ impl WatchBudget {
 
 /// The right to watch one path; given back when dropped.
 #[derive(Debug)]
-pub(super) struct WatchPermit {
+pub(in crate::backend) struct WatchPermit {
     path: Arc<str>,
     budget: Arc<WatchBudget>,
 }
@@ -102,14 +96,9 @@ mod tests {
     fn a_watch_too_many_is_refused_and_room_that_was_made_is_used() {
         let budget = Arc::new(WatchBudget::new(8));
         let name = |n: usize| format!("/{n:0>91}");
-        let mut permits: Vec<_> = (0..)
-            .map_while(|n| WatchBudget::reserve(&budget, &name(n)).ok())
-            .collect();
+        let mut permits: Vec<_> = (0..).map_while(|n| WatchBudget::reserve(&budget, &name(n)).ok()).collect();
         assert_eq!(permits.len(), LIMIT / (92 + 8 + LENGTH_PREFIX));
-        assert_eq!(
-            WatchBudget::reserve(&budget, &name(9_999)).unwrap_err(),
-            Error::TooManyWatches { limit: LIMIT }
-        );
+        assert_eq!(WatchBudget::reserve(&budget, &name(9_999)).unwrap_err(), Error::TooManyWatches { limit: LIMIT });
         permits.pop();
         assert!(WatchBudget::reserve(&budget, &name(9_999)).is_ok());
     }

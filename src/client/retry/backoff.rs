@@ -59,21 +59,12 @@ fn checked(settings: &::backoff::ExponentialBackoff) -> Result<Spread, InvalidRe
     let (multiplier, factor) = (settings.multiplier, settings.randomization_factor);
     super::check_bounds(settings.initial_interval, settings.max_interval)?;
     if !(multiplier.is_finite() && multiplier >= 1.0) {
-        return Err(InvalidRetryPolicy(format!(
-            "the multiplier {multiplier} must be a number from 1 up"
-        )));
+        return Err(InvalidRetryPolicy(format!("the multiplier {multiplier} must be a number from 1 up")));
     }
     if !(0.0..=1.0).contains(&factor) {
-        return Err(InvalidRetryPolicy(format!(
-            "the randomization factor {factor} must be from 0 to 1"
-        )));
+        return Err(InvalidRetryPolicy(format!("the randomization factor {factor} must be from 0 to 1")));
     }
-    Ok(Spread {
-        initial: settings.initial_interval,
-        multiplier,
-        max: settings.max_interval,
-        factor,
-    })
+    Ok(Spread { initial: settings.initial_interval, multiplier, max: settings.max_interval, factor })
 }
 
 #[cfg(test)]
@@ -95,9 +86,7 @@ mod tests {
     }
 
     fn millis(policy: &RetryPolicy, attempt: u32, jitter: f64) -> Option<u128> {
-        policy
-            .delay(attempt, Duration::ZERO, jitter)
-            .map(|delay| delay.as_millis())
+        policy.delay(attempt, Duration::ZERO, jitter).map(|delay| delay.as_millis())
     }
 
     #[test]
@@ -111,51 +100,25 @@ mod tests {
     #[test]
     fn randomization_spreads_to_both_sides() {
         let policy = RetryPolicy::try_from(settings()).expect("valid");
-        assert_eq!(
-            (millis(&policy, 0, 0.0), millis(&policy, 0, 1.0)),
-            (Some(100), Some(300))
-        );
-        assert_eq!(
-            (millis(&policy, 9, 0.0), millis(&policy, 9, 1.0)),
-            (Some(500), Some(1500))
-        );
-        let exact = ExponentialBackoff {
-            randomization_factor: 0.0,
-            ..settings()
-        };
+        assert_eq!((millis(&policy, 0, 0.0), millis(&policy, 0, 1.0)), (Some(100), Some(300)));
+        assert_eq!((millis(&policy, 9, 0.0), millis(&policy, 9, 1.0)), (Some(500), Some(1500)));
+        let exact = ExponentialBackoff { randomization_factor: 0.0, ..settings() };
         let policy = RetryPolicy::try_from(exact).expect("valid");
-        assert_eq!(
-            (millis(&policy, 1, 0.0), millis(&policy, 1, 1.0)),
-            (Some(300), Some(300))
-        );
+        assert_eq!((millis(&policy, 1, 0.0), millis(&policy, 1, 1.0)), (Some(300), Some(300)));
     }
 
     #[test]
     fn the_greatest_elapsed_time_is_honoured() {
-        let limited = ExponentialBackoff {
-            max_elapsed_time: Some(Duration::from_secs(5)),
-            ..settings()
-        };
+        let limited = ExponentialBackoff { max_elapsed_time: Some(Duration::from_secs(5)), ..settings() };
         let policy = RetryPolicy::try_from(limited).expect("valid");
-        assert_eq!(
-            policy.delay(9, Duration::from_millis(4_900), 0.5),
-            Some(Duration::from_millis(100))
-        );
+        assert_eq!(policy.delay(9, Duration::from_millis(4_900), 0.5), Some(Duration::from_millis(100)));
         assert_eq!(policy.delay(9, Duration::from_secs(5), 0.5), None);
-        assert!(
-            RetryPolicy::try_from(settings())
-                .expect("valid")
-                .delay(9, Duration::MAX, 0.5)
-                .is_some()
-        );
+        assert!(RetryPolicy::try_from(settings()).expect("valid").delay(9, Duration::MAX, 0.5).is_some());
     }
 
     #[test]
     fn a_run_that_has_begun_starts_anew() {
-        let begun = ExponentialBackoff {
-            current_interval: Duration::from_secs(60),
-            ..settings()
-        };
+        let begun = ExponentialBackoff { current_interval: Duration::from_secs(60), ..settings() };
         assert_eq!(millis(&RetryPolicy::try_from(begun).expect("valid"), 0, 0.5), Some(200));
     }
 
@@ -169,30 +132,15 @@ mod tests {
     fn senseless_settings_are_refused() {
         let refused = |settings: ExponentialBackoff| RetryPolicy::try_from(settings).expect_err("refused").to_string();
         for multiplier in [0.0, -1.0, 0.5, f64::NAN, f64::INFINITY] {
-            let text = refused(ExponentialBackoff {
-                multiplier,
-                ..settings()
-            });
+            let text = refused(ExponentialBackoff { multiplier, ..settings() });
             assert!(text.contains(&format!("the multiplier {multiplier} must")), "{text}");
         }
         for randomization_factor in [-0.1, 1.1, f64::NAN] {
-            let text = refused(ExponentialBackoff {
-                randomization_factor,
-                ..settings()
-            });
-            assert!(
-                text.contains(&format!("the randomization factor {randomization_factor} must")),
-                "{text}"
-            );
+            let text = refused(ExponentialBackoff { randomization_factor, ..settings() });
+            assert!(text.contains(&format!("the randomization factor {randomization_factor} must")), "{text}");
         }
-        refused(ExponentialBackoff {
-            initial_interval: Duration::ZERO,
-            ..settings()
-        });
-        refused(ExponentialBackoff {
-            max_interval: Duration::from_millis(199),
-            ..settings()
-        });
+        refused(ExponentialBackoff { initial_interval: Duration::ZERO, ..settings() });
+        refused(ExponentialBackoff { max_interval: Duration::from_millis(199), ..settings() });
     }
 
     proptest! {

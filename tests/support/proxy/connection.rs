@@ -138,12 +138,7 @@ impl Connection {
     }
 
     async fn until_fault(&self, wanted: impl Fn(Fault) -> bool) {
-        let _ = self
-            .shared
-            .fault
-            .subscribe()
-            .wait_for(|(fault, _)| wanted(*fault))
-            .await;
+        let _ = self.shared.fault.subscribe().wait_for(|(fault, _)| wanted(*fault)).await;
     }
 
     /// Reads whole pieces into the queue. Never returns: the end of the stream goes through the queue as

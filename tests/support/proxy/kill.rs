@@ -18,10 +18,8 @@ const ATTEMPT: Duration = Duration::from_secs(2);
 pub(super) async fn kill(server: SocketAddr, session: Session) {
     let what = format!("the server closes session {:#x}", session.id);
     // The client may take its session back in between: then once more.
-    eventually(&what, PATIENCE, || async {
-        matches!(timeout(ATTEMPT, attempt(server, &session)).await, Ok(Some(())))
-    })
-    .await;
+    eventually(&what, PATIENCE, || async { matches!(timeout(ATTEMPT, attempt(server, &session)).await, Ok(Some(()))) })
+        .await;
 }
 
 /// Nothing when the server broke the connection first.
@@ -30,11 +28,7 @@ async fn attempt(server: SocketAddr, session: &Session) -> Option<()> {
     let mut connection = TcpStream::connect(server).await.ok()?;
     connection.set_nodelay(true).ok()?;
     // Both at once, so that the client has no time to take the session back.
-    let both = [
-        wire::connect_request(session),
-        wire::bare_request(NUMBER, CLOSE_SESSION),
-    ]
-    .concat();
+    let both = [wire::connect_request(session), wire::bare_request(NUMBER, CLOSE_SESSION)].concat();
     connection.write_all(&both).await.ok()?;
     let mut framer = Framer::default();
     if wire::session(&next_frame(&mut connection, &mut framer).await?)?.timeout_ms <= 0 {

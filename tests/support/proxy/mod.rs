@@ -147,10 +147,7 @@ impl Proxy {
         let shared = Arc::new(Shared {
             fault: watch::Sender::new((Fault::Pass, 0)),
             followed: watch::Sender::new(0),
-            cut: watch::Sender::new(Cut {
-                below: 0,
-                how: How::Fin,
-            }),
+            cut: watch::Sender::new(Cut { below: 0, how: How::Fin }),
             open: watch::Sender::new(Open::default()),
             upstream: Mutex::new(upstream),
             scripts: Mutex::default(),
@@ -201,11 +198,7 @@ impl Proxy {
         self.shared.cut.send_replace(Cut { below, how });
         let mut open = self.shared.open.subscribe();
         let closed = open.wait_for(|open| open.numbers.range(..below).next().is_none());
-        assert!(
-            within("the proxy closes its connections", PATIENCE, closed)
-                .await
-                .is_ok()
-        );
+        assert!(within("the proxy closes its connections", PATIENCE, closed).await.is_ok());
     }
 
     /// How many connections are open.
@@ -249,8 +242,7 @@ impl Proxy {
     /// Ends the session with this id for real.
     pub async fn kill_session_id(&self, id: i64) {
         let session = self.sessions().into_iter().find(|session| session.id == id);
-        self.kill(session.unwrap_or_else(|| panic!("session {id:#x} was not opened through the proxy")))
-            .await;
+        self.kill(session.unwrap_or_else(|| panic!("session {id:#x} was not opened through the proxy"))).await;
     }
 
     async fn kill(&self, session: Session) {
@@ -265,10 +257,7 @@ impl Proxy {
 
     /// How many requests of this kind came in.
     pub fn request_count(&self, op: OpCode) -> usize {
-        lock(&self.shared.requests)
-            .iter()
-            .filter(|request| request.op == op)
-            .count()
+        lock(&self.shared.requests).iter().filter(|request| request.op == op).count()
     }
 
     /// Forgets the requests that came in so far.
@@ -280,10 +269,7 @@ impl Proxy {
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.acceptor.abort();
-        self.shared.cut.send_replace(Cut {
-            below: u64::MAX,
-            how: How::Fin,
-        });
+        self.shared.cut.send_replace(Cut { below: u64::MAX, how: How::Fin });
     }
 }
 

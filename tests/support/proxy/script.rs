@@ -36,16 +36,8 @@ impl OneShot {
     /// Waits until it has happened; panics when that takes too long.
     pub async fn fired(&self) {
         let mut fired = self.fired.clone();
-        let waiting = within(
-            "the one-shot fault of the proxy happens",
-            PATIENCE,
-            fired.wait_for(|fired| *fired),
-        );
-        assert!(
-            waiting.await.is_ok(),
-            "the proxy went away before a request {:?} came",
-            self.op
-        );
+        let waiting = within("the one-shot fault of the proxy happens", PATIENCE, fired.wait_for(|fired| *fired));
+        assert!(waiting.await.is_ok(), "the proxy went away before a request {:?} came", self.op);
     }
 }
 
@@ -62,15 +54,7 @@ pub(super) struct Script {
 impl Script {
     pub(super) fn new(op: OpCode, how: How, forward: bool) -> (Script, OneShot) {
         let (sender, fired) = watch::channel(false);
-        (
-            Script {
-                op,
-                how,
-                forward,
-                fired: sender,
-            },
-            OneShot { op, fired },
-        )
+        (Script { op, how, forward, fired: sender }, OneShot { op, fired })
     }
 
     /// Marks it as happened; what is to be done to the connection now.

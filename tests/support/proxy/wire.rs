@@ -78,9 +78,7 @@ impl Framer {
     /// The next piece, if it is complete.
     pub(super) fn next(&mut self) -> Option<Piece> {
         if !self.raw {
-            let length = usize::try_from(int(&self.rest, 0)?)
-                .ok()
-                .filter(|length| *length <= LONGEST);
+            let length = usize::try_from(int(&self.rest, 0)?).ok().filter(|length| *length <= LONGEST);
             if let Some(length) = length {
                 let whole = 4 + length;
                 return (self.rest.len() >= whole).then(|| Piece::Frame(self.rest.drain(..whole).collect()));
@@ -121,11 +119,7 @@ pub(super) fn session(frame: &[u8]) -> Option<Session> {
     let id = long(frame, 12)?;
     let length = usize::try_from(int(frame, 20)?).ok()?;
     let password = frame.get(24..24usize.checked_add(length)?)?.to_vec();
-    Some(Session {
-        id,
-        password,
-        timeout_ms,
-    })
+    Some(Session { id, password, timeout_ms })
 }
 
 /// A frame that takes up a session on a new connection.
@@ -135,11 +129,7 @@ pub(super) fn connect_request(session: &Session) -> Vec<u8> {
     body.extend(0_i64.to_be_bytes()); // the last change seen: none
     body.extend(session.timeout_ms.to_be_bytes());
     body.extend(session.id.to_be_bytes());
-    body.extend(
-        i32::try_from(session.password.len())
-            .expect("a short password")
-            .to_be_bytes(),
-    );
+    body.extend(i32::try_from(session.password.len()).expect("a short password").to_be_bytes());
     body.extend(&session.password);
     body.push(0); // not read-only
     framed(&body)

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use super::path;
+use crate::path;
 
 const DEFAULT_PORT: u16 = 2181;
 
@@ -118,20 +118,13 @@ fn split_chroot(value: &str) -> (&str, Option<&str>) {
 }
 
 fn after_prefix(entry: &str) -> &str {
-    PREFIXES
-        .iter()
-        .find_map(|prefix| entry.strip_prefix(prefix))
-        .unwrap_or(entry)
+    PREFIXES.iter().find_map(|prefix| entry.strip_prefix(prefix)).unwrap_or(entry)
 }
 
 /// Tells a mistaken prefix for what it is: `zk://host` would otherwise pass for a host with a wrong port.
 fn check_prefix(entry: &str) -> Result<(), Fault<'_>> {
     let unknown = after_prefix(entry.trim_start()).contains("://");
-    if unknown {
-        Err((entry.trim(), "a host has no other prefix than tcp:// or tcp+tls://"))
-    } else {
-        Ok(())
-    }
+    if unknown { Err((entry.trim(), "a host has no other prefix than tcp:// or tcp+tls://")) } else { Ok(()) }
 }
 
 /// Checks the chroot; `/` is none.
@@ -169,10 +162,7 @@ fn split_port(address: &str) -> Result<(&str, Option<&str>), &'static str> {
             Some((name, port)) => (name, Some(port)),
         });
     }
-    let end = address
-        .rfind(']')
-        .ok_or("the bracket of the IPv6 address must be closed")?
-        + 1;
+    let end = address.rfind(']').ok_or("the bracket of the IPv6 address must be closed")? + 1;
     match address.split_at_checked(end) {
         Some((name, "")) => Ok((name, None)),
         Some((name, rest)) => match rest.strip_prefix(':') {
@@ -188,17 +178,9 @@ fn check_name(name: &str) -> Result<(), &'static str> {
         return Err("a host must not be empty");
     }
     if let Some(address) = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
-        return if is_ipv6(address) {
-            Ok(())
-        } else {
-            Err("brackets must hold an IPv6 address")
-        };
+        return if is_ipv6(address) { Ok(()) } else { Err("brackets must hold an IPv6 address") };
     }
-    if name.bytes().all(is_name_byte) {
-        Ok(())
-    } else {
-        Err("a host has only letters, digits, '-', '_' and '.'")
-    }
+    if name.bytes().all(is_name_byte) { Ok(()) } else { Err("a host has only letters, digits, '-', '_' and '.'") }
 }
 
 /// An IPv6 address, which may name its network interface as in `fe80::1%eth0`.
@@ -222,9 +204,7 @@ fn parse_port(port: &str) -> Result<u16, &'static str> {
 /// How often a list of `hosts` entries should be repeated; of equally good numbers the smallest.
 fn best_repetitions(hosts: usize, horizon_ms: u64) -> usize {
     let most = (MOST_ENTRIES / hosts.max(1)).max(1);
-    (1..=most)
-        .min_by_key(|times| longest_pause_ms(hosts * times, horizon_ms))
-        .unwrap_or(1)
+    (1..=most).min_by_key(|times| longest_pause_ms(hosts * times, horizon_ms)).unwrap_or(1)
 }
 
 /// The longest pause between two attempts to connect, of those that begin within `horizon_ms` after the
@@ -276,20 +256,14 @@ mod tests {
         for (value, normal) in [
             ("zk1", "zk1:2181"),
             ("zk1:2222", "zk1:2222"),
-            (
-                "zk1,zk-2.example.org:2182/app/x",
-                "zk1:2181,zk-2.example.org:2182/app/x",
-            ),
+            ("zk1,zk-2.example.org:2182/app/x", "zk1:2181,zk-2.example.org:2182/app/x"),
             (" zk1 , zk2:1 /app ", "zk1:2181,zk2:1/app"),
             ("zk1/", "zk1:2181"),
             ("10.0.0.1:65535", "10.0.0.1:65535"),
             ("[::1]", "[::1]:2181"),
             ("[2001:db8::1]:2182,zk/a", "[2001:db8::1]:2182,zk:2181/a"),
             ("[fe80::1%eth0]:1", "[fe80::1%eth0]:1"),
-            (
-                "tcp://zk1,tcp+tls://zk2:2281,zk3",
-                "tcp://zk1:2181,tcp+tls://zk2:2281,zk3:2181",
-            ),
+            ("tcp://zk1,tcp+tls://zk2:2281,zk3", "tcp://zk1:2181,tcp+tls://zk2:2281,zk3:2181"),
             ("tcp+tls://[::1]/app", "tcp+tls://[::1]:2181/app"),
             ("zk1,zk1", "zk1:2181,zk1:2181"),
             ("zk1:00001", "zk1:1"),
@@ -357,10 +331,7 @@ mod tests {
              IPv6 addresses in brackets, each host optionally after tcp:// or tcp+tls://"
         );
         let empty = ConnectString::parse("").expect_err("empty").to_string();
-        assert!(
-            empty.starts_with("invalid connect string \"\": a host must not be empty; allowed is"),
-            "{empty}"
-        );
+        assert!(empty.starts_with("invalid connect string \"\": a host must not be empty; allowed is"), "{empty}");
     }
 
     /// The pause after the last of a few attempts, by hand: one host is tried at 0, 100, 300, 700, 1500, 3100
@@ -403,15 +374,8 @@ mod tests {
             for (hosts, expected) in [1, 3, 5].into_iter().zip(row) {
                 let entries = hosts * best_repetitions(hosts, horizon);
                 let pause = longest_pause_ms(entries, horizon);
-                assert_eq!(
-                    (longest_pause_ms(hosts, horizon), pause, entries),
-                    expected,
-                    "{seconds} s, {hosts} hosts"
-                );
-                assert!(
-                    pause <= (seconds * 250).max(1000),
-                    "{seconds} s, {hosts} hosts: {pause} ms"
-                );
+                assert_eq!((longest_pause_ms(hosts, horizon), pause, entries), expected, "{seconds} s, {hosts} hosts");
+                assert!(pause <= (seconds * 250).max(1000), "{seconds} s, {hosts} hosts: {pause} ms");
             }
         }
     }

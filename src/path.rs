@@ -34,10 +34,7 @@ impl std::error::Error for InvalidPath {}
 
 impl InvalidPath {
     fn new(path: &str, why: &'static str) -> Self {
-        Self {
-            path: path.to_owned(),
-            why,
-        }
+        Self { path: path.to_owned(), why }
     }
 }
 
@@ -126,15 +123,9 @@ impl Namespace {
         if matches!(namespace, "" | "/") {
             return Ok(Self { prefix: Arc::from("") });
         }
-        let prefix = if namespace.starts_with('/') {
-            namespace.to_owned()
-        } else {
-            join("/", namespace)
-        };
+        let prefix = if namespace.starts_with('/') { namespace.to_owned() } else { join("/", namespace) };
         match fault_in_path(&prefix) {
-            None => Ok(Self {
-                prefix: Arc::from(prefix),
-            }),
+            None => Ok(Self { prefix: Arc::from(prefix) }),
             Some(why) => Err(InvalidPath::new(namespace, why)),
         }
     }
@@ -169,17 +160,9 @@ mod tests {
 
     #[test]
     fn good_paths_pass() {
-        for path in [
-            "/a",
-            "/app/lock",
-            "/a/.b",
-            "/a/b.",
-            "/a/..b",
-            "/a/...",
-            "/a b",
-            "/路径/ü",
-            "/_c_x-lock-0000000001",
-        ] {
+        for path in
+            ["/a", "/app/lock", "/a/.b", "/a/b.", "/a/..b", "/a/...", "/a b", "/路径/ü", "/_c_x-lock-0000000001"]
+        {
             assert_eq!(validate(path), Ok(()), "{path}");
         }
     }
@@ -219,10 +202,7 @@ mod tests {
     #[test]
     fn the_error_names_the_value_and_what_is_allowed() {
         let error = validate("foo").expect_err("relative");
-        assert_eq!(
-            error.to_string(),
-            "invalid path \"foo\": must start with '/', as in \"/app/lock\""
-        );
+        assert_eq!(error.to_string(), "invalid path \"foo\": must start with '/', as in \"/app/lock\"");
         let control = validate("/a\n").expect_err("control").to_string();
         assert!(control.starts_with(r#"invalid path "/a\n": must not"#), "{control}");
         let long = validate(&"ü".repeat(500)).expect_err("relative").to_string();

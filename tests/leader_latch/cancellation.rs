@@ -1,0 +1,168 @@
+//! Futures and latches dropped at every point: no node and no watch stays behind.
+
+use std::task::Poll;
+
+use zookeeper_recipes::Client;
+use zookeeper_recipes::leader_latch::LeaderLatch;
+
+use super::scene::{A_WHILE, SOON, Scene, leads, reaches, stands};
+use crate::support::{eventually, within};
+
+/// Polls a future up to so many times, each time when it asked for it, then drops it; its output, if it was ready by
+/// then. One that asks no more is dropped after a while.
+async fn polled<F: Future>(times: usize, future: F) -> Option<F::Output> {
+    let mut future = Box::pin(future);
+    let mut left = times;
+    let polling = std::future::poll_fn(|cx| {
+        if left == 0 {
+            return Poll::Ready(None);
+        }
+        left -= 1;
+        match future.as_mut().poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending if left == 0 => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    });
+    tokio::time::timeout(A_WHILE, polling).await.ok().flatten()
+}
+
+/// How many watches the server has for this client below this path.
+async fn watches(scene: &Scene, client: &Client) -> usize {
+    let session = format!("0x{:x}", client.session_id().expect("a session"));
+    let by_path = scene.server.four_letter("wchp").await;
+    let mut ours = false;
+    let mut count = 0;
+    for line in by_path.lines() {
+        if line.starts_with('/') {
+            ours = line.starts_with(&scene.path);
+        } else if ours && line.trim() == session {
+            count += 1;
+        }
+    }
+    count
+}
+
+/// Waits until the client has neither node nor watch there.
+async fn nothing_is_left(scene: &Scene, client: &Client, others: usize, case: &str) {
+    eventually(&format!("{case}: nothing is left"), SOON, || async {
+        scene.nodes().await.len() == others && watches(scene, client).await == 0
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wait_that_is_dropped_at_any_poll_with_its_latch_leaves_nothing() {
+    let scene = Scene::with_directory("wait").await;
+    let client = scene.client().await;
+    let mut completed = 0;
+    for times in 0..8 {
+        let latch = scene.latch(&client, "cancelled");
+        if polled(times, latch.wait_for_leadership()).await.is_some() {
+            completed += 1;
+            // The count of watches is worth something.
+            eventually("a leader watches its node", SOON, || async { watches(&scene, &client).await == 1 }).await;
+        }
+        drop(latch);
+        nothing_is_left(&scene, &client, 0, &format!("dropped after {times} polls")).await;
+    }
+    assert!(completed > 0, "polled often enough, it completes");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wait_behind_a_leader_that_is_dropped_at_any_poll_leaves_nothing_and_promotes_nobody() {
+    let scene = Scene::with_directory("behind").await;
+    let (client, other) = (scene.client().await, scene.client().await);
+    let leader = scene.latch(&other, "leader");
+    let leadership = leads(&leader).await;
+    for times in 0..5 {
+        let latch = scene.latch(&client, "cancelled");
+        assert!(polled(times, latch.wait_for_leadership()).await.is_none());
+        drop(latch);
+        nothing_is_left(&scene, &client, 1, &format!("dropped after {times} polls")).await;
+        assert!(leadership.is_held());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_latch_dropped_while_the_leadership_comes_to_it_passes_it_on() {
+    let scene = Scene::with_directory("handover").await;
+    let (client, other) = (scene.client().await, scene.client().await);
+    for yields in 0..20 {
+        let leader = scene.latch(&other, "leader");
+        leads(&leader).await;
+        let dropped = scene.latch(&client, "dropped");
+        stands(&dropped).await;
+        let next = scene.latch(&other, "next");
+        stands(&next).await;
+        let closing = leader.close();
+        let dropping = async {
+            for _ in 0..yields {
+                tokio::task::yield_now().await;
+            }
+            drop(dropped);
+        };
+        tokio::join!(closing, dropping).0.expect("closed");
+        leads(&next).await;
+        nothing_is_left(&scene, &client, 1, &format!("dropped after {yields} yields")).await;
+        next.close().await.expect("closed");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_latch_dropped_at_any_moment_of_its_start_leaves_nothing() {
+    let scene = Scene::with_directory("start").await;
+    let client = scene.client().await;
+    for yields in 0..60 {
+        let latch = scene.latch(&client, "dropped");
+        for _ in 0..yields {
+            tokio::task::yield_now().await;
+        }
+        drop(latch);
+        nothing_is_left(&scene, &client, 0, &format!("dropped after {yields} yields")).await;
+    }
+    assert!(client.request_counts().deletes > 0, "some had a node to delete");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_close_is_carried_out_once_it_was_polled_and_not_before() {
+    let scene = Scene::with_directory("close").await;
+    let client = scene.client().await;
+    let mut completed = 0;
+    for times in 0..6 {
+        let latch: LeaderLatch = scene.latch(&client, "closing");
+        let leadership = leads(&latch).await;
+        if polled(times, latch.close()).await.is_some() {
+            completed += 1;
+        }
+        // The latch itself lives on.
+        if times == 0 {
+            assert!(leadership.is_held() && latch.has_leadership());
+            latch.close().await.expect("closed");
+        }
+        nothing_is_left(&scene, &client, 0, &format!("close dropped after {times} polls")).await;
+        reaches(&latch, zookeeper_recipes::leader_latch::LatchStatus::Closed).await;
+        within("another close ends too", SOON, latch.close()).await.expect("closed");
+    }
+    assert!(completed > 0, "polled often enough, it completes");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dropped_observation_leaves_no_watch() {
+    let scene = Scene::with_directory("observe").await;
+    let (client, other) = (scene.client().await, scene.client().await);
+    let leader = scene.latch(&other, "leader");
+    leads(&leader).await;
+    for times in 0..8 {
+        let mut leaders = zookeeper_recipes::leader_latch::observe_leader(&client, &scene.path).expect("a good path");
+        let seen = polled(times, async {
+            use futures::StreamExt;
+            leaders.next().await;
+            leaders.next().await
+        })
+        .await;
+        assert!(seen.is_none(), "only one leader to see");
+        drop(leaders);
+        nothing_is_left(&scene, &client, 1, &format!("dropped after {times} polls")).await;
+    }
+}
