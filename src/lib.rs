@@ -73,6 +73,10 @@ mod contender;
 pub mod leader_latch;
 #[cfg_attr(not(feature = "leader-latch"), allow(dead_code))]
 mod path;
+// The rig of the integration tests, for the tests of the backend.
+#[cfg(all(test, feature = "integration"))]
+#[path = "../tests/support/mod.rs"]
+mod support;
 mod types;
 
 #[cfg(feature = "sasl-digest-md5")]

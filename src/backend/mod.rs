@@ -4,6 +4,12 @@
 //! for the reply and may be dropped without taking the request back. While a session is not connected a request is
 //! refused at once ([`Error::NotConnected`]) and never runs later.
 
+#[cfg(test)]
+mod contract;
+// The tests of the port use it, and not all of it.
+#[cfg(test)]
+#[allow(dead_code)]
+pub(crate) mod memory;
 pub(crate) mod zookeeper;
 
 use std::fmt;

@@ -1,0 +1,75 @@
+//! What the port promises, as scenarios that run on the ensemble in memory and, with the feature `integration`, on a real
+//! server. A difference between the two is a fault of the ensemble in memory.
+
+mod differential;
+mod multi;
+mod nodes;
+mod order;
+mod scene;
+mod sessions;
+mod watches;
+
+/// Makes two tests of each scenario.
+macro_rules! contract {
+    ($($module:ident: $($scenario:ident)*;)*) => {
+        mod on_memory {
+            $($(
+                #[tokio::test(start_paused = true)]
+                async fn $scenario() {
+                    super::$module::$scenario(&super::scene::Scene::in_memory().await).await;
+                }
+            )*)*
+        }
+
+        #[cfg(feature = "integration")]
+        mod on_a_server {
+            $($(
+                #[tokio::test]
+                async fn $scenario() {
+                    super::$module::$scenario(&super::scene::Scene::on_a_server().await).await;
+                }
+            )*)*
+        }
+    };
+}
+
+contract! {
+    nodes:
+        a_created_node_is_told_with_its_stat
+        what_keeps_a_node_from_being_created
+        paths_are_checked_before_anything_is_sent
+        an_ephemeral_node_has_an_owner_and_no_children
+        sequential_names_count_all_creations
+        what_keeps_a_node_from_being_deleted
+        data_has_versions
+        what_is_not_there_cannot_be_read
+        children_are_listed
+        what_is_not_granted_is_refused
+        a_spent_container_is_removed_and_an_unused_one_is_not
+        a_request_too_large_costs_the_connection_and_not_the_session;
+    multi:
+        a_transaction_sees_its_own_earlier_steps
+        a_refused_transaction_changes_nothing
+        each_step_can_refuse
+        odd_transactions;
+    watches:
+        a_data_watch_hears_of_data_and_of_the_end
+        an_exists_watch_hears_of_the_beginning
+        a_child_watch_hears_of_children_and_of_the_end
+        a_watch_fires_once_and_for_each_of_its_holders
+        an_event_comes_before_any_reply_that_shows_its_cause
+        the_event_of_an_own_write_comes_before_its_reply
+        a_transaction_fires_once_for_each_path
+        a_refused_read_leaves_no_watch
+        an_event_needs_the_right_to_read
+        a_dropped_watch_leaves_the_others_alone;
+    sessions:
+        closing_ends_nodes_watches_and_requests
+        a_session_dropped_is_closed
+        sessions_do_not_see_each_others_end;
+    order:
+        requests_are_carried_out_in_the_order_of_the_calls
+        a_reply_that_nobody_awaits_changes_nothing
+        a_sync_shows_what_others_wrote
+        create_and_list_in_one_flight;
+}

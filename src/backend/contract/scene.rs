@@ -1,0 +1,117 @@
+//! Where a scenario plays.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::backend::memory::{MemoryEnsemble, Options};
+use crate::backend::{Ensemble, Event, Opened, Session, Watch};
+use crate::types::{Acl, CreateMode, Stat};
+
+pub(super) const TIMEOUT: Duration = Duration::from_secs(6);
+/// No scenario waits longer for anything.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// An ensemble, and a node in it for one scenario alone.
+pub(super) struct Scene {
+    pub(super) ensemble: Arc<dyn Ensemble>,
+    root: String,
+    /// Keeps what the ensemble stands on.
+    _ground: Box<dyn std::any::Any + Send + Sync>,
+}
+
+/// An ensemble in memory as alike to the test servers as it can be.
+pub(super) fn memory(options: Options) -> MemoryEnsemble {
+    MemoryEnsemble::start_with(options, |driver| {
+        tokio::runtime::Handle::current().spawn(driver);
+    })
+}
+
+#[cfg(feature = "integration")]
+pub(super) fn real(server: &crate::support::ZooKeeper) -> Arc<dyn Ensemble> {
+    use crate::backend::zookeeper::ZooKeeperEnsemble;
+    use crate::backend::zookeeper::connect_string::ConnectString;
+    Arc::new(ZooKeeperEnsemble {
+        connect_string: ConnectString::parse(&server.connect_string()).expect("the address of the server"),
+        session_timeout: TIMEOUT,
+        auths: Vec::new(),
+        #[cfg(feature = "tls")]
+        tls: None,
+        #[cfg(feature = "sasl-digest-md5")]
+        sasl: None,
+    })
+}
+
+impl Scene {
+    pub(super) async fn in_memory() -> Scene {
+        let options = Options { container_check: 500, tick: 500, ..Options::default() };
+        let memory = memory(options);
+        let ensemble = memory.for_group(0, TIMEOUT);
+        Scene::new(ensemble, "/contract".to_owned(), Box::new(memory)).await
+    }
+
+    #[cfg(feature = "integration")]
+    pub(super) async fn on_a_server() -> Scene {
+        let server = crate::support::ZooKeeper::shared().await;
+        let root = crate::support::unique_path("contract");
+        Scene::new(real(&server), root, Box::new(server)).await
+    }
+
+    async fn new(ensemble: Arc<dyn Ensemble>, root: String, ground: Box<dyn std::any::Any + Send + Sync>) -> Scene {
+        let scene = Scene { ensemble, root, _ground: ground };
+        let session = scene.session().await;
+        let anyone = [Acl::anyone_all()];
+        session.create(&scene.root, b"", CreateMode::Persistent, &anyone).await.expect("the node of the scenario");
+        soon(session.close()).await;
+        scene
+    }
+
+    /// The node of the scenario, or one below it.
+    pub(super) fn path(&self, below: &str) -> String {
+        match below {
+            "" => self.root.clone(),
+            below => format!("{}/{below}", self.root),
+        }
+    }
+
+    pub(super) async fn open(&self) -> Opened {
+        soon(self.ensemble.open()).await.expect("a session")
+    }
+
+    pub(super) async fn session(&self) -> Arc<dyn Session> {
+        self.open().await.session
+    }
+}
+
+/// The output of `work`, which must not take long.
+pub(super) async fn soon<F: Future>(work: F) -> F::Output {
+    tokio::time::timeout(PATIENCE, work).await.expect("it ends in time")
+}
+
+/// Asks until the answer is yes.
+pub(super) async fn until<F: Future<Output = bool>>(mut condition: impl FnMut() -> F) {
+    soon(async {
+        while !condition().await {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+}
+
+/// The event of a watch, if it is here already.
+pub(super) fn already(watch: &mut Watch) -> Option<Event> {
+    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    match std::pin::Pin::new(watch).poll(&mut cx) {
+        std::task::Poll::Ready(event) => Some(event),
+        std::task::Poll::Pending => None,
+    }
+}
+
+/// Short forms of what scenarios do most.
+pub(super) async fn create(session: &Arc<dyn Session>, path: &str) -> Stat {
+    create_as(session, path, CreateMode::Persistent).await.1
+}
+
+pub(super) async fn create_as(session: &Arc<dyn Session>, path: &str, mode: CreateMode) -> (String, Stat) {
+    let created = soon(session.create(path, b"", mode, &[Acl::anyone_all()])).await;
+    created.unwrap_or_else(|error| panic!("creating {path}: {error:?}"))
+}

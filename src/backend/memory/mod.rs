@@ -1,0 +1,117 @@
+//! An ensemble in memory: a deterministic ZooKeeper on tokio's clock, for tests and for programs without a server.
+//!
+//! Everything that happens is an event in one queue, ordered by its time and then by when it was put there; a driver task
+//! lets the events happen when they are due. Requests, replies, watch events and ends of sessions are messages in one line
+//! for each connection and direction, with seeded delays in whole milliseconds. With a paused clock and one thread
+//! the same seed gives the same history; nothing depends on the order of a hash table.
+//!
+//! ```text
+//!  session ─ client ═ connection ═ replica ─ leader ─ replicas
+//!  (port)    half      (delays,     (applied   (order,
+//!            of it      cuts)        tree,      sessions)
+//!                                    watches)
+//! ```
+//!
+//! The rules are those of ZooKeeper 3.9; the client's half does what the crate behind the real adapter does. With several
+//! servers each serves clients and the leader serves none (`leaderServes=no`); there are no elections.
+
+mod check;
+mod client;
+mod connection;
+mod faults;
+mod handle;
+mod inspect;
+mod leader;
+mod log;
+mod random;
+mod replica;
+mod replication;
+mod rules;
+mod session;
+mod sessions;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod txn;
+mod watchers;
+mod watching;
+mod wire;
+mod world;
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+// What tests and the public test kit use; not all of it is used by each.
+#[allow(unused_imports)]
+pub(crate) use self::{
+    faults::Who,
+    handle::MemoryEnsemble,
+    inspect::SessionInfo,
+    log::{Entry, What},
+    wire::OpKind,
+};
+
+/// Time since the ensemble was started, in milliseconds.
+type Millis = u64;
+/// The number of a transaction.
+type Zxid = i64;
+type ConnId = u64;
+/// The client's half of a session.
+type ClientId = u64;
+
+fn millis(duration: Duration) -> Millis {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX >> 1)
+}
+
+/// How an ensemble is built. All times are in milliseconds.
+#[derive(Debug, Clone)]
+pub(crate) struct Options {
+    pub(crate) seed: u64,
+    pub(crate) servers: usize,
+    /// Followers report sessions to the leader every half tick.
+    pub(crate) tick: Millis,
+    pub(crate) least_timeout: Millis,
+    pub(crate) most_timeout: Millis,
+    /// Of a message between client and server.
+    pub(crate) latency: RangeInclusive<Millis>,
+    /// Of a message between servers, when there are several.
+    pub(crate) link: RangeInclusive<Millis>,
+    /// From proposal to commit.
+    pub(crate) commit: RangeInclusive<Millis>,
+    /// How much longer a replica may take to apply what is committed.
+    pub(crate) lag: RangeInclusive<Millis>,
+    /// How often spent containers are looked for.
+    pub(crate) container_check: Millis,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            seed: 0,
+            servers: 1,
+            tick: 2_000,
+            least_timeout: 4_000,
+            most_timeout: 40_000,
+            latency: 0..=2,
+            link: 0..=1,
+            commit: 0..=1,
+            lag: 0..=0,
+            container_check: 60_000,
+        }
+    }
+}
+
+impl Options {
+    fn half_tick(&self) -> Millis {
+        (self.tick / 2).max(1)
+    }
+
+    fn container_check(&self) -> Millis {
+        self.container_check.max(1)
+    }
+
+    /// The session timeout that the servers grant.
+    fn negotiate(&self, wanted: Millis) -> Millis {
+        wanted.min(self.most_timeout).max(self.least_timeout)
+    }
+}

@@ -1,0 +1,107 @@
+//! The sessions at the leader: how they begin, come back, are kept alive and end.
+
+use super::leader::ServerSession;
+use super::log::What;
+use super::wire::Message;
+use super::world::{Event, World};
+use super::{ConnId, Millis};
+
+/// Session ids look like those of a real server: its number and a time in front.
+const FIRST_SESSION: i64 = 0x0100_0000_0000_0000;
+
+/// The leader's word on a session that came back.
+#[derive(Debug)]
+pub(super) struct Validated {
+    conn: ConnId,
+    ticket: u64,
+    session: i64,
+    timeout: Option<Millis>,
+}
+
+impl World {
+    pub(super) fn open_session(&mut self, conn: ConnId, wanted: Millis) -> (i64, Millis) {
+        let timeout = self.options.negotiate(wanted);
+        self.opened += 1;
+        let session = FIRST_SESSION + self.opened;
+        let expires = self.now + timeout;
+        self.leader.sessions.insert(session, ServerSession { timeout, expires, conn });
+        self.schedule(expires, Event::Expiry(session));
+        self.log.note(self.now, session, What::SessionOpened);
+        (session, timeout)
+    }
+
+    pub(super) fn validate(&mut self, conn: ConnId, ticket: u64, session: i64) {
+        self.leader.touch(session, self.now);
+        let known = self.leader.sessions.get_mut(&session);
+        let timeout = known.as_ref().map(|known| known.timeout);
+        let old = known.map(|known| std::mem::replace(&mut known.conn, conn));
+        if let Some(old) = old.filter(|old| *old != conn) {
+            self.server_close(old);
+        }
+        let at = self.now + self.link();
+        self.schedule(at, Event::Validated(Validated { conn, ticket, session, timeout }));
+    }
+
+    pub(super) fn validated(&mut self, validated: Validated) {
+        let Validated { conn, ticket, session, timeout } = validated;
+        match timeout {
+            Some(timeout) => {
+                if let Some(conn) = self.conns.get_mut(&conn) {
+                    conn.session = session;
+                }
+                self.answered(conn, ticket, Message::Connected { session, timeout });
+            }
+            None => self.answered(conn, ticket, Message::Expired),
+        }
+    }
+
+    pub(super) fn close_connections(&mut self, index: usize, session: i64, except: Option<ConnId>) {
+        let of_session = self
+            .conns
+            .iter()
+            .filter(|(id, conn)| conn.session == session && conn.replica == index && Some(**id) != except);
+        let ids: Vec<ConnId> = of_session.map(|(id, _)| *id).collect();
+        for id in ids {
+            self.server_close(id);
+        }
+    }
+
+    /// A session is ended by the leader: it expired, or somebody with power wanted it.
+    pub(super) fn expire(&mut self, session: i64) {
+        if !self.leader.sessions.contains_key(&session) {
+            return;
+        }
+        let zxid = self.leader.zxid + 1;
+        let changes = self.leader.end_session(session, zxid);
+        self.log.note(self.now, session, What::SessionExpired);
+        let txn = self.txn(changes, Some(session));
+        self.leader.propose(txn, None);
+        self.commit_soon();
+    }
+
+    pub(super) fn expiry(&mut self, session: i64) {
+        let Some(expires) = self.leader.sessions.get(&session).map(|known| known.expires) else {
+            return;
+        };
+        if !self.running {
+            // Time for sessions starts anew when the servers do.
+        } else if expires > self.now {
+            self.schedule(expires, Event::Expiry(session));
+        } else {
+            self.expire(session);
+        }
+    }
+
+    pub(super) fn report(&mut self, index: usize) {
+        self.schedule(self.now + self.options.half_tick(), Event::Report(index));
+        let Some(replica) = self.replicas.get_mut(index) else {
+            return;
+        };
+        if !self.running || replica.cut_off.is_some() {
+            return;
+        }
+        for session in std::mem::take(&mut replica.touched) {
+            self.leader.touch(session, self.now);
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! The levers.
+
+use std::time::Duration;
+
+use futures::{FutureExt, StreamExt};
+
+use super::{T, create, next, open, session, start, takes};
+use crate::backend::memory::{OpKind, Options, Who};
+use crate::backend::{Error, Event, SessionEvent};
+use crate::types::CreateMode;
+
+#[tokio::test(start_paused = true)]
+async fn a_cut_fails_what_is_under_way_and_the_session_returns_with_its_watches() {
+    let (mut applied, mut lost) = (0, 0);
+    for seed in 0..30 {
+        let ensemble = start(Options { seed, ..Options::default() });
+        let (mut opened, other) = (open(&ensemble, 1).await, session(&ensemble, 2).await);
+        let session = opened.session.clone();
+        for path in ["/data", "/gone", "/parent"] {
+            create(&session, path, CreateMode::Persistent).await;
+        }
+        let (_, _, data) = session.watch_data("/data").await.unwrap();
+        let (_, _, gone) = session.watch_data("/gone").await.unwrap();
+        let (_, _, parent) = session.watch_children("/parent").await.unwrap();
+        let (_, born) = session.watch_exists("/born").await.unwrap();
+        let (_, quiet) = session.watch_exists("/quiet").await.unwrap();
+        ensemble.delay(Some(1), Duration::from_millis(20));
+        let pending = create(&session, "/maybe", CreateMode::Persistent);
+        let pending = std::panic::AssertUnwindSafe(pending).catch_unwind();
+        tokio::pin!(pending);
+        assert!(pending.as_mut().now_or_never().is_none());
+        ensemble.refuse(Some(1), true);
+        assert_eq!(ensemble.disconnect(Who::Session(session.id())), 1);
+        assert_eq!(next(&mut opened).await, SessionEvent::Disconnected);
+        assert!(pending.await.is_err(), "it failed");
+        assert_eq!(session.exists("/").await, Err(Error::NotConnected));
+        assert_eq!(ensemble.watches(Some(session.id())), 0);
+        other.set_data("/data", b"", None).await.unwrap();
+        other.delete("/gone", None).await.unwrap();
+        create(&other, "/parent/child", CreateMode::Persistent).await;
+        create(&other, "/born", CreateMode::Persistent).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        match ensemble.stat("/maybe") {
+            Some(_) => applied += 1,
+            None => lost += 1,
+        }
+        ensemble.refuse(Some(1), false);
+        assert_eq!(next(&mut opened).await, SessionEvent::Connected);
+        session.exists("/").await.unwrap();
+        assert_eq!(data.now_or_never(), Some(Event::NodeDataChanged), "before any later reply");
+        assert_eq!(gone.now_or_never(), Some(Event::NodeDeleted));
+        assert_eq!(parent.now_or_never(), Some(Event::NodeChildrenChanged));
+        assert_eq!(born.now_or_never(), Some(Event::NodeCreated));
+        assert_eq!(ensemble.watches(Some(session.id())), 1);
+        create(&other, "/quiet", CreateMode::Persistent).await;
+        assert_eq!(quiet.await, Event::NodeCreated);
+    }
+    assert!(applied > 5 && lost > 5, "{applied} applied, {lost} lost");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_reply_is_applied_or_not_as_asked() {
+    let ensemble = start(Options::default());
+    let mut opened = open(&ensemble, 1).await;
+    let session = opened.session.clone();
+    for (applied, path) in [(true, "/done"), (false, "/undone")] {
+        ensemble.lose_next_reply(Who::Group(1), Some(OpKind::Create), applied);
+        assert_eq!(session.exists("/").await.map(|found| found.is_some()), Ok(true), "not of that kind");
+        let created = session.create(path, b"", CreateMode::Ephemeral, &[crate::types::Acl::anyone_all()]);
+        let behind = session.exists("/");
+        assert_eq!(created.await.map(drop), Err(Error::ConnectionLoss));
+        assert_eq!(behind.await, Err(Error::ConnectionLoss));
+        assert_eq!(ensemble.stat(path).is_some(), applied);
+        assert_eq!(next(&mut opened).await, SessionEvent::Disconnected);
+        assert_eq!(next(&mut opened).await, SessionEvent::Connected);
+        assert_eq!(session.exists(path).await.unwrap().is_some(), applied);
+    }
+    assert_eq!(ensemble.lost_replies(), 2);
+    ensemble.lose_next_reply(Who::Session(session.id() + 1), None, true);
+    assert!(session.exists("/").await.is_ok(), "somebody else is meant");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expired_session_learns_it_when_it_comes_back() {
+    let ensemble = start(Options::default());
+    let mut opened = open(&ensemble, 1).await;
+    create(&opened.session, "/mine", CreateMode::Ephemeral).await;
+    ensemble.expire_session(opened.session.id());
+    assert_eq!(next(&mut opened).await, SessionEvent::Disconnected);
+    assert_eq!(next(&mut opened).await, SessionEvent::Expired);
+    assert_eq!(ensemble.stat("/mine"), None);
+    assert_eq!(ensemble.sessions(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quick_loss_and_return_shows_as_a_flip() {
+    let ensemble = start(Options::default());
+    let mut opened = open(&ensemble, 1).await;
+    ensemble.disconnect(Who::All);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(next(&mut opened).await, SessionEvent::Flipped);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_keeps_or_loses_the_data() {
+    let ensemble = start(Options::default());
+    let mut opened = open(&ensemble, 1).await;
+    create(&opened.session, "/mine", CreateMode::Ephemeral).await;
+    ensemble.stop();
+    assert_eq!(next(&mut opened).await, SessionEvent::Disconnected);
+    tokio::time::sleep(T).await;
+    assert_eq!(ensemble.owner("/mine"), Some(opened.session.id()), "time stands still for sessions");
+    ensemble.start(true);
+    assert_eq!(next(&mut opened).await, SessionEvent::Connected);
+    assert!(opened.session.exists("/mine").await.unwrap().is_some());
+    ensemble.stop();
+    ensemble.start(false);
+    assert_eq!(ensemble.paths(), [""; 0]);
+    assert_eq!(next(&mut opened).await, SessionEvent::Disconnected);
+    assert_eq!(next(&mut opened).await, SessionEvent::Expired, "a server that knows less turns it away");
+    let again = session(&ensemble, 1).await;
+    assert_ne!(again.id(), opened.session.id());
+    assert_eq!(create(&again, "/n-", CreateMode::PersistentSequential).await, "/n-0000000000");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_black_hole_only_delays() {
+    let ensemble = start(Options::default());
+    let mut opened = open(&ensemble, 1).await;
+    ensemble.black_hole(Some(1), true);
+    let session = opened.session.clone();
+    let created = create(&session, "/late", CreateMode::Persistent);
+    let created = tokio::time::timeout(T.mul_f64(0.2), created).await;
+    assert!(created.is_err());
+    assert_eq!(ensemble.stat("/late"), None);
+    ensemble.black_hole(Some(1), false);
+    assert!(takes(|| ensemble.stat("/late").is_some()).await < Duration::from_millis(20));
+    assert_eq!(opened.events.next().now_or_never(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delay_is_felt_by_its_group_alone() {
+    let ensemble = start(Options::default());
+    let (slow, fast) = (session(&ensemble, 1).await, session(&ensemble, 2).await);
+    ensemble.delay(Some(1), Duration::from_millis(100));
+    let begun = tokio::time::Instant::now();
+    fast.exists("/").await.unwrap();
+    assert!(begun.elapsed() < Duration::from_millis(10));
+    slow.exists("/").await.unwrap();
+    assert!(begun.elapsed() >= Duration::from_millis(200));
+}
+
+#[tokio::test(start_paused = true)]
+async fn hands_change_the_tree_and_watches_hear_of_it() {
+    let ensemble = start(Options::default());
+    let session = session(&ensemble, 1).await;
+    let (_, watch) = session.watch_exists("/by-hand").await.unwrap();
+    ensemble.create_by_hand("/by-hand", b"1", CreateMode::Persistent).unwrap();
+    assert_eq!(ensemble.get("/by-hand").as_deref(), Some(&b"1"[..]));
+    assert_eq!(watch.await, Event::NodeCreated);
+    let (_, _, watch) = session.watch_data("/by-hand").await.unwrap();
+    ensemble.set_data_by_hand("/by-hand", b"2").unwrap();
+    assert_eq!(watch.await, Event::NodeDataChanged);
+    ensemble.deny("/by-hand");
+    assert_eq!(session.get_data("/by-hand").await, Err(Error::NoAuth));
+    ensemble.create_by_hand("/by-hand/child", b"", CreateMode::Persistent).unwrap();
+    assert_eq!(session.delete("/by-hand/child", None).await, Err(Error::NoAuth));
+    ensemble.allow("/by-hand");
+    assert_eq!(session.delete("/by-hand/child", None).await, Ok(()));
+    let (_, _, watch) = session.watch_children("/by-hand").await.unwrap();
+    ensemble.delete_by_hand("/by-hand").unwrap();
+    assert_eq!(watch.await, Event::NodeDeleted);
+    assert_eq!(ensemble.delete_by_hand("/by-hand"), Err(Error::NoNode));
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_are_counted_and_removed_when_dropped() {
+    let ensemble = start(Options::default());
+    let session = session(&ensemble, 1).await;
+    let (_, first) = session.watch_exists("/a").await.unwrap();
+    let (_, second) = session.watch_exists("/a").await.unwrap();
+    assert!(session.watch_data("/a").await.is_err());
+    assert_eq!(ensemble.watches(None), 1, "one for the path");
+    drop(first);
+    session.exists("/").await.unwrap();
+    assert_eq!((ensemble.watches(None), ensemble.count(Some(1), OpKind::RemoveWatch)), (1, 0));
+    drop(second);
+    session.exists("/").await.unwrap();
+    assert_eq!((ensemble.watches(None), ensemble.count(Some(1), OpKind::RemoveWatch)), (0, 1));
+    drop(session.watch_exists("/b"));
+    drop(session.exists("/"));
+    session.exists("/").await.unwrap();
+    session.exists("/").await.unwrap();
+    assert_eq!(ensemble.watches(None), 0, "nobody took the reply");
+    assert_eq!(ensemble.count(None, OpKind::Exists), 8);
+}

@@ -1,0 +1,175 @@
+//! What travels between a client and a server.
+
+use std::sync::Arc;
+
+use super::{Millis, Zxid};
+use crate::backend::{Error, Event, Multi, Op};
+use crate::types::{Acl, Stat};
+
+/// A server reads no request that is longer; it closes the connection. (`jute.maxbuffer`)
+pub(super) const MOST_BYTES: usize = 0xf_ffff;
+
+/// The kinds of request, as the log counts them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum OpKind {
+    Create,
+    Delete,
+    Exists,
+    GetData,
+    SetData,
+    List,
+    Multi,
+    Sync,
+    /// A watch was dropped before its event.
+    RemoveWatch,
+    Close,
+}
+
+/// What the holder of a session asks for.
+#[derive(Debug)]
+pub(super) enum Call {
+    Write(Op),
+    Multi(Vec<Op>),
+    Exists { path: String, watch: bool },
+    GetData { path: String, watch: bool },
+    List { path: String, watch: bool },
+    Sync { path: String },
+}
+
+impl Call {
+    pub(super) fn kind(&self) -> OpKind {
+        match self {
+            Call::Write(op) => match op {
+                Op::Create { .. } => OpKind::Create,
+                Op::Delete { .. } => OpKind::Delete,
+                Op::SetData { .. } => OpKind::SetData,
+                Op::Check { .. } => OpKind::Multi,
+            },
+            Call::Multi(_) => OpKind::Multi,
+            Call::Exists { .. } => OpKind::Exists,
+            Call::GetData { .. } => OpKind::GetData,
+            Call::List { .. } => OpKind::List,
+            Call::Sync { .. } => OpKind::Sync,
+        }
+    }
+
+    /// The node it is about; the first one of a multi.
+    pub(super) fn path(&self) -> &str {
+        match self {
+            Call::Write(op) => op_path(op),
+            Call::Multi(ops) => ops.first().map_or("", op_path),
+            Call::Exists { path, .. } | Call::GetData { path, .. } | Call::List { path, .. } | Call::Sync { path } => {
+                path
+            }
+        }
+    }
+
+    /// The node it leaves a watch on.
+    pub(super) fn watches(&self) -> Option<&str> {
+        match self {
+            Call::Exists { path, watch: true }
+            | Call::GetData { path, watch: true }
+            | Call::List { path, watch: true } => Some(path),
+            _ => None,
+        }
+    }
+
+    /// Bytes of the request on the wire, without its length.
+    pub(super) fn size(&self) -> usize {
+        const HEADER: usize = 8;
+        const STEP: usize = 9; // type, done, error
+        let body = match self {
+            Call::Write(op) => op_size(op),
+            Call::Multi(ops) => ops.iter().map(|op| STEP + op_size(op)).sum::<usize>() + STEP,
+            Call::Exists { path, .. } | Call::GetData { path, .. } | Call::List { path, .. } => text(path) + 1,
+            Call::Sync { path } => text(path),
+        };
+        HEADER + body
+    }
+}
+
+fn op_path(op: &Op) -> &str {
+    match op {
+        Op::Check { path, .. } | Op::Create { path, .. } | Op::SetData { path, .. } | Op::Delete { path, .. } => path,
+    }
+}
+
+fn text(text: &str) -> usize {
+    4 + text.len()
+}
+
+fn op_size(op: &Op) -> usize {
+    let acl = |acl: &Acl| 4 + text(acl.scheme()) + text(acl.id());
+    match op {
+        Op::Check { path, .. } | Op::Delete { path, .. } => text(path) + 4,
+        Op::Create { path, data, acls, .. } => {
+            text(path) + 4 + data.len() + 4 + acls.iter().map(acl).sum::<usize>() + 4
+        }
+        Op::SetData { path, data, .. } => text(path) + 4 + data.len() + 4,
+    }
+}
+
+/// From client to server.
+#[derive(Debug)]
+pub(super) enum Request {
+    /// Opens a session (0), or takes one up again.
+    Connect {
+        session: i64,
+        timeout: Millis,
+        last_zxid: Zxid,
+    },
+    /// The watches the client still has, after a reconnect.
+    SetWatches {
+        since: Zxid,
+        data: Vec<Arc<str>>,
+        exists: Vec<Arc<str>>,
+        children: Vec<Arc<str>>,
+    },
+    Ping,
+    Call(Call),
+    RemoveWatch {
+        path: Arc<str>,
+        children: bool,
+    },
+    CloseSession,
+    /// The client's end of the connection is closed.
+    Fin,
+}
+
+/// The result of a call that the server could carry out.
+#[derive(Debug)]
+pub(super) enum Answer {
+    Done,
+    Created(String, Stat),
+    Stat(Option<Stat>),
+    Data(Arc<[u8]>, Stat),
+    Changed(Stat),
+    Children(Vec<String>, Stat),
+    Multi(Multi),
+}
+
+/// From server to client.
+#[derive(Debug)]
+pub(super) enum Message {
+    Connected {
+        session: i64,
+        timeout: Millis,
+    },
+    /// There is no such session (any more).
+    Expired,
+    Reply {
+        zxid: Zxid,
+        result: Result<Answer, Error>,
+    },
+    Event {
+        path: Arc<str>,
+        event: Event,
+    },
+    Pong,
+    /// The answer to what needs none: restored or removed watches.
+    Ack,
+    /// The session was ended as asked.
+    Goodbye,
+    /// The server's end of the connection is closed.
+    Closed,
+}

@@ -1,0 +1,190 @@
+//! Everything there is, and the queue of what will happen.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::client::Client;
+use super::connection::Conn;
+use super::faults::Faults;
+use super::handle::Drops;
+use super::leader::Leader;
+use super::log::Log;
+use super::random::Random;
+use super::replica::Replica;
+use super::replication::Forward;
+use super::sessions::Validated;
+use super::wire::{Message, Request};
+use super::{ClientId, ConnId, Millis, Options};
+
+/// Something that happens at its time.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// A request arrives at the server.
+    Up(ConnId, Request),
+    /// A message arrives at the client.
+    Down(ConnId, Message),
+    /// The client learns that its connection was cut.
+    Broken(ConnId),
+    /// A client tries to connect.
+    Attempt(ClientId),
+    /// A client looks whether its server is silent, and whether a ping is due.
+    Tick(ClientId, ConnId),
+    /// A request arrives at the leader.
+    Forwarded(Forward),
+    /// The leader's oldest proposal is committed.
+    Commit(u32),
+    /// A replica hears from the leader.
+    Step(usize),
+    Validated(Validated),
+    /// A replica tells the leader which sessions it heard of.
+    Report(usize),
+    /// A replica that is cut off stops serving.
+    StepDown(usize, u32),
+    /// A session may have expired.
+    Expiry(i64),
+    /// Spent containers are removed.
+    Reap,
+}
+
+/// The ensemble, its network and the client-side half of every session.
+#[derive(Debug)]
+pub(super) struct World {
+    pub(super) options: Options,
+    pub(super) now: Millis,
+    pub(super) random: Random,
+    queue: BTreeMap<(Millis, u64), Event>,
+    scheduled: u64,
+    /// When the driver will look next.
+    pub(super) planned: Option<Millis>,
+    pub(super) leader: Leader,
+    pub(super) replicas: Vec<Replica>,
+    pub(super) conns: BTreeMap<ConnId, Conn>,
+    pub(super) clients: BTreeMap<ClientId, Client>,
+    /// What waits for a frozen group to go on.
+    pub(super) frozen: BTreeMap<u32, Vec<Event>>,
+    pub(super) faults: Faults,
+    pub(super) log: Log,
+    pub(super) drops: Arc<Drops>,
+    pub(super) running: bool,
+    /// Grows with every start, so that what was under way at a stop does not arrive later.
+    pub(super) incarnation: u32,
+    last_id: u64,
+    /// How many sessions were ever opened: ids are not used twice, whatever data is lost.
+    pub(super) opened: i64,
+    pub(super) last_commit: Millis,
+}
+
+impl World {
+    pub(super) fn new(options: Options, drops: Arc<Drops>) -> Self {
+        let replicas = (0..options.servers.max(1)).map(|_| Replica::new()).collect();
+        let mut world = World {
+            random: Random::new(options.seed),
+            options,
+            now: 0,
+            queue: BTreeMap::new(),
+            scheduled: 0,
+            planned: None,
+            leader: Leader::new(),
+            replicas,
+            conns: BTreeMap::new(),
+            clients: BTreeMap::new(),
+            frozen: BTreeMap::new(),
+            faults: Faults::default(),
+            log: Log::default(),
+            drops,
+            running: true,
+            incarnation: 0,
+            last_id: 0,
+            opened: 0,
+            last_commit: 0,
+        };
+        world.schedule(world.options.container_check(), Event::Reap);
+        if world.replicas.len() > 1 {
+            for replica in 0..world.replicas.len() {
+                world.schedule(world.options.half_tick(), Event::Report(replica));
+            }
+        }
+        world
+    }
+
+    pub(super) fn next_id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
+    }
+
+    pub(super) fn schedule(&mut self, at: Millis, event: Event) {
+        self.scheduled += 1;
+        self.queue.insert((at.max(self.now), self.scheduled), event);
+    }
+
+    /// When something will happen next.
+    pub(super) fn next_due(&self) -> Option<Millis> {
+        self.queue.first_key_value().map(|((at, _), _)| *at)
+    }
+
+    /// Lets everything happen that is due.
+    pub(super) fn run(&mut self) {
+        while let Some(entry) = self.queue.first_entry() {
+            if entry.key().0 > self.now {
+                return;
+            }
+            let event = entry.remove();
+            self.happen(event);
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        let event = match self.stash(event) {
+            Some(event) => event,
+            None => return,
+        };
+        match event {
+            Event::Up(conn, request) => self.receive(conn, request),
+            Event::Down(conn, message) => self.deliver(conn, message),
+            Event::Broken(conn) => self.broken(conn),
+            Event::Attempt(client) => self.attempt(client),
+            Event::Tick(client, conn) => self.tick(client, conn),
+            Event::Forwarded(forward) => self.lead(forward),
+            Event::Commit(incarnation) => self.commit(incarnation),
+            Event::Step(replica) => self.steps(replica),
+            Event::Validated(validated) => self.validated(validated),
+            Event::Report(replica) => self.report(replica),
+            Event::StepDown(replica, times) => self.step_down(replica, times),
+            Event::Expiry(session) => self.expiry(session),
+            Event::Reap => self.reap(),
+        }
+    }
+
+    /// Puts aside what happens on the side of a frozen client.
+    fn stash(&mut self, event: Event) -> Option<Event> {
+        let group = match &event {
+            Event::Down(conn, _) | Event::Broken(conn) => self.conns.get(conn).map(|conn| conn.group),
+            Event::Attempt(client) | Event::Tick(client, _) => self.clients.get(client).map(|client| client.group),
+            _ => None,
+        };
+        match group.and_then(|group| self.frozen.get_mut(&group)) {
+            Some(waiting) => {
+                waiting.push(event);
+                None
+            }
+            None => Some(event),
+        }
+    }
+
+    pub(super) fn freeze(&mut self, group: u32) {
+        self.frozen.entry(group).or_default();
+    }
+
+    /// Everything that waited happens now, in its order; by chance the timers come first, as a process that wakes may
+    /// look at its clock before it looks at its socket.
+    pub(super) fn thaw(&mut self, group: u32) {
+        let mut waiting = self.frozen.remove(&group).unwrap_or_default();
+        if self.random.coin() {
+            waiting.sort_by_key(|event| !matches!(event, Event::Tick(..) | Event::Attempt(_)));
+        }
+        let now = self.now;
+        for event in waiting {
+            self.schedule(now, event);
+        }
+    }
+}
