@@ -46,6 +46,9 @@ pub(crate) fn quoted(value: &str) -> String {
     }
 }
 
+/// A longer path could not be sent with anything else in the request, and would be sent again and again.
+const MAX_PATH_BYTES: usize = 64 * 1024;
+
 /// Checks an absolute path below the root, such as `/app/lock`.
 pub(crate) fn validate(path: &str) -> Result<(), InvalidPath> {
     match fault_in_path(path) {
@@ -65,6 +68,9 @@ fn fault_in_path(path: &str) -> Option<&'static str> {
     };
     if elements.is_empty() {
         return Some("must name a node below the root, as in \"/app/lock\"");
+    }
+    if path.len() > MAX_PATH_BYTES {
+        return Some("must be at most 65536 bytes long");
     }
     if elements.ends_with('/') {
         return Some("must not end with '/'");
@@ -207,6 +213,13 @@ mod tests {
         assert!(control.starts_with(r#"invalid path "/a\n": must not"#), "{control}");
         let long = validate(&"ü".repeat(500)).expect_err("relative").to_string();
         assert!(long.contains(&format!("\"{}\"...", "ü".repeat(SHOWN_CHARS))), "{long}");
+    }
+
+    #[test]
+    fn a_path_has_an_end() {
+        let longest = format!("/{}", "x".repeat(MAX_PATH_BYTES - 1));
+        assert_eq!(validate(&longest), Ok(()));
+        assert!(validate(&format!("{longest}x")).expect_err("too long").why.contains("65536"));
     }
 
     #[test]

@@ -66,6 +66,11 @@ impl Error {
         matches!(self, Error::NotConnected | Error::ConnectionLoss | Error::SessionEnded | Error::Throttled)
     }
 
+    /// Whether a write that failed so may have been carried out.
+    pub(crate) fn leaves_outcome_unknown(&self) -> bool {
+        matches!(self, Error::ConnectionLoss | Error::SessionEnded | Error::Other(_))
+    }
+
     /// Whether this is the ensemble's own verdict on the request, which only a working connection can bring. Errors that
     /// the layers on this side can make up themselves do not count.
     pub(crate) fn is_verdict(&self) -> bool {

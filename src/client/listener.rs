@@ -24,7 +24,7 @@ impl ListenerHandle {
         (ListenerHandle { removed }, removal)
     }
 
-    /// The listener is called no more; a call under way is completed.
+    /// The listener is called no more; a call under way is dropped at the await it is in.
     pub fn remove(&self) {
         self.removed.send_replace(true);
     }
@@ -70,7 +70,13 @@ pub(crate) fn tell<News: Send + 'static>(
                 next = news.next() => next,
             };
             let Some(next) = next else { return };
-            if let Err(panic) = AssertUnwindSafe(hearer.hear(next)).catch_unwind().await {
+            let told = tokio::select! {
+                biased;
+                // A listener that never returns can be removed all the same.
+                () = removal.requested() => return,
+                told = AssertUnwindSafe(hearer.hear(next)).catch_unwind() => told,
+            };
+            if let Err(panic) = told {
                 let text = panic_text(panic.as_ref());
                 core.report(Error::new(ErrorKind::Other, format!("a {what} panicked and was removed: {text}")));
                 return;

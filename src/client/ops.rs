@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::core::{Core, Current};
+use super::core::Core;
 use super::error::{Error, ErrorKind};
 use super::session::{Answer, Session};
 use super::{Client, parents};
@@ -69,7 +69,7 @@ impl Client {
     /// # Errors
     /// [`ErrorKind::NodeExists`], [`ErrorKind::NoNode`] if the parent is missing; [`ErrorKind::InvalidArgument`] for data above
     /// the [limit](crate::ClientBuilder::max_request_bytes); [`ErrorKind::OutcomeUnknown`] if the
-    /// connection broke before the answer, unless the node is ephemeral and not sequential: then it is looked up.
+    /// connection broke before the answer.
     ///
     /// # Cancel safety
     /// A create that was handed over before the future was dropped may happen all the same.
@@ -79,35 +79,8 @@ impl Client {
         core.check_size("create", path, data.len())?;
         let acls = &core.config.acls;
         let write = |session: &Arc<Session>, full: &str| session.create(full, data, mode, acls);
-        let created = if mode == CreateMode::Ephemeral {
-            self.create_ephemeral(path, write).await?
-        } else {
-            core.write("create", path, write, |_, _| None).await?.0
-        };
+        let (created, _) = core.write("create", path, write, |_, _| None).await?;
         Ok(core.config.namespace.strip(&created).to_owned())
-    }
-
-    /// A node whose owner tells who created it: a create of unknown outcome is simply tried again.
-    async fn create_ephemeral(
-        &self,
-        path: &str,
-        write: impl Fn(&Arc<Session>, &str) -> Answer<(String, Stat)>,
-    ) -> Result<String, Error> {
-        let core = self.core();
-        let again = |error: &Refusal, _: bool| (*error == Refusal::ConnectionLoss).then_some(Verdict::Again);
-        match core.write("create", path, write, again).await {
-            Ok((created, _)) => Ok(created),
-            Err(error) if error.kind() == ErrorKind::NodeExists => {
-                let full = core.full_path(path);
-                let owner = core.read("look for", path, Session::exists).await?.map(|stat| stat.ephemeral_owner);
-                let ours = match &*core.current.borrow() {
-                    Current::Live(session) => Some(session.id()) == owner,
-                    _ => false,
-                };
-                if ours { Ok(full) } else { Err(error) }
-            }
-            Err(error) => Err(error),
-        }
     }
 
     /// Creates the node and whatever is missing above it as containers, which the server removes once they are empty
@@ -120,7 +93,7 @@ impl Client {
     /// # Cancel safety
     /// Cancel safe: some of the nodes may have been created.
     pub async fn create_containers(&self, path: &str) -> Result<(), Error> {
-        path::validate(path)?;
+        path::validate_or_root(path)?;
         let core = self.core();
         let full = core.full_path(path);
         let mut retry = Retry::new(core);
@@ -128,7 +101,11 @@ impl Client {
             let session = core.session_in_time("create", path).await?;
             match parents::create(&session, &full, &core.config.acls).await {
                 Ok(()) => return Ok(()),
-                Err(error) => retry.pause_after("create", path, error, Refusal::is_passing).await?,
+                // A parent can be taken away between two steps.
+                Err(error) => {
+                    let again = |error: &Refusal| error.is_passing() || *error == Refusal::NoNode;
+                    retry.pause_after("create", path, error, again).await?;
+                }
             }
         }
     }
@@ -248,13 +225,20 @@ impl Core {
         Fut: Future<Output = Result<T, Refusal>>,
     {
         path::validate_or_root(path)?;
+        // A loop over calls that fail at once must let other tasks run too.
+        tokio::task::coop::consume_budget().await;
         let full = self.full_path(path);
         let mut retry = Retry::new(self);
         loop {
             let session = self.session_in_time(doing, path).await?;
-            match request(&session, &full).await {
-                Ok(value) => return Ok(value),
-                Err(error) => retry.pause_after(doing, path, error, Refusal::is_passing).await?,
+            let within = self.config.connection_timeout;
+            match tokio::time::timeout(within, request(&session, &full)).await {
+                Ok(Ok(value)) => return Ok(value),
+                Ok(Err(error)) => retry.pause_after(doing, path, error, Refusal::is_passing).await?,
+                Err(_) => {
+                    let message = format!("{doing} {path}: no answer from {} within {within:?}", self.config.servers);
+                    return Err(Error::new(ErrorKind::ConnectionLoss, message));
+                }
             }
         }
     }
@@ -269,6 +253,8 @@ impl Core {
         settle: impl Fn(&Refusal, bool) -> Option<Verdict<T>>,
     ) -> Result<T, Error> {
         path::validate(path)?;
+        // A loop over calls that fail at once must let other tasks run too.
+        tokio::task::coop::consume_budget().await;
         let full = self.full_path(path);
         let mut retry = Retry::new(self);
         let mut unknown = false;

@@ -139,23 +139,23 @@ impl Transaction {
     }
 
     async fn commit_on(&self, session: &Arc<Session>, first: &str, ops: Vec<Op>) -> Result<Multi, Error> {
-        let within = self.core.config.connection_timeout;
+        let until = tokio::time::Instant::now() + self.core.config.connection_timeout;
+        let too_late = || Error::from_backend("commit", first, Refusal::NotConnected);
         loop {
-            let connected = tokio::time::timeout(within, session.connected()).await;
+            let connected = tokio::time::timeout_at(until, session.connected()).await;
             let connection = match connected {
                 Ok(Ok(connection)) => connection,
                 Ok(Err(_)) => return Err(Error::session_lost("commit", first)),
-                Err(_) => return Err(Error::from_backend("commit", first, Refusal::NotConnected)),
+                Err(_) => return Err(too_late()),
             };
             match self.core.bounded("commit", first, session.multi(ops.clone())).await? {
                 Ok(outcome) => return Ok(outcome),
                 Err(Refusal::NotConnected) => {
+                    let again = tokio::time::timeout_at(until, session.connected_after_loss(connection)).await;
                     // The next round looks at what came of it.
-                    let _ = session.connected_after_loss(connection).await;
+                    let _ = again.map_err(|_| too_late())?;
                 }
-                Err(Refusal::ConnectionLoss | Refusal::SessionEnded) => {
-                    return Err(outcome_unknown("commit", first));
-                }
+                Err(error) if error.leaves_outcome_unknown() => return Err(outcome_unknown("commit", first)),
                 Err(error) => return Err(Error::from_backend("commit", first, error)),
             }
         }

@@ -22,7 +22,8 @@ const BEATS: u32 = 6;
 /// A heartbeat that is under way.
 struct Beat {
     sent: Instant,
-    /// It was sent when the lease was over: if it is not answered within a tick, the session is given up.
+    /// It was sent after the lease had lapsed: if it is not answered within a tick, the session is given up. A lease that
+    /// nobody fed, as nothing depended on it, says nothing about the session.
     past_deadline: bool,
 }
 
@@ -175,7 +176,7 @@ impl<'a> Watchkeeper<'a> {
         let first = self.next_beat.is_none();
         // A little more than a tick, so that the second one vouches for the first.
         self.next_beat = Some(now + if first { tick + Duration::from_millis(1) } else { regular });
-        self.beats.push(Beat { sent: now, past_deadline: now >= self.session.lease().deadline() });
+        self.beats.push(Beat { sent: now, past_deadline: self.lapsed && now >= self.session.lease().deadline() });
         self.answers.push(match self.core.config.heartbeat {
             Heartbeat::Sync => self.session.heartbeat(),
             Heartbeat::Quorum => self.session.quorum_heartbeat(),

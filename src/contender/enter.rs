@@ -139,7 +139,8 @@ impl<'a> Entry<'a> {
 
     async fn create_parents(&self) -> Attempt {
         match parents::create(self.session, &self.line.dir, &self.core.config.acls).await {
-            Ok(()) => Attempt::Again,
+            // A parent can be taken away between two steps.
+            Ok(()) | Err(backend::Error::NoNode) => Attempt::Again,
             Err(error) if error.is_passing() => Attempt::Later,
             Err(error) => Attempt::Refused(self.error(error)),
         }

@@ -23,7 +23,8 @@ impl Leadership {
     }
 
     /// A number that grows with every change of leader: the transaction that created the leader's node. The same leader
-    /// that regains leadership with the same node has the same token.
+    /// that regains leadership with the same node has the same token. (Should the ensemble lose all of its data, its
+    /// transactions are counted anew.)
     ///
     /// Send it along with writes to other stores, and let them refuse smaller ones than they have seen.
     pub fn fencing_token(&self) -> i64 {

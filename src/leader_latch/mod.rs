@@ -70,7 +70,8 @@ pub enum CloseMode {
     #[default]
     Silent,
     /// A leader's listeners hear `not_leader`; the node is deleted, and with it the leadership passed on, when they have
-    /// returned.
+    /// returned. One that never returns holds that up: remove it, close with `Silent` as well, or drop the latch. Do not wait
+    /// for `close` inside a listener.
     NotifyLeader,
 }
 

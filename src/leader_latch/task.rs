@@ -31,6 +31,8 @@ pub(super) struct Shared {
     pub(super) close_mode: CloseMode,
     /// How the latch was asked to end; the first word counts.
     ending: OnceLock<CloseMode>,
+    /// Somebody no longer cares whether listeners have heard.
+    silenced: watch::Sender<bool>,
     pub(super) state: watch::Sender<LatchState>,
     pub(super) listeners: Listeners,
     our_path: Mutex<Option<Arc<str>>>,
@@ -47,6 +49,7 @@ impl Shared {
             id,
             close_mode,
             ending: OnceLock::new(),
+            silenced: watch::Sender::new(false),
             state: watch::Sender::new(LatchState::new(Phase::Entering)),
             listeners: Listeners::default(),
             our_path: Mutex::default(),
@@ -68,6 +71,9 @@ impl Shared {
     pub(super) fn set_ending(&self, mode: CloseMode) {
         // The first word counts.
         let _ = self.ending.set(mode);
+        if mode == CloseMode::Silent {
+            self.silenced.send_replace(true);
+        }
     }
 
     /// How leaving went.
@@ -183,7 +189,15 @@ impl Task {
                 self.shared.listeners.clear();
                 self.shared.listeners.publish(&self.shared.state, closed);
             }
-            CloseMode::NotifyLeader => self.shared.listeners.publish_and_wait(&self.shared.state, closed).await,
+            CloseMode::NotifyLeader => {
+                let heard = self.shared.listeners.publish_and_wait(&self.shared.state, closed);
+                let mut silenced = self.shared.silenced.subscribe();
+                tokio::select! {
+                    biased;
+                    () = heard => {}
+                    _ = silenced.wait_for(|silenced| *silenced) => {}
+                }
+            }
         }
         if let Err(error) = contender::leave(session, line, left).await {
             // What was lost or given up with the session needs no deleting by us; anything else the caller must know.

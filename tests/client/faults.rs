@@ -66,12 +66,7 @@ async fn what_can_be_repeated_is_repeated() {
         let scene = Scene::new().await;
         let Scene { proxy, client, outside, .. } = &scene;
         let path = unique_path("repeat");
-        let lost = proxy.lose_reply_of(OpCode::Create2, how);
-        let created = within("an ephemeral create", SOON, client.create(&path, b"x", CreateMode::Ephemeral)).await;
-        assert_eq!(created.unwrap(), path, "{how:?}");
-        assert!(lost.has_fired(), "{how:?}");
-        assert_eq!(outside.owner(&path).await, client.session_id());
-
+        client.create(&path, b"x", CreateMode::Ephemeral).await.unwrap();
         let lost = proxy.lose_reply_of(OpCode::GetData, how);
         assert_eq!(within("a read", SOON, client.get(&path)).await.unwrap().0, b"x");
         assert!(lost.has_fired(), "{how:?}");
@@ -84,15 +79,19 @@ async fn what_can_be_repeated_is_repeated() {
 }
 
 #[tokio::test]
-async fn an_ephemeral_node_of_somebody_else_is_not_taken_for_ours() {
+async fn an_ephemeral_create_is_told_apart_from_another_one_by_the_same_session() {
     let scene = Scene::new().await;
     let Scene { proxy, client, outside, .. } = &scene;
-    let path = unique_path("theirs");
-    outside.create_ephemeral(&path, b"").await;
-    let lost = proxy.lose_reply_of(OpCode::Create2, How::Fin);
-    let error = within("an error", SOON, client.create(&path, b"", CreateMode::Ephemeral)).await.unwrap_err();
-    assert!(lost.has_fired());
+    let path = unique_path("once");
+    client.create(&path, b"first", CreateMode::Ephemeral).await.unwrap();
+    let error = client.create(&path, b"second", CreateMode::Ephemeral).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NodeExists);
+    let other = unique_path("unanswered");
+    let lost = proxy.lose_reply_of(OpCode::Create2, How::Fin);
+    let error = within("an error", SOON, client.create(&other, b"", CreateMode::Ephemeral)).await.unwrap_err();
+    assert!(lost.has_fired());
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
+    assert_eq!(outside.owner(&other).await, client.session_id(), "it was created");
 }
 
 #[tokio::test]
@@ -110,6 +109,31 @@ async fn a_persistent_create_and_a_transaction_are_not_repeated() {
     assert!(lost.has_fired());
     assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
     assert_eq!(outside.stat(&path).await.unwrap().version, 1, "applied, once");
+}
+
+#[tokio::test]
+async fn a_transaction_and_a_read_heed_the_connection_timeout() {
+    let wait = Duration::from_millis(400);
+    let scene = Scene::with(|builder| builder.connection_timeout(wait)).await;
+    let Scene { proxy, client, outside, .. } = &scene;
+    let path = unique_path("bounded");
+    client.create(&path, b"before", CreateMode::Persistent).await.unwrap();
+    proxy.set(Fault::Refuse).await;
+    eventually("the loss is seen", SOON, async || client.connection_state() == ConnectionState::Suspended).await;
+    let began = Instant::now();
+    let error = client.transaction().set_data(&path, b"late", None).commit().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionLoss, "{error}");
+    assert!(began.elapsed() < T / 2, "{:?}", began.elapsed());
+    proxy.set(Fault::Pass).await;
+    eventually("the connection is back", SOON, async || client.connection_state().is_connected()).await;
+    assert_eq!(client.get(&path).await.unwrap().0, b"before");
+    assert_eq!(outside.data(&path).await.unwrap(), b"before");
+
+    proxy.set(Fault::BlackHole).await;
+    let began = Instant::now();
+    let error = client.get(&path).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionLoss, "{error}");
+    assert!(began.elapsed() >= wait && began.elapsed() < T / 2, "{:?}", began.elapsed());
 }
 
 #[tokio::test]

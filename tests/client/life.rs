@@ -171,6 +171,38 @@ async fn close_tells_the_server_and_everything_afterwards_says_closed() {
 }
 
 #[tokio::test]
+async fn a_request_that_is_held_unpolled_does_not_keep_the_session_open() {
+    let scene = Scene::with(|builder| builder.session_timeout(Duration::from_secs(30))).await;
+    let Scene { client, outside, .. } = &scene;
+    let path = unique_path("held");
+    client.create(&path, b"", CreateMode::Ephemeral).await.unwrap();
+    let mut held = Box::pin(client.get(&path));
+    assert!(futures::poll!(held.as_mut()).is_pending(), "handed over");
+    client.close().await.expect("the server is told");
+    assert!(!outside.exists(&path).await);
+    assert!(within("the request ends", SOON, held).await.is_err());
+}
+
+#[tokio::test]
+async fn a_pause_of_the_server_does_not_cost_an_idle_client_its_session_when_a_recipe_starts() {
+    let long = Duration::from_secs(6);
+    let scene = Scene::with(|builder| builder.session_timeout(long)).await;
+    let Scene { proxy, client, .. } = &scene;
+    let mut states = client.connection_states();
+    assert_eq!(next(&mut states).await, ConnectionState::Connected);
+    let session = client.session_id();
+    // Nothing depends on the lease, so it runs out.
+    tokio::time::sleep(long).await;
+    proxy.set(Fault::BlackHole).await;
+    let latch = LeaderLatch::builder(client, unique_path("idle")).start().unwrap();
+    // Silence for three ticks, but less than what breaks a connection.
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    proxy.set(Fault::Pass).await;
+    within("leadership", SOON, latch.wait_for_leadership()).await.unwrap();
+    assert_eq!(client.session_id(), session);
+}
+
+#[tokio::test]
 async fn a_close_that_no_server_hears_says_so() {
     let wait = Duration::from_millis(300);
     let scene = Scene::with(|builder| builder.connection_timeout(wait)).await;

@@ -195,6 +195,37 @@ async fn a_listener_that_never_returns_delays_nobody_but_itself() {
     assert_eq!(scene.nodes().await, [""; 0]);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_close_held_up_by_a_listener_is_freed_by_its_removal_by_a_silent_close_and_by_a_drop() {
+    for way_out in ["remove", "close silently", "drop"] {
+        let scene = Scene::new("stuck").await;
+        let client = scene.client().await;
+        let latch = Arc::new(scene.latch(&client, "stuck"));
+        let (called, mut blocked) = mpsc::unbounded_channel();
+        let handle = latch.add_listener(Blocking { called, permits: Arc::new(Semaphore::new(0)), only_at_end: true });
+        leads(&latch).await;
+        let mut closing = Box::pin({
+            let latch = Arc::clone(&latch);
+            async move { latch.close_with(CloseMode::NotifyLeader).await }
+        });
+        assert!(futures::poll!(closing.as_mut()).is_pending());
+        while hears(&mut blocked).await != Heard::NotLeader {}
+        assert_eq!(scene.nodes().await.len(), 1, "{way_out}: the node waits for the listener");
+        match way_out {
+            "remove" => handle.remove(),
+            "close silently" => within(way_out, SOON, latch.close_with(CloseMode::Silent)).await.expect("closed"),
+            _ => {
+                drop(closing);
+                drop(latch);
+                scene.observer.wait_for_children(&scene.path, 0).await;
+                continue;
+            }
+        }
+        within(way_out, SOON, closing).await.expect("closed");
+        assert_eq!(scene.nodes().await, [""; 0], "{way_out}");
+    }
+}
+
 struct Panicking;
 
 impl LeaderLatchListener for Panicking {

@@ -16,7 +16,11 @@ pub(super) fn classify(error: zk::Error) -> Error {
         | zk::Error::SessionMoved => Error::ConnectionLoss,
         zk::Error::SessionExpired | zk::Error::ClientClosed => Error::SessionEnded,
         // What the crate says when its task is gone, and with it the runtime it ran on.
-        zk::Error::UnexpectedError(why) if why.starts_with("expect error state") => Error::SessionEnded,
+        zk::Error::UnexpectedError(why)
+            if why.starts_with("expect error state") || why.ends_with("expect response, but got none") =>
+        {
+            Error::SessionEnded
+        }
         zk::Error::AuthFailed => Error::AuthFailed,
         zk::Error::NoNode => Error::NoNode,
         zk::Error::NodeExists => Error::NodeExists,

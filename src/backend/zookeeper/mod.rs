@@ -8,22 +8,23 @@
 
 pub(crate) mod connect_string;
 mod convert;
+mod pending;
 pub(super) mod watches;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{BoxStream, StreamExt};
-use tokio::sync::watch;
 use zookeeper as zk;
 
 use self::connect_string::ConnectString;
 use self::convert::{classify, create_mode, event, stat};
+use self::pending::Pending;
 use self::watches::{WatchBudget, WatchPermit};
-use super::{Ensemble, Error, Multi, Op, Opened, Reply, Session, SessionEvent, Watch};
+use super::{Ensemble, Error, Event, Multi, Op, Opened, Reply, Session, SessionEvent, Watch};
 use crate::types::{Acl, CreateMode, Stat};
 
 /// A server that pauses for less is not left for another.
@@ -141,10 +142,7 @@ struct ZooKeeperSession {
     id: i64,
     timeout: Duration,
     state: zk::StateWatcher,
-    /// Taken by `close`: the crate ends a session when its last client is dropped.
-    client: Mutex<Option<zk::Client>>,
-    /// Set by `close`, so that pending replies resolve and let go of their clients.
-    ended: watch::Sender<bool>,
+    pending: Arc<Pending>,
     watches: Arc<WatchBudget>,
 }
 
@@ -155,46 +153,21 @@ impl ZooKeeperSession {
             timeout: client.session_timeout(),
             state: client.state_watcher(),
             watches: Arc::new(WatchBudget::new(client.path().len())),
-            client: Mutex::new(Some(client)),
-            ended: watch::Sender::new(false),
+            pending: Arc::new(Pending::new(client)),
         }
     }
 
-    /// The crate's client, if a request may be handed over now.
-    fn ready(&self) -> Result<zk::Client, Error> {
-        let client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*client {
-            Some(client) if self.state.peek_state() == zk::SessionState::SyncConnected => Ok(client.clone()),
-            _ => Err(Error::NotConnected),
-        }
-    }
-
-    /// Hands a request over and returns the wait for its reply.
+    /// Hands a request over, if the session is connected, and returns the wait for its reply.
     fn request<T, F, Fut>(&self, send: F) -> Reply<T>
     where
         T: Send + 'static,
         F: FnOnce(zk::Client) -> Fut,
         Fut: Future<Output = Result<T, Error>> + Send + 'static,
     {
-        let reply = match self.ready() {
-            Ok(client) => send(client),
-            Err(error) => return futures::future::ready(Err(error)).boxed(),
-        };
-        let mut ended = self.ended.subscribe();
-        let mut reply = async move {
-            tokio::select! {
-                biased;
-                outcome = reply => outcome,
-                _ = ended.wait_for(|ended| *ended) => Err(Error::SessionEnded),
-            }
+        if self.state.peek_state() != zk::SessionState::SyncConnected {
+            return futures::future::ready(Err(Error::NotConnected)).boxed();
         }
-        .boxed();
-        // The crate puts a request in its queue inside the call, so one poll is what hands it over; the waker that
-        // counts is the one of the next poll.
-        match reply.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(outcome) => futures::future::ready(outcome).boxed(),
-            Poll::Pending => reply,
-        }
+        Pending::hand_over(&self.pending, send)
     }
 
     /// As `request`, for a read that leaves a watch: its path counts against what a session can restore.
@@ -214,9 +187,10 @@ impl ZooKeeperSession {
 fn watch(watcher: zk::OneshotWatcher, permit: WatchPermit) -> Watch {
     Watch::new(
         async move {
-            let fired = watcher.changed().await;
+            // The crate panics here when its task is gone, and with it the runtime it ran on.
+            let fired = AssertUnwindSafe(watcher.changed()).catch_unwind().await;
             drop(permit);
-            event(fired.event_type)
+            fired.map_or(Event::SessionEnded, |fired| event(fired.event_type))
         }
         .boxed(),
     )
@@ -334,8 +308,7 @@ impl Session for ZooKeeperSession {
     }
 
     fn close(&self) -> BoxFuture<'static, ()> {
-        self.client.lock().unwrap_or_else(PoisonError::into_inner).take();
-        self.ended.send_replace(true);
+        self.pending.abandon();
         let mut state = self.state.clone();
         async move {
             while !state.peek_state().is_terminated() {
