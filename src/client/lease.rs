@@ -84,15 +84,16 @@ impl Lease {
         state.anchor + self.length
     }
 
-    /// Starts a new connection. The server renewed the session when it accepted it, so the moment at which the old
-    /// connection was seen to break is a safe anchor; none if that moment went unseen.
-    pub(crate) fn reconnected(&self, disconnected: Option<Instant>) {
+    /// Starts a new connection: evidence does not cross over.
+    pub(crate) fn reconnected(&self) {
         let mut state = self.lock();
         state.connection += 1;
         state.answered.clear();
-        if let Some(at) = disconnected {
-            self.extend(&mut state, at);
-        }
+    }
+
+    /// The ensemble has renewed the session since `disconnected`, the moment at which the old connection was seen to break.
+    pub(crate) fn renewed(&self, disconnected: Instant) {
+        self.extend(&mut self.lock(), disconnected);
     }
 
     /// To be called just before a request is handed over.
@@ -228,7 +229,7 @@ mod tests {
         let (lease, start) = lease(Duration::ZERO);
         let old = sent(&lease, start + Duration::from_secs(1));
         lease.answered(old, Proof::Leader);
-        lease.reconnected(None);
+        lease.reconnected();
         lease.answered(old, Proof::Leader);
         lease.answered(sent(&lease, start + Duration::from_secs(5)), Proof::Leader);
         assert_eq!(lease.deadline(), start + LENGTH);
@@ -237,9 +238,9 @@ mod tests {
     #[test]
     fn a_new_connection_starts_where_the_old_one_broke() {
         let (lease, start) = lease(Duration::ZERO);
-        lease.reconnected(Some(start + Duration::from_secs(2)));
+        lease.renewed(start + Duration::from_secs(2));
         assert_eq!(lease.deadline(), start + Duration::from_secs(2) + LENGTH);
-        lease.reconnected(Some(start + Duration::from_secs(1)));
+        lease.renewed(start + Duration::from_secs(1));
         assert_eq!(lease.deadline(), start + Duration::from_secs(2) + LENGTH, "an anchor never goes back");
     }
 
@@ -247,11 +248,11 @@ mod tests {
     fn what_lapsed_stays_lapsed_though_the_session_lived() {
         let start = Clock.now() - T;
         let lease = Lease::new(Clock, T, TICK, start);
-        lease.reconnected(Some(start + Duration::from_millis(1_500)));
+        lease.renewed(start + Duration::from_millis(1_500));
         let grant = lease.grant().expect("valid for another half second");
         lease.lock().anchor = start;
         assert!(!lease.is_valid(grant), "past its deadline");
-        lease.reconnected(Some(Clock.now()));
+        lease.renewed(Clock.now());
         assert!(!lease.is_valid(grant), "the lapse is remembered");
         assert!(lease.grant().is_some_and(|new| lease.is_valid(new)));
     }

@@ -35,6 +35,8 @@ pub(super) struct Watchkeeper<'a> {
     connection: u64,
     /// Since when there is no connection.
     disconnected: Option<Instant>,
+    /// Connected again, since this loss (if it was seen), but no answer has come from the ensemble's leader yet.
+    unconfirmed: Option<Option<Instant>>,
     /// Somebody depends on the lease and had it: its lapse must be told.
     armed: bool,
     /// The lease lapsed while connected.
@@ -56,6 +58,7 @@ impl<'a> Watchkeeper<'a> {
             events,
             connection: 0,
             disconnected: None,
+            unconfirmed: None,
             armed: false,
             lapsed: false,
             next_beat: None,
@@ -112,7 +115,9 @@ impl<'a> Watchkeeper<'a> {
         if !self.core.is_in_use() {
             self.armed = false;
             self.next_beat = None;
-            if self.lapsed {
+            if let Some(disconnected) = self.unconfirmed.take() {
+                self.confirm(disconnected);
+            } else if self.lapsed {
                 self.resume();
             }
             return None;
@@ -188,8 +193,13 @@ impl<'a> Watchkeeper<'a> {
         if !self.beats.is_empty() {
             self.beats.remove(0);
         }
-        if let Err(error) = outcome {
-            tracing::debug!(session = self.session.label(), ?error, "heartbeat failed");
+        match outcome {
+            Ok(()) => {
+                if let Some(disconnected) = self.unconfirmed.take() {
+                    self.confirm(disconnected);
+                }
+            }
+            Err(error) => tracing::debug!(session = self.session.label(), ?error, "heartbeat failed"),
         }
         if self.lapsed && self.disconnected.is_none() && self.session.grant().is_some() {
             self.resume();
@@ -201,8 +211,10 @@ impl<'a> Watchkeeper<'a> {
         tracing::debug!(session = self.session.label(), ?event, "session event");
         match event {
             SessionEvent::Disconnected => {
+                // A connection on which nothing was answered was none: the old loss goes on.
+                let since = self.unconfirmed.take().flatten();
                 if self.disconnected.is_none() {
-                    self.disconnected = Some(self.core.clock.now());
+                    self.disconnected = Some(since.unwrap_or_else(|| self.core.clock.now()));
                     self.suspend();
                 }
                 None
@@ -231,15 +243,28 @@ impl<'a> Watchkeeper<'a> {
         }
     }
 
+    /// A new connection. What depends on the session waits for the answer to a first heartbeat: a server can accept a
+    /// session at the very moment at which the ensemble expires it, but its leader does not answer for one that it is
+    /// closing.
     fn reconnected(&mut self, disconnected: Option<Instant>) {
-        self.session.lease().reconnected(disconnected);
+        self.session.lease().reconnected();
         self.beats.clear();
         self.answers.clear();
         self.next_beat = None;
-        // The first heartbeat goes out before anybody hears of the connection: what contenders read on it comes after a
-        // sync, so it is not older than the reconnect.
         if self.core.is_in_use() {
+            // It goes out before anybody hears of the connection: what contenders read on it comes after a sync, so it is
+            // not older than the reconnect.
             self.beat(self.core.clock.now());
+            self.unconfirmed = Some(disconnected);
+        } else {
+            self.confirm(disconnected);
+        }
+    }
+
+    /// The ensemble accepted the session on this connection, so it renewed it after the old one broke.
+    fn confirm(&mut self, disconnected: Option<Instant>) {
+        if let Some(at) = disconnected {
+            self.session.lease().renewed(at);
         }
         if self.session.grant().is_some() || !self.core.is_in_use() {
             self.resume();

@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Leader election with LeaderLatch.
 #[derive(Parser, Debug)]
 struct Options {
-    /// The ensemble: host:port[,host:port...][/root]
+    /// The ensemble: `host:port`, more of them after commas, then `/root` if there is one
     #[arg(long, env = "ZOOKEEPER_CONNECT", value_name = "HOSTS")]
     connect: String,
     /// The path of the election
