@@ -168,6 +168,7 @@ impl<'a> Watchkeeper<'a> {
 
     fn resume(&mut self) {
         self.lapsed = false;
+        self.armed = self.core.is_in_use();
         self.connection += 1;
         self.session.set_condition(Condition::Connected(self.connection));
         self.core.states.publish(ConnectionState::Reconnected);

@@ -167,7 +167,7 @@ impl<O: Observer> Place<'_, O> {
                     }
                 }
             }
-            let unproven = matches!(self.position, Position::Head) && self.term.is_none();
+            let first = matches!(self.position, Position::Head);
             tokio::select! {
                 biased;
                 _ = stop.wait_for(|stop| *stop) => return End::Asked,
@@ -183,7 +183,8 @@ impl<O: Observer> Place<'_, O> {
                     }
                 }
                 _ = conditions.changed() => {}
-                () = extended, if unproven => {}
+                // The lease may be proven now, or may have lapsed unseen before this: `hold` looks at both.
+                () = extended, if first => {}
             }
         }
     }
