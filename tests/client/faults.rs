@@ -10,7 +10,7 @@ use crate::{SOON, Scene, T};
 
 #[tokio::test]
 async fn a_write_made_while_disconnected_fails_in_time_and_never_happens() {
-    let wait = Duration::from_millis(500);
+    let wait = Duration::from_secs(1);
     let scene = Scene::with(|builder| builder.connection_timeout(wait).retry(RetryPolicy::never())).await;
     let Scene { proxy, client, outside, .. } = &scene;
     let path = unique_path("gate");
@@ -48,7 +48,7 @@ async fn a_write_without_an_answer_has_an_unknown_outcome() {
 
 #[tokio::test]
 async fn a_write_given_up_by_time_has_an_unknown_outcome_at_once() {
-    let wait = Duration::from_millis(300);
+    let wait = Duration::from_secs(1);
     let scene = Scene::with(|builder| builder.connection_timeout(wait)).await;
     let Scene { proxy, client, .. } = &scene;
     let path = unique_path("slow");
@@ -113,7 +113,7 @@ async fn a_persistent_create_and_a_transaction_are_not_repeated() {
 
 #[tokio::test]
 async fn a_transaction_and_a_read_heed_the_connection_timeout() {
-    let wait = Duration::from_millis(400);
+    let wait = Duration::from_secs(1);
     let scene = Scene::with(|builder| builder.connection_timeout(wait)).await;
     let Scene { proxy, client, outside, .. } = &scene;
     let path = unique_path("bounded");

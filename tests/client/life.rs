@@ -206,7 +206,7 @@ async fn a_pause_of_the_server_does_not_cost_an_idle_client_its_session_when_a_r
 
 #[tokio::test]
 async fn a_close_that_no_server_hears_says_so() {
-    let wait = Duration::from_millis(300);
+    let wait = Duration::from_secs(1);
     let scene = Scene::with(|builder| builder.connection_timeout(wait)).await;
     let Scene { proxy, client, .. } = &scene;
     proxy.set(Fault::Refuse).await;
