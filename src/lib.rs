@@ -1,6 +1,6 @@
 //! Apache Curator's coordination recipes for async Rust, on ZooKeeper.
 //!
-//! Leader election today; locks, barriers, queues and a throughput balancer follow, all on Curator's own znodes, so that
+//! Leader election and locks today; barriers, queues and a throughput balancer follow, all on Curator's own znodes, so that
 //! Java services and Rust services stand in one line. What a recipe hands out is the truth about what you hold: a value
 //! with a fencing token, a `lost()` future, and an `is_held()` that compares the clock each time it is asked.
 //!
@@ -9,8 +9,12 @@
 //! | you want | use |
 //! |---|---|
 //! | one of many processes to lead until it goes | [`leader_latch`] |
+//! | many processes to lead in turn, each until its work returns | [`leader_selector`] |
+//! | something that only one may do at a time | [`mutex`] |
 //!
 //! # Getting started
+//!
+//! To see one at work, without any server: `cargo run -p recipes-examples --bin leader_latch` in the repository. In a service:
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -30,6 +34,9 @@
 //! One [`Client`] serves a process. It opens a new session when the old one ends, and every recipe takes its place again by
 //! itself; nothing has to be rebuilt by hand.
 //!
+//! Its tests get a client of a ZooKeeper in memory instead, where sessions expire, replies are lost and processes stop at a
+//! word, and minutes take milliseconds: see [`testing`].
+//!
 //! # The failure contract
 //!
 //! T is the session timeout that the servers granted.
@@ -37,8 +44,10 @@
 //! | recipe | `Suspended` | `Reconnected`, same session | `Lost` | own node deleted by another | reply lost | process stopped > T |
 //! |---|---|---|---|---|---|---|
 //! | `LeaderLatch` | [`Standard`](ErrorPolicy::Standard): leadership ends. [`Session`](ErrorPolicy::Session): it lasts until the lease is over, never past T | same node, looked up; `Standard`: leads again with the same token, as a new term | leadership is over; a new node with the next session | the leader hears of it and stands in line again; a waiter too; nobody is promoted twice. For the length of a notification the old leader (or a waiter that was deleted in the same transaction after it) may believe to lead: its fence no longer stands | create: found again by its name, or made anew; never two nodes. Delete: repeated until the node is gone | at the first look after waking `is_held()` is false |
+//! | `LeaderSelector` | [`Standard`](ErrorPolicy::Standard): the term ends, the listener is dropped. [`Session`](ErrorPolicy::Session): it goes on until the lease is over, never past T. A waiter keeps its place | a waiter: same node, looked up. A term that ended stays over; with auto-requeue a new one is stood in line for | the term ends, the listener is dropped (after the grace period); with auto-requeue, and for a waiter in any case, a new node with the next session | the leader hears of it: the term ends; a waiter stands in line again. For the length of a notification old and new leader may both believe to lead: the old one's fence no longer stands | create: found again by its name, or made anew; never two nodes. Delete: repeated until the node is gone, then the term's outcome is told | the listener is dropped before it is polled again; at the first look after waking `is_held()` is false |
+//! | `InterProcessMutex` | [`Standard`](ErrorPolicy::Standard): the lock is lost; its node stays until the guard goes, so nobody else holds before. [`Session`](ErrorPolicy::Session): it lasts until the lease is over, never past T. A waiter keeps its place | a guard that was lost stays lost; a waiter: same node, looked up | the lock is lost, and releasing it is an error; a waiter takes a new place with the next session | a holder that had to wait, or has used `lost()`, `run()` or `on_revoke()`, hears of it; any other does not, but its fence no longer stands. A waiter stands in line again | create: found again by its name, or made anew; never two nodes. Delete: repeated until the node is gone, also after the guard was dropped. A timed call that cannot know by its deadline says `OutcomeUnknown` | at the first look after waking `is_held()` is false, and a write with the fence is refused |
 //!
-//! Three things hold for every recipe:
+//! `docs/failure-contract.md` names the test of each cell. Three things hold for every recipe:
 //!
 //! * **Time.** What is held ends, by the clock, before the ensemble can have given it to somebody else. The clock goes on
 //!   while the process is stopped and while the machine sleeps. A virtual machine that is paused or restored from a
@@ -53,6 +62,9 @@
 //! | feature | default | what |
 //! |---|---|---|
 //! | `leader-latch` | yes | [`leader_latch`] |
+//! | `leader-selector` | yes | [`leader_selector`] |
+//! | `mutex` | yes | [`mutex`] |
+//! | `testing` | | [`testing`]: a ZooKeeper in memory for the tests of your own service |
 //! | `backoff` | | a `backoff::ExponentialBackoff` becomes a [`RetryPolicy`] |
 //! | `tls` | | encrypted connections |
 //! | `sasl-digest-md5` | | SASL authentication |
@@ -60,19 +72,27 @@
 //! # Logs
 //!
 //! Events go through `tracing`, under `zookeeper_recipes`: sessions opened and over (`session`, `reason`), leadership
-//! (`path`, `id`, `token`), deletes that are tried again (`target`), and every error that no caller awaits (`error`, `kind`),
+//! (`path`, `id`, `token`; the end of a term with `end`), locks (`path`, `token`), deletes that are tried again (`target`), and every error that no caller awaits (`error`, `kind`),
 //! which [`Client::last_error`] keeps as well.
 
+// Without all recipes, what only some of them need has no user.
+#![cfg_attr(not(all(feature = "leader-latch", feature = "leader-selector", feature = "mutex")), allow(dead_code))]
+
 mod backend;
-// Without any recipe, the half of the client that only recipes need has no user.
-#[cfg_attr(not(feature = "leader-latch"), allow(dead_code))]
 mod client;
-#[cfg(feature = "leader-latch")]
+#[cfg(any(feature = "leader-latch", feature = "leader-selector", feature = "mutex"))]
 mod contender;
 #[cfg(feature = "leader-latch")]
 pub mod leader_latch;
-#[cfg_attr(not(feature = "leader-latch"), allow(dead_code))]
+#[cfg(feature = "leader-selector")]
+pub mod leader_selector;
+#[cfg(feature = "mutex")]
+pub mod mutex;
 mod path;
+#[cfg(feature = "testing")]
+mod scheduler;
+#[cfg(feature = "testing")]
+pub mod testing;
 // The rig of the integration tests, for the tests of the backend.
 #[cfg(all(test, feature = "integration"))]
 #[path = "../tests/support/mod.rs"]
@@ -91,6 +111,6 @@ pub use client::{
 pub use types::{Acl, CreateMode, Permissions, Stat};
 
 /// The examples of the README are compiled like all others.
-#[cfg(all(doctest, feature = "leader-latch"))]
+#[cfg(all(doctest, feature = "leader-latch", feature = "testing"))]
 #[doc = include_str!("../README.md")]
 mod readme {}

@@ -6,6 +6,13 @@ use zookeeper_recipes::leader_latch::{
     CloseMode, Error as LatchError, LatchState, LatchStatus, LeaderLatch, LeaderLatchBuilder, LeaderStream, Leadership,
     LeadershipLost, Participant,
 };
+use zookeeper_recipes::leader_selector::{
+    CloseMode as SelectorCloseMode, Error as SelectorError, LeaderSelector, LeaderSelectorBuilder, Outcome, Outcomes,
+    RequeuePolicy, SelectorState, SelectorStatus, TermEnd,
+};
+use zookeeper_recipes::mutex::{
+    Error as MutexError, InterProcessMutex, InterProcessMutexBuilder, LockLost, MutexGuard, revoke,
+};
 use zookeeper_recipes::{
     Acl, Client, ClientBuilder, ConnectionState, ConnectionStates, CreateMode, Error, Fence, ListenerHandle,
     RequestCounts, RetryPolicy, Stat, Transaction,
@@ -37,7 +44,22 @@ fn handles_and_values_can_be_shared_between_tasks() {
     send_sync_unpin::<LeadershipLost>();
     send_sync_unpin::<Participant>();
     send_sync_unpin::<CloseMode>();
+    send_sync_unpin::<LeaderSelector>();
+    send_sync_unpin::<LeaderSelectorBuilder>();
+    send_sync_unpin::<RequeuePolicy>();
+    send_sync_unpin::<SelectorState>();
+    send_sync_unpin::<SelectorStatus>();
+    send_sync_unpin::<SelectorError>();
+    send_sync_unpin::<SelectorCloseMode>();
+    send_sync_unpin::<Outcome>();
+    send_sync_unpin::<TermEnd>();
+    send_sync_unpin::<InterProcessMutex>();
+    send_sync_unpin::<InterProcessMutexBuilder>();
+    send_sync_unpin::<MutexGuard>();
+    send_sync_unpin::<MutexError>();
+    send_sync_unpin::<LockLost>();
     send_unpin::<ConnectionStates>();
+    send_unpin::<Outcomes>();
     send_unpin::<LeaderStream>();
 }
 
@@ -61,4 +83,28 @@ fn every_public_future_is_send(client: &Client, latch: &LeaderLatch, leadership:
     send_future(latch.close_with(CloseMode::NotifyLeader));
     send_future(leadership.lost());
     send_future(leadership.run(async {}));
+}
+
+/// As above.
+#[allow(dead_code)]
+fn every_public_future_of_selector_and_mutex_is_send(
+    client: &Client,
+    selector: &LeaderSelector,
+    mutex: &InterProcessMutex,
+    guard: &MutexGuard,
+    released: MutexGuard,
+) {
+    send_future(selector.leader());
+    send_future(selector.participants());
+    send_future(selector.close());
+    send_future(selector.close_with(SelectorCloseMode::Interrupt));
+    send_future(mutex.acquire());
+    send_future(mutex.acquire_timeout(std::time::Duration::MAX));
+    send_future(mutex.try_acquire());
+    send_future(mutex.participants());
+    send_future(guard.lost());
+    send_future(guard.run(async {}));
+    send_future(guard.on_revoke());
+    send_future(released.release());
+    send_future(revoke(client, "/a"));
 }

@@ -1,6 +1,7 @@
 //! The recipe `LeaderLatch` on real ZooKeeper servers.
 #![cfg(all(feature = "integration", feature = "leader-latch"))]
 
+mod scene;
 mod support;
 
 /// One idea a file; `scene` holds what they share.

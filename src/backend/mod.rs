@@ -6,9 +6,7 @@
 
 #[cfg(test)]
 mod contract;
-// The tests of the port use it, and not all of it.
-#[cfg(test)]
-#[allow(dead_code)]
+#[cfg(feature = "testing")]
 pub(crate) mod memory;
 pub(crate) mod zookeeper;
 
@@ -89,10 +87,16 @@ impl Error {
 
 /// What happened to a watched node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Event {
+// Public as a part of the test kit's records.
+#[cfg_attr(not(feature = "testing"), allow(unreachable_pub))]
+pub enum Event {
+    /// It was created.
     NodeCreated,
+    /// It was deleted.
     NodeDeleted,
+    /// Its data was written.
     NodeDataChanged,
+    /// A child was created or deleted.
     NodeChildrenChanged,
     /// The session is over; nothing is known of the node.
     SessionEnded,

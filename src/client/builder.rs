@@ -7,9 +7,11 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::Client;
+use super::clock::Clock;
 use super::core::{Config, Heartbeat};
 use super::error::{Error, ErrorKind};
-use super::open::open;
+use super::open::{Ground, open};
+use super::random::Random;
 use super::retry::RetryPolicy;
 use super::runtime::Runtime;
 #[cfg(feature = "sasl-digest-md5")]
@@ -17,9 +19,9 @@ use super::security::Sasl;
 #[cfg(feature = "tls")]
 use super::security::Tls;
 use super::state::ErrorPolicy;
+use crate::backend;
 use crate::backend::zookeeper::ZooKeeperEnsemble;
 use crate::backend::zookeeper::connect_string::ConnectString;
-use crate::backend::{self, Ensemble};
 use crate::path::Namespace;
 use crate::types::Acl;
 
@@ -29,11 +31,25 @@ const LONGEST_SESSION_TIMEOUT: Duration = Duration::from_millis(i32::MAX as u64)
 /// ZooKeeper's default for the largest request.
 const JUTE_MAX_BUFFER: usize = 0xf_ffff;
 
+/// Somewhere else than a real ensemble.
+pub(crate) trait Host: fmt::Debug + Send + Sync {
+    /// What one new client stands on. Inside a tokio runtime.
+    fn ground(&self, session_timeout: Duration) -> Ground;
+}
+
+/// What the client connects to.
+#[derive(Debug, Clone)]
+enum Whereto {
+    ConnectString(String),
+    #[cfg_attr(not(feature = "testing"), allow(dead_code))]
+    Host(Arc<dyn Host>),
+}
+
 /// The options of a [`Client`]; see [`Client::builder`].
 #[derive(Clone)]
 #[must_use = "nothing happens before connect()"]
 pub struct ClientBuilder {
-    connect_string: String,
+    whereto: Whereto,
     namespace: String,
     session_timeout: Duration,
     connection_timeout: Duration,
@@ -55,7 +71,7 @@ impl fmt::Debug for ClientBuilder {
     // Credentials stay out of logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientBuilder")
-            .field("connect_string", &self.connect_string)
+            .field("whereto", &self.whereto)
             .field("namespace", &self.namespace)
             .field("session_timeout", &self.session_timeout)
             .field("connection_timeout", &self.connection_timeout)
@@ -65,8 +81,17 @@ impl fmt::Debug for ClientBuilder {
 
 impl ClientBuilder {
     pub(super) fn new(connect_string: &str) -> Self {
+        ClientBuilder::to(Whereto::ConnectString(connect_string.to_owned()))
+    }
+
+    #[cfg(feature = "testing")]
+    pub(crate) fn at_host(host: Arc<dyn Host>) -> Self {
+        ClientBuilder::to(Whereto::Host(host))
+    }
+
+    fn to(whereto: Whereto) -> Self {
         ClientBuilder {
-            connect_string: connect_string.to_owned(),
+            whereto,
             namespace: String::new(),
             session_timeout: Duration::from_secs(60),
             connection_timeout: Duration::from_secs(15),
@@ -176,7 +201,9 @@ impl ClientBuilder {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] or [`ErrorKind::InvalidPath`], naming the value and what is allowed.
     pub fn validate(&self) -> Result<(), Error> {
-        self.ensemble()?;
+        if let Whereto::ConnectString(connect_string) = &self.whereto {
+            self.ensemble(connect_string)?;
+        }
         self.config("").map(drop)
     }
 
@@ -189,20 +216,12 @@ impl ClientBuilder {
     /// # Cancel safety
     /// Cancel safe: a session that was being opened is closed again, or expires.
     pub async fn connect(self) -> Result<Client, Error> {
-        let ensemble = self.ensemble()?;
-        let config = self.config(&ensemble.servers())?;
+        self.validate()?;
         let (closed, _) = watch::channel(None);
-        let runtime = if self.dedicated_runtime {
-            let mut until = closed.subscribe();
-            Runtime::dedicated(async move {
-                // It ends as well when the client could not be built, and the sender is gone.
-                let _ = until.wait_for(|closed| closed.is_some()).await;
-            })?
-        } else {
-            Runtime::shared()?
-        };
+        let ground = self.ground(closed.subscribe())?;
+        let config = self.config(&ground.ensemble.servers())?;
         let (servers, within) = (config.servers.clone(), config.connection_timeout);
-        open(Arc::new(ensemble), config, runtime, closed).await.map_err(|error| match error {
+        open(ground, config, closed).await.map_err(|error| match error {
             backend::Error::ConnectionLoss => Error::new(
                 ErrorKind::ConnectionLoss,
                 format!("connect: none of {servers} answered within {within:?}; {}", self.advice()),
@@ -221,10 +240,26 @@ impl ClientBuilder {
         "check the addresses and that the servers run; the log of `zookeeper_client` at debug tells what each attempt met"
     }
 
-    fn ensemble(&self) -> Result<ZooKeeperEnsemble, Error> {
-        let connect_string = ConnectString::parse(&self.connect_string)
+    fn ground(&self, mut closed: watch::Receiver<Option<bool>>) -> Result<Ground, Error> {
+        let connect_string = match &self.whereto {
+            Whereto::Host(host) => return Ok(host.ground(self.session_timeout)),
+            Whereto::ConnectString(connect_string) => connect_string,
+        };
+        let ensemble = Arc::new(self.ensemble(connect_string)?);
+        let runtime = if self.dedicated_runtime {
+            Runtime::dedicated(async move {
+                // It ends as well when the client could not be built, and the sender is gone.
+                let _ = closed.wait_for(|closed| closed.is_some()).await;
+            })?
+        } else {
+            Runtime::shared()?
+        };
+        Ok(Ground { ensemble, runtime, clock: Clock::default(), random: Random::default() })
+    }
+
+    fn ensemble(&self, connect_string: &str) -> Result<ZooKeeperEnsemble, Error> {
+        let connect_string = ConnectString::parse(connect_string)
             .map_err(|error| Error::new(ErrorKind::InvalidArgument, error.to_string()))?;
-        in_range("session timeout", self.session_timeout, Duration::from_millis(1), LONGEST_SESSION_TIMEOUT)?;
         self.check_tls(&connect_string)?;
         Ok(ZooKeeperEnsemble {
             connect_string,
@@ -255,6 +290,7 @@ impl ClientBuilder {
     }
 
     fn config(&self, servers: &str) -> Result<Config, Error> {
+        in_range("session timeout", self.session_timeout, Duration::from_millis(1), LONGEST_SESSION_TIMEOUT)?;
         in_range("connection timeout", self.connection_timeout, Duration::from_millis(1), LONGEST_SESSION_TIMEOUT)?;
         in_range("tick time", self.tick_time, Duration::from_millis(1), LONGEST_SESSION_TIMEOUT)?;
         if self.acls.is_empty() {

@@ -32,13 +32,28 @@ impl std::ops::Sub<Duration> for Instant {
     }
 }
 
+#[cfg(feature = "testing")]
+const UP_BEFORE: Duration = Duration::from_secs(1_000_000);
+
 /// Tells the time; cheap to copy and to ask.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Clock;
+pub(crate) enum Clock {
+    /// The machine's.
+    #[default]
+    Machine,
+    /// Tokio's, which a test can pause: the time since the moment given.
+    #[cfg(feature = "testing")]
+    Tokio(tokio::time::Instant),
+}
 
 impl Clock {
     pub(crate) fn now(&self) -> Instant {
-        Instant(boot_time())
+        match self {
+            Clock::Machine => Instant(boot_time()),
+            // As if the machine had been up for a while: there is a time before the start.
+            #[cfg(feature = "testing")]
+            Clock::Tokio(start) => Instant(UP_BEFORE + start.elapsed()),
+        }
     }
 
     /// Sleeps until `at`. Timers of the runtime may stand still while the machine sleeps, so this can be late; what
@@ -69,7 +84,7 @@ mod tests {
 
     #[test]
     fn time_goes_forward_and_differences_never_go_below_zero() {
-        let clock = Clock;
+        let clock = Clock::Machine;
         let first = clock.now();
         let second = clock.now();
         assert!(second >= first);

@@ -75,14 +75,16 @@ pub(crate) struct Core {
 impl Core {
     pub(crate) fn new(
         config: Config,
+        clock: Clock,
+        random: Random,
         runtime: Runtime,
         janitor: mpsc::UnboundedSender<Job>,
         closing: watch::Sender<bool>,
     ) -> Arc<Self> {
         Arc::new(Core {
             config,
-            clock: Clock,
-            random: Random,
+            clock,
+            random,
             runtime,
             states: StatePublisher::new(),
             log: Arc::default(),

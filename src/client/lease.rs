@@ -189,8 +189,8 @@ mod tests {
     const LENGTH: Duration = Duration::from_millis(8_991);
 
     fn lease(age: Duration) -> (Lease, Instant) {
-        let start = Clock.now() + Duration::from_secs(1_000_000) - age;
-        let lease = Lease::new(Clock, T, TICK, start);
+        let start = Clock::Machine.now() + Duration::from_secs(1_000_000) - age;
+        let lease = Lease::new(Clock::Machine, T, TICK, start);
         (lease, start)
     }
 
@@ -246,20 +246,20 @@ mod tests {
 
     #[test]
     fn what_lapsed_stays_lapsed_though_the_session_lived() {
-        let start = Clock.now() - T;
-        let lease = Lease::new(Clock, T, TICK, start);
+        let start = Clock::Machine.now() - T;
+        let lease = Lease::new(Clock::Machine, T, TICK, start);
         lease.renewed(start + Duration::from_millis(1_500));
         let grant = lease.grant().expect("valid for another half second");
         lease.lock().anchor = start;
         assert!(!lease.is_valid(grant), "past its deadline");
-        lease.renewed(Clock.now());
+        lease.renewed(Clock::Machine.now());
         assert!(!lease.is_valid(grant), "the lapse is remembered");
         assert!(lease.grant().is_some_and(|new| lease.is_valid(new)));
     }
 
     #[test]
     fn revoked_grants_are_void_and_an_ended_lease_grants_nothing() {
-        let lease = Lease::new(Clock, T, TICK, Clock.now());
+        let lease = Lease::new(Clock::Machine, T, TICK, Clock::Machine.now());
         let grant = lease.grant().unwrap();
         lease.revoke();
         assert!(!lease.is_valid(grant));
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn the_tick_is_at_most_a_quarter_of_the_session_timeout() {
-        let lease = Lease::new(Clock, Duration::from_secs(4), TICK, Clock.now());
+        let lease = Lease::new(Clock::Machine, Duration::from_secs(4), TICK, Clock::Machine.now());
         assert_eq!(lease.tick(), Duration::from_secs(1));
     }
 

@@ -86,7 +86,7 @@ pub(crate) fn tell<News: Send + 'static>(
     handle
 }
 
-fn panic_text(panic: &(dyn Any + Send)) -> &str {
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
     panic
         .downcast_ref::<&str>()
         .copied()

@@ -1,14 +1,15 @@
 //! The client: sessions that are replaced when they end, connection states, retries, guaranteed deletes.
 
-mod builder;
+pub(crate) mod builder;
 pub(crate) mod clock;
 pub(crate) mod core;
+pub(crate) mod delays;
 mod error;
 mod fence;
 mod janitor;
 pub(crate) mod lease;
 pub(crate) mod listener;
-mod open;
+pub(crate) mod open;
 mod ops;
 pub(crate) mod owned_node;
 pub(crate) mod parents;
@@ -16,7 +17,7 @@ pub(crate) mod protection;
 pub(crate) mod random;
 mod requests;
 mod retry;
-mod runtime;
+pub(crate) mod runtime;
 mod security;
 pub(crate) mod session;
 mod state;

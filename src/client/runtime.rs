@@ -3,15 +3,36 @@
 use std::thread;
 
 use tokio::runtime::Handle;
-use tokio::task::JoinHandle;
+use tokio::sync::oneshot;
 
 use super::error::{Error, ErrorKind};
+#[cfg(feature = "testing")]
+use crate::scheduler::Process;
+
+/// Something that runs tasks.
+#[derive(Debug, Clone)]
+enum Spawner {
+    Tokio(Handle),
+    /// A simulated process, which can be frozen.
+    #[cfg(feature = "testing")]
+    Process(Process),
+}
+
+impl Spawner {
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        match self {
+            Spawner::Tokio(handle) => drop(handle.spawn(task)),
+            #[cfg(feature = "testing")]
+            Spawner::Process(process) => process.spawn(task),
+        }
+    }
+}
 
 /// The runtime of the caller, and the one that keeps the session alive: the same, or a thread of its own.
 #[derive(Debug, Clone)]
 pub(crate) struct Runtime {
-    user: Handle,
-    system: Handle,
+    user: Spawner,
+    system: Spawner,
 }
 
 impl Runtime {
@@ -19,6 +40,7 @@ impl Runtime {
     pub(crate) fn shared() -> Result<Self, Error> {
         let user = Handle::try_current()
             .map_err(|_| Error::new(ErrorKind::InvalidArgument, "a client must be connected inside a tokio runtime"))?;
+        let user = Spawner::Tokio(user);
         Ok(Runtime { system: user.clone(), user })
     }
 
@@ -29,7 +51,7 @@ impl Runtime {
         let failed =
             |error: std::io::Error| Error::new(ErrorKind::Other, format!("starting the client's own runtime: {error}"));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
-        let system = runtime.handle().clone();
+        let system = Spawner::Tokio(runtime.handle().clone());
         thread::Builder::new()
             .name("zookeeper-recipes".into())
             .spawn(move || runtime.block_on(until))
@@ -37,21 +59,55 @@ impl Runtime {
         Ok(Runtime { user, system })
     }
 
+    /// A simulated process, for both.
+    #[cfg(feature = "testing")]
+    pub(crate) fn simulated(process: Process) -> Self {
+        let user = Spawner::Process(process);
+        Runtime { system: user.clone(), user }
+    }
+
+    /// Runs what drives a simulation, on the runtime this is called on.
+    ///
+    /// # Panics
+    /// Outside a runtime.
+    #[cfg(feature = "testing")]
+    pub(crate) fn host(driver: futures::future::BoxFuture<'static, ()>) {
+        drop(Handle::current().spawn(driver));
+    }
+
+    /// The simulated process, if it is one.
+    #[cfg(feature = "testing")]
+    pub(crate) fn process(&self) -> Option<&Process> {
+        match &self.user {
+            Spawner::Process(process) => Some(process),
+            Spawner::Tokio(_) => None,
+        }
+    }
+
     /// Runs a task on the runtime of the caller: recipes and listeners.
-    pub(crate) fn spawn<F>(&self, task: F) -> JoinHandle<F::Output>
-    where
-        F: Future + Send + 'static,
-        F::Output: Send + 'static,
-    {
-        self.user.spawn(task)
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.user.spawn(task);
     }
 
     /// Runs a task beside the session.
-    pub(crate) fn spawn_system<F>(&self, task: F) -> JoinHandle<F::Output>
-    where
-        F: Future + Send + 'static,
-        F::Output: Send + 'static,
-    {
-        self.system.spawn(task)
+    pub(crate) fn spawn_system(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.system.spawn(task);
+    }
+
+    /// Runs `work` beside the session and waits for it; `None` if it panicked or the runtime is gone. Dropping the
+    /// returned future drops the work.
+    pub(crate) async fn run_system<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Option<T> {
+        let (mut done, outcome) = oneshot::channel();
+        self.spawn_system(async move {
+            tokio::select! {
+                biased;
+                () = done.closed() => {}
+                worked = work => drop(done.send(worked)),
+            }
+        });
+        outcome.await.ok()
     }
 }

@@ -115,14 +115,19 @@ impl Session {
         }
     }
 
-    /// Waits, after a request failed for want of a connection, until a retry makes sense: the loss is known a moment
-    /// before the session's condition tells of it.
+    /// Waits, after a request failed for want of a connection, until a retry makes sense.
     pub(crate) async fn connected_after_loss(&self, connection: u64) -> Result<u64, EndReason> {
+        self.loss_known(connection).await;
+        self.connected().await
+    }
+
+    /// Waits, after a request failed for want of a connection, until the session's condition tells of the loss: that takes
+    /// a moment.
+    pub(crate) async fn loss_known(&self, connection: u64) {
         let mut conditions = self.conditions();
         let changed = conditions.wait_for(|condition| *condition != Condition::Connected(connection));
         // A server that cuts a single request off (too large, overloaded) may leave the condition as it is.
         let _ = tokio::time::timeout(self.lease.tick(), changed).await;
-        self.connected().await
     }
 
     /// Counts one more in the lines of this session, so that a reconnect is not answered by all of them at once.

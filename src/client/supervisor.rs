@@ -44,7 +44,8 @@ impl Supervisor {
             }
             self.core.states.publish(ConnectionState::Lost);
             // The server need not have heard of it before the next session is opened.
-            self.core.runtime.spawn_system(tokio::time::timeout(session.timeout() * 2, told));
+            let telling = tokio::time::timeout(session.timeout() * 2, told);
+            self.core.runtime.spawn_system(async move { drop(telling.await) });
             let Some((opened, begun)) = self.reopen(reason).await else {
                 self.finish(&session, Box::pin(std::future::ready(()))).await;
                 return;

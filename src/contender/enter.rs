@@ -1,19 +1,21 @@
 //! Entering a line: one create and one list, handed over together; found again when the answer is lost.
 
+use std::fmt;
 use std::sync::Arc;
 
-use tokio::sync::watch;
+use futures::future::{Join, join};
 
 use super::{End, Line};
 use crate::backend;
 use crate::client::core::Core;
 use crate::client::owned_node::OwnedNode;
-use crate::client::session::Session;
+use crate::client::session::{Answer, Contending, Session};
 use crate::client::{Error, parents, protection};
-use crate::path::join;
-use crate::types::CreateMode;
+use crate::path::join as join_path;
+use crate::types::{CreateMode, Stat};
 
 /// A node of our own in the line.
+#[derive(Debug)]
 pub(super) struct Entered {
     pub(super) node: OwnedNode,
     pub(super) path: Arc<str>,
@@ -32,6 +34,8 @@ enum Attempt {
         czxid: i64,
         children: Option<Vec<String>>,
     },
+    /// Nothing was created, as the directory is missing.
+    NoDirectory,
     /// Nothing was created; worth another try at once.
     Again,
     /// Nothing was created; worth another try on the next connection.
@@ -44,101 +48,140 @@ enum Attempt {
     Untraceable(Error),
 }
 
-/// Enters the line. Being asked to stop is heeded between attempts only: the outcome of a create that was handed over
-/// decides what there is to clean up.
-pub(super) async fn enter(
-    core: &Arc<Core>,
-    session: &Arc<Session>,
-    line: &Line,
-    stop: &mut watch::Receiver<bool>,
-) -> Result<Entered, (End, Option<OwnedNode>)> {
-    let entry = Entry::new(core, session, line);
-    // There is one while a create is in doubt: from before it is handed over until it is known that nothing came of it.
-    let mut doubt: Option<OwnedNode> = None;
-    loop {
-        let connection = tokio::select! {
-            biased;
-            _ = stop.wait_for(|stop| *stop) => return Err((End::Asked, doubt)),
-            connected = session.connected() => match connected {
-                Ok(connection) => connection,
-                Err(_) => return Err((End::SessionOver, doubt)),
-            },
-        };
-        let (mut node, attempt) = match doubt.take() {
-            None => (entry.expected(), entry.create().await),
-            Some(node) => (node, entry.recover().await),
-        };
-        match attempt {
-            Attempt::Created { path, czxid, children } => {
-                node.created(Arc::clone(&path));
-                return Ok(Entered { node, path, czxid, children, connection });
-            }
-            Attempt::Again => node.gone(),
-            Attempt::Later => {
-                node.gone();
-                wait_after_loss(session, connection, stop).await;
-            }
-            Attempt::Unknown => {
-                doubt = Some(node);
-                wait_after_loss(session, connection, stop).await;
-            }
-            Attempt::Refused(error) => {
-                node.gone();
-                return Err((End::Failed(error), None));
-            }
-            Attempt::Untraceable(error) => return Err((End::Failed(error), Some(node))),
-        }
-    }
+type Created = Answer<(String, Stat)>;
+type Listed = Answer<(Vec<String>, Stat)>;
+
+/// A create and a list that were handed over together.
+struct Flight {
+    connection: u64,
+    answers: Join<Created, Listed>,
 }
 
-async fn wait_after_loss(session: &Session, connection: u64, stop: &mut watch::Receiver<bool>) {
-    // The loop looks at what came of it.
-    tokio::select! {
-        biased;
-        _ = stop.wait_for(|stop| *stop) => {}
-        _ = session.connected_after_loss(connection) => {}
-    }
-}
-
-/// One contender's entry: its name stays the same however often it is tried.
-struct Entry<'a> {
-    core: &'a Arc<Core>,
-    session: &'a Arc<Session>,
-    line: &'a Line,
+/// One contender's entry to the line of one session: its name stays the same however often it is tried.
+pub(super) struct Entry {
+    core: Arc<Core>,
+    pub(super) session: Arc<Session>,
+    line: Arc<Line>,
+    _contending: Contending,
     prefix: String,
     requested: String,
+    flight: Option<Flight>,
+    /// There is one while a create is in doubt: from before it is handed over until it is known that nothing came of it.
+    node: Option<OwnedNode>,
 }
 
-impl<'a> Entry<'a> {
-    fn new(core: &'a Arc<Core>, session: &'a Arc<Session>, line: &'a Line) -> Self {
+impl Entry {
+    pub(super) fn new(core: &Arc<Core>, session: Arc<Session>, line: &Arc<Line>) -> Self {
         let prefix = protection::prefix(core.random.uuid());
-        let requested = join(&line.dir, &format!("{prefix}{}", line.base));
-        Entry { core, session, line, prefix, requested }
+        let requested = join_path(&line.dir, &format!("{prefix}{}", line.base));
+        let (core, line, _contending) = (Arc::clone(core), Arc::clone(line), session.contender());
+        Entry { core, session, line, _contending, prefix, requested, flight: None, node: None }
+    }
+
+    /// Enters the line. Dropped at an await, it is resumed by the next call: no answer gets lost.
+    pub(super) async fn enter(&mut self) -> Result<Entered, End> {
+        loop {
+            let (connection, attempt) = match &mut self.flight {
+                Some(flight) => {
+                    let (created, listed) = (&mut flight.answers).await;
+                    let connection = flight.connection;
+                    self.flight = None;
+                    (connection, self.landed(created, listed.ok().map(|(children, _)| children)))
+                }
+                None => {
+                    let Ok(connection) = self.session.connected().await else { return Err(End::SessionOver) };
+                    if self.node.is_none() {
+                        self.hand_over(connection);
+                        continue;
+                    }
+                    (connection, self.recover().await)
+                }
+            };
+            let attempt = match attempt {
+                Attempt::NoDirectory => {
+                    self.not_created();
+                    self.create_parents().await
+                }
+                attempt => attempt,
+            };
+            match attempt {
+                Attempt::Created { path, czxid, children } => {
+                    let mut node = self.node.take().unwrap_or_else(|| self.expected());
+                    node.created(Arc::clone(&path));
+                    return Ok(Entered { node, path, czxid, children, connection });
+                }
+                Attempt::Again | Attempt::NoDirectory => self.not_created(),
+                Attempt::Later => {
+                    self.not_created();
+                    // The loop looks at what came of it.
+                    let _ = self.session.connected_after_loss(connection).await;
+                }
+                Attempt::Unknown => {
+                    let _ = self.session.connected_after_loss(connection).await;
+                }
+                Attempt::Refused(error) => {
+                    self.not_created();
+                    return Err(End::Failed(error));
+                }
+                Attempt::Untraceable(error) => return Err(End::Failed(error)),
+            }
+        }
+    }
+
+    /// Gives the entry up: what there is to delete, as soon as that is known.
+    pub(super) async fn give_up(mut self) -> Option<OwnedNode> {
+        if let Some(flight) = self.flight.take() {
+            let (created, listed) = flight.answers.await;
+            match self.landed(created, listed.ok().map(|(children, _)| children)) {
+                Attempt::Created { path, .. } => {
+                    if let Some(node) = &mut self.node {
+                        node.created(path);
+                    }
+                }
+                Attempt::Unknown | Attempt::Untraceable(_) => {}
+                _ => self.not_created(),
+            }
+        }
+        self.node.take()
+    }
+
+    /// Whether there may be a node.
+    pub(super) fn in_doubt(&self) -> bool {
+        self.node.is_some()
     }
 
     fn expected(&self) -> OwnedNode {
-        OwnedNode::expected(self.session, &self.core.janitor, &self.line.dir, self.prefix.clone())
+        OwnedNode::expected(&self.session, &self.core.janitor, &self.line.dir, self.prefix.clone())
     }
 
-    async fn create(&self) -> Attempt {
+    fn not_created(&mut self) {
+        if let Some(node) = self.node.take() {
+            node.gone();
+        }
+    }
+
+    /// Both are queued before either is waited for, so they travel together.
+    fn hand_over(&mut self, connection: u64) {
+        self.node = Some(self.expected());
         let acls = &self.core.config.acls;
-        // Both are queued before either is waited for, so they travel together.
         let create = self.session.create(&self.requested, &self.line.data, CreateMode::EphemeralSequential, acls);
         let list = self.session.list_children(&self.line.dir);
-        match create.await {
-            Ok((path, stat)) => {
-                let children = list.await.ok().map(|(children, _)| children);
-                Attempt::Created { path: path.into(), czxid: stat.czxid, children }
-            }
-            Err(backend::Error::NoNode) => self.create_parents().await,
+        self.flight = Some(Flight { connection, answers: join(create, list) });
+    }
+
+    fn landed(&self, created: Result<(String, Stat), backend::Error>, children: Option<Vec<String>>) -> Attempt {
+        match created {
+            Ok((path, stat)) => Attempt::Created { path: path.into(), czxid: stat.czxid, children },
+            Err(backend::Error::NoNode) => Attempt::NoDirectory,
             Err(backend::Error::ConnectionLoss | backend::Error::SessionEnded) => Attempt::Unknown,
             Err(error) if error.is_passing() => Attempt::Later,
+            Err(error) if error.leaves_outcome_unknown() => Attempt::Untraceable(self.error(error)),
             Err(error) => Attempt::Refused(self.error(error)),
         }
     }
 
-    async fn create_parents(&self) -> Attempt {
-        match parents::create(self.session, &self.line.dir, &self.core.config.acls).await {
+    async fn create_parents(&mut self) -> Attempt {
+        match parents::create(&self.session, &self.line.dir, &self.core.config.acls).await {
             // A parent can be taken away between two steps.
             Ok(()) | Err(backend::Error::NoNode) => Attempt::Again,
             Err(error) if error.is_passing() => Attempt::Later,
@@ -147,13 +190,14 @@ impl<'a> Entry<'a> {
     }
 
     /// Looks for a node whose create was not answered. It counts only if our live session owns it.
-    async fn recover(&self) -> Attempt {
+    async fn recover(&mut self) -> Attempt {
+        let (session, dir) = (&self.session, &self.line.dir);
         let found = async {
-            let Some(name) = protection::find(self.session, &self.line.dir, &self.prefix).await? else {
+            let Some(name) = protection::find(session, dir, &self.prefix).await? else {
                 return Ok(None);
             };
-            let path = join(&self.line.dir, &name);
-            let stat = self.session.exists(&path).await?;
+            let path = join_path(dir, &name);
+            let stat = session.exists(&path).await?;
             Ok(stat.map(|stat| (path, stat)))
         };
         match found.await {
@@ -168,5 +212,11 @@ impl<'a> Entry<'a> {
 
     fn error(&self, error: backend::Error) -> Error {
         Error::from_backend("stand in line at", &self.line.dir, error)
+    }
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry").field("requested", &self.requested).finish_non_exhaustive()
     }
 }

@@ -3,6 +3,9 @@
 //! Whoever stands first holds. Everybody else watches the node just before its own, so one change wakes one waiter. The
 //! names are Curator's, so contenders of both kinds stand in one line.
 //!
+//! A contender is a value that is asked for its [news](Standing::next), by a task of its own or by the caller's; asking no
+//! more and dropping it are safe at any await.
+//!
 //! What this adds to Curator's way:
 //!
 //! * a node counts as ours only if our live session owns it;
@@ -13,17 +16,27 @@
 
 mod enter;
 mod hold;
+#[cfg(any(feature = "leader-latch", feature = "leader-selector"))]
+pub(crate) mod leadership;
+mod look;
 pub(crate) mod order;
-mod stand;
+#[cfg(any(feature = "leader-latch", feature = "leader-selector"))]
+pub(crate) mod participants;
+mod place;
+mod standing;
 
 use std::sync::Arc;
 
 pub(crate) use self::hold::Hold;
-pub(crate) use self::stand::{Left, stand};
+pub(crate) use self::standing::{News, Standing};
 use crate::backend;
-use crate::client::Error;
+use crate::client::core::Core;
 use crate::client::session::Session;
+use crate::client::{Client, Error};
 use crate::path::join;
+
+/// What Curator writes into the node of a holder that is asked to let go.
+pub(crate) const REVOKED: &[u8] = b"__REVOKE__";
 
 /// Where to stand, and under what name.
 #[derive(Debug)]
@@ -41,37 +54,28 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    fn bases(&self) -> Vec<&str> {
+    /// All bases that stand in the line.
+    pub(crate) fn bases(&self) -> Vec<&str> {
         std::iter::once(self.base).chain(self.also_count.iter().map(String::as_str)).collect()
     }
 }
 
-/// How a place stands.
-#[derive(Debug, Clone)]
-pub(crate) enum State {
-    /// Its node is being created.
-    Entering,
-    /// Somebody stands before it, or the lease is not proven yet.
-    Waiting,
+/// How a place in line stands.
+#[derive(Debug)]
+enum State {
+    /// Somebody stands before it.
+    Behind,
+    /// It is first, but the lease is not proven yet.
+    Unproven,
     /// It is first, its session lives, and it knows so.
     Held(Hold),
     /// The connection is in doubt: what was held is given up; the node is kept.
     Suspended,
 }
 
-/// Is told, on the contender's own task, how its place stands. Must not block.
-pub(crate) trait Observer: Send {
-    /// The own node, as soon as it is known.
-    fn entered(&mut self, path: &Arc<str>);
-    /// A change of state.
-    fn changed(&mut self, state: State);
-}
-
-/// Why a contender left its place.
+/// Why a contender lost its place, or could not have one.
 #[derive(Debug)]
-pub(crate) enum End {
-    /// It was asked to. The node, if any, is still there.
-    Asked,
+enum End {
     /// Its session is over.
     SessionOver,
     /// Its node was deleted by somebody else.
@@ -99,15 +103,19 @@ pub(crate) async fn queue(
     Ok(line.resolve(|_| stats.next().flatten().map(|stat| stat.czxid)))
 }
 
-/// Gives a place up: deletes the node and waits until the server has. Near the end of the directory's counter it tries to
-/// delete the directory too, so that the counter starts anew.
-pub(crate) async fn leave(session: &Arc<Session>, line: &Line, left: Left) -> Result<(), backend::Error> {
-    let Some(node) = left.node else { return Ok(()) };
-    node.delete().await?;
-    drop(left.own_watch);
-    if left.near_exhaustion {
-        // Somebody else stands there, or was faster: both are fine.
-        let _ = session.delete(&line.dir, None).await;
-    }
-    Ok(())
+/// The names in the line at `path`, in order; none if the directory does not exist.
+pub(crate) async fn names(client: &Client, path: &str, bases: &[&str]) -> Result<Vec<String>, Error> {
+    let look = |session: &Arc<Session>, full: &str| {
+        let (session, dir) = (Arc::clone(session), full.to_owned());
+        async move {
+            let children = match session.list_children(&dir).await {
+                Ok((children, _)) => children,
+                Err(backend::Error::NoNode) => Vec::new(),
+                Err(error) => return Err(error),
+            };
+            queue(&session, &dir, children, bases).await
+        }
+    };
+    let core: &Core = client.core();
+    Ok(core.read("list the participants of", path, look).await?.names().to_vec())
 }

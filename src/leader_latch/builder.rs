@@ -6,10 +6,8 @@ use super::error::Error;
 use super::task::{self, Shared};
 use super::{CloseMode, LeaderLatch};
 use crate::client::Client;
+use crate::contender::participants::MAX_ID_BYTES;
 use crate::path;
-
-/// An id travels in every list of participants; this is plenty and far below the megabyte of a node.
-const MAX_ID_BYTES: usize = 64 * 1024;
 
 /// The options of a [`LeaderLatch`]; see [`LeaderLatch::builder`].
 #[derive(Debug, Clone)]

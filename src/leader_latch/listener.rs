@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::leadership::Leadership;
+use super::Leadership;
 use super::state::LatchState;
 use crate::client::ListenerHandle;
 use crate::client::core::Core;

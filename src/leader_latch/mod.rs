@@ -39,7 +39,6 @@
 
 mod builder;
 mod error;
-mod leadership;
 mod listener;
 mod observe;
 mod state;
@@ -52,12 +51,14 @@ use tokio::sync::watch;
 
 pub use self::builder::LeaderLatchBuilder;
 pub use self::error::Error;
-pub use self::leadership::{Leadership, LeadershipLost};
 pub use self::listener::LeaderLatchListener;
-pub use self::observe::{LeaderStream, Participant, observe_leader};
+pub use self::observe::{LeaderStream, observe_leader};
 pub use self::state::{LatchState, LatchStatus};
 use self::task::Shared;
 use crate::client::{Client, ListenerHandle};
+pub use crate::contender::leadership::{Leadership, LeadershipLost};
+use crate::contender::participants;
+pub use crate::contender::participants::Participant;
 
 /// What its node's name ends in, before the number: Curator's.
 const BASE: &str = "latch-";
@@ -154,7 +155,8 @@ impl LeaderLatch {
     /// # Cancel safety
     /// Cancel safe: it only reads.
     pub async fn leader(&self) -> Result<Option<Participant>, Error> {
-        observe::leader(&self.client, &self.shared.path).await
+        let leader = participants::leader(&self.client, &self.shared.path, BASE).await;
+        leader.map_err(|error| Error::client(&self.shared.path, error))
     }
 
     /// Everybody in the line, the leader first.
@@ -165,7 +167,8 @@ impl LeaderLatch {
     /// # Cancel safety
     /// Cancel safe: it only reads.
     pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
-        observe::participants(&self.client, &self.shared.path).await
+        let all = participants::participants(&self.client, &self.shared.path, BASE).await;
+        all.map_err(|error| Error::client(&self.shared.path, error))
     }
 
     /// The id given to this participant.

@@ -13,23 +13,9 @@ use crate::backend::{self, Watch};
 use crate::client::session::{Condition, Session};
 use crate::client::{self, Client};
 use crate::contender;
+use crate::contender::participants::Participant;
 use crate::path;
 use crate::path::join;
-
-/// How many participants are asked for their id at once.
-const AT_ONCE: usize = 64;
-
-/// Somebody in the line.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub struct Participant {
-    /// The id it was given; bytes that are no UTF-8 are replaced.
-    pub id: String,
-    /// Whether it stands first.
-    pub is_leader: bool,
-    /// The path of its node.
-    pub path: String,
-}
 
 /// Who leads at `path`, now and after every change, for participants and bystanders alike: `None` while nobody does.
 ///
@@ -187,7 +173,7 @@ impl Watcher {
         let full = join(&self.dir, head);
         match session.watch_data(&full).await {
             Ok((data, _, watch)) => {
-                let leader = participant(&data, join(&self.path, head), true);
+                let leader = Participant::new(&data, join(&self.path, head), true);
                 Ok(Some(Look { leader: Some(leader), watch }))
             }
             Err(backend::Error::NoNode) => Ok(None),
@@ -209,63 +195,5 @@ impl Watcher {
     async fn look_for_dir(&self, session: &Arc<Session>) -> Result<Option<Look>, backend::Error> {
         let (found, watch) = session.watch_exists(&self.dir).await?;
         Ok(found.is_none().then_some(Look { leader: None, watch }))
-    }
-}
-
-fn participant(id: &[u8], path: String, is_leader: bool) -> Participant {
-    Participant { id: String::from_utf8_lossy(id).into_owned(), is_leader, path }
-}
-
-pub(super) async fn leader(client: &Client, path: &Arc<str>) -> Result<Option<Participant>, Error> {
-    for name in line(client, path).await? {
-        // One that left since the list is passed over: the next one leads.
-        if let Some(leader) = read(client, path, &name).await? {
-            return Ok(Some(Participant { is_leader: true, ..leader }));
-        }
-    }
-    Ok(None)
-}
-
-pub(super) async fn participants(client: &Client, path: &Arc<str>) -> Result<Vec<Participant>, Error> {
-    let names = line(client, path).await?;
-    let reads = futures::stream::iter(names).map(|name| {
-        let (client, path) = (client.clone(), Arc::clone(path));
-        async move { read(&client, &path, &name).await }
-    });
-    let reads = reads.buffered(AT_ONCE);
-    let all: Vec<_> = reads.collect().await;
-    let mut found = Vec::with_capacity(all.len());
-    for read in all {
-        found.extend(read?);
-    }
-    if let Some(first) = found.first_mut() {
-        first.is_leader = true;
-    }
-    Ok(found)
-}
-
-/// The names in the line, in order; none if the directory does not exist.
-async fn line(client: &Client, path: &Arc<str>) -> Result<Vec<String>, Error> {
-    let look = |session: &Arc<Session>, full: &str| {
-        let (session, dir) = (Arc::clone(session), full.to_owned());
-        async move {
-            let children = match session.list_children(&dir).await {
-                Ok((children, _)) => children,
-                Err(backend::Error::NoNode) => Vec::new(),
-                Err(error) => return Err(error),
-            };
-            contender::queue(&session, &dir, children, &[BASE]).await
-        }
-    };
-    let queue = client.core().read("list the participants of", path, look).await;
-    Ok(queue.map_err(|error| Error::client(path, error))?.names().to_vec())
-}
-
-async fn read(client: &Client, path: &Arc<str>, name: &str) -> Result<Option<Participant>, Error> {
-    let node = join(path, name);
-    match client.core().read("read", &node, Session::get_data).await {
-        Ok((data, _)) => Ok(Some(participant(&data, node, false))),
-        Err(error) if error.kind() == client::ErrorKind::NoNode => Ok(None),
-        Err(error) => Err(Error::client(path, error)),
     }
 }

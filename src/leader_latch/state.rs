@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use super::Leadership;
 use super::error::Error;
-use super::leadership::Leadership;
 use crate::contender::Hold;
 
 /// The state of a latch at some moment. It goes on heeding the clock: a state that said yes says no once the lease is

@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
 
 use tokio::sync::watch;
 
@@ -10,18 +9,10 @@ use super::error::Error;
 use super::listener::Listeners;
 use super::state::{LatchState, Phase};
 use super::{BASE, CloseMode};
-use crate::client::clock::Instant;
+use crate::backend;
 use crate::client::core::Core;
-use crate::client::session::Session;
 use crate::client::{self, Client};
-use crate::contender::{self, End, Left, Line, Observer, State};
-
-/// Delays before entering again after an error that does not pass by itself, and after the node was deleted by somebody:
-/// each twice the one before, up to the second figure.
-const AFTER_FAILURE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
-const AFTER_DELETION: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
-/// A place that lasted so long starts the delays anew.
-const CALM: Duration = Duration::from_secs(10);
+use crate::contender::{Line, News, Standing};
 
 /// What the handle and the task of a latch share.
 #[derive(Debug)]
@@ -120,68 +111,64 @@ struct Task {
 
 impl Task {
     async fn run(self, mut stop: watch::Receiver<bool>) {
-        let _keep_alive = self.core.keep_alive();
-        let line = Line {
+        let line = Arc::new(Line {
             dir: self.core.full_path(&self.shared.path).into(),
             base: BASE,
             also_count: Vec::new(),
             data: self.shared.id.clone().into_bytes(),
             watch_own: true,
-        };
-        let mut failures = Delays::new(AFTER_FAILURE);
-        let mut deletions = Delays::new(AFTER_DELETION);
+        });
+        let mut standing = Standing::new(&self.core, &line);
         loop {
-            let session = tokio::select! {
+            let news = tokio::select! {
                 biased;
-                () = asked(&mut stop) => break,
-                session = self.core.connected_session() => session,
+                () = asked(&mut stop) => break self.leave(standing).await,
+                news = standing.next() => news,
             };
-            // The client was closed.
-            let Ok(session) = session else { break };
-            let began = self.core.clock.now();
-            let left = self.stand(&session, &line, &mut stop).await;
-            let delay = match &left.end {
-                End::Asked => {
-                    self.leave(&session, &line, left).await;
-                    return;
-                }
-                End::SessionOver => {
-                    self.shared.publish(Phase::Lost);
-                    continue;
-                }
-                End::NodeGone => {
-                    tracing::warn!(path = &*self.shared.path, "our node was deleted by somebody else");
-                    self.shared.publish(Phase::Lost);
-                    deletions.next(&self.core, began)
-                }
-                End::Failed(error) => {
-                    let error = Error::client(&self.shared.path, error.clone());
-                    let path = &*self.shared.path;
-                    tracing::warn!(path, id = self.shared.id, %error, kind = ?error.kind(), "cannot stand in line");
-                    let number = self.shared.failures.fetch_add(1, Ordering::AcqRel) + 1;
-                    self.shared.publish(Phase::Failed(number, error));
-                    failures.next(&self.core, began)
-                }
-            };
-            drop(left);
-            tokio::select! {
-                biased;
-                () = asked(&mut stop) => break,
-                () = tokio::time::sleep(delay) => {}
+            if let News::Closed = news {
+                break;
             }
+            self.tell(news);
         }
-        self.finish();
+        self.shared.publish(Phase::Closed);
+        self.shared.listeners.clear();
     }
 
-    async fn stand(&self, session: &Arc<Session>, line: &Line, stop: &mut watch::Receiver<bool>) -> Left {
-        let mut reporter = Reporter { core: &self.core, shared: &self.shared };
-        let left = contender::stand(&self.core, session, line, &mut reporter, stop).await;
-        self.shared.set_our_path(None);
-        left
+    /// Turns what becomes of the contender into the latch's state.
+    fn tell(&self, news: News) {
+        let shared = &*self.shared;
+        let (path, id) = (&*shared.path, &shared.id);
+        match &news {
+            News::Held(hold) => tracing::info!(path, id, token = hold.token(), "leading"),
+            News::Failed(error) => tracing::warn!(path, id, %error, kind = ?error.kind(), "cannot take part"),
+            news => tracing::debug!(path, id, ?news, "latch"),
+        }
+        shared.publish(match news {
+            News::Entering => Phase::Entering,
+            News::Entered(node) => {
+                shared.set_our_path(Some(self.core.config.namespace.strip(&node).into()));
+                return;
+            }
+            News::Behind | News::Unproven => Phase::Waiting,
+            News::Held(hold) => Phase::Leading(hold),
+            News::Suspended => Phase::Suspended,
+            News::Lost => {
+                shared.set_our_path(None);
+                Phase::Lost
+            }
+            News::Failed(error) => {
+                shared.set_our_path(None);
+                let number = shared.failures.fetch_add(1, Ordering::AcqRel) + 1;
+                Phase::Failed(number, Error::client(path, error))
+            }
+            News::Closed => Phase::Closed,
+        });
     }
 
     /// Leadership ends, listeners are told, then the node is deleted: in this order, so that no two lead.
-    async fn leave(&self, session: &Arc<Session>, line: &Line, left: Left) {
+    async fn leave(&self, mut standing: Standing) {
+        standing.relinquish();
+        self.shared.set_our_path(None);
         let mode = self.shared.ending.get().copied().unwrap_or_default();
         let closed = LatchState::new(Phase::Closed);
         match mode {
@@ -199,75 +186,19 @@ impl Task {
                 }
             }
         }
-        if let Err(error) = contender::leave(session, line, left).await {
+        match standing.leave().await {
             // What was lost or given up with the session needs no deleting by us; anything else the caller must know.
-            if error != crate::backend::Error::SessionEnded {
+            Ok(()) | Err(backend::Error::SessionEnded) => {}
+            Err(error) => {
                 let error = client::Error::from_backend("delete our node in", &self.shared.path, error);
                 *self.shared.leaving.lock().unwrap_or_else(PoisonError::into_inner) =
                     Some(Error::client(&self.shared.path, error));
             }
         }
-        self.finish();
-    }
-
-    fn finish(&self) {
-        self.shared.publish(Phase::Closed);
-        self.shared.listeners.clear();
     }
 }
 
 /// Resolves when the latch is to end; also when its handle is gone without a word.
 async fn asked(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
-}
-
-/// Turns what the contender says into the latch's state.
-struct Reporter<'a> {
-    core: &'a Core,
-    shared: &'a Shared,
-}
-
-impl Observer for Reporter<'_> {
-    fn entered(&mut self, path: &Arc<str>) {
-        let ours = self.core.config.namespace.strip(path);
-        tracing::debug!(path = ours, "standing in line");
-        self.shared.set_our_path(Some(ours.into()));
-    }
-
-    fn changed(&mut self, state: State) {
-        match &state {
-            State::Held(hold) => {
-                tracing::info!(path = &*self.shared.path, id = self.shared.id, token = hold.token(), "leading");
-            }
-            state => tracing::debug!(path = &*self.shared.path, id = self.shared.id, ?state, "latch"),
-        }
-        self.shared.publish(match state {
-            State::Entering => Phase::Entering,
-            State::Waiting => Phase::Waiting,
-            State::Held(hold) => Phase::Leading(hold),
-            State::Suspended => Phase::Suspended,
-        });
-    }
-}
-
-/// Delays that double, with jitter, until things have been calm for a while.
-struct Delays {
-    first: Duration,
-    most: Duration,
-    next: Duration,
-}
-
-impl Delays {
-    fn new((first, most): (Duration, Duration)) -> Self {
-        Delays { first, most, next: first }
-    }
-
-    fn next(&mut self, core: &Core, began: Instant) -> Duration {
-        if core.clock.now().since(began) >= CALM {
-            self.next = self.first;
-        }
-        let delay = self.next;
-        self.next = (delay * 2).min(self.most);
-        delay.mul_f64(0.5 + core.random.unit() / 2.0)
-    }
 }

@@ -1,55 +1,9 @@
 //! Futures and latches dropped at every point: no node and no watch stays behind.
 
-use std::task::Poll;
-
-use zookeeper_recipes::Client;
 use zookeeper_recipes::leader_latch::LeaderLatch;
 
-use super::scene::{A_WHILE, SOON, Scene, leads, reaches, stands};
+use super::scene::{SOON, Scene, leads, nothing_is_left, polled, reaches, stands, watches};
 use crate::support::{eventually, within};
-
-/// Polls a future up to so many times, each time when it asked for it, then drops it; its output, if it was ready by
-/// then. One that asks no more is dropped after a while.
-async fn polled<F: Future>(times: usize, future: F) -> Option<F::Output> {
-    let mut future = Box::pin(future);
-    let mut left = times;
-    let polling = std::future::poll_fn(|cx| {
-        if left == 0 {
-            return Poll::Ready(None);
-        }
-        left -= 1;
-        match future.as_mut().poll(cx) {
-            Poll::Ready(output) => Poll::Ready(Some(output)),
-            Poll::Pending if left == 0 => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
-        }
-    });
-    tokio::time::timeout(A_WHILE, polling).await.ok().flatten()
-}
-
-/// How many watches the server has for this client below this path.
-async fn watches(scene: &Scene, client: &Client) -> usize {
-    let session = format!("0x{:x}", client.session_id().expect("a session"));
-    let by_path = scene.server.four_letter("wchp").await;
-    let mut ours = false;
-    let mut count = 0;
-    for line in by_path.lines() {
-        if line.starts_with('/') {
-            ours = line.starts_with(&scene.path);
-        } else if ours && line.trim() == session {
-            count += 1;
-        }
-    }
-    count
-}
-
-/// Waits until the client has neither node nor watch there.
-async fn nothing_is_left(scene: &Scene, client: &Client, others: usize, case: &str) {
-    eventually(&format!("{case}: nothing is left"), SOON, || async {
-        scene.nodes().await.len() == others && watches(scene, client).await == 0
-    })
-    .await;
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wait_that_is_dropped_at_any_poll_with_its_latch_leaves_nothing() {

@@ -5,33 +5,11 @@ use std::time::Duration;
 use zookeeper_recipes::leader_latch::LeaderLatch;
 use zookeeper_recipes::{Client, ErrorPolicy};
 
-use super::scene::{SOON, Scene, latch, leads_in_the_end, reaches, stands};
-use crate::support::{How, OneShot, OpCode, Proxy, unique_path, within};
+use super::scene::{SOON, Scene, What, for_each_loss, latch, leads_in_the_end, lose, reaches, stands};
+use crate::support::{OpCode, unique_path, within};
 
 /// Long enough for a silent connection to be noticed, and to be back in time.
 const SESSION: Duration = Duration::from_secs(4);
-const ENDS: [How; 3] = [How::Fin, How::Rst, How::Silence];
-
-#[derive(Clone, Copy, Debug)]
-enum What {
-    /// The request reaches the server.
-    Answer,
-    /// It does not.
-    Request,
-}
-
-fn lose(proxy: &Proxy, what: What, op: OpCode, how: How) -> OneShot {
-    match what {
-        What::Answer => proxy.lose_reply_of(op, how),
-        What::Request => proxy.drop_request_of(op, how),
-    }
-}
-
-/// Carries out `scenario` for every way to lose something, all at the same time.
-async fn for_each_loss<F: Future<Output = ()>>(mut scenario: impl FnMut(What, How) -> F) {
-    let ways = [What::Answer, What::Request].map(|what| ENDS.map(|how| (what, how)));
-    futures::future::join_all(ways.concat().into_iter().map(|(what, how)| scenario(what, how))).await;
-}
 
 /// The latch leads, and its node is the only one.
 async fn leads_alone(scene: &Scene, latch: &LeaderLatch, client: &Client, case: &str) {

@@ -1,4 +1,4 @@
-//! What the tests of the latch share: clients with short sessions, and words for what a latch does.
+//! What the tests of the latch share: words for what a latch does.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,71 +6,15 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use zookeeper_recipes::Client;
 use zookeeper_recipes::leader_latch::{LatchStatus, LeaderLatch, LeaderLatchListener, Leadership};
-use zookeeper_recipes::{Client, ClientBuilder, ConnectionState, ErrorPolicy};
 
-use crate::support::{Observer, Proxy, ZooKeeper, eventually, unique_path, within};
-
-/// How long anything may take that is only a matter of requests and answers, on a busy machine.
-pub(crate) const SOON: Duration = Duration::from_secs(20);
-/// For this long nothing (else) may happen: many round trips, few enough to be spent in many tests.
-pub(crate) const A_WHILE: Duration = Duration::from_millis(300);
-/// The tick of the servers of the tests.
-const TICK: Duration = Duration::from_millis(500);
-
-/// The options of a client of one of the tests' servers.
-pub(crate) fn builder(connect_string: &str, session_timeout: Duration) -> ClientBuilder {
-    Client::builder(connect_string)
-        .session_timeout(session_timeout)
-        .tick_time(TICK)
-        .connection_timeout(Duration::from_secs(10))
-}
-
-pub(crate) async fn connect(builder: ClientBuilder) -> Client {
-    let connecting = within("a client connects", SOON, builder.connect());
-    connecting.await.expect("the client connects")
-}
-
-/// The shared server, a view from outside and a path of the test's own.
-pub(crate) struct Scene {
-    pub(crate) server: Arc<ZooKeeper>,
-    pub(crate) observer: Observer,
-    pub(crate) path: String,
-}
+pub(crate) use crate::scene::*;
+use crate::support::{eventually, within};
 
 impl Scene {
-    pub(crate) async fn new(prefix: &str) -> Scene {
-        let server = ZooKeeper::shared().await;
-        let observer = Observer::connect(&server.connect_string()).await;
-        Scene { server, observer, path: unique_path(prefix) }
-    }
-
-    /// As `new`, and the directory exists and stays.
-    pub(crate) async fn with_directory(prefix: &str) -> Scene {
-        let scene = Scene::new(prefix).await;
-        scene.observer.create(&scene.path, b"").await;
-        scene
-    }
-
-    /// A client whose session is long enough not to matter.
-    pub(crate) async fn client(&self) -> Client {
-        connect(builder(&self.server.connect_string(), Duration::from_secs(10))).await
-    }
-
-    /// A client behind a proxy of its own.
-    pub(crate) async fn client_behind_proxy(&self, session_timeout: Duration, policy: ErrorPolicy) -> (Proxy, Client) {
-        let proxy = Proxy::start(self.server.addr()).await;
-        let client = builder(&proxy.connect_string(), session_timeout).error_policy(policy);
-        let client = connect(client).await;
-        (proxy, client)
-    }
-
     pub(crate) fn latch(&self, client: &Client, id: &str) -> LeaderLatch {
         latch(client, &self.path, id)
-    }
-
-    pub(crate) async fn nodes(&self) -> Vec<String> {
-        self.observer.children(&self.path).await
     }
 }
 
@@ -108,11 +52,6 @@ pub(crate) async fn stands(latch: &LeaderLatch) -> String {
     latch.our_path().expect("who stands in line has a node")
 }
 
-/// The last element of a path.
-pub(crate) fn name_of(path: &str) -> &str {
-    path.rsplit_once('/').map_or(path, |(_, name)| name)
-}
-
 /// The ids of the line, in order.
 pub(crate) async fn line_of(latch: &LeaderLatch) -> Vec<String> {
     let line = latch.participants().await.expect("the participants");
@@ -133,40 +72,6 @@ pub(crate) async fn nobody_leads_for(time: Duration, latches: &[&LeaderLatch]) {
     });
     let led = tokio::time::timeout(time, futures::future::join_all(watching)).await;
     assert!(led.is_err(), "the latches are alive");
-}
-
-/// Waits until the client was cut off and is connected again: the fault of the test had effect.
-pub(crate) async fn was_cut_off_and_came_back(client: &Client, earlier: &mut States) {
-    within("the client is cut off and comes back", SOON, async {
-        earlier.wait_for(ConnectionState::Suspended).await;
-        earlier.wait_for(ConnectionState::Reconnected).await;
-    })
-    .await;
-    assert!(client.session_id().is_some());
-}
-
-/// The connection states of a client from now on.
-pub(crate) struct States(zookeeper_recipes::ConnectionStates);
-
-impl States {
-    pub(crate) fn of(client: &Client) -> States {
-        States(client.connection_states())
-    }
-
-    /// Reads on until this state comes.
-    pub(crate) async fn wait_for(&mut self, wanted: ConnectionState) {
-        use futures::StreamExt;
-        let what = format!("the connection is {wanted}");
-        within(&what, SOON, async {
-            loop {
-                let state = self.0.next().await.expect("the client is open");
-                if state.expect("the states are read in time") == wanted {
-                    return;
-                }
-            }
-        })
-        .await;
-    }
 }
 
 /// What a listener heard.

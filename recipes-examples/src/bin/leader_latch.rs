@@ -1,95 +1,60 @@
 //! Leader election with `LeaderLatch`: who leads, and why it changed.
 //!
-//! Without `--id` it plays a scenario with several participants and ends. With `--id NAME` it is one participant; start
-//! it in several terminals, end the leader with Ctrl-C (it resigns: the next one leads at once) or `kill -9` (the next
-//! one leads when the session is over), and watch.
+//! Without `--id` it plays a scenario with several participants and ends. With `--id NAME` it is one participant on a real
+//! ensemble; start it in several terminals, end the leader with Ctrl-C (it resigns: the next one leads at once) or
+//! `kill -9` (the next one leads when the session is over), and watch.
 
-use std::error::Error;
+use std::future::ready;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::sync::Arc;
 
 use clap::Parser;
 use futures::StreamExt;
-use zookeeper_recipes::leader_latch::{LatchStatus, LeaderLatch, observe_leader};
+use recipes_examples::{Ensemble, Result, Stage, until};
+use zookeeper_recipes::leader_latch::{LatchStatus, LeaderLatch, LeaderStream, observe_leader};
+use zookeeper_recipes::testing::TestingServer;
 use zookeeper_recipes::{Client, ConnectionState};
-
-type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
-
-/// How long the scenario waits for a step before it gives up.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Leader election with LeaderLatch.
 #[derive(Parser, Debug)]
+#[command(name = "leader_latch")]
 struct Options {
-    /// The ensemble: `host:port`, more of them after commas, then `/root` if there is one
-    #[arg(long, env = "ZOOKEEPER_CONNECT", value_name = "HOSTS")]
-    connect: String,
+    #[command(flatten)]
+    ensemble: Ensemble,
     /// The path of the election
     #[arg(long, default_value = "/examples/leader-latch")]
     path: String,
-    /// Be one participant with this name, until Ctrl-C; without it a scenario is played
+    /// Be one participant with this name on a real ensemble, until Ctrl-C; without it a scenario is played
     #[arg(long, value_name = "NAME")]
     id: Option<String>,
-    /// Session timeout in seconds: how long a crashed leader is waited for
-    #[arg(long, default_value_t = 6, value_name = "SECONDS")]
-    session_timeout: u64,
 }
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    tracing_subscriber::fmt().with_env_filter(tracing_subscriber::EnvFilter::from_default_env()).init();
-    let options = Options::parse();
-    let played = match &options.id {
-        Some(id) => participate(&options, id).await,
-        None => play(&options).await,
-    };
-    match played {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("leader_latch: {error}");
-            ExitCode::FAILURE
+fn main() -> ExitCode {
+    recipes_examples::main(play)
+}
+
+async fn play(options: Options) -> Result<()> {
+    let stage = Stage::new(&options.ensemble);
+    match &options.id {
+        Some(id) => {
+            stage.needs_real("--id")?;
+            stage.play(participate(&stage, &options.path, id)).await
         }
+        None => stage.play(scenario(&stage, &stage.own_path(&options.path))).await,
     }
-}
-
-/// Resolves when the program is asked to end: by Ctrl-C, or as a service is (SIGTERM).
-async fn asked_to_end() -> Result<()> {
-    #[cfg(unix)]
-    {
-        let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
-        tokio::select! {
-            interrupted = tokio::signal::ctrl_c() => Ok(interrupted?),
-            _ = terminate.recv() => Ok(()),
-        }
-    }
-    #[cfg(not(unix))]
-    Ok(tokio::signal::ctrl_c().await?)
-}
-
-async fn connect(options: &Options) -> Result<Client> {
-    let timeout = Duration::from_secs(options.session_timeout);
-    Ok(Client::builder(&options.connect).session_timeout(timeout).connect().await?)
 }
 
 /// One participant in a process of its own.
-async fn participate(options: &Options, id: &str) -> Result<()> {
-    println!("{id}: connecting to {}", options.connect);
-    let client = connect(options).await?;
-    let latch = LeaderLatch::builder(&client, &options.path).id(id).start()?;
-    println!("{id}: takes part in the election at {} (Ctrl-C to resign)", options.path);
+async fn participate(stage: &Stage, path: &str, id: &str) -> Result<()> {
+    println!("{id}: connecting to {stage}");
+    let client = stage.connect().await?;
+    let latch = LeaderLatch::builder(&client, path).id(id).start()?;
+    println!("{id}: takes part in the election at {path} (Ctrl-C to resign)");
     client.add_listener(tell_connection(id.to_owned()));
     tokio::select! {
-        ended = tell_states(id, &latch) => ended?,
-        ended = tell_leaders(id, &latch) => ended?,
-        asked = asked_to_end() => {
-            asked?;
-            println!("{id}: resigns");
-            latch.close().await?;
-        }
+        ended = tell_states(id, &latch) => ended,
+        ended = tell_leaders(id, &latch) => ended,
     }
-    client.close().await?;
-    println!("{id}: gone");
-    Ok(())
 }
 
 fn tell_connection(id: String) -> impl Fn(ConnectionState) -> std::future::Ready<()> {
@@ -101,7 +66,7 @@ fn tell_connection(id: String) -> impl Fn(ConnectionState) -> std::future::Ready
             ConnectionState::Lost => println!("{id}: the session is lost; a new one is being opened"),
             other => println!("{id}: {other}"),
         }
-        std::future::ready(())
+        ready(())
     }
 }
 
@@ -142,74 +107,50 @@ async fn tell_leaders(id: &str, latch: &LeaderLatch) -> Result<()> {
     Ok(())
 }
 
-/// Three participants; the leader resigns, its successor's whole client goes, the last one is left.
-async fn play(options: &Options) -> Result<()> {
-    // A path of its own, so that nobody else takes part.
-    let stage = format!("{}-{}", options.path, std::process::id());
-    println!("An election at {stage}, on {}\n", options.connect);
-    let bystander = connect(options).await?;
-    let mut cast = Vec::new();
-    for id in ["alice", "bob", "carol"] {
-        let client = connect(options).await?;
-        let latch = LeaderLatch::builder(&client, &stage).id(id).start()?;
-        // One after the other, so that they stand in this order.
-        let place = until(async { wait_for_place(&latch).await }).await??;
-        println!("{id:>6} enters the election: {place}");
-        cast.push((client, latch));
-    }
-    let mut leaders = observe_leader(&bystander, &stage)?;
-    println!("\n       Three stand in line; the first one leads.");
+/// A participant of the scenario, with a client of its own.
+struct Participant {
+    client: Client,
+    latch: Arc<LeaderLatch>,
+}
+
+/// The leader resigns; its successor's client goes; the next one is stopped for too long; the last one does its work.
+async fn scenario(stage: &Stage, path: &str) -> Result<()> {
+    println!("An election at {path}, on {stage}\n");
+    let mut leaders = observe_leader(&stage.connect().await?, path)?;
+    // One after the other, so that they stand in this order.
+    let alice = enter(stage, path, "alice").await?;
+    let bob = enter(stage, path, "bob").await?;
+    let carol = enter(stage, path, "carol").await?;
+    let dave = enter(stage, path, "dave").await?;
+    println!("\n       Four stand in line; the first one leads.");
     announce(&mut leaders, "alice").await?;
 
-    tokio::select! {
-        played = changes(&mut leaders, &cast) => played?,
-        asked = asked_to_end() => {
-            asked?;
-            println!("\n       Interrupted: everybody resigns.");
-        }
-    }
-    for (client, latch) in &cast {
-        latch.close().await?;
-        client.close().await?;
-    }
-    bystander.close().await?;
-    println!("\nDone.");
-    Ok(())
-}
-
-async fn changes(leaders: &mut (impl StreamExt<Item = Leader> + Unpin), cast: &[(Client, LeaderLatch)]) -> Result<()> {
     println!("\n       alice resigns: she closes her latch.");
-    cast[0].1.close().await?;
-    announce(leaders, "bob").await?;
-    println!("\n       bob's client goes, and his session with it; he never resigned.");
-    cast[1].0.close().await?;
-    announce(leaders, "carol").await?;
-    println!("         bob: do I lead? {}", if cast[1].1.has_leadership() { "yes" } else { "no, and I know it" });
+    alice.latch.close().await?;
+    announce(&mut leaders, "bob").await?;
 
-    println!("\n       carol works for as long as she leads, and the work is done.");
-    let leadership = until(cast[2].1.wait_for_leadership()).await??;
-    let sum = leadership.run(async { (1..=100u32).sum::<u32>() }).await?;
-    println!("       carol: 1 + 2 + ... + 100 = {sum}, under token {}", leadership.fencing_token());
-    Ok(())
+    println!("\n       bob's client goes, and his session with it; he never resigned.");
+    bob.client.close().await?;
+    announce(&mut leaders, "carol").await?;
+    println!("         bob: {}", do_i_lead(&bob.latch));
+
+    let last = match stage.embedded() {
+        Some(server) => {
+            freeze(stage, server, &carol, &mut leaders).await?;
+            ("dave", dave)
+        }
+        // Nobody here can stop a process; `--id` shows it with `kill -STOP`.
+        None => ("carol", carol),
+    };
+    work(last.0, &last.1.latch).await
 }
 
-type Leader =
-    std::result::Result<Option<zookeeper_recipes::leader_latch::Participant>, zookeeper_recipes::leader_latch::Error>;
-
-/// Waits until the leader is the one expected, and says so.
-async fn announce(leaders: &mut (impl StreamExt<Item = Leader> + Unpin), expected: &str) -> Result<()> {
-    until(async {
-        while let Some(leader) = leaders.next().await {
-            if let Some(leader) = leader?
-                && leader.id == expected
-            {
-                println!("{expected:>6} leads now.");
-                return Ok(());
-            }
-        }
-        Err("the observer's client was closed".into())
-    })
-    .await?
+async fn enter(stage: &Stage, path: &str, id: &str) -> Result<Participant> {
+    let client = stage.connect().await?;
+    let latch = Arc::new(LeaderLatch::builder(&client, path).id(id).start()?);
+    let place = until(wait_for_place(&latch)).await??;
+    println!("{id:>6} enters the election: {place}");
+    Ok(Participant { client, latch })
 }
 
 /// Waits until the participant stands in line.
@@ -226,6 +167,46 @@ async fn wait_for_place(latch: &LeaderLatch) -> Result<String> {
     }
 }
 
-async fn until<F: Future>(work: F) -> Result<F::Output> {
-    tokio::time::timeout(PATIENCE, work).await.map_err(|_| format!("nothing happened for {PATIENCE:?}").into())
+/// Waits until the leader is the one expected, and says so.
+async fn announce(leaders: &mut LeaderStream, expected: &str) -> Result<()> {
+    until(async {
+        while let Some(leader) = leaders.next().await {
+            if leader?.is_some_and(|leader| leader.id == expected) {
+                println!("{expected:>6} leads now.");
+                return Ok(());
+            }
+        }
+        Err("the observer's client was closed".into())
+    })
+    .await?
+}
+
+fn do_i_lead(latch: &LeaderLatch) -> &'static str {
+    if latch.has_leadership() { "Do I lead? Yes." } else { "Do I lead? No, and I know it." }
+}
+
+/// Stops carol's process, as `kill -STOP` does, until her session is over and somebody else leads.
+async fn freeze(stage: &Stage, server: &TestingServer, carol: &Participant, leaders: &mut LeaderStream) -> Result<()> {
+    let leadership = until(carol.latch.wait_for_leadership()).await??;
+    // Carol's own code stands still with her process; these are its first words after that.
+    let latch = Arc::clone(&carol.latch);
+    let woken = stage.spawn(&carol.client, async move {
+        leadership.lost().await;
+        println!("       carol: I was away. {}", do_i_lead(&latch));
+    });
+    println!("\n       carol's process is stopped for longer than her session lives.");
+    server.freeze_client(&carol.client);
+    announce(leaders, "dave").await?;
+    println!("       carol's process goes on.");
+    server.thaw_client(&carol.client);
+    until(woken).await?
+}
+
+/// Works for as long as the participant leads.
+async fn work(id: &str, latch: &LeaderLatch) -> Result<()> {
+    println!("\n       {id} works for as long as the leadership lasts, and the work is done.");
+    let leadership = until(latch.wait_for_leadership()).await??;
+    let sum = leadership.run(async { (1..=100u32).sum::<u32>() }).await?;
+    println!("{id:>6}: 1 + 2 + ... + 100 = {sum}, under token {}", leadership.fencing_token());
+    Ok(())
 }

@@ -3,7 +3,7 @@
 use super::scene::{Scene, create, create_as, soon, until};
 use crate::backend::{Error, Multi, Op, SessionEvent};
 use crate::types::{Acl, CreateMode, Permissions, Stat};
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 
 fn anyone() -> Vec<Acl> {
     vec![Acl::anyone_all()]
@@ -239,4 +239,26 @@ pub(super) async fn a_request_too_large_costs_the_connection_and_not_the_session
         assert_eq!(soon(opened.events.next()).await, Some(SessionEvent::Connected));
     }
     until(|| async { session.exists(&path).await.is_ok_and(|found| found.is_some()) }).await;
+}
+
+/// A server limits what it reads, not what it answers; Java clients have a limit of their own, the client crate has none.
+pub(super) async fn a_listing_is_told_however_long_it_is(scene: &Scene) {
+    let mut opened = scene.open().await;
+    let session = &opened.session;
+    let dir = scene.path("crowded");
+    create(session, &dir).await;
+    let child = |number: usize| format!("{dir}/{number:0>250}");
+    for chunk in 0..10 {
+        let ops =
+            (0..1_000).map(|number| super::multi::op_create(&child(chunk * 1_000 + number), CreateMode::Persistent));
+        assert!(matches!(soon(session.multi(ops.collect())).await, Ok(Multi::Committed(_))));
+    }
+    let (names, stat) = soon(session.list_children(&dir)).await.unwrap();
+    assert_eq!((names.len(), stat.num_children), (10_000, 10_000));
+    assert!(names.iter().map(String::len).sum::<usize>() > 2 * 0xf_ffff, "more than a request may have");
+    let (names, _, watch) = soon(session.watch_children(&dir)).await.unwrap();
+    assert_eq!(names.len(), 10_000);
+    session.delete(&child(0), None).await.unwrap();
+    assert_eq!(soon(watch).await, crate::backend::Event::NodeChildrenChanged);
+    assert_eq!(opened.events.next().now_or_never(), None, "it costs no connection");
 }

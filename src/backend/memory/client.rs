@@ -6,9 +6,9 @@ use std::sync::Arc;
 use tokio::sync::{oneshot, watch};
 
 use super::connection::Conn;
-use super::log::What;
+use super::log::Happening;
 use super::watchers::{Armed, Kind, Watchers};
-use super::wire::{Answer, Call, Message, OpKind, Request};
+use super::wire::{Answer, Call, Message, Operation, Request};
 use super::world::{Event, World};
 use super::{ClientId, ConnId, Millis, Zxid};
 use crate::backend::Error;
@@ -68,6 +68,8 @@ pub(super) struct Client {
     next_server: usize,
     pending: VecDeque<Pending>,
     pub(super) watchers: Watchers,
+    /// Watches dropped without a connection: they are restored with the others, and taken away then.
+    unwanted: Vec<u64>,
     state: watch::Sender<State>,
 }
 
@@ -88,7 +90,7 @@ impl World {
     pub(super) fn open(&mut self, group: u32, timeout: Millis, opening: Opening) -> (ClientId, watch::Receiver<State>) {
         let id = self.next_id();
         let (state, states) = watch::channel(State::Disconnected);
-        let next_server = self.random.below(self.replicas.len());
+        let next_server = self.random.usize(..self.replicas.len());
         let client = Client {
             group,
             session: 0,
@@ -106,6 +108,7 @@ impl World {
             next_server,
             pending: VecDeque::new(),
             watchers: Watchers::new(Arc::clone(&self.drops), id),
+            unwanted: Vec::new(),
             state,
         };
         self.clients.insert(id, client);
@@ -125,7 +128,7 @@ impl World {
             return;
         };
         self.log.request(now, client.session, client.group, call.kind(), call.path());
-        let kind = if call.kind() == OpKind::List { Kind::Children } else { Kind::Data };
+        let kind = if call.kind() == Operation::List { Kind::Children } else { Kind::Data };
         let watch = call.watches().zip(permit);
         let watch = watch.map(|(path, permit)| (Arc::from(path), kind, permit));
         client.pending.push_back(Pending { watch, reply });
@@ -176,7 +179,7 @@ impl World {
 
     /// Schedules the next attempt: at once while there are servers not tried yet, then ever later, up to a second.
     fn try_again(&mut self, id: ClientId) {
-        let jitter = self.random.within(&(0..=FIRST_PAUSE));
+        let jitter = self.random.u64(0..=FIRST_PAUSE);
         let servers = u32::try_from(self.replicas.len()).unwrap_or(1);
         let Some(client) = self.clients.get_mut(&id) else {
             return;
@@ -238,7 +241,7 @@ impl World {
             client.attempts = 0;
             client.deadline = client.last_recv + client.timeout * 7 / 5;
             client.state.send_replace(State::Disconnected);
-            self.log.note(self.now, client.session, What::Disconnected);
+            self.log.note(self.now, client.session, Happening::Disconnected);
         }
         client.fail_pending(&Error::ConnectionLoss);
         self.hang_up(conn);
@@ -285,7 +288,7 @@ impl World {
         client.connected = true;
         client.attempts = 0;
         client.state.send_replace(State::Connected);
-        self.log.note(self.now, session, What::Connected);
+        self.log.note(self.now, session, Happening::Connected);
         let unwanted = match client.opening.take() {
             Some(opening) => opening.send(Ok((session, timeout))).is_err(),
             None => client.closing,
@@ -293,6 +296,10 @@ impl World {
         if unwanted {
             client.closing = false;
             self.close(id);
+            return;
+        }
+        for watch in std::mem::take(&mut client.unwanted) {
+            self.unwatch(id, watch);
         }
     }
 
@@ -310,7 +317,7 @@ impl World {
             return;
         }
         if let Some(conn) = client.conn.filter(|_| client.connected) {
-            self.log.request(self.now, client.session, client.group, OpKind::Close, "");
+            self.log.request(self.now, client.session, client.group, Operation::Close, "");
             client.last_send = self.now;
             self.send_up(conn, Request::CloseSession);
         }
@@ -324,7 +331,7 @@ impl World {
         if let Some(opening) = client.opening.take() {
             opening.send(Err(Error::ConnectionLoss)).ok();
         } else {
-            let what = if state == State::Closed { What::Closed } else { What::Expired };
+            let what = if state == State::Closed { Happening::Closed } else { Happening::Expired };
             self.log.note(self.now, client.session, what);
         }
         client.state.send_replace(state);
@@ -340,6 +347,10 @@ impl World {
         let Some(client) = self.clients.get_mut(&id) else {
             return;
         };
+        if !client.connected {
+            client.unwanted.push(watch);
+            return;
+        }
         let Some((path, children)) = client.watchers.remove(watch) else {
             return;
         };
@@ -351,8 +362,8 @@ impl World {
         if coming || client.closing {
             return;
         }
-        if let Some(conn) = client.conn.filter(|_| client.connected) {
-            self.log.request(self.now, client.session, client.group, OpKind::RemoveWatch, &path);
+        if let Some(conn) = client.conn {
+            self.log.request(self.now, client.session, client.group, Operation::RemoveWatch, &path);
             client.last_send = self.now;
             self.send_up(conn, Request::RemoveWatch { path, children });
         }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::wire::{Message, OpKind, Request};
+use super::wire::{Message, Operation, Request};
 use super::world::{Event, World};
 use super::{ClientId, ConnId, Millis};
 
@@ -10,7 +10,7 @@ use super::{ClientId, ConnId, Millis};
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) ticket: u64,
-    pub(super) kind: Option<OpKind>,
+    pub(super) kind: Option<Operation>,
     pub(super) work: Work,
 }
 
@@ -80,7 +80,7 @@ impl Conn {
 impl World {
     pub(super) fn latency(&mut self, group: u32) -> Millis {
         let latency = self.options.latency.clone();
-        self.random.within(&latency) + self.faults.delay(group)
+        self.random.u64(latency) + self.faults.delay(group)
     }
 
     /// Sends from the client.
@@ -149,11 +149,11 @@ impl World {
 
     /// Closes the client's end. By chance all that was sent still arrives, or only a part of it.
     pub(super) fn hang_up(&mut self, id: ConnId) {
-        let partly = self.random.coin();
+        let partly = self.random.bool();
         if let Some(conn) = self.conns.get_mut(&id) {
             conn.deaf = true;
             if conn.survivors.is_none() && partly {
-                conn.survivors = Some(self.random.below(conn.under_way + 1));
+                conn.survivors = Some(self.random.usize(..conn.under_way + 1));
             }
         }
         self.send_up(id, Request::Fin);
@@ -171,7 +171,7 @@ impl World {
             return;
         };
         conn.deaf = true;
-        conn.survivors = Some(self.random.below(conn.under_way + 1));
+        conn.survivors = Some(self.random.usize(..conn.under_way + 1));
         self.shut(id);
         self.schedule(self.now, Event::Broken(id));
     }

@@ -9,7 +9,7 @@ use super::leader::{Leader, Outstanding};
 use super::millis;
 use super::replica::{CutOff, Replica};
 use super::txn::Change;
-use super::wire::OpKind;
+use super::wire::Operation;
 use super::world::{Event, World};
 use super::{ConnId, Millis};
 use crate::backend::{Error, Op};
@@ -21,6 +21,7 @@ pub(crate) enum Who {
     All,
     /// All sessions of one client, also those it will open.
     Group(u32),
+    #[cfg_attr(not(test), allow(dead_code))]
     Session(i64),
 }
 
@@ -53,7 +54,7 @@ impl Groups {
 #[derive(Debug)]
 struct Loss {
     who: Who,
-    kind: Option<OpKind>,
+    kind: Option<Operation>,
     applied: bool,
 }
 
@@ -81,7 +82,7 @@ impl Faults {
         self.black_hole.contains(group)
     }
 
-    pub(super) fn takes(&mut self, group: u32, session: i64, kind: OpKind, applied: bool) -> bool {
+    pub(super) fn takes(&mut self, group: u32, session: i64, kind: Operation, applied: bool) -> bool {
         let fits = |loss: &Loss| {
             let who = match loss.who {
                 Who::All => true,
@@ -208,6 +209,8 @@ impl MemoryEnsemble {
     /// arrives late, as TCP sends it again.
     pub(crate) fn black_hole(&self, group: Option<u32>, on: bool) {
         self.with(|world| {
+            // What arrives at this moment comes behind what is held.
+            world.run();
             world.faults.black_hole.set(group, on);
             world.release_held();
         });
@@ -226,6 +229,8 @@ impl MemoryEnsemble {
     /// Ends every refusal, black hole and delay, and joins every replica again. Losses still to come are forgotten.
     pub(crate) fn heal(&self) {
         self.with(|world| {
+            // What arrives at this moment comes behind what is held.
+            world.run();
             let taken = world.faults.taken;
             world.faults = Faults { taken, ..Faults::default() };
             world.release_held();
@@ -237,7 +242,7 @@ impl MemoryEnsemble {
 
     /// The next request of that kind (of any) is carried out and then its connection is cut instead of an answer
     /// (`applied`), or the connection is cut before it is looked at.
-    pub(crate) fn lose_next_reply(&self, who: Who, kind: Option<OpKind>, applied: bool) {
+    pub(crate) fn lose_next_reply(&self, who: Who, kind: Option<Operation>, applied: bool) {
         self.with(|world| world.faults.losses.push(Loss { who, kind, applied }));
     }
 
@@ -246,9 +251,9 @@ impl MemoryEnsemble {
         self.with(|world| world.faults.taken)
     }
 
-    /// Ends a session at the servers; its client learns it when it connects again.
-    pub(crate) fn expire_session(&self, session: i64) {
-        self.with(|world| world.expire(session));
+    /// Ends a session at the servers; its client learns it when it connects again. Whether they knew it.
+    pub(crate) fn expire_session(&self, session: i64) -> bool {
+        self.with(|world| world.expire(session))
     }
 
     /// All servers stop: connections are cut, new ones refused, and time stands still for sessions.
@@ -268,6 +273,7 @@ impl MemoryEnsemble {
     }
 
     /// Ends that; it catches up with the leader.
+    #[cfg(test)]
     pub(crate) fn rejoin(&self, server: usize) {
         self.with(|world| world.rejoin(server));
     }
@@ -279,30 +285,38 @@ impl MemoryEnsemble {
 
     /// It goes on; what was due happens now.
     pub(crate) fn thaw(&self, group: u32) {
-        self.with(|world| world.thaw(group));
+        self.with(|world| {
+            // What arrives at this moment comes behind what waits.
+            world.run();
+            world.thaw(group);
+        });
     }
 }
 
 /// Changes by hand: committed at once, without a session.
 impl MemoryEnsemble {
-    pub(crate) fn create_by_hand(&self, path: &str, data: &[u8], mode: CreateMode) -> Result<(), Error> {
+    pub(crate) fn create_by_hand(&self, path: &str, data: &[u8], mode: CreateMode) -> Result<String, Error> {
         let op = Op::Create {
             path: path.to_owned(),
             data: data.to_vec(),
-            mode: if mode.is_ephemeral() { CreateMode::Persistent } else { mode },
+            mode: match mode {
+                CreateMode::Ephemeral => CreateMode::Persistent,
+                CreateMode::EphemeralSequential => CreateMode::PersistentSequential,
+                lasting => lasting,
+            },
             acls: vec![Acl::anyone_all()],
         };
-        self.with(|world| world.by_hand(&[op]))
+        self.with(|world| world.by_hand(op))
     }
 
     pub(crate) fn set_data_by_hand(&self, path: &str, data: &[u8]) -> Result<(), Error> {
         let op = Op::SetData { path: path.to_owned(), data: data.to_vec(), version: None };
-        self.with(|world| world.by_hand(&[op]))
+        self.with(|world| world.by_hand(op)).map(drop)
     }
 
     pub(crate) fn delete_by_hand(&self, path: &str) -> Result<(), Error> {
         let op = Op::Delete { path: path.to_owned(), version: None };
-        self.with(|world| world.by_hand(&[op]))
+        self.with(|world| world.by_hand(op)).map(drop)
     }
 
     /// The next sequential child of `path` gets the number `next`.

@@ -3,21 +3,24 @@
 use std::time::Duration;
 
 use super::handle::MemoryEnsemble;
-use super::log::Entry;
-use super::wire::OpKind;
+use super::log::Record;
+use super::wire::Operation;
 use crate::types::Stat;
 
 /// A session as the leader knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SessionInfo {
-    pub(crate) id: i64,
-    pub(crate) timeout: Duration,
-    /// Of the client that holds it; none if it has let go of it.
-    pub(crate) group: Option<u32>,
+#[non_exhaustive]
+pub struct SessionInfo {
+    /// Its id.
+    pub id: i64,
+    /// The timeout that was granted.
+    pub timeout: Duration,
+    /// The client that holds it, numbered from 1 in the order of connecting; none if it has let go of it.
+    pub client: Option<u32>,
     /// Whether its client is connected.
-    pub(crate) connected: bool,
-    /// The server it is connected to.
-    pub(crate) server: Option<usize>,
+    pub connected: bool,
+    /// The server it is connected to, from 0.
+    pub server: Option<usize>,
 }
 
 impl MemoryEnsemble {
@@ -46,6 +49,7 @@ impl MemoryEnsemble {
     }
 
     /// The session that owns an ephemeral node; 0 if none does.
+    #[cfg(test)]
     pub(crate) fn owner(&self, path: &str) -> Option<i64> {
         self.stat(path).map(|stat| stat.ephemeral_owner)
     }
@@ -68,7 +72,7 @@ impl MemoryEnsemble {
                 SessionInfo {
                     id: *id,
                     timeout: Duration::from_millis(session.timeout),
-                    group: client.map(|client| client.group),
+                    client: client.map(|client| client.group),
                     connected: conn.is_some(),
                     server: conn.and_then(|conn| world.conns.get(&conn)).map(|conn| conn.replica),
                 }
@@ -78,7 +82,7 @@ impl MemoryEnsemble {
     }
 
     /// What happened so far, or since the last [`clear_log`](Self::clear_log); the oldest entries of a long life are gone.
-    pub(crate) fn log(&self) -> Vec<Entry> {
+    pub(crate) fn log(&self) -> Vec<Record> {
         self.with(|world| world.log.entries())
     }
 
@@ -87,11 +91,16 @@ impl MemoryEnsemble {
     }
 
     /// How many requests of a kind were handed over since the start; of one group or of all.
-    pub(crate) fn count(&self, group: Option<u32>, kind: OpKind) -> u64 {
+    pub(crate) fn count(&self, group: Option<u32>, kind: Operation) -> u64 {
         self.with(|world| world.log.count(group, kind))
     }
 
+    pub(crate) fn servers(&self) -> usize {
+        self.with(|world| world.replicas.len())
+    }
+
     /// The last transaction that was proposed.
+    #[cfg(test)]
     pub(crate) fn zxid(&self) -> i64 {
         self.with(|world| world.leader.zxid)
     }

@@ -23,7 +23,6 @@ mod handle;
 mod inspect;
 mod leader;
 mod log;
-mod random;
 mod replica;
 mod replication;
 mod rules;
@@ -41,14 +40,11 @@ mod world;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-// What tests and the public test kit use; not all of it is used by each.
-#[allow(unused_imports)]
-pub(crate) use self::{
-    faults::Who,
-    handle::MemoryEnsemble,
+pub(crate) use self::{faults::Who, handle::MemoryEnsemble};
+pub use self::{
     inspect::SessionInfo,
-    log::{Entry, What},
-    wire::OpKind,
+    log::{Happening, Record},
+    wire::Operation,
 };
 
 /// Time since the ensemble was started, in milliseconds.

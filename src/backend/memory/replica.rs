@@ -7,7 +7,7 @@ use super::connection::{Slot, Work};
 use super::replication::{Ask, Step};
 use super::tree::Tree;
 use super::watching::{Lost, Watches};
-use super::wire::{Answer, Call, MOST_BYTES, Message, OpKind, Request};
+use super::wire::{Answer, Call, Message, Operation, Request};
 use super::world::World;
 use super::{ConnId, Millis, Zxid};
 use crate::backend::Error;
@@ -75,12 +75,19 @@ impl World {
         if !conn.admit() || !self.running {
             return;
         }
+        let kind = request.kind();
+        if request.is_too_large() || kind.is_some_and(|kind| self.is_lost(id, kind, false)) {
+            self.server_close(id);
+            return;
+        }
         self.touch(replica, session);
         match request {
             Request::Connect { session, timeout, last_zxid } => self.receive_connect(id, session, timeout, last_zxid),
-            Request::Call(call) => self.receive_call(id, call),
-            Request::CloseSession => self.take_in(id, Some(OpKind::Close), Ask::Close),
-            local => self.take_in_local(id, None, local),
+            Request::Call(Call::Write(op)) => self.take_in(id, kind, Ask::Write(op)),
+            Request::Call(Call::Multi(ops)) => self.take_in(id, kind, Ask::Multi(ops)),
+            Request::Call(Call::Sync { .. }) => self.take_in(id, kind, Ask::Sync),
+            Request::CloseSession => self.take_in(id, kind, Ask::Close),
+            local => self.take_in_local(id, kind, local),
         }
     }
 
@@ -106,28 +113,14 @@ impl World {
         }
     }
 
-    fn receive_call(&mut self, id: ConnId, call: Call) {
-        let kind = call.kind();
-        if call.size() > MOST_BYTES || self.is_lost(id, kind, false) {
-            self.server_close(id);
-            return;
-        }
-        match call {
-            Call::Write(op) => self.take_in(id, Some(kind), Ask::Write(op)),
-            Call::Multi(ops) => self.take_in(id, Some(kind), Ask::Multi(ops)),
-            Call::Sync { .. } => self.take_in(id, Some(kind), Ask::Sync),
-            read => self.take_in_local(id, Some(kind), Request::Call(read)),
-        }
-    }
-
     /// Whether a lever takes this request (not applied) or its answer (applied).
-    pub(super) fn is_lost(&mut self, id: ConnId, kind: OpKind, applied: bool) -> bool {
+    pub(super) fn is_lost(&mut self, id: ConnId, kind: Operation, applied: bool) -> bool {
         let Some(conn) = self.conns.get(&id) else { return false };
         let (group, session) = (conn.group, conn.session);
         self.faults.takes(group, session, kind, applied)
     }
 
-    fn take_in(&mut self, id: ConnId, kind: Option<OpKind>, ask: Ask) {
+    fn take_in(&mut self, id: ConnId, kind: Option<Operation>, ask: Ask) {
         let ticket = self.next_id();
         if let Some(conn) = self.conns.get_mut(&id) {
             // What a cut connection still brought is carried out, but nobody hears the answer.
@@ -139,7 +132,7 @@ impl World {
         self.forward(id, ticket, ask);
     }
 
-    fn take_in_local(&mut self, id: ConnId, kind: Option<OpKind>, request: Request) {
+    fn take_in_local(&mut self, id: ConnId, kind: Option<Operation>, request: Request) {
         let ticket = self.next_id();
         let Some(conn) = self.conns.get_mut(&id).filter(|conn| conn.open) else {
             return;

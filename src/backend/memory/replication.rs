@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::leader::{Origin, Proposal, Verdict};
-use super::log::What;
+use super::log::Happening;
 use super::replica::Replica;
 use super::tree::Applied;
 use super::txn::{Change, Txn};
@@ -48,7 +48,7 @@ impl World {
             return 0;
         }
         let link = self.options.link.clone();
-        self.random.within(&link)
+        self.random.u64(link)
     }
 
     pub(super) fn forward(&mut self, id: ConnId, ticket: u64, ask: Ask) {
@@ -105,7 +105,7 @@ impl World {
 
     pub(super) fn commit_soon(&mut self) {
         let range = self.options.commit.clone();
-        let at = (self.now + self.random.within(&range)).max(self.last_commit);
+        let at = (self.now + self.random.u64(range)).max(self.last_commit);
         self.last_commit = at;
         self.schedule(at, Event::Commit(self.incarnation));
     }
@@ -128,7 +128,7 @@ impl World {
             },
             _ => {
                 let changes = self.leader.end_session(session, zxid);
-                self.log.note(self.now, session, What::SessionClosed);
+                self.log.note(self.now, session, Happening::SessionClosed);
                 return (self.txn(changes, Some(session)), Verdict::Ended);
             }
         };
@@ -152,7 +152,7 @@ impl World {
             let mut arrival = self.now + self.link();
             if txn.is_some() {
                 let lag = self.options.lag.clone();
-                arrival += self.random.within(&lag);
+                arrival += self.random.u64(lag);
             }
             self.tell(index, arrival, Step { txn: txn.clone(), origin });
         }
@@ -248,19 +248,20 @@ impl World {
         for path in self.leader.tree.spent_containers() {
             let op = Op::Delete { path: path.to_string(), version: None };
             // The leader's own request: it needs no permission, but the node must still be empty.
-            self.by_hand(&[op]).ok();
+            self.by_hand(op).ok();
         }
     }
 
-    /// Carries a request of nobody's session out.
-    pub(super) fn by_hand(&mut self, ops: &[Op]) -> Result<(), Error> {
+    /// Carries a request of nobody's session out; the path as the server names it.
+    pub(super) fn by_hand(&mut self, op: Op) -> Result<String, Error> {
         let zxid = self.leader.zxid + 1;
         self.leader.by_hand = true;
-        let prepared = self.leader.prepare(ops, 0, zxid);
+        let prepared = self.leader.prepare(&[op], 0, zxid);
         self.leader.by_hand = false;
         let changes = prepared.map_err(|(_, error)| error)?;
+        let path = changes.first().and_then(Change::path).map(|path| path.to_string());
         self.propose_now(changes);
-        Ok(())
+        Ok(path.unwrap_or_default())
     }
 
     /// Proposes, and commits it together with everything before it.

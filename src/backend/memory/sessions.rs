@@ -1,7 +1,7 @@
 //! The sessions at the leader: how they begin, come back, are kept alive and end.
 
 use super::leader::ServerSession;
-use super::log::What;
+use super::log::Happening;
 use super::wire::Message;
 use super::world::{Event, World};
 use super::{ConnId, Millis};
@@ -26,7 +26,7 @@ impl World {
         let expires = self.now + timeout;
         self.leader.sessions.insert(session, ServerSession { timeout, expires, conn });
         self.schedule(expires, Event::Expiry(session));
-        self.log.note(self.now, session, What::SessionOpened);
+        self.log.note(self.now, session, Happening::SessionOpened);
         (session, timeout)
     }
 
@@ -66,17 +66,18 @@ impl World {
         }
     }
 
-    /// A session is ended by the leader: it expired, or somebody with power wanted it.
-    pub(super) fn expire(&mut self, session: i64) {
+    /// A session is ended by the leader: it expired, or somebody with power wanted it. Whether there was one.
+    pub(super) fn expire(&mut self, session: i64) -> bool {
         if !self.leader.sessions.contains_key(&session) {
-            return;
+            return false;
         }
         let zxid = self.leader.zxid + 1;
         let changes = self.leader.end_session(session, zxid);
-        self.log.note(self.now, session, What::SessionExpired);
+        self.log.note(self.now, session, Happening::SessionExpired);
         let txn = self.txn(changes, Some(session));
         self.leader.propose(txn, None);
         self.commit_soon();
+        true
     }
 
     pub(super) fn expiry(&mut self, session: i64) {

@@ -6,22 +6,32 @@ use super::{Millis, Zxid};
 use crate::backend::{Error, Event, Multi, Op};
 use crate::types::{Acl, Stat};
 
-/// A server reads no request that is longer; it closes the connection. (`jute.maxbuffer`)
-pub(super) const MOST_BYTES: usize = 0xf_ffff;
+/// A server reads no request that is longer; it closes the connection. (`jute.maxbuffer`) Answers are as long as they are.
+const MOST_BYTES: usize = 0xf_ffff;
 
 /// The kinds of request, as the log counts them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum OpKind {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Operation {
+    /// Creates a node.
     Create,
+    /// Deletes a node.
     Delete,
+    /// Asks for the stat of a node.
     Exists,
+    /// Reads the data of a node.
     GetData,
+    /// Writes the data of a node.
     SetData,
+    /// Reads the names of the children.
     List,
+    /// A transaction.
     Multi,
+    /// Waits until the server has caught up with the leader.
     Sync,
     /// A watch was dropped before its event.
     RemoveWatch,
+    /// Ends the session.
     Close,
 }
 
@@ -37,19 +47,19 @@ pub(super) enum Call {
 }
 
 impl Call {
-    pub(super) fn kind(&self) -> OpKind {
+    pub(super) fn kind(&self) -> Operation {
         match self {
             Call::Write(op) => match op {
-                Op::Create { .. } => OpKind::Create,
-                Op::Delete { .. } => OpKind::Delete,
-                Op::SetData { .. } => OpKind::SetData,
-                Op::Check { .. } => OpKind::Multi,
+                Op::Create { .. } => Operation::Create,
+                Op::Delete { .. } => Operation::Delete,
+                Op::SetData { .. } => Operation::SetData,
+                Op::Check { .. } => Operation::Multi,
             },
-            Call::Multi(_) => OpKind::Multi,
-            Call::Exists { .. } => OpKind::Exists,
-            Call::GetData { .. } => OpKind::GetData,
-            Call::List { .. } => OpKind::List,
-            Call::Sync { .. } => OpKind::Sync,
+            Call::Multi(_) => Operation::Multi,
+            Call::Exists { .. } => Operation::Exists,
+            Call::GetData { .. } => Operation::GetData,
+            Call::List { .. } => Operation::List,
+            Call::Sync { .. } => Operation::Sync,
         }
     }
 
@@ -75,7 +85,7 @@ impl Call {
     }
 
     /// Bytes of the request on the wire, without its length.
-    pub(super) fn size(&self) -> usize {
+    fn size(&self) -> usize {
         const HEADER: usize = 8;
         const STEP: usize = 9; // type, done, error
         let body = match self {
@@ -134,6 +144,22 @@ pub(super) enum Request {
     CloseSession,
     /// The client's end of the connection is closed.
     Fin,
+}
+
+impl Request {
+    /// As the log counts it; none for what no holder of a session asked for.
+    pub(super) fn kind(&self) -> Option<Operation> {
+        match self {
+            Request::Call(call) => Some(call.kind()),
+            Request::RemoveWatch { .. } => Some(Operation::RemoveWatch),
+            Request::CloseSession => Some(Operation::Close),
+            Request::Connect { .. } | Request::SetWatches { .. } | Request::Ping | Request::Fin => None,
+        }
+    }
+
+    pub(super) fn is_too_large(&self) -> bool {
+        matches!(self, Request::Call(call) if call.size() > MOST_BYTES)
+    }
 }
 
 /// The result of a call that the server could carry out.

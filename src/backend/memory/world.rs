@@ -9,12 +9,12 @@ use super::faults::Faults;
 use super::handle::Drops;
 use super::leader::Leader;
 use super::log::Log;
-use super::random::Random;
 use super::replica::Replica;
 use super::replication::Forward;
 use super::sessions::Validated;
 use super::wire::{Message, Request};
 use super::{ClientId, ConnId, Millis, Options};
+use fastrand::Rng;
 
 /// Something that happens at its time.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ pub(super) enum Event {
 pub(super) struct World {
     pub(super) options: Options,
     pub(super) now: Millis,
-    pub(super) random: Random,
+    pub(super) random: Rng,
     queue: BTreeMap<(Millis, u64), Event>,
     scheduled: u64,
     /// When the driver will look next.
@@ -78,7 +78,7 @@ impl World {
     pub(super) fn new(options: Options, drops: Arc<Drops>) -> Self {
         let replicas = (0..options.servers.max(1)).map(|_| Replica::new()).collect();
         let mut world = World {
-            random: Random::new(options.seed),
+            random: Rng::with_seed(options.seed),
             options,
             now: 0,
             queue: BTreeMap::new(),
@@ -179,7 +179,7 @@ impl World {
     /// look at its clock before it looks at its socket.
     pub(super) fn thaw(&mut self, group: u32) {
         let mut waiting = self.frozen.remove(&group).unwrap_or_default();
-        if self.random.coin() {
+        if self.random.bool() {
             waiting.sort_by_key(|event| !matches!(event, Event::Tick(..) | Event::Attempt(_)));
         }
         let now = self.now;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::{FutureExt, StreamExt};
 
 use super::{T, create, next, open, session, start, takes};
-use crate::backend::memory::{OpKind, Options, Who};
+use crate::backend::memory::{Operation, Options, Who};
 use crate::backend::{Error, Event, SessionEvent};
 use crate::types::CreateMode;
 
@@ -59,12 +59,32 @@ async fn a_cut_fails_what_is_under_way_and_the_session_returns_with_its_watches(
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_watch_dropped_at_any_moment_of_a_reconnect_is_left_at_no_server() {
+    for millis in 0..150 {
+        let ensemble = start(Options::default());
+        let mut opened = open(&ensemble, 1).await;
+        create(&opened.session, "/data", CreateMode::Persistent).await;
+        let (_, _, dropped) = opened.session.watch_data("/data").await.unwrap();
+        let (_, _, kept) = opened.session.watch_children("/data").await.unwrap();
+        ensemble.delay(Some(1), Duration::from_millis(20));
+        ensemble.disconnect(Who::All);
+        assert_eq!(next(&mut opened).await, SessionEvent::Disconnected);
+        tokio::time::sleep(Duration::from_millis(millis)).await;
+        drop(dropped);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(ensemble.watches(None), 1, "dropped after {millis} ms");
+        create(&opened.session, "/data/child", CreateMode::Persistent).await;
+        assert_eq!(kept.await, Event::NodeChildrenChanged);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lost_reply_is_applied_or_not_as_asked() {
     let ensemble = start(Options::default());
     let mut opened = open(&ensemble, 1).await;
     let session = opened.session.clone();
     for (applied, path) in [(true, "/done"), (false, "/undone")] {
-        ensemble.lose_next_reply(Who::Group(1), Some(OpKind::Create), applied);
+        ensemble.lose_next_reply(Who::Group(1), Some(Operation::Create), applied);
         assert_eq!(session.exists("/").await.map(|found| found.is_some()), Ok(true), "not of that kind");
         let created = session.create(path, b"", CreateMode::Ephemeral, &[crate::types::Acl::anyone_all()]);
         let behind = session.exists("/");
@@ -78,6 +98,21 @@ async fn a_lost_reply_is_applied_or_not_as_asked() {
     assert_eq!(ensemble.lost_replies(), 2);
     ensemble.lose_next_reply(Who::Session(session.id() + 1), None, true);
     assert!(session.exists("/").await.is_ok(), "somebody else is meant");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wish_to_close_is_lost_as_asked_and_sent_again() {
+    for applied in [true, false] {
+        let ensemble = start(Options::default());
+        let opened = open(&ensemble, 1).await;
+        ensemble.lose_next_reply(Who::Group(1), Some(Operation::Close), applied);
+        let mut closed = opened.session.close();
+        takes(|| ensemble.lost_replies() == 1).await;
+        assert_eq!(ensemble.sessions().is_empty(), applied);
+        assert!((&mut closed).now_or_never().is_none(), "it does not know yet");
+        closed.await;
+        assert_eq!(ensemble.sessions(), []);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -139,6 +174,26 @@ async fn a_short_black_hole_only_delays() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_black_hole_held_comes_before_what_arrives_as_it_ends() {
+    for heal_all in [false, true] {
+        let ensemble = start(Options { latency: 0..=0, ..Options::default() });
+        let session = session(&ensemble, 1).await;
+        create(&session, "/n", CreateMode::Persistent).await;
+        ensemble.black_hole(Some(1), true);
+        let held = session.set_data("/n", b"held", None);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        let just_sent = session.get_data("/n");
+        if heal_all {
+            ensemble.heal();
+        } else {
+            ensemble.black_hole(Some(1), false);
+        }
+        assert_eq!(held.await.map(|stat| stat.version), Ok(1));
+        assert_eq!(just_sent.await.map(|(data, _)| data), Ok(b"held".to_vec()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_delay_is_felt_by_its_group_alone() {
     let ensemble = start(Options::default());
     let (slow, fast) = (session(&ensemble, 1).await, session(&ensemble, 2).await);
@@ -183,14 +238,14 @@ async fn watches_are_counted_and_removed_when_dropped() {
     assert_eq!(ensemble.watches(None), 1, "one for the path");
     drop(first);
     session.exists("/").await.unwrap();
-    assert_eq!((ensemble.watches(None), ensemble.count(Some(1), OpKind::RemoveWatch)), (1, 0));
+    assert_eq!((ensemble.watches(None), ensemble.count(Some(1), Operation::RemoveWatch)), (1, 0));
     drop(second);
     session.exists("/").await.unwrap();
-    assert_eq!((ensemble.watches(None), ensemble.count(Some(1), OpKind::RemoveWatch)), (0, 1));
+    assert_eq!((ensemble.watches(None), ensemble.count(Some(1), Operation::RemoveWatch)), (0, 1));
     drop(session.watch_exists("/b"));
     drop(session.exists("/"));
     session.exists("/").await.unwrap();
     session.exists("/").await.unwrap();
     assert_eq!(ensemble.watches(None), 0, "nobody took the reply");
-    assert_eq!(ensemble.count(None, OpKind::Exists), 8);
+    assert_eq!(ensemble.count(None, Operation::Exists), 8);
 }

@@ -51,6 +51,23 @@ async fn a_short_freeze_delays_what_comes_and_loses_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_waited_in_a_freeze_comes_before_what_arrives_at_the_thaw() {
+    for millis in 0..6 {
+        let ensemble = start(Options { latency: 1..=1, ..Options::default() });
+        let session = session(&ensemble, 1).await;
+        create(&session, "/n", CreateMode::Persistent).await;
+        ensemble.freeze(1);
+        let waits = session.set_data("/n", b"waited", None);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let arrives = session.get_data("/n");
+        tokio::time::sleep(Duration::from_millis(millis)).await;
+        ensemble.thaw(1);
+        assert_eq!(waits.await.map(|stat| stat.version), Ok(1));
+        assert_eq!(arrives.await.map(|(data, _)| data), Ok(b"waited".to_vec()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn after_a_longer_freeze_the_session_is_kept() {
     for seed in 0..10 {
         let ensemble = start(Options { seed, ..Options::default() });

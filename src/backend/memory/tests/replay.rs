@@ -6,14 +6,13 @@ use futures::FutureExt;
 use futures::stream::{FuturesUnordered, StreamExt};
 
 use super::{open, three};
-use crate::backend::memory::random::Random;
-use crate::backend::memory::{Entry, Who};
+use crate::backend::memory::{Record, Who};
 use crate::types::{Acl, CreateMode};
 
 /// Three clients do random things while random things happen to them.
-async fn history(seed: u64) -> (Vec<Entry>, Vec<String>) {
+async fn history(seed: u64) -> (Vec<Record>, Vec<String>) {
     let ensemble = three(seed, 30);
-    let mut random = Random::new(seed + 1);
+    let mut random = fastrand::Rng::with_seed(seed + 1);
     let mut clients = Vec::new();
     for group in 0..3 {
         clients.push(open(&ensemble, group).await);
@@ -21,9 +20,9 @@ async fn history(seed: u64) -> (Vec<Entry>, Vec<String>) {
     let mut replies = FuturesUnordered::new();
     let mut results = Vec::new();
     for step in 0..400 {
-        let group = random.below(3);
+        let group = random.usize(..3);
         let session = clients[group].session.clone();
-        match random.below(24) {
+        match random.usize(..24) {
             0..=7 => {
                 let path = format!("/{step}-");
                 let created = session.create(&path, b"", CreateMode::EphemeralSequential, &[Acl::anyone_all()]);
@@ -44,16 +43,16 @@ async fn history(seed: u64) -> (Vec<Entry>, Vec<String>) {
             13 => drop(ensemble.disconnect(Who::Group(group as u32))),
             14 => ensemble.freeze(group as u32),
             15 => (0..3).for_each(|group| ensemble.thaw(group)),
-            16 => ensemble.expire_session(session.id()),
-            17 => ensemble.black_hole(Some(group as u32), random.coin()),
-            18 => ensemble.lose_next_reply(Who::All, None, random.coin()),
+            16 => drop(ensemble.expire_session(session.id())),
+            17 => ensemble.black_hole(Some(group as u32), random.bool()),
+            18 => ensemble.lose_next_reply(Who::All, None, random.bool()),
             _ => {}
         }
         while let Some(Some(result)) = replies.next().now_or_never() {
             results.push(result);
         }
-        tokio::time::sleep(Duration::from_millis(random.within(&(0..=300)))).await;
-        if !ensemble.sessions().iter().any(|session| session.group == Some(group as u32)) {
+        tokio::time::sleep(Duration::from_millis(random.u64(0..=300))).await;
+        if !ensemble.sessions().iter().any(|session| session.client == Some(group as u32)) {
             (0..3).for_each(|group| ensemble.thaw(group));
             ensemble.heal();
             clients[group] = open(&ensemble, group as u32).await;

@@ -1,12 +1,12 @@
 //! What a leader has in hand.
 
+use super::Hold;
 use crate::client::Fence;
-use crate::contender::Hold;
 
-/// One term as leader, until it is lost or the latch is closed. Once lost it stays lost, also if the same latch leads
-/// again: ask for the next one.
+/// One term as leader, until it is lost or given up. Once lost it stays lost, also if the same participant leads again:
+/// that is another term.
 ///
-/// Dropping it does not resign; [`LeaderLatch::close`](super::LeaderLatch::close) does.
+/// Dropping it does not resign: closing the latch does, or returning from the selector's listener.
 #[derive(Debug)]
 pub struct Leadership {
     hold: Hold,
@@ -18,7 +18,7 @@ pub struct Leadership {
 pub struct LeadershipLost;
 
 impl Leadership {
-    pub(super) fn new(hold: Hold) -> Self {
+    pub(crate) fn new(hold: Hold) -> Self {
         Leadership { hold }
     }
 
@@ -53,18 +53,7 @@ impl Leadership {
     /// # Cancel safety
     /// Dropping it drops `work`.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LeadershipLost> {
-        // A loop over work that is done at once must let other tasks run too.
-        tokio::task::coop::consume_budget().await;
-        let mut work = std::pin::pin!(work);
-        let mut lost = std::pin::pin!(self.lost());
-        // The clock is asked before each poll of the work, as the end of the lease need not have been told yet.
-        std::future::poll_fn(|cx| {
-            if lost.as_mut().poll(cx).is_ready() || !self.is_held() {
-                return std::task::Poll::Ready(Err(LeadershipLost));
-            }
-            work.as_mut().poll(cx).map(Ok)
-        })
-        .await
+        self.hold.run(work).await.ok_or(LeadershipLost)
     }
 
     /// Makes a [`Transaction`](crate::Transaction) depend on this leadership: it is refused once another leads.

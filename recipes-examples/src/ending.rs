@@ -1,0 +1,22 @@
+//! How an example is asked to end.
+
+use crate::Result;
+
+/// Resolves when the program is asked to end: by Ctrl-C, or as a service is (SIGTERM).
+#[cfg(unix)]
+pub(crate) async fn asked_to_end() -> Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    tokio::select! {
+        biased;
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    Ok(())
+}
+
+/// Resolves when the program is asked to end by Ctrl-C.
+#[cfg(not(unix))]
+pub(crate) async fn asked_to_end() -> Result<()> {
+    Ok(tokio::signal::ctrl_c().await?)
+}

@@ -1,0 +1,137 @@
+//! Every example, as anybody would run it: a process, without any server.
+
+#![cfg(unix)]
+
+mod program;
+
+use program::Program;
+use rustix::process::Signal;
+
+/// Asked to end when it has said `place`, it does.
+async fn ends_when_asked(path: &str, place: &str, signal: Signal) -> program::Told {
+    let mut program = Program::start(path, &[]);
+    program.says(place).await;
+    program.signal(signal);
+    let told = program.ends(0).await;
+    told.in_order(&[place, "Asked to end", "Done."]);
+    told
+}
+
+/// Nobody else could see an ensemble in memory.
+async fn needs_a_real_ensemble(path: &str, arguments: &[&str]) {
+    let told = Program::start(path, arguments).ends(1).await;
+    told.complains(": --id needs a real ensemble");
+    told.complains("--connect localhost:2181");
+}
+
+mod leader_latch {
+    use super::*;
+
+    const PROGRAM: &str = env!("CARGO_BIN_EXE_leader_latch");
+
+    #[tokio::test]
+    async fn plays_its_scenario() {
+        let told = Program::start(PROGRAM, &[]).ends(0).await;
+        told.in_order(&[
+            "on an ensemble in memory",
+            "Four stand in line",
+            "alice leads now.",
+            "alice resigns",
+            "bob leads now.",
+            "bob's client goes",
+            "carol leads now.",
+            "bob: Do I lead? No",
+            "carol's process is stopped",
+            "dave leads now.",
+            "carol's process goes on",
+            "carol: I was away. Do I lead? No",
+            "dave: 1 + 2 + ... + 100 = 5050, under token ",
+            "Done.",
+        ]);
+    }
+
+    #[tokio::test]
+    async fn ends_early_when_asked() {
+        for (place, signal) in [
+            ("Four stand in line", Signal::INT),
+            ("bob leads now.", Signal::TERM),
+            // Stopped processes are let go on first.
+            ("carol's process is stopped", Signal::INT),
+        ] {
+            ends_when_asked(PROGRAM, place, signal).await.lacks("100 = 5050");
+        }
+    }
+
+    #[tokio::test]
+    async fn one_participant_needs_a_real_ensemble() {
+        needs_a_real_ensemble(PROGRAM, &["--id", "alice"]).await;
+    }
+}
+
+mod leader_selector {
+    use super::*;
+
+    const PROGRAM: &str = env!("CARGO_BIN_EXE_leader_selector");
+
+    #[tokio::test]
+    async fn plays_its_scenario() {
+        let told = Program::start(PROGRAM, &[]).ends(0).await;
+        told.in_order(&[
+            "on an ensemble in memory",
+            "alice leads now",
+            "alice returns",
+            "bob leads now",
+            "carol leads now",
+            "The order was alice, bob, carol, alice, bob, carol.",
+            "dave leads now",
+            "dave has been told, and cleans up",
+            "dave has cleaned up",
+            "erin leads now: dave's node is gone",
+            "Done.",
+        ]);
+    }
+
+    #[tokio::test]
+    async fn ends_early_when_asked() {
+        ends_when_asked(PROGRAM, "bob leads now", Signal::INT).await.lacks("The order was");
+        ends_when_asked(PROGRAM, "dave leads now", Signal::TERM).await;
+    }
+
+    #[tokio::test]
+    async fn one_participant_needs_a_real_ensemble() {
+        needs_a_real_ensemble(PROGRAM, &["--id", "alice"]).await;
+    }
+}
+
+mod inter_process_mutex {
+    use super::*;
+
+    const PROGRAM: &str = env!("CARGO_BIN_EXE_inter_process_mutex");
+
+    #[tokio::test]
+    async fn plays_its_scenario() {
+        let told = Program::start(PROGRAM, &[]).ends(0).await;
+        told.in_order(&[
+            "on an ensemble in memory",
+            "carol holds the lock under token ",
+            "carol knows: is the lock held? no",
+            "carol writes too late and is refused",
+            "carol writes to the ledger too late and is refused as well",
+            "carol has a new session and goes on",
+            "14 writes, 0 overlaps, 1 late writes refused.",
+            "The tokens grew with every write: yes.",
+            "Done.",
+        ]);
+    }
+
+    #[tokio::test]
+    async fn ends_early_when_asked() {
+        ends_when_asked(PROGRAM, "Five workers", Signal::TERM).await.lacks("14 writes");
+        ends_when_asked(PROGRAM, "writes under token", Signal::INT).await.lacks("14 writes");
+    }
+
+    #[tokio::test]
+    async fn one_worker_needs_a_real_ensemble() {
+        needs_a_real_ensemble(PROGRAM, &["--id", "alice"]).await;
+    }
+}

@@ -1,0 +1,94 @@
+//! An example as a process.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+use tokio::time::timeout;
+
+/// What each example promises.
+const MOST: Duration = Duration::from_secs(30);
+
+pub struct Program {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+    told: String,
+}
+
+/// What a program that has ended said.
+pub struct Told {
+    out: String,
+    err: String,
+}
+
+impl Program {
+    /// Starts it without any server.
+    pub fn start(path: &str, arguments: &[&str]) -> Program {
+        let mut command = Command::new(path);
+        command.args(arguments).env_remove("ZOOKEEPER_CONNECT").env_remove("RUST_LOG").kill_on_drop(true);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the program starts");
+        let lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+        Program { child, lines, told: String::new() }
+    }
+
+    /// Reads on until a line has `text` in it.
+    pub async fn says(&mut self, text: &str) {
+        timeout(MOST, async {
+            while let Some(line) = self.lines.next_line().await.expect("it is text") {
+                self.told += &line;
+                self.told.push('\n');
+                if line.contains(text) {
+                    return;
+                }
+            }
+            panic!("it never said {text:?}:\n{}", self.told);
+        })
+        .await
+        .unwrap_or_else(|_| panic!("it did not say {text:?} within {MOST:?}"));
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        let pid = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed())).expect("it runs");
+        kill_process(pid, signal).expect("it can be told");
+    }
+
+    /// Waits for its end, which must come in time and with that status.
+    pub async fn ends(self, status: i32) -> Told {
+        let Program { mut child, lines, told: mut out } = self;
+        let mut err = String::new();
+        let (mut rest, mut errors) = (lines.into_inner(), child.stderr.take().expect("its errors"));
+        let ended = timeout(MOST, async {
+            let (read, failed) = tokio::join!(rest.read_to_string(&mut out), errors.read_to_string(&mut err));
+            read.and(failed).expect("it is text");
+            child.wait().await.expect("it ends")
+        });
+        let ended = ended.await.unwrap_or_else(|_| panic!("it did not end within {MOST:?}"));
+        assert_eq!(ended.code(), Some(status), "{ended}:\n{out}\n{err}");
+        Told { out, err }
+    }
+}
+
+impl Told {
+    /// All of these were said, in this order.
+    pub fn in_order(&self, texts: &[&str]) {
+        let mut rest = self.out.as_str();
+        for text in texts {
+            let Some(at) = rest.find(text) else {
+                panic!("{text:?} is missing, or not in its place:\n{}", self.out);
+            };
+            rest = &rest[at + text.len()..];
+        }
+    }
+
+    pub fn lacks(&self, text: &str) {
+        assert!(!self.out.contains(text), "{text:?} was said:\n{}", self.out);
+    }
+
+    /// It was said on the standard error.
+    pub fn complains(&self, text: &str) {
+        assert!(self.err.contains(text), "{text:?} is missing:\n{}", self.err);
+    }
+}

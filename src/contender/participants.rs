@@ -1,0 +1,73 @@
+//! Who takes part in an election, for anybody to see.
+
+use std::sync::Arc;
+
+use futures::stream::StreamExt;
+
+use super::names;
+use crate::client::session::Session;
+use crate::client::{Client, Error, ErrorKind};
+use crate::path::join;
+
+/// How many participants are asked for their id at once.
+const AT_ONCE: usize = 64;
+
+/// An id travels in every list of participants; this is plenty and far below the megabyte of a node.
+pub(crate) const MAX_ID_BYTES: usize = 64 * 1024;
+
+/// Somebody in the line.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Participant {
+    /// The id it was given; bytes that are no UTF-8 are replaced.
+    pub id: String,
+    /// Whether it stands first.
+    pub is_leader: bool,
+    /// The path of its node.
+    pub path: String,
+}
+
+impl Participant {
+    pub(crate) fn new(id: &[u8], path: String, is_leader: bool) -> Self {
+        Participant { id: String::from_utf8_lossy(id).into_owned(), is_leader, path }
+    }
+}
+
+/// The first of the line, if there is one.
+pub(crate) async fn leader(client: &Client, path: &str, base: &str) -> Result<Option<Participant>, Error> {
+    for name in names(client, path, &[base]).await? {
+        // One that left since the list is passed over: the next one leads.
+        if let Some(leader) = read(client, path, &name).await? {
+            return Ok(Some(Participant { is_leader: true, ..leader }));
+        }
+    }
+    Ok(None)
+}
+
+/// Everybody in the line, in order.
+pub(crate) async fn participants(client: &Client, path: &Arc<str>, base: &str) -> Result<Vec<Participant>, Error> {
+    let names = names(client, path, &[base]).await?;
+    let reads = futures::stream::iter(names).map(|name| {
+        let (client, path) = (client.clone(), Arc::clone(path));
+        async move { read(&client, &path, &name).await }
+    });
+    let reads = reads.buffered(AT_ONCE);
+    let all: Vec<_> = reads.collect().await;
+    let mut found = Vec::with_capacity(all.len());
+    for read in all {
+        found.extend(read?);
+    }
+    if let Some(first) = found.first_mut() {
+        first.is_leader = true;
+    }
+    Ok(found)
+}
+
+async fn read(client: &Client, path: &str, name: &str) -> Result<Option<Participant>, Error> {
+    let node = join(path, name);
+    match client.core().read("read", &node, Session::get_data).await {
+        Ok((data, _)) => Ok(Some(Participant::new(&data, node, false))),
+        Err(error) if error.kind() == ErrorKind::NoNode => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,297 @@
+//! A place in line: waiting for the node before ours, holding, and what a lost connection does to both.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+
+use super::enter::Entered;
+use super::hold::Term;
+use super::{End, Line, State};
+use crate::backend::{Event, Watch};
+use crate::client::core::Core;
+use crate::client::owned_node::OwnedNode;
+use crate::client::session::{Condition, Contending, Session};
+
+/// Where we stand, as far as we know.
+#[derive(Debug)]
+pub(super) enum Position {
+    /// The line must be looked at.
+    Unknown,
+    /// Nobody is before us.
+    Head,
+    /// Somebody is.
+    Behind(Predecessor),
+}
+
+#[derive(Debug)]
+pub(super) struct Predecessor {
+    pub(super) path: String,
+    /// It was the first of the line: when it goes, we are.
+    pub(super) was_head: bool,
+    /// None: to be armed, or armed again.
+    pub(super) watch: Option<Watch>,
+}
+
+/// What was told last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Entered,
+    Behind,
+    Unproven,
+    Held,
+    Suspended,
+}
+
+/// Why a look at the line was broken off.
+pub(super) enum Broken {
+    /// The connection failed, on this side or that.
+    Connection,
+    End(End),
+}
+
+/// A node in the line, and what is known of it.
+#[derive(Debug)]
+pub(super) struct Place {
+    // Dropped first: what is held ends before anything else happens to the node.
+    term: Option<Term>,
+    pub(super) core: Arc<Core>,
+    pub(super) session: Arc<Session>,
+    pub(super) line: Arc<Line>,
+    pub(super) node: OwnedNode,
+    pub(super) path: Arc<str>,
+    czxid: i64,
+    /// The children, if a list is at hand that was made after our create.
+    pub(super) children: Option<Vec<String>>,
+    /// The connection on which our node was last seen.
+    pub(super) verified: u64,
+    /// A request failed on this connection: none is sent before more is known of it.
+    failed_on: Option<u64>,
+    pub(super) position: Position,
+    /// Whether the node is watched also while nobody stands before it.
+    pub(super) watch_own: bool,
+    /// Somebody has asked us to let go.
+    revoked: bool,
+    told: Told,
+    news: Option<State>,
+    _contending: Contending,
+}
+
+impl Place {
+    pub(super) fn new(core: &Arc<Core>, session: &Arc<Session>, line: &Arc<Line>, entered: Entered) -> Self {
+        Place {
+            term: None,
+            core: Arc::clone(core),
+            session: Arc::clone(session),
+            line: Arc::clone(line),
+            node: entered.node,
+            path: entered.path,
+            czxid: entered.czxid,
+            children: entered.children,
+            verified: entered.connection,
+            failed_on: None,
+            position: Position::Unknown,
+            watch_own: line.watch_own,
+            revoked: false,
+            told: Told::Entered,
+            news: None,
+            _contending: session.contender(),
+        }
+    }
+
+    /// Watches the node from now on, also while nobody stands before it.
+    pub(super) fn insist_on_watch(&mut self) {
+        self.watch_own = true;
+    }
+
+    /// The next change of state, or the end. Dropped at an await, it is resumed by the next call.
+    pub(super) async fn next(&mut self) -> Result<State, End> {
+        let session = Arc::clone(&self.session);
+        let mut conditions = session.conditions();
+        loop {
+            if let Some(state) = self.news.take() {
+                return Ok(state);
+            }
+            // Made before the lease is looked at, so no extension is missed.
+            let extended = session.lease().extended();
+            let condition = *conditions.borrow_and_update();
+            match condition {
+                Condition::Ended(_) => return Err(End::SessionOver),
+                Condition::Suspended => self.doubt(),
+                Condition::Connected(connection) if self.failed_on == Some(connection) => {
+                    // The next round looks at what came of it; a holder is told then, and not when there is a connection again.
+                    session.loss_known(connection).await;
+                    self.failed_on = None;
+                    continue;
+                }
+                Condition::Connected(connection) => {
+                    let attended = tokio::select! {
+                        biased;
+                        _ = conditions.changed() => continue,
+                        attended = self.attend(connection) => attended,
+                    };
+                    match attended {
+                        Ok(()) => {}
+                        Err(Broken::End(end)) => return Err(end),
+                        Err(Broken::Connection) => {
+                            self.failed_on = Some(connection);
+                            self.doubt();
+                            continue;
+                        }
+                    }
+                }
+            }
+            if self.news.is_some() {
+                continue;
+            }
+            let first = matches!(self.position, Position::Head);
+            tokio::select! {
+                biased;
+                event = fired(self.node.watch()) => {
+                    if let Some(end) = self.own_changed(event) {
+                        return Err(end);
+                    }
+                }
+                event = predecessor_event(&mut self.position) => {
+                    if let Some(end) = self.predecessor_changed(event, condition) {
+                        return Err(end);
+                    }
+                }
+                _ = conditions.changed() => {}
+                // The lease may be proven now, or may have lapsed unseen before this: `hold` looks at both.
+                () = extended, if first => {}
+            }
+        }
+    }
+
+    /// Takes in what the watch of the own node has to say already; for a holder whose place nobody awaits.
+    pub(super) fn glance(&mut self) {
+        if let Some(event) = fired(self.node.watch()).now_or_never()
+            && self.own_changed(event).is_some()
+        {
+            self.term = None;
+        }
+    }
+
+    /// Gives the place up, and what is held with it; what is left is the node.
+    pub(super) fn into_node(self) -> OwnedNode {
+        drop(self.term);
+        self.node
+    }
+
+    /// What is held ends; the node stays.
+    pub(super) fn relinquish(&mut self) {
+        self.term = None;
+    }
+
+    /// The connection is in doubt: what was held may be over.
+    fn doubt(&mut self) {
+        if !self.holds() {
+            self.term = None;
+            self.tell(Told::Suspended, State::Suspended);
+        }
+    }
+
+    fn holds(&self) -> bool {
+        self.term.as_ref().is_some_and(|term| term.hold.is_held())
+    }
+
+    /// Brings what we know up to date on this connection, and holds if we are first. News are told as soon as they are
+    /// known; the next call goes on from there.
+    async fn attend(&mut self, connection: u64) -> Result<(), Broken> {
+        if connection != self.verified {
+            self.verify(connection).await?;
+        }
+        loop {
+            while matches!(self.position, Position::Unknown) {
+                self.look().await?;
+            }
+            match self.position {
+                Position::Head => self.hold(),
+                _ => self.tell(Told::Behind, State::Behind),
+            }
+            if self.news.is_some() {
+                return Ok(());
+            }
+            self.watch().await?;
+            if !matches!(self.position, Position::Unknown) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Holds, if that is not done yet and the lease is valid; otherwise its next extension brings us back here.
+    fn hold(&mut self) {
+        if self.holds() {
+            return;
+        }
+        self.term = None;
+        let Some(grant) = self.session.grant() else {
+            self.tell(Told::Unproven, State::Unproven);
+            return;
+        };
+        let term = Term::new(&self.core, &self.session, &self.path, self.czxid, grant);
+        if self.revoked {
+            term.revoke();
+        }
+        self.told = Told::Held;
+        self.news = Some(State::Held(term.hold.clone()));
+        self.term = Some(term);
+    }
+
+    /// The own node was changed, or deleted by somebody else.
+    fn own_changed(&mut self, event: Event) -> Option<End> {
+        *self.node.watch() = None;
+        (event == Event::NodeDeleted).then_some(End::NodeGone)
+    }
+
+    /// Only the deletion of the node before ours moves us, and only if it was seen on the connection on which both nodes
+    /// were verified; anything else is looked at afresh.
+    fn predecessor_changed(&mut self, event: Event, condition: Condition) -> Option<End> {
+        let Position::Behind(predecessor) = &mut self.position else {
+            return None;
+        };
+        predecessor.watch = None;
+        let trusted = condition == Condition::Connected(self.verified) && self.session.condition() == condition;
+        if event != Event::NodeDeleted || !trusted {
+            return None;
+        }
+        // Both events come over one connection: that of our own node, if it was deleted too, came first.
+        if let Some(Event::NodeDeleted) = fired(self.node.watch()).now_or_never() {
+            return Some(End::NodeGone);
+        }
+        self.position = if predecessor.was_head { Position::Head } else { Position::Unknown };
+        None
+    }
+
+    /// What the own node holds, whenever it is read.
+    pub(super) fn note_data(&mut self, data: &[u8]) {
+        if data == super::REVOKED && !self.revoked {
+            self.revoked = true;
+            if let Some(term) = &self.term {
+                term.revoke();
+            }
+        }
+    }
+
+    fn tell(&mut self, told: Told, state: State) {
+        if self.told != told {
+            self.told = told;
+            self.news = Some(state);
+        }
+    }
+}
+
+/// Resolves when a watch fires; never if there is none.
+async fn fired(watch: &mut Option<Watch>) -> Event {
+    match watch {
+        Some(watch) => watch.await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn predecessor_event(position: &mut Position) -> Event {
+    match position {
+        Position::Behind(predecessor) => fired(&mut predecessor.watch).await,
+        _ => std::future::pending().await,
+    }
+}

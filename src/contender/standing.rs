@@ -1,0 +1,186 @@
+//! Standing in a line, session after session: whoever loses its place takes a new one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::enter::Entry;
+use super::place::Place;
+use super::{End, Hold, Line, State};
+use crate::backend;
+use crate::client::Error;
+use crate::client::clock;
+use crate::client::core::{Core, KeepAlive};
+use crate::client::delays::Delays;
+
+/// Delays before entering again after an error that does not pass by itself, and after the node was deleted by somebody:
+/// each twice the one before, up to the second figure.
+const AFTER_FAILURE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+const AFTER_DELETION: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+
+/// What becomes of a contender.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// Its node is being created.
+    Entering,
+    /// It has a node, at this path on the server.
+    Entered(Arc<str>),
+    /// Somebody stands before it.
+    Behind,
+    /// Nobody stands before it, but the lease is not proven yet.
+    Unproven,
+    /// It is first, its session lives, and it knows so.
+    Held(Hold),
+    /// The connection is in doubt: what was held is given up; the node is kept.
+    Suspended,
+    /// Its place is lost, with the session or as somebody else deleted the node; it takes a new one.
+    Lost,
+    /// It could not enter, or see the line; it tries again, ever more slowly.
+    Failed(Error),
+    /// The client has been closed: there will be no more news.
+    Closed,
+}
+
+/// How far it has come.
+#[derive(Debug)]
+enum Stage {
+    /// Not in the line; it enters at this time, or at once.
+    Out(Option<Instant>),
+    Entering(Box<Entry>),
+    Inside(Box<Place>),
+}
+
+/// Somebody who stands in a line until told to leave. Dropping it leaves in the background, by way of the janitor.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    stage: Stage,
+    core: Arc<Core>,
+    line: Arc<Line>,
+    failures: Delays,
+    deletions: Delays,
+    began: clock::Instant,
+    /// A node of an earlier place may be there still; the janitor sees to it.
+    left_behind: bool,
+    _keep_alive: KeepAlive,
+}
+
+impl Standing {
+    /// Nothing happens before the first [`next`](Self::next).
+    pub(crate) fn new(core: &Arc<Core>, line: &Arc<Line>) -> Self {
+        Standing {
+            stage: Stage::Out(None),
+            core: Arc::clone(core),
+            line: Arc::clone(line),
+            failures: Delays::new(AFTER_FAILURE),
+            deletions: Delays::new(AFTER_DELETION),
+            began: core.clock.now(),
+            left_behind: false,
+            _keep_alive: core.keep_alive(),
+        }
+    }
+
+    /// What happens next. Dropped at an await, it is resumed by the next call; as long as nobody calls, nothing goes on.
+    pub(crate) async fn next(&mut self) -> News {
+        let end = match &mut self.stage {
+            Stage::Out(at) => {
+                if let Some(at) = *at {
+                    tokio::time::sleep_until(at).await;
+                }
+                let Ok(session) = self.core.connected_session().await else { return News::Closed };
+                self.began = self.core.clock.now();
+                self.stage = Stage::Entering(Box::new(Entry::new(&self.core, session, &self.line)));
+                return News::Entering;
+            }
+            Stage::Entering(entry) => match entry.enter().await {
+                Ok(entered) => {
+                    let path = Arc::clone(&entered.path);
+                    let place = Place::new(&self.core, &entry.session, &self.line, entered);
+                    self.stage = Stage::Inside(Box::new(place));
+                    return News::Entered(path);
+                }
+                Err(end) => end,
+            },
+            Stage::Inside(place) => match place.next().await {
+                Ok(State::Behind) => return News::Behind,
+                Ok(State::Unproven) => return News::Unproven,
+                Ok(State::Held(hold)) => {
+                    // Whoever is first has nobody before it, also no node of its own.
+                    self.left_behind = false;
+                    return News::Held(hold);
+                }
+                Ok(State::Suspended) => return News::Suspended,
+                Err(end) => end,
+            },
+        };
+        self.thrown_out(end)
+    }
+
+    /// Watches the own node from now on, also while nobody stands before it.
+    pub(crate) fn insist_on_watch(&mut self) {
+        if let Stage::Inside(place) = &mut self.stage {
+            place.insist_on_watch();
+        }
+    }
+
+    /// Takes in what is known already of the own node, if nobody awaits [`next`](Self::next).
+    pub(crate) fn glance(&mut self) {
+        if let Stage::Inside(place) = &mut self.stage {
+            place.glance();
+        }
+    }
+
+    /// What is held ends, so that its holder can be told; the node stays until [`leave`](Self::leave).
+    pub(crate) fn relinquish(&mut self) {
+        if let Stage::Inside(place) = &mut self.stage {
+            place.relinquish();
+        }
+    }
+
+    /// Leaves the line, with all that was held: deletes the node and waits until the server has. If the session ends first
+    /// that is an error, and the janitor sees to the node; so it is after a drop at an await.
+    pub(crate) async fn leave(&mut self) -> Result<(), backend::Error> {
+        self.relinquish();
+        let node = match std::mem::replace(&mut self.stage, Stage::Out(None)) {
+            Stage::Out(_) => None,
+            Stage::Entering(entry) => entry.give_up().await,
+            Stage::Inside(place) => Some(place.into_node()),
+        };
+        if let Some(node) = node {
+            node.delete().await?;
+        }
+        if self.left_behind { Err(backend::Error::SessionEnded) } else { Ok(()) }
+    }
+
+    fn thrown_out(&mut self, end: End) -> News {
+        let stage = std::mem::replace(&mut self.stage, Stage::Out(None));
+        if let End::NodeGone = end {
+            tracing::warn!(dir = &*self.line.dir, "our node was deleted by somebody else");
+            if let Stage::Inside(place) = stage {
+                place.into_node().gone();
+            }
+            let delay = self.deletions.next(&self.core, self.began);
+            self.enter_after(delay);
+            return News::Lost;
+        }
+        self.left_behind |= match &stage {
+            Stage::Out(_) => false,
+            Stage::Entering(entry) => entry.in_doubt(),
+            Stage::Inside(_) => true,
+        };
+        match end {
+            End::Failed(error) => {
+                tracing::warn!(dir = &*self.line.dir, %error, kind = ?error.kind(), "cannot stand in line");
+                let delay = self.failures.next(&self.core, self.began);
+                self.enter_after(delay);
+                News::Failed(error)
+            }
+            _ => News::Lost,
+        }
+    }
+
+    /// When to enter again.
+    fn enter_after(&mut self, delay: Duration) {
+        self.stage = Stage::Out(Some(Instant::now() + delay));
+    }
+}

@@ -1,0 +1,73 @@
+//! What can go wrong with a mutex.
+
+use std::sync::Arc;
+
+use crate::client::{self, ErrorKind};
+
+/// An error of an [`InterProcessMutex`](super::InterProcessMutex).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The ensemble, or the way to it, is in the way.
+    // The text holds that of the cause, so the cause is not told twice as a `source`.
+    #[error("mutex at {path}: {error}")]
+    Client {
+        /// The path of the mutex.
+        path: Arc<str>,
+        /// What went wrong.
+        error: client::Error,
+    },
+    /// The client has been closed.
+    #[error("mutex at {path}: its client has been closed")]
+    Closed {
+        /// The path of the mutex.
+        path: Arc<str>,
+    },
+    /// The lock is held no more, so it cannot be entered again. Drop the guard and acquire anew.
+    #[error("mutex at {path}: the lock was lost; drop the guard and acquire it anew")]
+    Lost {
+        /// The path of the mutex.
+        path: Arc<str>,
+    },
+    /// An option is out of its range.
+    #[error("mutex at {path}: {why}")]
+    InvalidOption {
+        /// The path of the mutex.
+        path: Arc<str>,
+        /// Which value, and what is allowed.
+        why: String,
+    },
+}
+
+impl Error {
+    /// What went wrong, to decide by.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Error::Client { error, .. } => error.kind(),
+            Error::Closed { .. } => ErrorKind::Closed,
+            Error::Lost { .. } => ErrorKind::SessionLost,
+            Error::InvalidOption { .. } => ErrorKind::InvalidArgument,
+        }
+    }
+
+    /// Whether the same call may succeed later without anybody changing anything.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Error::Client { error, .. } if error.is_retryable())
+    }
+
+    /// Whether the lock, or the client, is gone for good.
+    pub fn is_lost(&self) -> bool {
+        match self {
+            Error::Client { error, .. } => error.is_lost(),
+            Error::Closed { .. } | Error::Lost { .. } => true,
+            Error::InvalidOption { .. } => false,
+        }
+    }
+
+    pub(super) fn client(path: &str, error: client::Error) -> Self {
+        if error.kind() == ErrorKind::Closed {
+            return Error::Closed { path: path.into() };
+        }
+        Error::Client { path: path.into(), error }
+    }
+}

@@ -1,0 +1,105 @@
+//! A lock that is held, by one guard or several.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+
+use super::error::Error;
+use crate::backend;
+use crate::client::{self, Client};
+use crate::contender::{Hold, Standing};
+
+/// What all guards of one hold share. With the last of them the node goes.
+pub(super) struct Held {
+    client: Client,
+    pub(super) path: Arc<str>,
+    pub(super) hold: Hold,
+    keeper: Mutex<Keeper>,
+}
+
+/// Who looks after the place in line.
+enum Keeper {
+    /// Nobody: what the clock and the session tell is enough, as long as nobody wants to be told.
+    Nobody(Box<Standing>),
+    /// A task, which leaves the line when asked to, or when the asker is gone.
+    Task { leave: oneshot::Sender<()>, left: oneshot::Receiver<Result<(), backend::Error>> },
+    /// It is being left.
+    Leaving,
+}
+
+impl Held {
+    pub(super) fn new(client: &Client, path: &Arc<str>, standing: Standing, hold: Hold) -> Self {
+        let keeper = Mutex::new(Keeper::Nobody(Box::new(standing)));
+        Held { client: client.clone(), path: Arc::clone(path), hold, keeper }
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        if let Keeper::Nobody(standing) = &mut *self.keeper() {
+            standing.glance();
+        }
+        self.hold.is_held()
+    }
+
+    /// The path of the node, as this client names it.
+    pub(super) fn node_path(&self) -> &str {
+        self.client.core().config.namespace.strip(self.hold.path())
+    }
+
+    /// Has the own node watched from now on, so that its holder can be told.
+    pub(super) fn watch(&self) {
+        let mut keeper = self.keeper();
+        if !matches!(*keeper, Keeper::Nobody(_)) {
+            return;
+        }
+        let (leave, asked) = oneshot::channel();
+        let (done, left) = oneshot::channel();
+        if let Keeper::Nobody(mut standing) = std::mem::replace(&mut *keeper, Keeper::Task { leave, left }) {
+            standing.insist_on_watch();
+            self.client.core().runtime.spawn(async move {
+                // Nobody waits for it if the guards were dropped.
+                let _ = done.send(look_after(standing, asked).await);
+            });
+        }
+    }
+
+    /// Lets go: the hold ends, then the node is deleted.
+    pub(super) async fn release(self) -> Result<(), Error> {
+        let keeper = std::mem::replace(&mut *self.keeper(), Keeper::Leaving);
+        let left = match keeper {
+            Keeper::Nobody(mut standing) => standing.leave().await,
+            Keeper::Task { leave, left } => {
+                // The task may be gone with its runtime, and so is the session.
+                let _ = leave.send(());
+                left.await.unwrap_or(Err(backend::Error::SessionEnded))
+            }
+            Keeper::Leaving => Ok(()),
+        };
+        left.map_err(|error| Error::client(&self.path, client::Error::from_backend("release", self.node_path(), error)))
+    }
+
+    fn keeper(&self) -> MutexGuard<'_, Keeper> {
+        self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Sees to it that the hold ends when the place is lost, and leaves the line when asked to: no sooner, as whoever has the
+/// guard may not have looked yet.
+async fn look_after(mut standing: Box<Standing>, mut asked: oneshot::Receiver<()>) -> Result<(), backend::Error> {
+    tokio::select! {
+        biased;
+        _ = &mut asked => return standing.leave().await,
+        // Whatever there is to tell after the lock was held, it is held no more; also if it could be held anew.
+        news = standing.next() => tracing::debug!(?news, "lock lost"),
+    }
+    standing.relinquish();
+    // The guards gone without a word is the same.
+    let _ = asked.await;
+    standing.leave().await
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Held").field("path", &self.path).field("hold", &self.hold).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,105 @@
+//! The options of a server.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use super::TestingServer;
+use crate::backend::memory::Options;
+use crate::scheduler::AfterStep;
+
+/// The options of a [`TestingServer`]; see [`TestingServer::builder`].
+#[must_use = "nothing happens before start()"]
+pub struct TestingServerBuilder {
+    options: Options,
+    after_step: Option<AfterStep>,
+}
+
+impl TestingServerBuilder {
+    pub(super) fn new() -> Self {
+        TestingServerBuilder { options: Options::default(), after_step: None }
+    }
+
+    /// Decides every delay and the order in which tasks take turns. Default 0.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.options.seed = seed;
+        self
+    }
+
+    /// How many servers the ensemble has. With more than one, a client reads from a server that may lag behind. Default 1.
+    ///
+    /// # Panics
+    /// If `servers` is zero.
+    pub fn servers(mut self, servers: usize) -> Self {
+        assert!(servers > 0, "an ensemble needs at least one server");
+        self.options.servers = servers;
+        self
+    }
+
+    /// How much later than the others a server may apply what is committed, in whole milliseconds; drawn anew for each
+    /// transaction. Default zero. Needs several [`servers`](Self::servers).
+    ///
+    /// # Panics
+    /// If the range is empty.
+    pub fn lag(mut self, lag: RangeInclusive<Duration>) -> Self {
+        self.options.lag = in_millis("lag", lag);
+        self
+    }
+
+    /// How long a message takes between a client and a server, in whole milliseconds; drawn anew for each. Default 0 to 2 ms.
+    ///
+    /// # Panics
+    /// If the range is empty.
+    pub fn latency(mut self, latency: RangeInclusive<Duration>) -> Self {
+        self.options.latency = in_millis("latency", latency);
+        self
+    }
+
+    /// The servers' `tickTime`. They grant session timeouts of 2 to 20 of it. Default 2 s, as ZooKeeper's.
+    ///
+    /// # Panics
+    /// If it is below 1 ms.
+    pub fn tick_time(mut self, tick: Duration) -> Self {
+        let tick = millis(tick);
+        assert!(tick > 0, "a tick time must be at least 1 ms");
+        self.options.tick = tick;
+        self.options.least_timeout = tick * 2;
+        self.options.most_timeout = tick * 20;
+        self
+    }
+
+    /// How often containers without children are looked for, in whole milliseconds. Default one minute, as ZooKeeper's.
+    pub fn container_check_interval(mut self, interval: Duration) -> Self {
+        self.options.container_check = millis(interval);
+        self
+    }
+
+    /// Calls `check` after each step of each task of the clients, and of what [`TestingServer::spawn`] runs: the place for
+    /// what must hold at every moment. A panic in it ends the simulation, and is among the [`panics`](TestingServer::panics).
+    pub fn after_each_step(mut self, check: impl Fn() + Send + Sync + 'static) -> Self {
+        self.after_step = Some(Box::new(check));
+        self
+    }
+
+    /// Starts the server on the runtime this is called on.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn start(self) -> TestingServer {
+        TestingServer::start_with(self.options, self.after_step)
+    }
+}
+
+impl std::fmt::Debug for TestingServerBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TestingServerBuilder").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn in_millis(what: &str, range: RangeInclusive<Duration>) -> RangeInclusive<u64> {
+    assert!(!range.is_empty(), "{what}: {range:?} is empty; the first must not be above the second");
+    millis(*range.start())..=millis(*range.end())
+}

@@ -1,0 +1,55 @@
+//! A task beside a client.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::sync::oneshot;
+
+/// A task that [`TestingServer::spawn`](super::TestingServer::spawn) runs: a future of its outcome. Dropping it leaves the
+/// task running.
+#[derive(Debug)]
+pub struct Task<T> {
+    outcome: oneshot::Receiver<T>,
+    /// Dropped without a word it changes nothing.
+    abort: Option<oneshot::Sender<()>>,
+}
+
+/// The task was aborted, panicked, or went with its runtime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the task was aborted, panicked, or went with its runtime")]
+pub struct TaskGone;
+
+impl<T: Send + 'static> Task<T> {
+    /// The handle, and what is to be spawned.
+    pub(super) fn new(
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        let (done, outcome) = oneshot::channel();
+        let (abort, aborted) = oneshot::channel();
+        let work = async move {
+            tokio::select! {
+                biased;
+                Ok(()) = aborted => {}
+                // Nobody may be interested.
+                outcome = work => drop(done.send(outcome)),
+            }
+        };
+        (Task { outcome, abort: Some(abort) }, work)
+    }
+
+    /// Drops the task's future at the await it is in.
+    pub fn abort(&mut self) {
+        if let Some(abort) = self.abort.take() {
+            // It may be over.
+            abort.send(()).ok();
+        }
+    }
+}
+
+impl<T> Future for Task<T> {
+    type Output = Result<T, TaskGone>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.outcome).poll(cx).map_err(|_| TaskGone)
+    }
+}

@@ -1,0 +1,46 @@
+//! Contenders in Python.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+/// The version that the test was written for.
+const KAZOO: &str = "kazoo==2.11.0";
+const SCRIPT: &str = include_str!("kazoo_lock.py");
+
+/// A Python process with one of kazoo's locks; killed on drop.
+#[derive(Debug)]
+pub(crate) struct Kazoo(tokio::process::Child);
+
+impl Kazoo {
+    /// Starts it: takes the lock `turns` times and tells the judge each time.
+    pub(crate) fn contend(connect_string: &str, path: &str, judge: SocketAddr, turns: usize) -> Kazoo {
+        let mut command = tokio::process::Command::new(python());
+        command.args(["-c", SCRIPT, connect_string, path, &judge.to_string(), &turns.to_string()]);
+        Kazoo(command.kill_on_drop(true).spawn().expect("python starts"))
+    }
+
+    /// Waits until it has had all its turns.
+    pub(crate) async fn ends(mut self) {
+        let status = self.0.wait().await.expect("python ends");
+        assert!(status.success(), "kazoo's contender: {status}");
+    }
+}
+
+/// A Python that has kazoo, in a virtual environment that is made once.
+fn python() -> &'static PathBuf {
+    static PYTHON: OnceLock<PathBuf> = OnceLock::new();
+    PYTHON.get_or_init(|| {
+        let home = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("kazoo");
+        let python = home.join("bin/python3");
+        run(Command::new("python3").args(["-m", "venv"]).arg(&home).stdout(Stdio::null()));
+        run(Command::new(&python).args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", KAZOO]));
+        python
+    })
+}
+
+fn run(command: &mut Command) {
+    let status = command.status().unwrap_or_else(|error| panic!("{command:?}: {error}; python3 is needed, with venv"));
+    assert!(status.success(), "{command:?}: {status}");
+}

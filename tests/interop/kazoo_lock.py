@@ -1,0 +1,26 @@
+"""Takes kazoo's lock again and again, and tells the judge: contend CONNECT PATH JUDGE TURNS"""
+import socket
+import sys
+
+from kazoo.client import KazooClient
+
+hosts, path, judge, turns = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
+host, port = judge.rsplit(":", 1)
+report = socket.create_connection((host, int(port))).makefile("rw")
+
+
+def say(what, lock):
+    report.write(f"{what} {path}/{lock.node}\n")
+    report.flush()
+    assert report.readline() == "ok\n"
+
+
+client = KazooClient(hosts=hosts, timeout=20)
+client.start()
+for _ in range(turns):
+    # The names of the others, before their number.
+    lock = client.Lock(path, "kazoo", extra_lock_patterns=["-lock-"])
+    with lock:
+        say("enter", lock)
+        say("leave", lock)
+client.stop()

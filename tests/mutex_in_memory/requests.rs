@@ -1,0 +1,127 @@
+//! What a lock costs: requests, and which of them wait for which.
+
+use zookeeper_recipes::testing::{Happening, Operation};
+
+use super::scene::{acquired, line_has, mutex, released, scene};
+use crate::in_memory::{SOON, requests, still_pending, within};
+
+#[tokio::test(start_paused = true)]
+async fn a_free_lock_costs_three_requests_of_which_the_first_two_travel_together() {
+    let (server, client, _) = scene().await;
+    let mutex = mutex(&client);
+    released(acquired(&mutex).await).await;
+    tokio::time::sleep(SOON).await;
+    server.clear_records();
+    let before = client.request_counts();
+    let guard = acquired(&mutex).await;
+    let records = server.records();
+    assert_eq!(requests(&server), [Operation::Create, Operation::List]);
+    assert_eq!(records[0].at, records[1].at, "both are handed over before either is answered: {records:?}");
+    released(guard).await;
+    assert_eq!(requests(&server), [Operation::Create, Operation::List, Operation::Delete]);
+    let counts = client.request_counts() - before;
+    assert_eq!((counts.creates, counts.lists, counts.deletes), (1, 1, 1), "{counts:?}");
+    assert_eq!(counts.total(), 3, "{counts:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_that_is_dropped_costs_no_more_than_one_that_is_released() {
+    let (server, client, _) = scene().await;
+    let mutex = mutex(&client);
+    server.clear_records();
+    drop(acquired(&mutex).await);
+    line_has(&server, 0).await;
+    tokio::time::sleep(SOON).await;
+    assert_eq!(requests(&server), [Operation::Create, Operation::List, Operation::Delete]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn to_be_told_of_a_loss_costs_one_more_request_however_often_it_is_asked_for() {
+    let (server, client, _) = scene().await;
+    let mutex = mutex(&client);
+    server.clear_records();
+    let guard = acquired(&mutex).await;
+    guard.run(tokio::time::sleep(SOON)).await.expect("held");
+    guard.run(tokio::time::sleep(SOON)).await.expect("held");
+    still_pending("held", &mut Box::pin(guard.lost())).await;
+    still_pending("held", &mut Box::pin(guard.on_revoke())).await;
+    released(guard).await;
+    tokio::time::sleep(SOON).await;
+    assert_eq!(requests(&server), [Operation::Create, Operation::List, Operation::GetData, Operation::Delete]);
+    assert_eq!(server.watches(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_was_waited_for_costs_five_requests_and_its_hand_over_waits_for_the_event_alone() {
+    let (server, one, two) = scene().await;
+    let (one, two) = (mutex(&one), mutex(&two));
+    let first = acquired(&one).await;
+    server.clear_records();
+    let mut waiting = Box::pin(two.acquire());
+    still_pending("the lock is held", &mut waiting).await;
+    let entered = [Operation::Create, Operation::List, Operation::GetData, Operation::GetData];
+    assert_eq!(requests(&server), entered);
+    server.clear_records();
+    released(first).await;
+    let second = within("the lock is handed over", SOON, waiting).await.expect("held");
+    assert_eq!(requests(&server), [Operation::Delete], "that of the one who leaves");
+    let deleted = server.records().into_iter().find_map(|record| match record.what {
+        Happening::Event { .. } => Some(record.at),
+        _ => None,
+    });
+    assert!(deleted.is_some(), "the event came");
+    // It is watched already, so being told of a loss costs nothing.
+    second.run(tokio::time::sleep(SOON)).await.expect("held");
+    released(second).await;
+    tokio::time::sleep(SOON).await;
+    assert_eq!(requests(&server), [Operation::Delete, Operation::Delete]);
+    assert_eq!(server.watches(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_dropped_after_a_wait_takes_its_watch_along_at_no_cost() {
+    let (server, one, two) = scene().await;
+    let first = acquired(&mutex(&one)).await;
+    let two = mutex(&two);
+    let mut waiting = Box::pin(two.acquire());
+    still_pending("the lock is held", &mut waiting).await;
+    released(first).await;
+    let second = waiting.await.expect("held");
+    server.clear_records();
+    drop(second);
+    line_has(&server, 0).await;
+    tokio::time::sleep(SOON).await;
+    assert_eq!((requests(&server), server.watches()), (vec![Operation::Delete], 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn to_try_a_lock_that_is_held_costs_three_requests_and_watches_nothing() {
+    let (server, one, two) = scene().await;
+    let _held = acquired(&mutex(&one)).await;
+    server.clear_records();
+    assert!(mutex(&two).try_acquire().await.expect("an answer").is_none());
+    assert_eq!(requests(&server), [Operation::Create, Operation::List, Operation::Delete]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_hundred_waiters_one_hand_over_wakes_one() {
+    let (server, client, other) = scene().await;
+    let first = acquired(&mutex(&other)).await;
+    let mutex = mutex(&client);
+    let waiters: Vec<_> = (0..100)
+        .map(|_| {
+            let mutex = mutex.clone();
+            server.spawn(&client, async move { mutex.acquire().await.expect("held") })
+        })
+        .collect();
+    line_has(&server, 101).await;
+    // Each node is watched, most of them for two reasons.
+    server.until(|| server.watches() == 101).await;
+    server.clear_records();
+    released(first).await;
+    tokio::time::sleep(SOON).await;
+    assert_eq!(requests(&server), [Operation::Delete]);
+    let events = server.records().into_iter().filter(|record| matches!(record.what, Happening::Event { .. })).count();
+    assert_eq!(events, 1);
+    drop(waiters);
+}

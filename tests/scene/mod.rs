@@ -1,0 +1,180 @@
+//! What the tests of the recipes on real servers share: clients with short sessions, a path of the test's own, and words for
+//! what becomes of a connection.
+
+// Every test binary compiles this module for itself and uses only a part of it.
+#![allow(dead_code)]
+
+#[path = "../cancel/polls.rs"]
+mod polls;
+
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use zookeeper_recipes::{Client, ClientBuilder, ConnectionState, ErrorPolicy};
+
+use self::polls::Polls;
+use crate::support::{How, Observer, OneShot, OpCode, Proxy, ZooKeeper, eventually, unique_path, within};
+
+/// How long anything may take that is only a matter of requests and answers, on a busy machine.
+pub(crate) const SOON: Duration = Duration::from_secs(20);
+/// For this long nothing (else) may happen: many round trips, few enough to be spent in many tests.
+pub(crate) const A_WHILE: Duration = Duration::from_millis(300);
+/// The tick of the servers of the tests.
+const TICK: Duration = Duration::from_millis(500);
+
+/// The options of a client of one of the tests' servers.
+pub(crate) fn builder(connect_string: &str, session_timeout: Duration) -> ClientBuilder {
+    Client::builder(connect_string)
+        .session_timeout(session_timeout)
+        .tick_time(TICK)
+        .connection_timeout(Duration::from_secs(10))
+}
+
+pub(crate) async fn connect(builder: ClientBuilder) -> Client {
+    let connecting = within("a client connects", SOON, builder.connect());
+    connecting.await.expect("the client connects")
+}
+
+/// The shared server, a view from outside and a path of the test's own.
+pub(crate) struct Scene {
+    pub(crate) server: Arc<ZooKeeper>,
+    pub(crate) observer: Observer,
+    pub(crate) path: String,
+}
+
+impl Scene {
+    pub(crate) async fn new(prefix: &str) -> Scene {
+        let server = ZooKeeper::shared().await;
+        let observer = Observer::connect(&server.connect_string()).await;
+        Scene { server, observer, path: unique_path(prefix) }
+    }
+
+    /// As `new`, and the directory exists and stays.
+    pub(crate) async fn with_directory(prefix: &str) -> Scene {
+        let scene = Scene::new(prefix).await;
+        scene.observer.create(&scene.path, b"").await;
+        scene
+    }
+
+    /// A client whose session is long enough not to matter.
+    pub(crate) async fn client(&self) -> Client {
+        connect(builder(&self.server.connect_string(), Duration::from_secs(10))).await
+    }
+
+    /// A client behind a proxy of its own.
+    pub(crate) async fn client_behind_proxy(&self, session_timeout: Duration, policy: ErrorPolicy) -> (Proxy, Client) {
+        let proxy = Proxy::start(self.server.addr()).await;
+        let client = builder(&proxy.connect_string(), session_timeout).error_policy(policy);
+        let client = connect(client).await;
+        (proxy, client)
+    }
+
+    pub(crate) async fn nodes(&self) -> Vec<String> {
+        self.observer.children(&self.path).await
+    }
+}
+
+/// The last element of a path.
+pub(crate) fn name_of(path: &str) -> &str {
+    path.rsplit_once('/').map_or(path, |(_, name)| name)
+}
+
+/// Waits until the client was cut off and is connected again: the fault of the test had effect.
+pub(crate) async fn was_cut_off_and_came_back(client: &Client, earlier: &mut States) {
+    within("the client is cut off and comes back", SOON, async {
+        earlier.wait_for(ConnectionState::Suspended).await;
+        earlier.wait_for(ConnectionState::Reconnected).await;
+    })
+    .await;
+    assert!(client.session_id().is_some());
+}
+
+/// The connection states of a client from now on.
+pub(crate) struct States(zookeeper_recipes::ConnectionStates);
+
+impl States {
+    pub(crate) fn of(client: &Client) -> States {
+        States(client.connection_states())
+    }
+
+    /// Reads on until this state comes.
+    pub(crate) async fn wait_for(&mut self, wanted: ConnectionState) {
+        use futures::StreamExt;
+        let what = format!("the connection is {wanted}");
+        within(&what, SOON, async {
+            loop {
+                let state = self.0.next().await.expect("the client is open");
+                if state.expect("the states are read in time") == wanted {
+                    return;
+                }
+            }
+        })
+        .await;
+    }
+}
+
+/// Polls a future up to so many times, each time when it asked for it, then drops it; its output, if it was ready by
+/// then. One that asks no more is dropped after a while.
+pub(crate) async fn polled<F: Future>(times: usize, future: F) -> Option<F::Output> {
+    let mut polls = Polls::new(future);
+    for before in 0..times {
+        if before > 0 {
+            tokio::time::timeout(A_WHILE, polls.asked()).await.ok()?;
+        }
+        if let Poll::Ready(output) = polls.poll() {
+            return Some(output);
+        }
+    }
+    None
+}
+
+/// How many watches the server has for this client below this path.
+pub(crate) async fn watches(scene: &Scene, client: &Client) -> usize {
+    let session = format!("0x{:x}", client.session_id().expect("a session"));
+    let by_path = scene.server.four_letter("wchp").await;
+    let mut ours = false;
+    let mut count = 0;
+    for line in by_path.lines() {
+        if line.starts_with('/') {
+            ours = line.starts_with(&scene.path);
+        } else if ours && line.trim() == session {
+            count += 1;
+        }
+    }
+    count
+}
+
+/// Waits until the client has neither node nor watch there.
+pub(crate) async fn nothing_is_left(scene: &Scene, client: &Client, others: usize, case: &str) {
+    eventually(&format!("{case}: nothing is left"), SOON, || async {
+        scene.nodes().await.len() == others && watches(scene, client).await == 0
+    })
+    .await;
+}
+
+/// How a connection can end.
+const ENDS: [How; 3] = [How::Fin, How::Rst, How::Silence];
+
+/// What gets lost.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum What {
+    /// The request reaches the server.
+    Answer,
+    /// It does not.
+    Request,
+}
+
+/// Loses the next of that kind, and with it the connection.
+pub(crate) fn lose(proxy: &Proxy, what: What, op: OpCode, how: How) -> OneShot {
+    match what {
+        What::Answer => proxy.lose_reply_of(op, how),
+        What::Request => proxy.drop_request_of(op, how),
+    }
+}
+
+/// Carries out `scenario` for every way to lose something, all at the same time.
+pub(crate) async fn for_each_loss<F: Future<Output = ()>>(mut scenario: impl FnMut(What, How) -> F) {
+    let ways = [What::Answer, What::Request].map(|what| ENDS.map(|how| (what, how)));
+    futures::future::join_all(ways.concat().into_iter().map(|(what, how)| scenario(what, how))).await;
+}

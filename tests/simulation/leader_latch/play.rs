@@ -1,0 +1,182 @@
+//! What participants do.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{FutureExt, StreamExt};
+use tokio::time::Instant;
+use zookeeper_recipes::leader_latch::{Error, LatchStatus, LeaderLatch};
+use zookeeper_recipes::testing::Task;
+
+use crate::line::Line;
+use crate::stage::{Play, Stage};
+use crate::watcher::Holder;
+
+const MOST_SEATS: usize = 8;
+
+impl Holder for LeaderLatch {
+    fn token(&self) -> Option<i64> {
+        let leads = self.has_leadership();
+        leads.then(|| Some(self.state().borrow().leadership()?.fencing_token())).flatten()
+    }
+}
+
+/// A participant.
+#[derive(Clone)]
+struct Seat {
+    number: u64,
+    client: usize,
+    latch: Arc<LeaderLatch>,
+}
+
+pub(crate) struct Election {
+    entered: u64,
+    seats: Vec<Seat>,
+    closing: Vec<(u64, Task<Result<(), Error>>)>,
+}
+
+impl Play for Election {
+    const LINE: Line = Line { path: "/election", base: "latch-", has_ids: true, watches_own: true };
+
+    fn new(_stage: &mut Stage) -> Self {
+        Election { entered: 0, seats: Vec::new(), closing: Vec::new() }
+    }
+
+    fn enter(&mut self, stage: &mut Stage, client: usize) {
+        let number = self.entered;
+        self.entered += 1;
+        let client_of = &stage.world.clients[client];
+        let latch = LeaderLatch::builder(client_of, Self::LINE.path).id(number.to_string()).start();
+        let latch = Arc::new(latch.expect("a latch"));
+        stage.world.trace.note(format_args!("{number} enters, of client {client}"));
+        stage.watcher.sit(number, client_of, &latch);
+        self.seats.push(Seat { number, client, latch });
+    }
+
+    async fn act(&mut self, stage: &mut Stage) {
+        match stage.world.random.u8(..11) {
+            0..=4 if self.seats.len() < MOST_SEATS => {
+                let client = stage.world.a_client();
+                self.enter(stage, client);
+            }
+            0..=4 => {}
+            5..=6 => {
+                if let Some(seat) = self.a_seat(stage) {
+                    self.close(stage, seat);
+                }
+            }
+            7 => self.leave(stage),
+            8 => self.hesitate(stage).await,
+            _ => self.cancel(stage).await,
+        }
+    }
+
+    /// Those that have closed are gone.
+    fn settle(&mut self, stage: &mut Stage) {
+        self.closing.retain_mut(|(number, closing)| {
+            let Some(closed) = closing.now_or_never() else { return true };
+            stage.world.trace.note(format_args!("{number} has closed: {closed:?}"));
+            self.seats.retain(|seat| seat.number != *number);
+            false
+        });
+    }
+
+    async fn end(&mut self, stage: &mut Stage) -> Result<(), String> {
+        self.one_leader(stage).await?;
+        for seat in self.seats.drain(..) {
+            let closed = seat.latch.close().await;
+            closed.map_err(|error| format!("{} was not closed: {error}", seat.number))?;
+        }
+        Ok(())
+    }
+}
+
+impl Election {
+    /// One that is not closing.
+    fn a_seat(&mut self, stage: &mut Stage) -> Option<Seat> {
+        let seat = stage.world.random.choice(self.seats.iter())?;
+        let closing = self.closing.iter().any(|(number, _)| *number == seat.number);
+        (!closing).then(|| seat.clone())
+    }
+
+    /// Closes a latch; it is looked at until that is done.
+    fn close(&mut self, stage: &mut Stage, seat: Seat) {
+        stage.world.trace.note(format_args!("{} closes", seat.number));
+        let client = &stage.world.clients[seat.client];
+        let closing = stage.world.server.spawn(client, async move { seat.latch.close().await });
+        self.closing.push((seat.number, closing));
+    }
+
+    /// Enters, and thinks better of it before that is done.
+    async fn hesitate(&mut self, stage: &mut Stage) {
+        let client = stage.world.a_client();
+        self.enter(stage, client);
+        let Some(seat) = self.seats.last().cloned() else { return };
+        let time = stage.world.a_while(Duration::from_millis(100));
+        stage.world.pass(time).await;
+        self.close(stage, seat);
+    }
+
+    /// Drops a latch without a word.
+    fn leave(&mut self, stage: &mut Stage) {
+        let Some(seat) = self.a_seat(stage) else { return };
+        stage.world.trace.note(format_args!("{} is dropped", seat.number));
+        self.seats.retain(|other| other.number != seat.number);
+    }
+
+    /// Makes a call and drops it half way.
+    async fn cancel(&mut self, stage: &mut Stage) {
+        let Some(seat) = stage.world.random.choice(self.seats.iter()).cloned() else { return };
+        let (number, latch) = (seat.number, Arc::clone(&seat.latch));
+        let which = stage.world.random.u8(..4);
+        let call = async move {
+            match which {
+                0 => drop(latch.wait_for_leadership().await),
+                1 => drop(latch.participants().await),
+                2 => drop(latch.leader().await),
+                _ => drop(latch.observe_leader().take(3).collect::<Vec<_>>().await),
+            }
+        };
+        let mut call = stage.world.server.spawn(&stage.world.clients[seat.client], call);
+        drop(seat);
+        let most = stage.world.timeout / 2;
+        let time = stage.world.a_while(most);
+        stage.world.pass(time).await;
+        if (&mut call).now_or_never().is_none() {
+            call.abort();
+            stage.world.figures.cancelled += 1;
+            stage.world.trace.note(format_args!("call {which} of {number} is cancelled"));
+        }
+    }
+
+    /// After healing there is one leader within a bounded time, and it is the first of the line.
+    async fn one_leader(&mut self, stage: &mut Stage) -> Result<(), String> {
+        let deadline = Instant::now() + stage.patience();
+        loop {
+            self.settle(stage);
+            if self.seats.is_empty() {
+                // None came, or those that were closing are gone.
+                let client = stage.world.a_client();
+                self.enter(stage, client);
+            }
+            stage.world.pass(Duration::from_millis(50)).await;
+            self.settle(stage);
+            let (leaders, line) = (stage.watcher.holders(), stage.places());
+            let settled = self.seats.iter().all(|seat| {
+                matches!(seat.latch.state().borrow().status(), LatchStatus::Waiting | LatchStatus::Leading)
+            });
+            if let [(_, token)] = leaders[..]
+                && settled
+                && self.closing.is_empty()
+                && line.first().is_some_and(|first| first.czxid == token)
+                && line.len() == self.seats.len()
+            {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                let seats: Vec<String> = self.seats.iter().map(|seat| format!("{:?}", seat.latch)).collect();
+                return Err(format!("no leader after healing: leaders {leaders:?}, line {line:?}, seats {seats:?}"));
+            }
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! The line as the ensemble has it.
+
+use zookeeper_recipes::testing::TestingServer;
+
+/// Where those who take part stand.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Line {
+    /// The directory.
+    pub(crate) path: &'static str,
+    /// What the names of its nodes end in, before the number.
+    pub(crate) base: &'static str,
+    /// Whether each who takes part has an id of its own, which its node holds.
+    pub(crate) has_ids: bool,
+    /// Whether each who holds watches its node.
+    pub(crate) watches_own: bool,
+}
+
+/// A node in the line.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) path: String,
+    /// What its holder has for a token.
+    pub(crate) czxid: i64,
+    pub(crate) session: i64,
+    /// What it holds: who made it.
+    pub(crate) data: Vec<u8>,
+}
+
+impl Place {
+    /// Whether it is there still.
+    pub(crate) fn stands(&self, server: &TestingServer) -> bool {
+        is_there(server, &self.path, self.czxid)
+    }
+}
+
+/// Whether there is a node at `path` that this transaction has created.
+pub(crate) fn is_there(server: &TestingServer, path: &str, czxid: i64) -> bool {
+    server.stat(path).is_some_and(|stat| stat.czxid == czxid)
+}
+
+impl Line {
+    /// Everybody in the line, the first one first: whoever came earlier is before.
+    pub(crate) fn places(&self, server: &TestingServer) -> Vec<Place> {
+        let places = server.children(self.path).into_iter().filter_map(|name| {
+            let path = format!("{}/{name}", self.path);
+            name.contains(self.base).then_some(())?;
+            let (stat, data) = (server.stat(&path)?, server.get(&path)?);
+            Some(Place { path, czxid: stat.czxid, session: stat.ephemeral_owner, data })
+        });
+        let mut places: Vec<Place> = places.collect();
+        places.sort_by_key(|place| place.czxid);
+        places
+    }
+
+    /// Somebody who has two nodes of one session in the line at once.
+    pub(crate) fn double(&self, server: &TestingServer) -> Option<(Place, Place)> {
+        if !self.has_ids {
+            return None;
+        }
+        let mut places = self.places(server);
+        places.sort_by(|one, other| (one.session, &one.data).cmp(&(other.session, &other.data)));
+        let twice = places.windows(2).find(|two| two[0].session == two[1].session && two[0].data == two[1].data)?;
+        Some((twice[0].clone(), twice[1].clone()))
+    }
+}

@@ -1,0 +1,212 @@
+//! Who comes for the lock, and when.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use zookeeper_recipes::mutex::{self, InterProcessMutex};
+use zookeeper_recipes::testing::Task;
+
+use super::worker::{Call, Count, Grip, Parting, Plan, Worker};
+use crate::line::Line;
+use crate::stage::{Play, Stage};
+
+const MOST_WORKERS: usize = 8;
+const MOST_MUTEXES: usize = 4;
+
+/// An object that several tasks may use.
+struct Object {
+    client: usize,
+    mutex: InterProcessMutex,
+}
+
+/// One that works under the lock.
+struct Working {
+    number: u64,
+    task: Task<()>,
+}
+
+pub(crate) struct Workshop {
+    came: u64,
+    objects: Vec<Object>,
+    workers: Vec<Working>,
+    /// Everything is healed: nobody holds for long any more.
+    hurry: watch::Sender<bool>,
+    cancelled: Arc<Count>,
+}
+
+impl Play for Workshop {
+    const LINE: Line = Line { path: "/lock", base: "lock-", has_ids: false, watches_own: false };
+
+    fn new(_stage: &mut Stage) -> Self {
+        Workshop {
+            came: 0,
+            objects: Vec::new(),
+            workers: Vec::new(),
+            hurry: watch::Sender::new(false),
+            cancelled: Arc::default(),
+        }
+    }
+
+    /// Somebody comes for the lock, with an object of its own.
+    fn enter(&mut self, stage: &mut Stage, client: usize) {
+        let mutex = InterProcessMutex::builder(&stage.world.clients[client], Self::LINE.path);
+        let mutex = mutex.data(self.came.to_string()).start().expect("a mutex");
+        let plan = self.plan(stage, true);
+        self.work(stage, client, mutex, plan);
+    }
+
+    async fn act(&mut self, stage: &mut Stage) {
+        match stage.world.random.u8(..10) {
+            0..=5 if self.workers.len() < MOST_WORKERS => self.come(stage),
+            0..=5 => {}
+            6..=7 => self.dismiss(stage),
+            8 => self.revoke(stage),
+            _ => self.change_objects(stage),
+        }
+    }
+
+    /// Those that are done are gone.
+    fn settle(&mut self, stage: &mut Stage) {
+        self.workers.retain_mut(|working| (&mut working.task).now_or_never().is_none());
+        stage.world.figures.cancelled = self.cancelled.get();
+    }
+
+    /// Everybody gets the lock and leaves; then it is free.
+    async fn end(&mut self, stage: &mut Stage) -> Result<(), String> {
+        self.hurry.send_replace(true);
+        let deadline = Instant::now() + stage.patience();
+        loop {
+            self.settle(stage);
+            if self.workers.is_empty() {
+                break;
+            }
+            if Instant::now() > deadline {
+                let workers: Vec<u64> = self.workers.iter().map(|working| working.number).collect();
+                return Err(format!("{workers:?} are not done long after healing; line {:?}", stage.places()));
+            }
+            stage.world.pass(Duration::from_millis(50)).await;
+        }
+        self.objects.clear();
+        stage.until_all_have_left().await?;
+        self.free(stage).await
+    }
+}
+
+impl Workshop {
+    /// Somebody comes for the lock.
+    fn come(&mut self, stage: &mut Stage) {
+        let object = stage.world.random.choice(self.objects.iter());
+        let Some((client, mutex)) = object.map(|object| (object.client, object.mutex.clone())) else {
+            let client = stage.world.a_client();
+            return self.enter(stage, client);
+        };
+        if stage.world.random.u8(..3) == 0 {
+            return self.enter(stage, client);
+        }
+        let plan = self.plan(stage, false);
+        self.work(stage, client, mutex, plan);
+    }
+
+    fn plan(&mut self, stage: &mut Stage, alone: bool) -> Plan {
+        let number = self.came;
+        self.came += 1;
+        let most = stage.world.timeout;
+        let mut a_while = |most: Duration| stage.world.a_while(most);
+        let (short, long, hold, parting) = (a_while(most / 8), a_while(most * 3), a_while(most), a_while(most / 16));
+        let random = &mut stage.world.random;
+        let call = match random.u8(..12) {
+            0..=5 => Call::Acquire,
+            6 => Call::AcquireHalfWay(if random.bool() { short } else { long }),
+            7..=8 => Call::AcquireTimeout(short),
+            9..=10 => Call::AcquireTimeout(long),
+            _ => Call::TryAcquire,
+        };
+        let grip = match random.u8(..6) {
+            0..=2 => Grip::Bare,
+            3 => Grip::Run,
+            4 => Grip::UntilLost,
+            _ => Grip::UntilRevoked,
+        };
+        let parting = match random.u8(..6) {
+            0..=2 => Parting::Release,
+            3 => Parting::Drop,
+            4 => Parting::ReleaseHalfWay(Duration::ZERO),
+            _ => Parting::ReleaseHalfWay(parting),
+        };
+        Plan { number, alone, call, grip, hold, again: random.u8(..4) == 0, parting }
+    }
+
+    fn work(&mut self, stage: &mut Stage, client: usize, mutex: InterProcessMutex, plan: Plan) {
+        stage.world.trace.note(format_args!("of client {client} comes {plan:?}"));
+        let client_of = stage.world.clients[client].clone();
+        let number = plan.number;
+        let worker = Worker {
+            plan,
+            mutex,
+            client: client_of.clone(),
+            client_number: client,
+            timeout: stage.world.timeout,
+            server: stage.world.server.clone(),
+            trace: stage.world.trace.clone(),
+            thaws: stage.world.thaws.clone(),
+            watcher: Arc::clone(&stage.watcher),
+            hurry: self.hurry.subscribe(),
+            cancelled: Arc::clone(&self.cancelled),
+        };
+        let task = stage.world.server.spawn(&client_of, worker.work());
+        self.workers.push(Working { number, task });
+    }
+
+    /// Drops whatever somebody does at the await it is in.
+    fn dismiss(&mut self, stage: &mut Stage) {
+        let Some(working) = stage.world.random.choice(self.workers.iter_mut()) else { return };
+        working.task.abort();
+        self.cancelled.add();
+        stage.world.trace.note(format_args!("{} is dropped", working.number));
+    }
+
+    /// Asks somebody in the line to let go.
+    fn revoke(&mut self, stage: &mut Stage) {
+        let line = stage.places();
+        let Some(place) = stage.world.random.choice(line) else { return };
+        let client = stage.world.a_client();
+        stage.world.trace.note(format_args!("client {client} revokes {}", place.path));
+        let client = stage.world.clients[client].clone();
+        let asking = client.clone();
+        stage.world.server.spawn(&client, async move {
+            // It may fail with its session.
+            let _ = mutex::revoke(&asking, &place.path).await;
+        });
+    }
+
+    /// An object comes, or goes while its locks may be held or waited for.
+    fn change_objects(&mut self, stage: &mut Stage) {
+        if self.objects.len() == MOST_MUTEXES {
+            let gone = stage.world.random.usize(..MOST_MUTEXES);
+            self.objects.remove(gone);
+            return;
+        }
+        let client = stage.world.a_client();
+        let mutex = InterProcessMutex::new(&stage.world.clients[client], Self::LINE.path).expect("a mutex");
+        self.objects.push(Object { client, mutex });
+    }
+
+    /// When nobody is left, everybody can have the lock.
+    async fn free(&mut self, stage: &mut Stage) -> Result<(), String> {
+        let within = stage.patience();
+        for (number, client) in stage.world.clients.iter().enumerate() {
+            let mutex = InterProcessMutex::new(client, Self::LINE.path).expect("a mutex");
+            let got = mutex.acquire_timeout(within).await;
+            let guard = got.map_err(|error| format!("client {number} cannot have the free lock: {error}"))?;
+            let guard = guard.ok_or_else(|| format!("client {number} did not get the free lock"))?;
+            guard.release().await.map_err(|error| format!("client {number} cannot release: {error}"))?;
+            let tried = mutex.try_acquire().await;
+            let tried = tried.map_err(|error| format!("client {number} cannot try the free lock: {error}"))?;
+            drop(tried.ok_or_else(|| format!("client {number} finds the free lock taken"))?);
+        }
+        Ok(())
+    }
+}

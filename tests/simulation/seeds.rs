@@ -1,0 +1,142 @@
+//! Which seeds are run, on how many threads, and what is told of them.
+
+use std::future::Future;
+use std::ops::AddAssign;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// How many seeds a recipe gets where `SEEDS` does not say.
+const SEEDS: u64 = 2_000;
+/// So many failed seeds are told, and then no more are run, where `MOST_FAILURES` does not say.
+const MOST_FAILURES: u64 = 3;
+
+/// What a seed, or many, had to endure.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Figures {
+    /// Faults that hit something.
+    pub(crate) faults: u64,
+    /// Times that somebody got what all want.
+    pub(crate) turns: u64,
+    /// Times that it passed from one to another.
+    pub(crate) hand_overs: u64,
+    /// Times that a call was dropped half way.
+    pub(crate) cancelled: u64,
+    /// Milliseconds on the simulated clock.
+    pub(crate) millis: u64,
+}
+
+impl AddAssign for Figures {
+    fn add_assign(&mut self, other: Self) {
+        self.faults += other.faults;
+        self.turns += other.turns;
+        self.hand_overs += other.hand_overs;
+        self.cancelled += other.cancelled;
+        self.millis += other.millis;
+    }
+}
+
+/// A seed in which happened what must not happen.
+#[derive(Debug)]
+struct Failure {
+    /// Which one it was, from 0.
+    index: u64,
+    seed: u64,
+    violation: String,
+    trace: Vec<String>,
+    /// How long after the start it was seen, in seconds.
+    after: f64,
+}
+
+/// How a seed went.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) figures: Figures,
+    /// What must not happen, if it did.
+    pub(crate) violation: Option<String>,
+    /// Everything that can be seen of the seed: the same each time it is run.
+    pub(crate) trace: Vec<String>,
+}
+
+fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text}: must be a number from 0 to {}", u64::MAX)))
+}
+
+/// Runs one seed in a world of its own.
+pub(crate) fn run<F: Future<Output = Outcome>>(seed: u64, scenario: impl Fn(u64) -> F) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.expect("a runtime").block_on(scenario(seed))
+}
+
+/// Runs many seeds; panics with a trace if one of them fails, or if too little happened: on average a seed must see at least
+/// `least`.
+pub(crate) fn run_all<F: Future<Output = Outcome>>(recipe: &str, least: Figures, scenario: impl Fn(u64) -> F + Sync) {
+    if let Some(seed) = number("SEED") {
+        let outcome = run(seed, &scenario);
+        println!("{}\n{recipe}, seed {seed}: {:?}", outcome.trace.join("\n"), outcome.figures);
+        assert!(outcome.violation.is_none(), "seed {seed}: {}", outcome.violation.unwrap_or_default());
+        return;
+    }
+    let count = number("SEEDS").unwrap_or(SEEDS);
+    let base = number("SEED_BASE").unwrap_or_else(|| fastrand::u64(..1 << 40));
+    println!("{recipe}: {count} seeds from SEED_BASE={base}");
+    let most_failures = number("MOST_FAILURES").unwrap_or(MOST_FAILURES).max(1);
+    let begun = Instant::now();
+    let (next, total, failures) = (AtomicU64::new(0), Mutex::new(Figures::default()), Mutex::new(Vec::new()));
+    let work = || {
+        while let index = next.fetch_add(1, Ordering::Relaxed)
+            && index < count
+        {
+            let seed = base.wrapping_add(index);
+            let Outcome { figures, violation, trace } = run(seed, &scenario);
+            *total.lock().unwrap() += figures;
+            if let Some(violation) = violation {
+                let mut failures = failures.lock().unwrap();
+                failures.push(Failure { index, seed, violation, trace, after: begun.elapsed().as_secs_f64() });
+                if failures.len() as u64 >= most_failures {
+                    next.store(count, Ordering::Relaxed);
+                }
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
+            scope.spawn(work);
+        }
+    });
+    let (total, failures) = (total.into_inner().unwrap(), failures.into_inner().unwrap());
+    let took = begun.elapsed().as_secs_f64();
+    println!("{recipe}: {total:?} in {took:.1} s, {:.0} seeds a second", count as f64 / took);
+    tell(recipe, &failures);
+    for (what, found, wanted) in [
+        ("faults", total.faults, least.faults),
+        ("turns", total.turns, least.turns),
+        ("hand-overs", total.hand_overs, least.hand_overs),
+        ("cancelled calls", total.cancelled, least.cancelled),
+    ] {
+        assert!(found >= wanted * count, "{recipe}: only {found} {what} in {count} seeds prove too little");
+    }
+}
+
+/// Runs some seeds twice: everything that can be seen of them must be the same.
+pub(crate) fn run_twice<F: Future<Output = Outcome>>(recipe: &str, scenario: impl Fn(u64) -> F) {
+    let base = number("SEED").or_else(|| number("SEED_BASE")).unwrap_or_else(|| fastrand::u64(..1 << 40));
+    for seed in base..base + 20 {
+        let (first, second) = (run(seed, &scenario).trace, run(seed, &scenario).trace);
+        let differs = first.iter().zip(&second).position(|(first, second)| first != second);
+        if let Some(at) = differs.or((first.len() != second.len()).then_some(first.len().min(second.len()))) {
+            panic!("{recipe}, seed {seed}: line {at} was {:?}, and then {:?}", first.get(at), second.get(at));
+        }
+    }
+}
+
+fn tell(recipe: &str, failures: &[Failure]) {
+    for Failure { index, seed, violation, trace, after } in failures {
+        eprintln!("\n{recipe}, seed {seed}:\n{}\nVIOLATION: {violation}", trace.join("\n"));
+        eprintln!("{recipe}: found at seed number {} after {after:.1} s", index + 1);
+        eprintln!("replay: SEED={seed} cargo test --test simulation {recipe} -- --nocapture");
+    }
+    let seeds: Vec<u64> = failures.iter().map(|failure| failure.seed).collect();
+    assert!(seeds.is_empty(), "{recipe}: seeds {seeds:?} failed: {}", failures[0].violation);
+}

@@ -1,0 +1,207 @@
+//! What all scenarios of a line share: what is done to those who take part, healing, and the end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use zookeeper_recipes::CreateMode;
+
+use crate::line::{Line, Place};
+use crate::seeds::Outcome;
+use crate::watcher::Watcher;
+use crate::world::World;
+
+/// So many things happen in a seed.
+const ACTS: usize = 60;
+const MOST_CLIENTS: usize = 8;
+/// When everything is healed, whatever is under way arrives within this time.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// What is special about a recipe.
+pub(crate) trait Play {
+    const LINE: Line;
+
+    fn new(stage: &mut Stage) -> Self;
+
+    /// What comes first, while nothing is wrong yet.
+    async fn begin(&mut self, _stage: &mut Stage) {}
+
+    /// Somebody takes part with this client.
+    fn enter(&mut self, stage: &mut Stage, client: usize);
+
+    /// Those who take part do something.
+    async fn act(&mut self, stage: &mut Stage);
+
+    /// Takes note of what is done by now.
+    fn settle(&mut self, stage: &mut Stage);
+
+    /// After healing: everything comes about that must, within a bounded time; then everybody leaves.
+    async fn end(&mut self, stage: &mut Stage) -> Result<(), String>;
+}
+
+/// Where it happens.
+pub(crate) struct Stage {
+    pub(crate) world: World,
+    pub(crate) watcher: Arc<Watcher>,
+    line: Line,
+}
+
+/// Runs one seed.
+pub(crate) async fn run<P: Play>(seed: u64) -> Outcome {
+    let watcher = Arc::new(Watcher::new(P::LINE));
+    let check = Arc::clone(&watcher);
+    let world = World::new(seed, move || check.look()).await;
+    watcher.watch(&world);
+    let mut stage = Stage { world, watcher: Arc::clone(&watcher), line: P::LINE };
+    let mut play = P::new(&mut stage);
+    let played = stage.run(&mut play).await;
+    drop(play);
+    watcher.release();
+    let (seen, mut world) = (watcher.seen(), stage.world);
+    world.figures.turns = seen.turns;
+    world.figures.hand_overs = seen.hand_overs;
+    world.trace.note_records(&world.server);
+    Outcome { figures: world.figures, violation: seen.violation.or(played.err()), trace: world.trace.lines() }
+}
+
+impl Stage {
+    async fn run(&mut self, play: &mut impl Play) -> Result<(), String> {
+        if self.world.random.u8(..8) == 0 {
+            self.near_the_end_of_the_counter();
+        }
+        play.begin(self).await;
+        for _ in 0..ACTS {
+            let most = self.world.timeout;
+            let time = self.world.a_while(most);
+            self.world.pass(time).await;
+            self.settle(play);
+            self.act(play).await;
+            if self.watcher.seen().violation.is_some() {
+                break;
+            }
+        }
+        self.world.heal();
+        play.end(self).await?;
+        self.settle(play);
+        self.until_all_have_left().await?;
+        self.world.sweep(&self.stranger());
+        self.world.close().await
+    }
+
+    /// When nobody takes part any more, the line is empty soon, and nobody watches it.
+    pub(crate) async fn until_all_have_left(&mut self) -> Result<(), String> {
+        // A session that was given up is the servers' for a while yet.
+        let deadline = Instant::now() + self.world.timeout * 2;
+        let mut quiet_since = Instant::now();
+        // A call that was dropped may have a create under way.
+        while quiet_since.elapsed() < QUIET {
+            self.world.pass(Duration::from_millis(50)).await;
+            let (places, watches) = (self.places(), self.world.server.watches());
+            if places.is_empty() && watches == 0 {
+                continue;
+            }
+            quiet_since = Instant::now();
+            if quiet_since > deadline {
+                return Err(format!("long after all have left there are {watches} watches, and in line {places:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    async fn act(&mut self, play: &mut impl Play) {
+        let holders = self.watcher.holders();
+        self.world.focus = holders.first().and_then(|(holder, _)| self.watcher.session_of(*holder));
+        match self.world.random.u8(..21) {
+            0..=9 => play.act(self).await,
+            10 => self.delete_by_hand(),
+            11 => self.expire(),
+            12 if self.world.clients.len() < MOST_CLIENTS => self.crash(play).await,
+            13 => self.write_by_hand(),
+            _ => self.world.fault(),
+        }
+    }
+
+    fn settle(&mut self, play: &mut impl Play) {
+        play.settle(self);
+        if let Some(double) = self.line.double(&self.world.server) {
+            self.watcher.object(format!("one who takes part has two nodes: {double:?}"));
+        }
+    }
+
+    /// Everybody in the line, the first one first.
+    pub(crate) fn places(&self) -> Vec<Place> {
+        self.line.places(&self.world.server)
+    }
+
+    /// How long after healing everything must have come about at the latest: sessions are given up, and retried calls repeated.
+    pub(crate) fn patience(&self) -> Duration {
+        self.world.timeout * 3 + Duration::from_secs(20)
+    }
+
+    /// A node in the directory that is none of the line's.
+    fn stranger(&self) -> String {
+        format!("{}/stranger", self.line.path)
+    }
+
+    fn near_the_end_of_the_counter(&mut self) {
+        let left = self.world.random.i32(0..20);
+        self.world.trace.note(format_args!("the counter is {left} before its end"));
+        let (server, path) = (&self.world.server, self.line.path);
+        server.create_by_hand(path, "", CreateMode::Container).expect("a directory");
+        if left % 2 == 0 {
+            // The directory never becomes empty, so its counter never starts anew.
+            server.create_by_hand(&self.stranger(), "", CreateMode::Persistent).expect("a child");
+        }
+        server.set_sequence(path, i32::MAX - left).expect("a counter");
+    }
+
+    fn delete_by_hand(&mut self) {
+        let line = self.places();
+        let Some(at) = (!line.is_empty()).then(|| self.world.random.usize(..line.len())) else { return };
+        let (before, place) = (&line[..at], &line[at]);
+        // Its session may be ending at this moment.
+        if self.world.server.delete_by_hand(&place.path).is_err() {
+            return;
+        }
+        // With it, everything is committed that was decided before.
+        if !before.iter().any(|place| place.stands(&self.world.server)) {
+            // Either the message comes before the next sign of life, or the lease is over.
+            let until = self.line.watches_own.then(|| Instant::now() + self.world.timeout);
+            self.watcher.depose(place.czxid, until);
+        }
+        self.world.figures.faults += 1;
+        self.world.trace.note(format_args!("number {at} of {} is deleted by hand: {}", line.len(), place.path));
+    }
+
+    /// Somebody writes to a node; nothing depends on that.
+    fn write_by_hand(&mut self) {
+        let line = self.places();
+        let Some(place) = self.world.random.choice(line) else { return };
+        // Its session may be ending at this moment.
+        if self.world.server.set_data_by_hand(&place.path, &place.data).is_ok() {
+            self.world.trace.note(format_args!("somebody writes to {}", place.path));
+        }
+    }
+
+    /// Ends a session by hand, and all of its nodes at once.
+    fn expire(&mut self) {
+        let client = self.world.a_victim();
+        let Some(session) = self.world.clients[client].session_id() else { return };
+        self.watcher.depose_session(session, Instant::now() + self.world.timeout);
+        self.world.server.expire_session(&self.world.clients[client]);
+        self.world.figures.faults += 1;
+        self.world.trace.note(format_args!("the session of client {client} is ended by hand"));
+    }
+
+    /// A process dies, and another one comes.
+    async fn crash(&mut self, play: &mut impl Play) {
+        let client = self.world.a_victim();
+        self.world.trace.note(format_args!("client {client} dies"));
+        self.world.figures.faults += 1;
+        self.world.freeze(client);
+        // Its servers may be gone for a while.
+        if self.world.connect().await {
+            play.enter(self, self.world.clients.len() - 1);
+        }
+    }
+}

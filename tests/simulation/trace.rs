@@ -1,0 +1,43 @@
+//! What happened in a seed, in words.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::time::Instant;
+use zookeeper_recipes::testing::TestingServer;
+
+/// A list of what happened, with its time. Clones write to the same one.
+#[derive(Debug, Clone)]
+pub(crate) struct Trace {
+    start: Instant,
+    lines: Arc<Mutex<Vec<String>>>,
+}
+
+impl Trace {
+    /// Inside the runtime of the seed.
+    pub(crate) fn new() -> Self {
+        Trace { start: Instant::now(), lines: Arc::default() }
+    }
+
+    pub(crate) fn note(&self, what: impl std::fmt::Display) {
+        let at = self.start.elapsed().as_millis();
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{at:>7} ms  {what}"));
+    }
+
+    /// One line for everything that was seen on the wire.
+    pub(crate) fn note_records(&self, server: &TestingServer) {
+        let (records, mut hasher) = (server.records(), DefaultHasher::new());
+        if std::env::var_os("RECORDS").is_some() {
+            for record in &records {
+                let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+                lines.push(format!("{:>7} ms    {:x}: {:?}", record.at, record.session, record.what));
+            }
+        }
+        format!("{records:?}").hash(&mut hasher);
+        self.note(format_args!("{} records of the servers, with hash {:016x}", records.len(), hasher.finish()));
+    }
+
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

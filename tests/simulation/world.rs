@@ -1,0 +1,307 @@
+//! The clients of a seed, and what goes wrong with them.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use fastrand::Rng;
+use tokio::time::{Instant, sleep};
+use zookeeper_recipes::testing::{Data, Loss, Operation, Target, TestingServer};
+use zookeeper_recipes::{Client, ErrorPolicy, Heartbeat};
+
+use crate::seeds::Figures;
+use crate::trace::Trace;
+
+/// What a lasting fault ends with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Ending {
+    Thaw(usize),
+    Heal,
+    Restart,
+}
+
+/// The clients, and the chance that decides about them.
+pub(crate) struct World {
+    pub(crate) server: TestingServer,
+    pub(crate) random: Rng,
+    pub(crate) trace: Trace,
+    pub(crate) figures: Figures,
+    pub(crate) clients: Vec<Client>,
+    /// The session of whoever has what all want: things go wrong with its client more often than with others.
+    pub(crate) focus: Option<i64>,
+    /// The session timeout of all clients.
+    pub(crate) timeout: Duration,
+    start: Instant,
+    endings: BTreeMap<(Instant, u64), Ending>,
+    stopped: bool,
+    /// Which clients are frozen, or were: until when.
+    pub(crate) thaws: Thaws,
+}
+
+/// When processes last went on after a freeze. Clones look at the same ones.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Thaws(Arc<Mutex<BTreeMap<usize, Instant>>>);
+
+impl Thaws {
+    /// `deadline`, or the moment from which on a process that runs now could heed it.
+    pub(crate) fn heeded(&self, client: usize, deadline: Instant) -> Instant {
+        let thaws = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        thaws.get(&client).map_or(deadline, |thaw| deadline.max(*thaw))
+    }
+
+    fn note(&self, client: usize) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(client, Instant::now());
+    }
+}
+
+impl World {
+    /// A server and `clients` clients; `check` is called after each step.
+    pub(crate) async fn new(seed: u64, check: impl Fn() + Send + Sync + 'static) -> Self {
+        let mut random = Rng::with_seed(seed);
+        let trace = Trace::new();
+        let (servers, slow) = (if random.bool() { 3 } else { 1 }, random.u64(0..=20));
+        let millis = Duration::from_millis;
+        let server = TestingServer::builder()
+            .seed(seed)
+            .servers(servers)
+            .latency(Duration::ZERO..=millis(slow))
+            .lag(Duration::ZERO..=millis(if random.bool() { 0 } else { 300 }))
+            .after_each_step(check)
+            .start();
+        let timeout = Duration::from_secs(random.u64(4..=12));
+        trace.note(format_args!("{servers} servers, messages take up to {slow} ms, T is {timeout:?}"));
+        let mut world = World {
+            server,
+            random,
+            trace,
+            figures: Figures::default(),
+            clients: Vec::new(),
+            focus: None,
+            timeout,
+            start: Instant::now(),
+            endings: BTreeMap::new(),
+            stopped: false,
+            thaws: Thaws::default(),
+        };
+        for _ in 0..world.random.usize(2..=5) {
+            assert!(world.connect().await, "nothing is wrong yet");
+        }
+        world
+    }
+
+    /// One more client, unless the servers cannot be reached.
+    pub(crate) async fn connect(&mut self) -> bool {
+        let policy = if self.random.bool() { ErrorPolicy::Session } else { ErrorPolicy::Standard };
+        let heartbeat = if self.random.bool() { Heartbeat::Quorum } else { Heartbeat::Sync };
+        let builder = Client::builder_for(&self.server).session_timeout(self.timeout).connection_timeout(self.timeout);
+        match builder.error_policy(policy).heartbeat(heartbeat).connect().await {
+            Ok(client) => {
+                self.trace.note(format_args!("client {} connects: {policy:?}, {heartbeat:?}", self.clients.len()));
+                self.clients.push(client);
+                true
+            }
+            Err(error) => {
+                self.trace.note(format_args!("a new client: {error}"));
+                false
+            }
+        }
+    }
+
+    pub(crate) fn a_client(&mut self) -> usize {
+        self.random.usize(..self.clients.len())
+    }
+
+    /// A client with which something goes wrong.
+    pub(crate) fn a_victim(&mut self) -> usize {
+        let (anybody, focus) = (self.a_client(), self.focus.filter(|_| self.random.bool()));
+        let focus = focus.and_then(|id| self.clients.iter().position(|client| client.session_id() == Some(id)));
+        focus.unwrap_or(anybody)
+    }
+
+    /// A time of up to `most`, short ones as likely as long ones.
+    pub(crate) fn a_while(&mut self, most: Duration) -> Duration {
+        let share = self.random.f64().powi(3);
+        Duration::from_millis(1) + most.mul_f64(share)
+    }
+
+    /// Lets time go by, and ends the lasting faults that are due.
+    pub(crate) async fn pass(&mut self, time: Duration) {
+        let until = Instant::now() + time;
+        while let Some((&(at, _), _)) = self.endings.first_key_value()
+            && at <= until
+        {
+            tokio::time::sleep_until(at).await;
+            if let Some((_, ending)) = self.endings.pop_first() {
+                self.end(ending);
+            }
+        }
+        sleep(until - Instant::now()).await;
+    }
+
+    fn end_after(&mut self, time: Duration, ending: Ending) {
+        let number = self.figures.faults;
+        self.endings.insert((Instant::now() + time, number), ending);
+    }
+
+    fn end(&mut self, ending: Ending) {
+        self.trace.note(format_args!("{ending:?}"));
+        match ending {
+            Ending::Thaw(client) => self.thaw(client),
+            Ending::Heal => self.server.heal(),
+            Ending::Restart => {
+                self.server.restart(Data::Kept);
+                self.stopped = false;
+            }
+        }
+    }
+
+    /// The client's process stands still.
+    pub(crate) fn freeze(&self, client: usize) {
+        self.server.freeze_client(&self.clients[client]);
+    }
+
+    fn thaw(&self, client: usize) {
+        if self.server.is_frozen(&self.clients[client]) {
+            self.thaws.note(client);
+            self.server.thaw_client(&self.clients[client]);
+        }
+    }
+
+    fn hit(&mut self, what: impl std::fmt::Display) {
+        self.figures.faults += 1;
+        self.trace.note(what);
+    }
+
+    /// Something goes wrong that no recipe need know of.
+    pub(crate) fn fault(&mut self) {
+        let who = self.a_victim();
+        let everybody = self.random.u8(..4) == 0;
+        let target = if everybody { Target::ALL } else { Target::from(&self.clients[who]) };
+        let name = if everybody { "everybody".to_owned() } else { format!("client {who}") };
+        let lasting = self.a_while(self.timeout * 3);
+        match self.random.u8(..18) {
+            0..=4 => {
+                let of = self.an_operation();
+                let loss = if self.random.bool() { Loss::Applied } else { Loss::NotApplied };
+                self.server.lose_next_reply(target, of, loss);
+                self.trace.note(format_args!("the next reply to {of:?} of {name} will be lost, {loss:?}"));
+            }
+            5..=6 => {
+                let cut = self.server.disconnect(target);
+                self.figures.faults += u64::from(cut > 0);
+                self.trace.note(format_args!("{name} is disconnected: {cut} connections"));
+            }
+            7 => {
+                self.server.refuse(target.clone());
+                self.server.disconnect(target);
+                self.hit(format_args!("{name} is refused for {lasting:?}"));
+                self.end_after(lasting, Ending::Heal);
+            }
+            8..=9 => {
+                self.server.black_hole(target);
+                self.hit(format_args!("{name} is in a black hole for {lasting:?}"));
+                self.end_after(lasting, Ending::Heal);
+            }
+            10 => {
+                let by = self.a_while(self.timeout / 2);
+                self.server.delay(target, by);
+                self.hit(format_args!("messages of {name} take {by:?} longer for {lasting:?}"));
+                self.end_after(lasting, Ending::Heal);
+            }
+            11..=12 => {
+                self.freeze(who);
+                self.hit(format_args!("client {who} is frozen for {lasting:?}"));
+                self.end_after(lasting, Ending::Thaw(who));
+            }
+            13..=14 if self.server.servers() > 1 => {
+                let server = self.random.usize(..self.server.servers());
+                let serves_for = self.a_while(self.timeout * 2);
+                self.server.cut_off(server, serves_for);
+                self.hit(format_args!("server {server} is cut off for {lasting:?} and serves for {serves_for:?}"));
+                self.end_after(lasting, Ending::Heal);
+            }
+            15..=16 if self.server.servers() > 1 => self.cut_off_with_server(who),
+            _ if !self.stopped => {
+                self.server.stop();
+                self.stopped = true;
+                self.hit(format_args!("the servers are stopped for {lasting:?}"));
+                self.end_after(lasting, Ending::Restart);
+            }
+            _ => {}
+        }
+    }
+
+    /// A client and its server lose touch with all others: no other server takes the client in.
+    fn cut_off_with_server(&mut self, who: usize) {
+        let session = self.clients[who].session_id();
+        let sessions = self.server.sessions();
+        let server = sessions.iter().find(|info| Some(info.id) == session).and_then(|info| info.server);
+        let Some(server) = server else { return };
+        let lasting = self.timeout.mul_f64(2.0 * self.random.f64());
+        self.server.refuse(&self.clients[who]);
+        self.server.cut_off(server, lasting);
+        self.hit(format_args!("client {who} and server {server} are cut off for {lasting:?}"));
+        self.end_after(lasting, Ending::Heal);
+    }
+
+    fn an_operation(&mut self) -> Option<Operation> {
+        match self.random.u8(..6) {
+            0..=1 => Some(Operation::Create),
+            2 => Some(Operation::Delete),
+            3 => Some(Operation::List),
+            4 => Some(Operation::GetData),
+            _ => None,
+        }
+    }
+
+    /// Everything that is wrong ends.
+    pub(crate) fn heal(&mut self) {
+        self.trace.note("everything is healed");
+        for (_, ending) in std::mem::take(&mut self.endings) {
+            self.end(ending);
+        }
+        self.server.heal();
+        if self.stopped {
+            self.end(Ending::Restart);
+        }
+        for client in 0..self.clients.len() {
+            self.thaw(client);
+        }
+    }
+
+    /// Takes a node away that a seed has put there itself.
+    pub(crate) fn sweep(&self, path: &str) {
+        // Not every seed has.
+        let _ = self.server.delete_by_hand(path);
+    }
+
+    /// Ends all clients; what is left of them. Containers are given the time to be reaped.
+    pub(crate) async fn close(&mut self) -> Result<(), String> {
+        for (number, client) in self.clients.drain(..).enumerate() {
+            let closed = client.close().await;
+            closed.map_err(|error| format!("client {number} was not closed: {error}"))?;
+        }
+        sleep(Duration::from_secs(200)).await;
+        self.figures.faults += self.server.lost_replies();
+        self.figures.millis = self.start.elapsed().as_millis() as u64;
+        let (mut paths, sessions, panics) = (self.server.paths(), self.server.sessions(), self.server.panics());
+        paths.retain(|path| !self.was_never_used(path));
+        if !paths.is_empty() {
+            return Err(format!("nodes are left: {paths:?}"));
+        }
+        if !sessions.is_empty() || self.server.watches() > 0 {
+            return Err(format!("left: {} watches, {sessions:?}", self.server.watches()));
+        }
+        if !panics.is_empty() {
+            return Err(format!("tasks panicked: {panics:?}"));
+        }
+        Ok(())
+    }
+
+    /// Whether it is a directory of somebody who went before its node was made: containers are reaped only after they have had
+    /// children, on a real server too.
+    fn was_never_used(&self, path: &str) -> bool {
+        let is_directory = path.rfind('/') == Some(0);
+        is_directory && self.server.stat(path).is_some_and(|stat| stat.cversion == 0 && stat.ephemeral_owner == 0)
+    }
+}
