@@ -153,10 +153,17 @@ impl Lease {
         self.extended.notify_waiters();
     }
 
-    /// A grant, if the lease is valid now.
+    /// Whether the session is known to be alive now.
+    pub(crate) fn is_alive(&self) -> bool {
+        self.is_running(&self.lock())
+    }
+
+    /// A grant, if the lease is valid now, and for longer than a first user's heartbeats take to extend it, a tick: what
+    /// is granted on the last of an old lease would be lost at once, though nothing is wrong.
     pub(crate) fn grant(&self) -> Option<Grant> {
         let state = self.lock();
-        self.is_running(&state).then_some(Grant { epoch: state.epoch })
+        let lasts = !state.ended && self.clock.now() + self.tick < state.anchor + self.length;
+        lasts.then_some(Grant { epoch: state.epoch })
     }
 
     /// Whether what was granted still stands: compares the clock at each call.
@@ -245,11 +252,20 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_granted_on_the_last_tick_of_a_lease() {
+        let aged = |age| Lease::new(Clock::Machine, T, TICK, Clock::Machine.now() - age);
+        let old = aged(LENGTH - TICK);
+        assert_eq!(old.grant(), None);
+        assert!(old.is_alive());
+        assert!(aged(LENGTH - TICK - Duration::from_secs(1)).grant().is_some());
+    }
+
+    #[test]
     fn what_lapsed_stays_lapsed_though_the_session_lived() {
         let start = Clock::Machine.now() - T;
         let lease = Lease::new(Clock::Machine, T, TICK, start);
-        lease.renewed(start + Duration::from_millis(1_500));
-        let grant = lease.grant().expect("valid for another half second");
+        lease.renewed(start + Duration::from_millis(6_500));
+        let grant = lease.grant().expect("valid for another five seconds");
         lease.lock().anchor = start;
         assert!(!lease.is_valid(grant), "past its deadline");
         lease.renewed(Clock::Machine.now());

@@ -69,12 +69,16 @@ impl<'a> Watchkeeper<'a> {
 
     /// Resolves with the end of the session.
     pub(super) async fn keep(mut self, closing: &mut watch::Receiver<bool>) -> EndReason {
+        let session = Arc::clone(self.session);
         loop {
+            // Made before the lease is looked at, so no extension is missed.
+            let extended = session.lease().extended();
             let now = self.core.clock.now();
             if let Some(reason) = self.act(now) {
                 return reason;
             }
             let wake = self.next_wake();
+            let unwatched = self.core.is_in_use() && !self.armed;
             let clock = self.core.clock;
             let nap = async {
                 match wake {
@@ -91,6 +95,8 @@ impl<'a> Watchkeeper<'a> {
                     }
                 }
                 Some(outcome) = self.answers.next() => self.note_answer(outcome),
+                // Somebody may have been granted it: from now on its lapse must be told.
+                () = extended, if unwatched => {}
                 // A first user finds the lease as old as it is: look at once.
                 _ = self.core.first_user.notified() => self.next_beat = None,
                 _ = nap => {}
@@ -202,7 +208,7 @@ impl<'a> Watchkeeper<'a> {
             }
             Err(error) => tracing::debug!(session = self.session.label(), ?error, "heartbeat failed"),
         }
-        if self.lapsed && self.disconnected.is_none() && self.session.grant().is_some() {
+        if self.lapsed && self.disconnected.is_none() && self.session.lease().is_alive() {
             self.resume();
         }
     }
@@ -267,7 +273,7 @@ impl<'a> Watchkeeper<'a> {
         if let Some(at) = disconnected {
             self.session.lease().renewed(at);
         }
-        if self.session.grant().is_some() || !self.core.is_in_use() {
+        if self.session.lease().is_alive() || !self.core.is_in_use() {
             self.resume();
         } else {
             self.lapsed = true;

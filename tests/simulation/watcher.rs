@@ -89,8 +89,9 @@ impl Watcher {
         lock(&self.deposed).insert(token, until);
     }
 
-    pub(crate) fn is_deposed(&self, token: i64) -> bool {
-        excused(&lock(&self.deposed), token)
+    /// Whether somebody else has deleted this node, however long ago.
+    pub(crate) fn was_deposed(&self, token: i64) -> bool {
+        lock(&self.deposed).contains_key(&token)
     }
 
     pub(crate) fn depose_session(&self, session: i64, until: Instant) {

@@ -186,6 +186,8 @@ impl World {
         };
         let held = replica.take_held();
         replica.catch_up(now);
+        // TCP kept the order: the pings that have waited are answered before the leader's answer to anything held.
+        self.answer_ping(index);
         self.schedule(now, Event::Step(index));
         for forward in held {
             self.schedule(now, Event::Forwarded(forward));

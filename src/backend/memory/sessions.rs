@@ -93,8 +93,14 @@ impl World {
         }
     }
 
+    /// The leader's ping, every half tick.
     pub(super) fn report(&mut self, index: usize) {
         self.schedule(self.now + self.options.half_tick(), Event::Report(index));
+        self.answer_ping(index);
+    }
+
+    /// A replica answers the leader's ping with the sessions that it has heard of since the last one.
+    pub(super) fn answer_ping(&mut self, index: usize) {
         let Some(replica) = self.replicas.get_mut(index) else {
             return;
         };

@@ -193,7 +193,7 @@ impl Leader {
     fn has_left(&self, token: i64, session: Option<i64>) -> bool {
         let lives = self.server.sessions().iter().any(|known| Some(known.id) == session);
         let stands = Terms::LINE.places(&self.server).iter().any(|place| place.czxid == token);
-        lives && !stands && !self.watcher.is_deposed(token)
+        lives && !stands && !self.watcher.was_deposed(token)
     }
 
     fn heeded(&self, deadline: Instant) -> Instant {
