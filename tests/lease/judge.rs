@@ -46,7 +46,8 @@ pub(crate) fn judge(evidence: &Evidence<'_>) -> Option<Verdict> {
     let successor = evidence.successor.first_yes();
     let gone = [evidence.sight.gone, successor.map(|span| span.end)];
     let gone = gone.into_iter().flatten().min()?;
-    let last_yes = evidence.holder.last_yes().expect("it led before the fault");
+    let holder = &evidence.holder.until_led_again(gone, evidence.successor);
+    let last_yes = holder.last_yes().expect("it led before the fault");
     if last_yes.begin > gone {
         let late = last_yes.begin.millis_since(gone);
         let how = if successor.is_some_and(|span| last_yes.begin > span.end) {
@@ -56,10 +57,10 @@ pub(crate) fn judge(evidence: &Evidence<'_>) -> Option<Verdict> {
         };
         return Some(Verdict::Broken(format!("it said to lead {how}, for {late:.1} ms at least")));
     }
-    if evidence.stopped && evidence.holder.first_asked_after(gone) == Some(true) {
+    if evidence.stopped && holder.first_asked_after(gone) == Some(true) {
         return Some(Verdict::Broken("its first word after the wake-up was yes".to_owned()));
     }
-    let no = evidence.holder.final_no();
+    let no = holder.final_no();
     let end = match (evidence.stopped, no) {
         (true, _) => last_yes.end,
         (false, Some(no)) => no.end,
@@ -116,6 +117,25 @@ mod tests {
         let mut successor = Timeline::default();
         let (begin, end) = (at(1_980), at(1_981));
         successor.note(true, Span { begin, end });
+        let both = verdict(&holder, &successor, 2_900, 2_920, false);
+        assert!(matches!(&both, Verdict::Broken(how) if how.contains("another")), "{both:?}");
+    }
+
+    #[test]
+    fn the_judge_lets_the_old_leader_be_elected_again_but_only_after_the_other() {
+        let (mut holder, mut successor) = (said(1_000, 0..0), Timeline::default());
+        let at_once = |millis| Span { begin: at(millis), end: at(millis + 1) };
+        let mut between = |from: u64, to: u64| {
+            (from..to).step_by(10).for_each(|millis| successor.note(true, at_once(millis)));
+            successor.note(false, at_once(to));
+        };
+        between(2_950, 5_500);
+        (6_000..7_000).step_by(10).for_each(|millis| holder.note(true, at_once(millis)));
+        let again = verdict(&holder, &successor, 2_900, 2_920, false);
+        assert!(matches!(again, Verdict::Safe(_)), "{again:?}");
+        let alone = verdict(&holder, &Timeline::default(), 2_900, 2_920, false);
+        assert!(matches!(alone, Verdict::Broken(_)), "{alone:?}");
+        (5_600..6_500).step_by(10).for_each(|millis| successor.note(true, at_once(millis)));
         let both = verdict(&holder, &successor, 2_900, 2_920, false);
         assert!(matches!(&both, Verdict::Broken(how) if how.contains("another")), "{both:?}");
     }

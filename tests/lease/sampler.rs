@@ -35,7 +35,31 @@ pub(crate) struct Timeline {
     pub(crate) stretches: Vec<Stretch>,
 }
 
+impl Stretch {
+    /// Both were so at one moment.
+    fn overlaps(&self, other: &Stretch) -> bool {
+        self.first.end < other.last.begin && other.first.end < self.last.begin
+    }
+}
+
 impl Timeline {
+    /// The answers without those of a later term: the leader whose node has gone at `gone` says no, somebody else leads and
+    /// leads no more, and then it may be elected again. A yes beside the other's belongs to no later term.
+    pub(crate) fn until_led_again(&self, gone: Moment, other: &Timeline) -> Timeline {
+        let others: Vec<&Stretch> = other.stretches.iter().filter(|stretch| stretch.answer).collect();
+        let later = self.stretches.iter().enumerate().position(|(at, stretch)| {
+            let said_no = at > 0 && !self.stretches[at - 1].answer;
+            let other_led = others.iter().any(|led| led.last.begin < stretch.first.end);
+            stretch.answer && stretch.first.begin > gone && said_no && other_led
+        });
+        let Some(later) = later else { return self.clone() };
+        let (term, rest) = self.stretches.split_at(later);
+        if rest.iter().any(|stretch| stretch.answer && others.iter().any(|led| led.overlaps(stretch))) {
+            return self.clone();
+        }
+        Timeline { stretches: term.to_vec() }
+    }
+
     pub(crate) fn note(&mut self, answer: bool, at: Span) {
         match self.stretches.last_mut() {
             Some(stretch) if stretch.answer == answer && at.begin.millis_since(stretch.last.end) < GAP => {
