@@ -45,6 +45,8 @@ impl Latches {
         closed.expect("closed");
         led.expect("leads");
         self.enter().await;
+        // Its watches are being armed.
+        tokio::time::sleep(Duration::from_millis(5)).await;
         took
     }
 
@@ -68,10 +70,11 @@ impl Nodes {
         let leader = self.line.pop_front().expect("a leader");
         let next = self.line.front_mut().expect("a waiter");
         let begun = Instant::now();
-        tokio::join!(self.lock.leave(leader), next.wait());
+        tokio::join!(self.lock.leave(leader), self.lock.wait(next));
         let took = begun.elapsed();
         let place = self.lock.enter().await;
         self.line.push_back(place);
+        tokio::time::sleep(Duration::from_millis(5)).await;
         took
     }
 

@@ -30,7 +30,11 @@ async fn cycles(mutex: &InterProcessMutex, cycles: u64) {
 fn free(criterion: &mut Criterion) {
     let stage = Stage::new();
     let (path, raw_path) = stage.paths("free");
-    let (mutex, raw) = stage.block_on(async { (ours(&stage, &path).await, RawLock::connect(&stage, &raw_path).await) });
+    let (mutex, raw) = stage.block_on(async {
+        let raw = RawLock::connect(&stage, &raw_path).await;
+        raw.make_directory(&path).await;
+        (ours(&stage, &path).await, raw)
+    });
     Pair::new("mutex, free").measure(
         criterion,
         |iterations| stage.time(raw.cycles(iterations)),
@@ -43,8 +47,9 @@ fn contended(criterion: &mut Criterion, contenders: usize) {
     let stage = Stage::new();
     let (path, raw_path) = stage.paths("contended");
     let (mutexes, raws) = stage.block_on(async {
-        let mutexes = join_all((0..contenders).map(|_| ours(&stage, &path))).await;
-        (mutexes, join_all((0..contenders).map(|_| RawLock::connect(&stage, &raw_path))).await)
+        let raws = join_all((0..contenders).map(|_| RawLock::connect(&stage, &raw_path))).await;
+        raws[0].make_directory(&path).await;
+        (join_all((0..contenders).map(|_| ours(&stage, &path))).await, raws)
     });
     Pair::new(&format!("mutex, {contenders} contenders")).measure(
         criterion,

@@ -20,6 +20,8 @@ pub struct RawLine {
     /// Dropped after the node is gone, as before that it would cost a request.
     own: Option<zk::OneshotWatcher>,
     predecessor: Option<zk::OneshotWatcher>,
+    /// Whoever was before it was the first: when it goes, nobody is before us.
+    was_head: bool,
 }
 
 impl RawLock {
@@ -29,17 +31,19 @@ impl RawLock {
     }
 
     pub async fn on(client: zk::Client, dir: &str, base: &'static str) -> Self {
-        let container = zk::CreateMode::Container.with_acls(zk::Acls::anyone_all());
-        match client.create(dir, b"", &container).await {
-            Ok(_) | Err(zk::Error::NodeExists) => RawLock { client, dir: dir.to_owned(), base },
-            Err(error) => panic!("{dir}: {error}"),
-        }
+        make_directory(&client, dir).await;
+        RawLock { client, dir: dir.to_owned(), base }
+    }
+
+    /// Makes a directory that lasts, for ours: both find one, and no server reaps it in between.
+    pub async fn make_directory(&self, dir: &str) {
+        make_directory(&self.client, dir).await;
     }
 
     pub async fn cycles(&self, cycles: u64) {
         for _ in 0..cycles {
             let mut place = self.enter().await;
-            place.wait().await;
+            self.wait(&mut place).await;
             self.leave(place).await;
         }
     }
@@ -55,15 +59,25 @@ impl RawLock {
         let number = |name: &String| name.rsplit('-').next().map(str::to_owned);
         children.sort_by_key(number);
         let at = children.iter().position(|child| path.ends_with(child.as_str())).expect("our own node");
-        let Some(before) = at.checked_sub(1) else {
-            return RawLine { path, own: None, predecessor: None };
+        let Some(before_us) = at.checked_sub(1) else {
+            return RawLine { path, own: None, predecessor: None, was_head: false };
         };
-        let before = format!("{}/{}", self.dir, children[before]);
+        let before = format!("{}/{}", self.dir, children[before_us]);
         let (own, predecessor) =
             tokio::join!(self.client.get_and_watch_data(&path), self.client.get_and_watch_data(&before));
         let own = Some(own.expect("our own node").2);
-        // In these benchmarks nobody leaves out of turn, so a node that is gone was the head.
-        RawLine { path, own, predecessor: predecessor.ok().map(|(_, _, watcher)| watcher) }
+        let predecessor = predecessor.ok().map(|(_, _, watcher)| watcher);
+        RawLine { path, own, predecessor, was_head: before_us == 0 }
+    }
+
+    /// Waits until nobody is before it. In these benchmarks nobody leaves out of turn, so what the list says is not looked
+    /// at; but nobody may know that, so it is asked for.
+    pub async fn wait(&self, place: &mut RawLine) {
+        let Some(predecessor) = place.predecessor.take() else { return };
+        predecessor.changed().await;
+        if !place.was_head {
+            self.client.get_children(&self.dir).await.expect("listed");
+        }
     }
 
     pub async fn leave(&self, place: RawLine) {
@@ -72,10 +86,10 @@ impl RawLock {
     }
 }
 
-impl RawLine {
-    pub async fn wait(&mut self) {
-        if let Some(predecessor) = self.predecessor.take() {
-            predecessor.changed().await;
-        }
+async fn make_directory(client: &zk::Client, dir: &str) {
+    let lasting = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
+    match client.create(dir, b"", &lasting).await {
+        Ok(_) | Err(zk::Error::NodeExists) => {}
+        Err(error) => panic!("{dir}: {error}"),
     }
 }

@@ -122,7 +122,8 @@ impl Task {
         loop {
             let news = tokio::select! {
                 biased;
-                () = asked(&mut stop) => break self.leave(standing).await,
+                // Boxed, as a task takes as much memory as its largest step, and it waits far longer than it leaves.
+                () = asked(&mut stop) => break Box::pin(self.leave(standing)).await,
                 news = standing.next() => news,
             };
             if let News::Closed = news {
