@@ -64,7 +64,7 @@ pub enum ErrorKind {
     Unimplemented,
     /// The time allowed was over before anything was done.
     TimedOut,
-    /// The client, or the recipe, has been closed.
+    /// The client, or the recipe, has been closed, or its runtime has ended.
     Closed,
     /// Something that has no kind of its own; the text tells.
     Other,
