@@ -13,6 +13,7 @@ mod testing {
     mod scene;
     mod servers;
     mod sessions;
+    mod start;
     mod steps;
     mod strangers;
 }

@@ -26,6 +26,7 @@ fn comes_to<T>(what: &str, elsewhere: &Runtime, call: impl Future<Output = T>) -
 /// A server, a client that holds a lock on it, and a client that wants the lock; their runtime is gone.
 struct Orphans {
     server: TestingServer,
+    holder: Client,
     client: Client,
     guard: mutex::MutexGuard,
     mutex: InterProcessMutex,
@@ -52,7 +53,7 @@ impl Orphans {
                 let _kept = first;
                 std::future::pending::<()>().await;
             });
-            Orphans { server, client, guard, mutex, latch, selector }
+            Orphans { server, holder, client, guard, mutex, latch, selector }
         })
     }
 }
@@ -60,7 +61,7 @@ impl Orphans {
 #[test]
 fn calls_that_wait_for_it_end_with_an_error_that_tells_why() {
     let (home, elsewhere) = (runtime(), runtime());
-    let Orphans { server, client, guard, mutex, latch, selector } = Orphans::of(&home);
+    let Orphans { server, client, guard, mutex, latch, selector, .. } = Orphans::of(&home);
     let mut states = client.connection_states();
     let (mut outcomes, mut selector_state) = (selector.outcomes(), selector.state());
     let mut acquire = Box::pin(mutex.acquire());
@@ -99,7 +100,7 @@ fn calls_that_wait_for_it_end_with_an_error_that_tells_why() {
 #[test]
 fn calls_that_come_later_fail_at_once_also_after_close() {
     let (home, elsewhere) = (runtime(), runtime());
-    let Orphans { server, client, guard, mutex, latch, selector } = Orphans::of(&home);
+    let Orphans { server, holder, client, guard, mutex, latch, selector } = Orphans::of(&home);
     drop(home);
     let fence = guard.fence();
     for closed in [false, true] {
@@ -133,7 +134,7 @@ fn calls_that_come_later_fail_at_once_also_after_close() {
     comes_to("on_revoke", &elsewhere, guard.on_revoke()).expect_err("it is lost");
     let error = comes_to("release", &elsewhere, guard.release()).expect_err("nobody deletes the node");
     assert!(error.is_lost(), "{error:?}");
-    let fenced = client.transaction().check(&fence).set_data("/node", "", None);
+    let fenced = holder.transaction().check(&fence).set_data("/node", "", None);
     let error = comes_to("commit", &elsewhere, fenced.commit()).expect_err("nobody answers");
     assert_eq!(error.kind(), ErrorKind::SessionLost, "{error}");
     let error = comes_to("connect", &elsewhere, server.client()).expect_err("the server is gone as well");
