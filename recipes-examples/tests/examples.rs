@@ -21,7 +21,7 @@ async fn ends_when_asked(path: &str, place: &str, signal: Signal) -> program::To
 async fn ends_quietly_when_nobody_reads(path: &str, place: &str) {
     let mut program = Program::start(path, &[]);
     program.says(place).await;
-    program.is_left_alone().await.complains_of_nothing();
+    program.nobody_reads().await.complains_of_nothing();
 }
 
 /// Nobody else could see an ensemble in memory.

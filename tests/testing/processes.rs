@@ -160,7 +160,10 @@ async fn a_frozen_client_that_is_dropped_leaves_nothing_behind_once_the_server_i
         let server = TestingServer::builder().after_each_step(move || drop(Arc::clone(&world))).start();
         let client = connect(&server).await;
         let latch = latch(&client).await;
-        client.add_listener(move |_| std::future::ready(drop(Arc::clone(&listener))));
+        client.add_listener(move |_| {
+            let held = Arc::clone(&listener);
+            async move { drop(held) }
+        });
         if busy {
             let client = client.clone();
             server.spawn(&client.clone(), async move {

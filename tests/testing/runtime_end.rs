@@ -49,10 +49,10 @@ impl Orphans {
             let selector = LeaderSelector::builder(&client, "/selector").start(lead).unwrap();
             selector.state().wait_for(|state| state.is_leader()).await.expect("it leads");
             // It lives as long as its own process runs.
-            let _ = server.spawn(&holder, async move {
+            drop(server.spawn(&holder, async move {
                 let _kept = first;
                 std::future::pending::<()>().await;
-            });
+            }));
             Orphans { server, holder, client, guard, mutex, latch, selector }
         })
     }

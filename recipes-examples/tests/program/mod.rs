@@ -51,7 +51,7 @@ impl Program {
     }
 
     /// Reads no more, as `head` does; what was said so far.
-    pub async fn is_left_alone(self) -> Told {
+    pub async fn nobody_reads(self) -> Told {
         let Program { mut child, lines, told: out } = self;
         drop(lines);
         let mut err = String::new();
