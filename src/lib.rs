@@ -50,8 +50,9 @@
 //! `docs/failure-contract.md` names the test of each cell. Three things hold for every recipe:
 //!
 //! * **Time.** What is held ends, by the clock, before the ensemble can have given it to somebody else. The clock goes on
-//!   while the process is stopped and while the machine sleeps. A virtual machine that is paused or restored from a
-//!   snapshot cannot know: only a fence covers that.
+//!   while the process is stopped and while the machine sleeps. What no clock can know, only a fence covers: a virtual
+//!   machine that is paused or restored from a snapshot; servers that end a session before its time is over, by an
+//!   administrator's hand or with their data; a node that an operator deletes.
 //! * **Fences.** A [`Fence`] put into a [`Transaction`] makes the ensemble itself check, in the same transaction, that its
 //!   author still holds. A fencing token does the same for any other store that refuses smaller ones than it has seen.
 //! * **Cancellation.** Every future may be dropped at any await; `# Cancel safety` says what that means for each. What is
@@ -111,6 +112,6 @@ pub use client::{
 pub use types::{Acl, CreateMode, Permissions, Stat};
 
 /// The examples of the README are compiled like all others.
-#[cfg(all(doctest, feature = "leader-latch", feature = "testing"))]
+#[cfg(all(doctest, feature = "leader-latch", feature = "leader-selector", feature = "mutex", feature = "testing"))]
 #[doc = include_str!("../README.md")]
 mod readme {}

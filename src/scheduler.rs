@@ -5,7 +5,6 @@
 //! they go on at the thaw, while the clock and the other processes never stood still. That is what SIGSTOP does.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
@@ -14,7 +13,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::task::AtomicWaker;
 
-use crate::client::listener::panic_text;
+use crate::client::listener::caught;
 
 /// A process of the world; tasks of [`WORLD`] are never frozen.
 pub(crate) type ProcessId = u32;
@@ -95,29 +94,25 @@ impl Shared {
         let Some((id, mut future, waker)) = self.state().pick() else {
             return false;
         };
-        let polled = std::panic::catch_unwind(AssertUnwindSafe(|| future.poll_unpin(&mut Context::from_waker(&waker))));
-        let mut state = self.state();
-        match polled {
-            Ok(Poll::Pending) => {
-                if let Some(task) = state.tasks.get_mut(&id) {
-                    task.future = Some(future);
-                }
+        let polled = caught(|| future.poll_unpin(&mut Context::from_waker(&waker)));
+        if let Ok(Poll::Pending) = polled {
+            if let Some(task) = self.state().tasks.get_mut(&id) {
+                task.future = Some(future);
             }
-            Ok(Poll::Ready(())) => drop(state.tasks.remove(&id)),
-            Err(panic) => {
-                state.tasks.remove(&id);
-                state.panics.push(panic_text(panic.as_ref()).to_owned());
-            }
+        } else {
+            // Dropped outside the lock, as its destructor may wake others; or panic, which ends this task alone.
+            let dropped = caught(move || drop(future));
+            let mut state = self.state();
+            state.tasks.remove(&id);
+            state.panics.extend([polled.err(), dropped.err()].into_iter().flatten());
         }
-        let more = !state.ready.is_empty();
-        // A future that is over is dropped here, as its destructor may wake others.
-        drop(state);
+        let more = !self.state().ready.is_empty();
         if let Some(after_step) = &self.after_step
-            && let Err(panic) = std::panic::catch_unwind(AssertUnwindSafe(after_step))
+            && let Err(message) = caught(after_step)
         {
-            self.state().panics.push(panic_text(panic.as_ref()).to_owned());
+            self.state().panics.push(message.clone());
             // The driver goes, and with it the world.
-            std::panic::resume_unwind(panic);
+            std::panic::resume_unwind(Box::new(message));
         }
         more
     }
@@ -239,6 +234,11 @@ impl Scheduler {
 
     pub(crate) fn is_frozen(&self, process: ProcessId) -> bool {
         self.shared.state().parked.contains_key(&process)
+    }
+
+    /// The processes that stand still.
+    pub(crate) fn frozen(&self) -> Vec<ProcessId> {
+        self.shared.state().parked.keys().copied().collect()
     }
 
     /// Whether nothing runs any more: the runtime is gone, or a check after a step has failed.

@@ -8,9 +8,12 @@ mod testing {
     mod history;
     mod losses;
     mod processes;
+    #[cfg(all(feature = "leader-selector", feature = "mutex"))]
+    mod runtime_end;
     mod scene;
     mod servers;
     mod sessions;
+    mod start;
     mod steps;
     mod strangers;
 }

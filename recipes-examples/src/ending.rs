@@ -1,6 +1,11 @@
 //! How an example is asked to end.
 
+use tokio::sync::Notify;
+
 use crate::Result;
+
+/// Told when the standard output was closed by whoever read it.
+pub(crate) static NOBODY_READS: Notify = Notify::const_new();
 
 /// Resolves when the program is asked to end: by Ctrl-C, or as a service is (SIGTERM).
 #[cfg(unix)]

@@ -33,9 +33,16 @@
 //! }
 //! ```
 
+/// As the one of `std`, but where nobody reads any more (`| head -1`) the example ends quietly, as if asked to.
+#[macro_export]
+macro_rules! println {
+    ($($line:tt)*) => { $crate::print_line(::std::format_args!($($line)*)) };
+}
+
 mod ending;
 mod stage;
 
+use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -43,6 +50,17 @@ use clap::Parser;
 use tracing_subscriber::EnvFilter;
 
 pub use self::stage::{Ensemble, Stage};
+
+/// See [`println!`].
+///
+/// # Panics
+/// If the line cannot be written for another reason, as with a full disk.
+pub fn print_line(line: std::fmt::Arguments<'_>) {
+    match writeln!(std::io::stdout().lock(), "{line}") {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => ending::NOBODY_READS.notify_one(),
+        outcome => outcome.expect("the standard output can be written"),
+    }
+}
 
 /// What ends an example.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
@@ -61,7 +79,8 @@ pub fn main<O: Parser, F: Future<Output = Result<()>>>(play: impl FnOnce(O) -> F
     match played {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{}: {error}", O::command().get_name());
+            // Nobody may be reading.
+            let _ = writeln!(std::io::stderr(), "{}: {error}", O::command().get_name());
             ExitCode::FAILURE
         }
     }

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use clap::Args;
 use futures::future::{BoxFuture, FutureExt, TryFutureExt, join_all};
+use tokio::sync::oneshot;
 use zookeeper_recipes::testing::TestingServer;
 use zookeeper_recipes::{Client, ClientBuilder};
 
-use crate::ending::asked_to_end;
+use crate::ending::{NOBODY_READS, asked_to_end};
 use crate::{Error, Result};
 
 /// The session timeout in seconds: short in memory, so that nobody waits long for what a crash does.
@@ -111,21 +112,34 @@ impl Stage {
         Ok(client)
     }
 
-    /// Runs `work` in the process of the client: in memory it stands still while that client is frozen. The outcome may be
-    /// left alone; the work goes on.
+    /// Runs `work` in the process of the client: in memory it stands still while that client is frozen. Dropping what is
+    /// returned ends the work at the await it is in.
     pub fn spawn<T: Send + 'static>(
         &self,
         client: &Client,
         work: impl Future<Output = T> + Send + 'static,
     ) -> BoxFuture<'static, Result<T>> {
-        match &self.ground {
+        let (wanted, unwanted) = oneshot::channel::<()>();
+        let work = async move {
+            tokio::select! {
+                biased;
+                _ = unwanted => None,
+                outcome = work => Some(outcome),
+            }
+        };
+        let working = match &self.ground {
             Ground::Embedded(server) => server.spawn(client, work).map_err(Error::from).boxed(),
             Ground::Real(_) => tokio::spawn(work).map_err(Error::from).boxed(),
-        }
+        };
+        Box::pin(async move {
+            let outcome = working.await?;
+            drop(wanted);
+            outcome.ok_or_else(|| "the work was ended".into())
+        })
     }
 
-    /// Plays until the end, or until the program is asked to end (Ctrl-C, SIGTERM); then every client is closed, and with
-    /// it all that it still holds is given back.
+    /// Plays until the end, or until the program is asked to end (Ctrl-C, SIGTERM), or nobody reads what it prints; then every
+    /// client is closed, and with it all that it still holds is given back.
     ///
     /// # Errors
     /// Of the scenario; or if a client could not be closed, or a task in memory panicked.
@@ -133,6 +147,7 @@ impl Stage {
         let played = tokio::select! {
             biased;
             asked = asked_to_end() => asked.map(|()| println!("\nAsked to end: everybody leaves.")),
+            () = NOBODY_READS.notified() => Ok(()),
             played = scenario => played,
         };
         let closed = tokio::select! {

@@ -17,6 +17,13 @@ async fn ends_when_asked(path: &str, place: &str, signal: Signal) -> program::To
     told
 }
 
+/// Where nobody reads any more it ends, and says nothing of it.
+async fn ends_quietly_when_nobody_reads(path: &str, place: &str) {
+    let mut program = Program::start(path, &[]);
+    program.says(place).await;
+    program.nobody_reads().await.complains_of_nothing();
+}
+
 /// Nobody else could see an ensemble in memory.
 async fn needs_a_real_ensemble(path: &str, arguments: &[&str]) {
     let told = Program::start(path, arguments).ends(1).await;
@@ -58,7 +65,17 @@ mod leader_latch {
             // Stopped processes are let go on first.
             ("carol's process is stopped", Signal::INT),
         ] {
-            ends_when_asked(PROGRAM, place, signal).await.lacks("100 = 5050");
+            let told = ends_when_asked(PROGRAM, place, signal).await;
+            told.lacks("100 = 5050");
+            // What carol would have said is not said in the end of everything.
+            told.lacks("I was away");
+        }
+    }
+
+    #[tokio::test]
+    async fn ends_quietly_when_nobody_reads() {
+        for place in ["An election", "alice leads now.", "carol's process is stopped"] {
+            super::ends_quietly_when_nobody_reads(PROGRAM, place).await;
         }
     }
 
@@ -83,6 +100,8 @@ mod leader_selector {
             "bob leads now",
             "carol leads now",
             "The order was alice, bob, carol, alice, bob, carol.",
+            "Everybody leaves",
+            "carol returns, and leads no more",
             "dave leads now",
             "dave has been told, and cleans up",
             "dave has cleaned up",
@@ -95,6 +114,11 @@ mod leader_selector {
     async fn ends_early_when_asked() {
         ends_when_asked(PROGRAM, "bob leads now", Signal::INT).await.lacks("The order was");
         ends_when_asked(PROGRAM, "dave leads now", Signal::TERM).await;
+    }
+
+    #[tokio::test]
+    async fn ends_quietly_when_nobody_reads() {
+        super::ends_quietly_when_nobody_reads(PROGRAM, "alice leads now").await;
     }
 
     #[tokio::test]
@@ -128,6 +152,11 @@ mod inter_process_mutex {
     async fn ends_early_when_asked() {
         ends_when_asked(PROGRAM, "Five workers", Signal::TERM).await.lacks("14 writes");
         ends_when_asked(PROGRAM, "writes under token", Signal::INT).await.lacks("14 writes");
+    }
+
+    #[tokio::test]
+    async fn ends_quietly_when_nobody_reads() {
+        super::ends_quietly_when_nobody_reads(PROGRAM, "Five workers").await;
     }
 
     #[tokio::test]

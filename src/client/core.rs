@@ -7,14 +7,14 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc, watch};
 
 use super::clock::Clock;
-use super::error::Error;
+use super::error::{Error, ErrorKind};
 use super::janitor::Job;
 use super::random::Random;
 use super::requests::RequestLog;
 use super::retry::RetryPolicy;
 use super::runtime::Runtime;
-use super::session::Session;
-use super::state::{ErrorPolicy, StatePublisher};
+use super::session::{EndReason, Session};
+use super::state::{ConnectionState, ErrorPolicy, StatePublisher};
 use crate::path::Namespace;
 use crate::types::Acl;
 
@@ -52,7 +52,29 @@ pub(crate) enum Current {
     /// Between two sessions.
     None,
     /// There will be no more.
+    Closed(Ending),
+}
+
+/// Why there will be no more sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// The client was closed, or its last handle dropped.
     Closed,
+    /// What kept its sessions is gone, and the last one with it: its runtime has ended.
+    RuntimeGone,
+}
+
+impl Ending {
+    fn error(self) -> Error {
+        match self {
+            Ending::Closed => Error::closed("client"),
+            Ending::RuntimeGone => {
+                let why = "the tokio runtime on which the client was connected has ended, and its session with it; connect \
+                           another client, on a runtime that lasts";
+                Error::new(ErrorKind::Closed, why)
+            }
+        }
+    }
 }
 
 /// The shared heart of a client.
@@ -116,7 +138,7 @@ impl Core {
         loop {
             let now = current.borrow_and_update().clone();
             match now {
-                Current::Closed => return Err(Error::closed("client")),
+                Current::Closed(ending) => return Err(ending.error()),
                 Current::None => {}
                 Current::Live(session) => {
                     tokio::select! {
@@ -134,6 +156,25 @@ impl Core {
                 return Err(Error::closed("client"));
             }
         }
+    }
+
+    /// Ends everything, unless that is done: what keeps the sessions of this client is gone without a word. Whoever waits,
+    /// and whoever comes later, on whatever runtime, is told so instead of waiting for ever.
+    pub(crate) fn abandon(&self) {
+        let now = self.current.borrow().clone();
+        match now {
+            Current::Closed(_) => return,
+            Current::Live(session) => session.end(EndReason::Closed),
+            Current::None => {}
+        }
+        let asked = self.closing.send_replace(true);
+        let ending = if asked { Ending::Closed } else { Ending::RuntimeGone };
+        if !asked {
+            self.report(ending.error());
+        }
+        self.current.send_replace(Current::Closed(ending));
+        self.states.publish(ConnectionState::Lost);
+        self.states.end();
     }
 
     /// Remembers an error that no caller awaits.

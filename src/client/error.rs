@@ -26,7 +26,8 @@ pub struct Error {
 pub enum ErrorKind {
     /// There was no connection, or it broke; nothing was changed by this call, or repeating it is harmless.
     ConnectionLoss,
-    /// The session is over, and with it every node, guard and leadership it had.
+    /// The session is over, and with it every node, guard and leadership it had. What depends on it never succeeds again, so
+    /// this is not retryable: acquire, or lead, anew. Plain reads and writes depend on no session and do not fail so.
     SessionLost,
     /// A write was handed over and its result is not known: it may or may not have happened, or may happen yet.
     OutcomeUnknown,
@@ -64,7 +65,7 @@ pub enum ErrorKind {
     Unimplemented,
     /// The time allowed was over before anything was done.
     TimedOut,
-    /// The client, or the recipe, has been closed.
+    /// The client, or the recipe, has been closed, or its runtime has ended.
     Closed,
     /// Something that has no kind of its own; the text tells.
     Other,
@@ -80,12 +81,10 @@ impl Error {
         self.kind
     }
 
-    /// Whether the same call may succeed later without anybody changing anything.
+    /// Whether the same call may succeed later without anybody changing anything. What is [lost](Self::is_lost) is not had back
+    /// by repeating the call.
     pub fn is_retryable(&self) -> bool {
-        matches!(
-            self.kind,
-            ErrorKind::ConnectionLoss | ErrorKind::SessionLost | ErrorKind::Throttled | ErrorKind::TimedOut
-        )
+        matches!(self.kind, ErrorKind::ConnectionLoss | ErrorKind::Throttled | ErrorKind::TimedOut)
     }
 
     /// Whether what was held through the session is gone for good.
@@ -99,6 +98,17 @@ impl Error {
 
     pub(crate) fn session_lost(doing: &str, path: &str) -> Self {
         Error::new(ErrorKind::SessionLost, format!("{doing} {path}: the session is over"))
+    }
+
+    /// As [`from_backend`](Self::from_backend), for what the next session can do as well as this one: its end is no more than
+    /// a loss of the connection.
+    pub(crate) fn of_any_session(doing: &str, path: &str, error: backend::Error) -> Self {
+        match error {
+            backend::Error::SessionEnded => {
+                Error::new(ErrorKind::ConnectionLoss, format!("{doing} {path}: the session ended before the answer"))
+            }
+            error => Error::from_backend(doing, path, error),
+        }
     }
 
     /// `doing` names the operation, as in `create`.
@@ -153,5 +163,30 @@ impl std::error::Error for Error {}
 impl From<InvalidPath> for Error {
     fn from(error: InvalidPath) -> Self {
         Error::new(ErrorKind::InvalidPath, error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_lost_is_not_had_back_by_repeating_the_call() {
+        for kind in [ErrorKind::SessionLost, ErrorKind::Fenced, ErrorKind::Closed, ErrorKind::OutcomeUnknown] {
+            assert!(!Error::new(kind, "").is_retryable(), "{kind:?}");
+        }
+        for kind in [ErrorKind::ConnectionLoss, ErrorKind::Throttled, ErrorKind::TimedOut] {
+            let error = Error::new(kind, "");
+            assert!(error.is_retryable() && !error.is_lost(), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_next_session_can_do_as_well_is_a_matter_of_the_connection() {
+        let read = Error::of_any_session("get", "/a", backend::Error::SessionEnded);
+        assert_eq!(read.kind(), ErrorKind::ConnectionLoss);
+        assert_eq!(read.to_string(), "get /a: the session ended before the answer");
+        let delete = Error::from_backend("release", "/a", backend::Error::SessionEnded);
+        assert_eq!(delete.kind(), ErrorKind::SessionLost);
     }
 }

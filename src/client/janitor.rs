@@ -43,7 +43,7 @@ pub(crate) enum Target {
 /// Works until the client is closed. Each job is a task of its own, as none waits for another.
 pub(crate) async fn run(core: Arc<Core>, mut jobs: mpsc::UnboundedReceiver<Job>) {
     let mut current = core.current.subscribe();
-    let closed = current.wait_for(|current| matches!(current, Current::Closed));
+    let closed = current.wait_for(|current| matches!(current, Current::Closed(_)));
     tokio::pin!(closed);
     loop {
         let job = tokio::select! {

@@ -166,6 +166,11 @@ impl Lease {
         lasts.then_some(Grant { epoch: state.epoch })
     }
 
+    /// Whether the session is known to live at this instant.
+    pub(crate) fn is_proven(&self) -> bool {
+        self.is_running(&self.lock())
+    }
+
     /// Whether what was granted still stands: compares the clock at each call.
     pub(crate) fn is_valid(&self, grant: Grant) -> bool {
         let state = self.lock();

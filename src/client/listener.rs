@@ -77,7 +77,7 @@ pub(crate) fn tell<News: Send + 'static>(
                 told = AssertUnwindSafe(hearer.hear(next)).catch_unwind() => told,
             };
             if let Err(panic) = told {
-                let text = panic_text(panic.as_ref());
+                let text = panic_text(panic);
                 core.report(Error::new(ErrorKind::Other, format!("a {what} panicked and was removed: {text}")));
                 return;
             }
@@ -86,12 +86,27 @@ pub(crate) fn tell<News: Send + 'static>(
     handle
 }
 
-pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
-    panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("no message")
+/// What a panic said.
+pub(crate) fn panic_text(panic: Box<dyn Any + Send>) -> String {
+    let panic = match panic.downcast::<String>() {
+        Ok(text) => return *text,
+        Err(panic) => panic,
+    };
+    match panic.downcast::<&'static str>() {
+        Ok(text) => (*text).to_owned(),
+        Err(panic) => {
+            // Anything can be thrown, also what panics when it is dropped; what that throws in turn is never dropped.
+            if let Err(again) = std::panic::catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+                std::mem::forget(again);
+            }
+            "no message".to_owned()
+        }
+    }
+}
+
+/// Does something in which a user's code has a hand; what it panicked with, if it did.
+pub(crate) fn caught<T>(act: impl FnOnce() -> T) -> Result<T, String> {
+    std::panic::catch_unwind(AssertUnwindSafe(act)).map_err(panic_text)
 }
 
 /// Feeds the connection states of a client to a listener until the client is closed.

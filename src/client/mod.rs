@@ -108,7 +108,7 @@ impl Client {
         listener::follow_states(self.core(), listener)
     }
 
-    /// Whether the client has been closed: nothing works any more.
+    /// Whether the client has been closed, or its runtime has ended: nothing works any more.
     pub fn is_closed(&self) -> bool {
         *self.core().closing.borrow()
     }

@@ -169,7 +169,7 @@ impl<'a> Retry<'a> {
         may_repeat: impl Fn(&Refusal) -> bool,
     ) -> Result<(), Error> {
         let repeat = may_repeat(&error);
-        let failed = Error::from_backend(doing, path, error);
+        let failed = Error::of_any_session(doing, path, error);
         let elapsed = self.core.clock.now().since(self.started);
         let delay = self.core.config.retry.delay(self.attempt, elapsed, self.core.random.unit());
         let Some(delay) = delay.filter(|_| repeat) else {

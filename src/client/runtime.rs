@@ -66,13 +66,19 @@ impl Runtime {
         Runtime { system: user.clone(), user }
     }
 
-    /// Runs what drives a simulation, on the runtime this is called on.
-    ///
-    /// # Panics
-    /// Outside a runtime.
+    /// Runs what drives a simulation, on the runtime this is called on; what is wrong with that, if it cannot.
     #[cfg(feature = "testing")]
-    pub(crate) fn host(driver: futures::future::BoxFuture<'static, ()>) {
-        drop(Handle::current().spawn(driver));
+    pub(crate) fn host(driver: futures::future::BoxFuture<'static, ()>) -> Result<(), &'static str> {
+        let no_runtime = "there is no tokio runtime here; call it inside one: in a #[tokio::test] or #[tokio::main] function, in \
+                          Runtime::block_on, or after Runtime::enter";
+        let handle = Handle::try_current().map_err(|_| no_runtime)?;
+        // The only way to ask: tokio's own panic says the same, but not where it was called.
+        let has_timers = std::panic::catch_unwind(|| drop(tokio::time::sleep(std::time::Duration::ZERO))).is_ok();
+        if !has_timers {
+            return Err("the tokio runtime here has no timers; build it with enable_time() or enable_all()");
+        }
+        drop(handle.spawn(driver));
+        Ok(())
     }
 
     /// The simulated process, if it is one.

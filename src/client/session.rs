@@ -115,6 +115,26 @@ impl Session {
         }
     }
 
+    /// As [`connected`](Self::connected), and waits as well until the lease is valid: a process that stood still for longer
+    /// than its session lives does not know that yet, nor that its connection is dead.
+    pub(crate) async fn proven(&self) -> Result<u64, EndReason> {
+        let mut conditions = self.conditions();
+        loop {
+            // Made before the lease is looked at, so no extension is missed.
+            let extended = self.lease.extended();
+            conditions.mark_unchanged();
+            let connection = self.connected().await?;
+            if self.lease.is_proven() {
+                return Ok(connection);
+            }
+            tokio::select! {
+                biased;
+                _ = conditions.changed() => {}
+                () = extended => {}
+            }
+        }
+    }
+
     /// Waits, after a request failed for want of a connection, until a retry makes sense.
     pub(crate) async fn connected_after_loss(&self, connection: u64) -> Result<u64, EndReason> {
         self.loss_known(connection).await;

@@ -7,7 +7,7 @@ use futures::stream::BoxStream;
 use tokio::sync::watch;
 
 use super::clock::Instant;
-use super::core::{Core, Current};
+use super::core::{Core, Current, Ending};
 use super::error::Error;
 use super::lease::Lease;
 use super::session::{EndReason, Session};
@@ -28,6 +28,13 @@ pub(crate) struct Supervisor {
     pub(crate) closing: watch::Receiver<bool>,
     /// Told when everything is over: whether the server was informed.
     pub(crate) closed: watch::Sender<Option<bool>>,
+}
+
+/// A runtime that ends drops its tasks: nobody keeps the session any more.
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        self.core.abandon();
+    }
 }
 
 impl Supervisor {
@@ -67,7 +74,7 @@ impl Supervisor {
     }
 
     async fn finish(&self, session: &Arc<Session>, told: futures::future::BoxFuture<'static, ()>) {
-        self.core.current.send_replace(Current::Closed);
+        self.core.current.send_replace(Current::Closed(Ending::Closed));
         self.core.states.end();
         // Later than the session timeout there is nothing left to tell.
         let told = tokio::time::timeout(self.core.config.connection_timeout.min(session.timeout()), told).await;

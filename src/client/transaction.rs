@@ -6,7 +6,7 @@ use super::core::Core;
 use super::error::{Error, ErrorKind};
 use super::fence::Fence;
 use super::ops::{check_version, outcome_unknown};
-use super::session::Session;
+use super::session::{EndReason, Session};
 use crate::backend::{Error as Refusal, Multi, Op, OpResult};
 use crate::path;
 use crate::types::{CreateMode, Stat};
@@ -113,7 +113,8 @@ impl Transaction {
     /// Carries out all steps, or none. It is sent once: only what was certainly not sent is tried again.
     ///
     /// # Errors
-    /// [`ErrorKind::Fenced`]: a fence no longer stands. [`ErrorKind::SessionLost`]: the session of the fences is over.
+    /// [`ErrorKind::Fenced`]: a fence no longer stands. [`ErrorKind::SessionLost`]: the session of the fences is over; also after
+    /// the process stood still for longer than that: a fenced transaction is sent only once the session is known to live.
     /// [`ErrorKind::OutcomeUnknown`]: no answer came. [`ErrorKind::InvalidArgument`]: a negative version, or more data than
     /// a server takes. Otherwise the error of the first step that could not be done;
     /// nothing was changed then.
@@ -142,9 +143,11 @@ impl Transaction {
         let until = tokio::time::Instant::now() + self.core.config.connection_timeout;
         let too_late = || Error::from_backend("commit", first, Refusal::NotConnected);
         loop {
-            let connected = tokio::time::timeout_at(until, session.connected()).await;
-            let connection = match connected {
+            let connection = match tokio::time::timeout_at(until, self.ready(session)).await {
                 Ok(Ok(connection)) => connection,
+                Ok(Err(_)) if self.fences.is_empty() => {
+                    return Err(Error::of_any_session("commit", first, Refusal::SessionEnded));
+                }
                 Ok(Err(_)) => return Err(Error::session_lost("commit", first)),
                 Err(_) => return Err(too_late()),
             };
@@ -159,6 +162,18 @@ impl Transaction {
                 Err(error) => return Err(Error::from_backend("commit", first, error)),
             }
         }
+    }
+
+    /// Waits until the session can carry the transaction. With a fence it must also be known to live: once its lease is over,
+    /// what was held is over, and whether the ensemble still knows the session is asked first. So what comes too late is
+    /// refused before it is sent, and not lost on its way.
+    async fn ready(&self, session: &Session) -> Result<u64, EndReason> {
+        if self.fences.is_empty() || session.lease().is_proven() {
+            return session.connected().await;
+        }
+        // Proof comes only while somebody needs it.
+        let _needed = self.core.keep_alive();
+        session.proven().await
     }
 
     fn results(&self, outcome: Multi) -> Result<Vec<TransactionResult>, Error> {

@@ -26,9 +26,10 @@
 //! # What a leader may believe
 //!
 //! A [`Leadership`] compares the clock whenever it is asked: it says no before the ensemble can have given the leadership
-//! to somebody else, also after the process was stopped for longer than its session. Two cases are beyond any clock: a
-//! virtual machine that is paused or restored, and an operator who deletes the leader's node, as the old leader hears of
-//! it no sooner than the new one. Writes that carry the [`fence`](Leadership::fence) are safe in every case.
+//! to somebody else, also after the process was stopped for longer than its session. Three cases are beyond any clock: a
+//! virtual machine that is paused or restored; servers that end the session before its time is over, by an administrator's
+//! hand or with their data; and an operator who deletes the leader's node, as the old leader hears of it no sooner than the
+//! new one. Writes that carry the [`fence`](Leadership::fence) are safe in every case.
 //!
 //! # When the connection is in doubt
 //!

@@ -109,6 +109,14 @@ struct Task {
     shared: Arc<Shared>,
 }
 
+/// However it ends: also when it is dropped with its runtime, nobody shall wait for ever.
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.shared.publish(Phase::Closed);
+        self.shared.listeners.clear();
+    }
+}
+
 impl Task {
     async fn run(self, mut stop: watch::Receiver<bool>) {
         let line = Arc::new(Line {
@@ -131,8 +139,6 @@ impl Task {
             }
             self.tell(news);
         }
-        self.shared.publish(Phase::Closed);
-        self.shared.listeners.clear();
     }
 
     /// Turns what becomes of the contender into the latch's state.

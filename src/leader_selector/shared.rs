@@ -10,6 +10,7 @@ use super::builder::RequeuePolicy;
 use super::error::Error;
 use super::outcome::{Outcome, Subscribers};
 use super::state::{Phase, SelectorState};
+use crate::client::listener::caught;
 
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -50,7 +51,17 @@ impl Shared {
     }
 
     pub(super) fn publish_outcome(&self, outcome: Outcome) {
-        self.state.send_modify(|state| state.last_outcome = Some(outcome.clone()));
+        let mut last = Some(outcome.clone());
+        self.state.send_modify(|state| std::mem::swap(&mut state.last_outcome, &mut last));
+        // The error of the term before may go with this, and its destructor may panic: that is not the selector's end.
+        if let Err(message) = caught(move || drop(last)) {
+            tracing::warn!(
+                path = &*self.path,
+                id = self.id,
+                message,
+                "the error of an earlier term panicked when dropped"
+            );
+        }
         self.outcomes.tell(&outcome);
     }
 

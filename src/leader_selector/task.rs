@@ -73,6 +73,15 @@ struct Task<L> {
     failed_terms: Delays,
 }
 
+/// However it ends: also when it is dropped with its runtime, nobody shall wait for ever.
+impl<L> Drop for Task<L> {
+    fn drop(&mut self) {
+        self.standing.relinquish();
+        self.shared.publish(Phase::Closed);
+        self.shared.outcomes.end();
+    }
+}
+
 impl<L: LeaderSelectorListener> Task<L> {
     async fn run(mut self) {
         loop {
@@ -95,8 +104,6 @@ impl<L: LeaderSelectorListener> Task<L> {
                 Stood::Closed => break,
             }
         }
-        self.shared.publish(Phase::Closed);
-        self.shared.outcomes.end();
     }
 
     /// Stands in line until first.

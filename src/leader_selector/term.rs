@@ -10,7 +10,7 @@ use super::listener::{BoxError, LeaderSelectorListener};
 use super::outcome::TermEnd;
 use super::shared::Shared;
 use super::state::Phase;
-use crate::client::listener::panic_text;
+use crate::client::listener::{caught, panic_text};
 use crate::contender::leadership::Leadership;
 use crate::contender::{Hold, Standing};
 
@@ -49,9 +49,9 @@ pub(super) async fn lead(
         }
     }
     // A destructor that panics must not take the selector with it.
-    match std::panic::catch_unwind(AssertUnwindSafe(move || drop(work))) {
+    match caught(move || drop(work)) {
         Ok(()) => end,
-        Err(panic) => TermEnd::Panicked(panic_text(panic.as_ref()).to_owned()),
+        Err(message) => TermEnd::Panicked(message),
     }
 }
 
@@ -60,11 +60,18 @@ fn work<'a>(listener: &'a impl LeaderSelectorListener, leadership: Leadership) -
     let work = AssertUnwindSafe(work).catch_unwind();
     Box::pin(work.map(|done| match done {
         Ok(Ok(())) => TermEnd::Returned,
-        Ok(Err(error)) => TermEnd::Failed(arc(error)),
-        Err(panic) => TermEnd::Panicked(panic_text(panic.as_ref()).to_owned()),
+        Ok(Err(error)) => failed(error),
+        Err(panic) => TermEnd::Panicked(panic_text(panic)),
     }))
 }
 
-fn arc(error: BoxError) -> std::sync::Arc<dyn std::error::Error + Send + Sync> {
-    error.into()
+/// An error that cannot even be told is a panic: whoever logs the outcome must not meet it.
+fn failed(error: BoxError) -> TermEnd {
+    let message = match caught(|| error.to_string()) {
+        Ok(_) => return TermEnd::Failed(error.into()),
+        Err(message) => message,
+    };
+    // Its destructor may panic as well; one panic is told.
+    let _ = caught(move || drop(error));
+    TermEnd::Panicked(message)
 }

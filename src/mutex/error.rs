@@ -23,8 +23,10 @@ pub enum Error {
         /// The path of the mutex.
         path: Arc<str>,
     },
-    /// The lock is held no more, so it cannot be entered again. Drop the guard and acquire anew.
-    #[error("mutex at {path}: the lock was lost; drop the guard and acquire it anew")]
+    /// The lock had been lost before it was released, or entered again: somebody else may have held it since. Acquire anew.
+    #[error(
+        "mutex at {path}: the lock had been lost before this call, so somebody else may have held it since; acquire it anew"
+    )]
     Lost {
         /// The path of the mutex.
         path: Arc<str>,

@@ -100,18 +100,21 @@ impl MutexGuard {
     /// nothing happens until the last of them goes.
     ///
     /// # Errors
-    /// [`Error::Client`] with [`ErrorKind::SessionLost`](crate::ErrorKind::SessionLost) if the session ended first: then the
-    /// lock may have been somebody else's before this call. Any other error means that the server would not delete the node:
-    /// that is tried again in the background until the session ends. `Ok` says that the node is gone, not that the lock was held
-    /// until now: [`run`](Self::run) and [`is_held`](Self::is_held) tell that.
+    /// [`Error::Lost`] if the lock was held no more when this was called, as [`is_held`](Self::is_held) tells: then what was done
+    /// under it may have met somebody else. The node, if there is one still, is deleted all the same. [`Error::Client`] with
+    /// [`ErrorKind::SessionLost`](crate::ErrorKind::SessionLost) if the session ends during the call. Any other error means that
+    /// the server would not delete the node: that is tried again in the background until the session ends.
     ///
     /// # Cancel safety
     /// The lock is released in any case: if the future is dropped, in the background.
     pub async fn release(self) -> Result<(), Error> {
-        match Arc::into_inner(self.held) {
+        let (held, path) = (self.is_held(), Arc::clone(&self.held.path));
+        let released = match Arc::into_inner(self.held) {
             Some(held) => held.release().await,
             None => Ok(()),
-        }
+        };
+        // Also if the node could not be deleted: the janitor tells that, and only this call tells of the loss.
+        if held { released } else { Err(Error::Lost { path }) }
     }
 
     /// The path of the mutex.

@@ -25,13 +25,15 @@
 //!
 //! A [`MutexGuard`] compares the clock whenever it is [asked](MutexGuard::is_held): it says no before the ensemble can have
 //! given the lock to somebody else, also after the process was stopped for longer than its session. Beyond any clock are a
-//! virtual machine that is paused or restored, and an operator who deletes the holder's node. And between asking and writing
-//! any process can be stopped. Writes that carry the [`fence`](MutexGuard::fence), or the
+//! virtual machine that is paused or restored, servers that end the session before its time is over (by an administrator's
+//! hand, or with their data), and an operator who deletes the holder's node. And between asking and writing any process can be
+//! stopped. Writes that carry the [`fence`](MutexGuard::fence), or the
 //! [token](MutexGuard::fencing_token) to a store that compares it, are safe in every case.
 //!
 //! With [`ErrorPolicy::Standard`](crate::ErrorPolicy::Standard) a lock is lost as soon as the connection is in doubt; with
 //! [`ErrorPolicy::Session`](crate::ErrorPolicy::Session) when the lease is over. What was lost never comes back: drop the
-//! guard and acquire anew. A call that waits for the lock survives both, and takes a new place when its session is lost.
+//! guard (or [release](MutexGuard::release) it, which is an error then) and acquire anew: its node stands in the line until the
+//! guard goes, and while the session lives it keeps the others waiting. A call that waits for the lock survives both, and takes a new place when its session is lost.
 //!
 //! # Re-entering
 //!

@@ -4,8 +4,11 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::TestingServer;
-use crate::backend::memory::Options;
+use crate::backend::memory::{Options, millis};
 use crate::scheduler::AfterStep;
+
+/// Twenty of it are a session timeout that still fits into a server's 31 bits of milliseconds.
+const LONGEST_TICK: Duration = Duration::from_millis(i32::MAX as u64 / 20);
 
 /// The options of a [`TestingServer`]; see [`TestingServer::builder`].
 #[must_use = "nothing happens before start()"]
@@ -29,6 +32,7 @@ impl TestingServerBuilder {
     ///
     /// # Panics
     /// If `servers` is zero.
+    #[track_caller]
     pub fn servers(mut self, servers: usize) -> Self {
         assert!(servers > 0, "an ensemble needs at least one server");
         self.options.servers = servers;
@@ -40,6 +44,7 @@ impl TestingServerBuilder {
     ///
     /// # Panics
     /// If the range is empty.
+    #[track_caller]
     pub fn lag(mut self, lag: RangeInclusive<Duration>) -> Self {
         self.options.lag = in_millis("lag", lag);
         self
@@ -49,18 +54,23 @@ impl TestingServerBuilder {
     ///
     /// # Panics
     /// If the range is empty.
+    #[track_caller]
     pub fn latency(mut self, latency: RangeInclusive<Duration>) -> Self {
         self.options.latency = in_millis("latency", latency);
         self
     }
 
-    /// The servers' `tickTime`. They grant session timeouts of 2 to 20 of it. Default 2 s, as ZooKeeper's.
+    /// The servers' `tickTime`, in whole milliseconds. They grant session timeouts of 2 to 20 of it. Default 2 s, as ZooKeeper's.
     ///
     /// # Panics
-    /// If it is below 1 ms.
+    /// If it is below 1 ms or above 29 h: 20 of it are the longest session timeout, which a server counts in 31 bits.
+    #[track_caller]
     pub fn tick_time(mut self, tick: Duration) -> Self {
+        assert!(
+            (Duration::from_millis(1)..=LONGEST_TICK).contains(&tick),
+            "a tick time of {tick:?}: must be at least 1ms and at most {LONGEST_TICK:?}"
+        );
         let tick = millis(tick);
-        assert!(tick > 0, "a tick time must be at least 1 ms");
         self.options.tick = tick;
         self.options.least_timeout = tick * 2;
         self.options.most_timeout = tick * 20;
@@ -83,7 +93,8 @@ impl TestingServerBuilder {
     /// Starts the server on the runtime this is called on.
     ///
     /// # Panics
-    /// Outside a tokio runtime.
+    /// Outside a tokio runtime, and on one without timers.
+    #[track_caller]
     pub fn start(self) -> TestingServer {
         TestingServer::start_with(self.options, self.after_step)
     }
@@ -95,10 +106,7 @@ impl std::fmt::Debug for TestingServerBuilder {
     }
 }
 
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
+#[track_caller]
 fn in_millis(what: &str, range: RangeInclusive<Duration>) -> RangeInclusive<u64> {
     assert!(!range.is_empty(), "{what}: {range:?} is empty; the first must not be above the second");
     millis(*range.start())..=millis(*range.end())

@@ -67,7 +67,8 @@ impl TestingServer {
         self.ensemble.black_hole(self.group(target), true);
     }
 
-    /// Every message takes so much longer, in whole milliseconds, until [`heal`](Self::heal).
+    /// Every message takes so much longer, in whole milliseconds, until [`heal`](Self::heal). (Of 35 000 years the rest does not
+    /// count.)
     pub fn delay(&self, target: impl Into<Target>, by: Duration) {
         self.ensemble.delay(self.group(target), by);
     }
@@ -112,7 +113,8 @@ impl TestingServer {
     }
 
     /// Stops the process of the client, as SIGSTOP does: its tasks and what [`spawn`](Self::spawn) runs beside them stand still,
-    /// while the clock, the servers and all others go on.
+    /// while the clock, the servers and all others go on. When the last handle on the server goes, it goes on: nobody could
+    /// thaw it any more.
     pub fn freeze_client(&self, client: &Client) {
         if let Some(group) = self.group(client) {
             self.scheduler.freeze(group);

@@ -1,11 +1,11 @@
 //! A ZooKeeper in memory, with levers for everything that goes wrong: for tests of your own service, and for trying things
 //! without a server. Curator's `TestingServer`, without Java and without sockets.
 //!
-//! Needs the feature `testing`, best as a dev-dependency:
+//! Needs the feature `testing`, best as a dev-dependency (by `path` or `git`, as it is not published yet):
 //!
 //! ```toml
 //! [dev-dependencies]
-//! zookeeper-recipes = { version = "0.1", features = ["testing"] }
+//! zookeeper-recipes = { path = "../zookeeper-recipes", features = ["testing"] }
 //! tokio = { version = "1", features = ["macros", "rt", "test-util"] }
 //! ```
 //!

@@ -1,5 +1,6 @@
 //! The server, its clients and what runs beside them.
 
+use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,13 +28,32 @@ pub struct TestingServer {
     seed: u64,
     tick: Duration,
     start: tokio::time::Instant,
+    _levers: Arc<Levers>,
+}
+
+/// What all handles of a server share.
+#[derive(Debug)]
+struct Levers {
+    ensemble: MemoryEnsemble,
+    scheduler: Scheduler,
+}
+
+/// Nobody can thaw a client any more: those that are frozen go on, so that they, and with them the world, can end.
+impl Drop for Levers {
+    fn drop(&mut self) {
+        for process in self.scheduler.frozen() {
+            self.ensemble.thaw(process);
+            self.scheduler.thaw(process);
+        }
+    }
 }
 
 impl TestingServer {
     /// Starts one server on the runtime this is called on.
     ///
     /// # Panics
-    /// Outside a tokio runtime.
+    /// Outside a tokio runtime, and on one without timers.
+    #[track_caller]
     pub fn start() -> Self {
         TestingServer::builder().start()
     }
@@ -43,12 +63,16 @@ impl TestingServer {
         TestingServerBuilder::new()
     }
 
+    #[track_caller]
     pub(super) fn start_with(options: Options, after_step: Option<AfterStep>) -> Self {
         let (seed, tick) = (options.seed, Duration::from_millis(options.tick));
         let (scheduler, driver) = Scheduler::new(seed, after_step);
-        Runtime::host(driver);
+        if let Err(why) = Runtime::host(driver) {
+            panic!("TestingServer::start: {why}");
+        }
         let ensemble = MemoryEnsemble::start_with(options, |driver| scheduler.spawn(WORLD, driver));
-        TestingServer { ensemble, scheduler, seed, tick, start: tokio::time::Instant::now() }
+        let levers = Arc::new(Levers { ensemble: ensemble.clone(), scheduler: scheduler.clone() });
+        TestingServer { ensemble, scheduler, seed, tick, start: tokio::time::Instant::now(), _levers: levers }
     }
 
     /// A client with a session timeout of 10 s; [`Client::builder_for`] has all options.
@@ -82,16 +106,21 @@ impl TestingServer {
     /// Waits until `condition` holds, looking once a millisecond.
     ///
     /// # Panics
-    /// If it does not hold within ten minutes, by tokio's clock; or if the simulation has ended.
+    /// If it does not hold within ten minutes, by tokio's clock; or if the simulation has ended. The message names the place
+    /// of the call.
     ///
     /// # Cancel safety
     /// Cancel safe: it only looks.
-    pub async fn until(&self, condition: impl Fn() -> bool) {
-        let begun = tokio::time::Instant::now();
-        while !condition() {
-            assert!(!self.scheduler.is_over(), "the simulation has ended: {:?}", self.panics());
-            assert!(begun.elapsed() < PATIENCE, "the condition did not hold within {PATIENCE:?}");
-            tokio::time::sleep(LOOK).await;
+    #[track_caller]
+    pub fn until<C: Fn() -> bool>(&self, condition: C) -> impl Future<Output = ()> + use<'_, C> {
+        let caller = Location::caller();
+        async move {
+            let begun = tokio::time::Instant::now();
+            while !condition() {
+                assert!(!self.scheduler.is_over(), "{caller}: the simulation has ended: {:?}", self.panics());
+                assert!(begun.elapsed() < PATIENCE, "{caller}: the condition did not hold within {PATIENCE:?}");
+                tokio::time::sleep(LOOK).await;
+            }
         }
     }
 

@@ -46,12 +46,19 @@ fn in_source(text: &str, module: &str) -> Vec<String> {
             owner = what.to_owned();
         } else if line == "}" {
             owner = module.to_owned();
-        } else if let Some(name) = line.trim_start().strip_prefix("pub async fn ") {
+        } else if let Some(name) = asynchronous(line) {
             let name = name.split(['(', '<']).next().unwrap_or_default();
             names.push(format!("{owner}::{name}"));
         }
     }
     names
+}
+
+/// What comes after `fn` in the first line of a public function that is asynchronous.
+fn asynchronous(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let returns_one = |name: &&str| name.contains(") -> impl Future<");
+    line.strip_prefix("pub async fn ").or_else(|| line.strip_prefix("pub fn ").filter(returns_one))
 }
 
 fn is_public(text: &str, name: &str) -> bool {
@@ -113,9 +120,14 @@ impl std::future::Future for Hidden {
 "#;
     assert_eq!(in_source(source, "walking"), ["Walk::step", "walking::free", "Walk::next"]);
     let found = public_futures();
-    for known in
-        ["Client::get", "ClientBuilder::connect", "LeaderLatch::close", "ConnectionStates::next", "Task::await"]
-    {
+    for known in [
+        "Client::get",
+        "ClientBuilder::connect",
+        "LeaderLatch::close",
+        "TestingServer::until",
+        "ConnectionStates::next",
+        "Task::await",
+    ] {
         assert!(found.contains(known), "{known} is not among {found:?}");
     }
 }

@@ -41,7 +41,13 @@ fn a_client_that_outlives_its_runtime_says_so_and_hangs_nobody() {
         let waited = within("an answer", SOON, latch.wait_for_leadership()).await;
         assert!(matches!(waited, Err(zookeeper_recipes::leader_latch::Error::Closed { .. })), "{waited:?}");
         within("close returns", SOON, latch.close()).await.ok();
+        let read = within("an answer", SOON, client.get("/")).await.expect_err("nobody reads");
+        assert!(read.kind() == ErrorKind::Closed && read.to_string().contains("runtime"), "{read}");
+        let closed = within("an answer", SOON, client.close()).await.expect_err("nobody can be told");
+        assert_eq!(closed.kind(), ErrorKind::ConnectionLoss, "{closed}");
+        within("an answer", SOON, client.get("/")).await.expect_err("nobody reads");
     });
+    assert!(client.is_closed() && client.connection_state() == ConnectionState::Lost);
     drop((latch, client));
 }
 

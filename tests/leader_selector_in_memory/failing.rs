@@ -1,9 +1,11 @@
 //! The listener fails: nothing is swallowed, nothing is held on to, nothing spins.
 
-use zookeeper_recipes::leader_selector::{Leadership, RequeuePolicy, SelectorStatus, TermEnd};
+use zookeeper_recipes::leader_selector::{
+    BoxError, LeaderSelectorListener, Leadership, RequeuePolicy, SelectorStatus, TermEnd,
+};
 
 use super::scene::{Act, PATH, Stage, actor, builder, leads, next, reaches, scene};
-use crate::in_memory::{SOON, T};
+use crate::in_memory::{SOON, T, within};
 
 #[tokio::test(start_paused = true)]
 async fn an_error_or_a_panic_ends_the_term_releases_and_is_told() {
@@ -83,4 +85,116 @@ async fn a_listener_that_always_fails_leads_ever_more_rarely_and_one_that_recove
         tokio::time::sleep(SOON).await;
         assert!(stage.terms().len() > before + 20, "{} terms in a second", stage.terms().len() - before);
     }
+}
+
+/// Panics when it is dropped, unless there is a panic already.
+#[derive(Debug)]
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            panic!("the destructor panicked");
+        }
+    }
+}
+
+/// Something to throw: also what it throws when it is dropped throws.
+struct Chain(u32);
+
+impl Drop for Chain {
+    fn drop(&mut self) {
+        if let Some(next) = self.0.checked_sub(1) {
+            std::panic::panic_any(Chain(next));
+        }
+    }
+}
+
+fn throw(what: Chain) {
+    std::panic::panic_any(what);
+}
+
+/// An error that cannot be told.
+#[derive(Debug)]
+struct Untellable(#[allow(dead_code)] Option<Bomb>);
+
+impl std::fmt::Display for Untellable {
+    fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        panic!("the error panicked");
+    }
+}
+
+impl std::error::Error for Untellable {}
+
+/// An error that can be told, but not dropped.
+#[derive(Debug)]
+struct Sticky(#[allow(dead_code)] Bomb);
+
+impl std::fmt::Display for Sticky {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("sticky")
+    }
+}
+
+impl std::error::Error for Sticky {}
+
+/// Leads again and again, and always ends so: each time that is told, and the selector goes on.
+async fn is_survived(listener: impl LeaderSelectorListener, told: &str) {
+    let (server, client, _) = scene().await;
+    let selector = builder(&client, "alice").auto_requeue(RequeuePolicy::default()).start(listener).expect("started");
+    // Whoever logs must not be the first to meet what panics.
+    let mut outcomes = selector.outcomes();
+    for _ in 0..4 {
+        let end = next(&mut outcomes).await.end;
+        assert_eq!(end.to_string(), told);
+        // The test is not the one to drop the error last.
+        std::mem::forget(end);
+    }
+    selector.close().await.expect("closed");
+    assert_eq!(server.panics(), [""; 0], "the selector's task goes on");
+    assert_eq!(server.children(PATH), [""; 0]);
+    std::mem::forget(selector.state().borrow().last_outcome().cloned());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_that_panics_when_it_is_dropped_is_survived() {
+    for depth in [1, 3] {
+        let listener = move |_: Leadership| async move { throw(Chain(depth)) };
+        is_survived(listener, "the listener panicked: no message").await;
+    }
+}
+
+/// Returns an error of its own making.
+struct Failing<F>(F);
+
+impl<F: Fn() -> BoxError + Send + Sync + 'static> LeaderSelectorListener for Failing<F> {
+    async fn take_leadership(&self, _: Leadership) -> Result<(), BoxError> {
+        tokio::time::sleep(SOON / 1000).await;
+        Err((self.0)())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_that_panics_when_it_is_told_ends_the_term_as_a_panic() {
+    let listener = Failing(|| -> BoxError { Box::new(Untellable(None)) });
+    is_survived(listener, "the listener panicked: the error panicked").await;
+    let listener = Failing(|| -> BoxError { Box::new(Untellable(Some(Bomb))) });
+    is_survived(listener, "the listener panicked: the error panicked").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_that_panics_when_it_is_dropped_is_survived() {
+    // As in a program, where nobody keeps the outcomes.
+    let (server, client, _) = scene().await;
+    let listener = Failing(|| -> BoxError { Box::new(Sticky(Bomb)) });
+    let selector = builder(&client, "alice").auto_requeue(RequeuePolicy::default()).start(listener).expect("started");
+    let mut tokens = std::collections::BTreeSet::new();
+    let mut states = selector.state();
+    while tokens.len() < 4 {
+        within("another term", T, states.changed()).await.expect("the selector is alive");
+        tokens.extend(states.borrow_and_update().last_outcome().map(|outcome| outcome.fencing_token));
+    }
+    selector.close().await.expect("closed");
+    assert_eq!(server.panics(), [""; 0], "the selector's task goes on");
+    std::mem::forget(selector.state().borrow().last_outcome().cloned());
 }

@@ -1,6 +1,7 @@
 //! Nodes deleted by hand.
 
 use zookeeper_recipes::ErrorKind;
+use zookeeper_recipes::mutex::Error;
 
 use super::words::{SOON, Scene, Waiting, acquired, mutex, released};
 use crate::support::{unique_path, within};
@@ -22,7 +23,8 @@ async fn a_holder_whose_node_is_deleted_is_told_and_the_next_one_holds() {
     let late = client.transaction().check(&guard.fence()).set_data(&report, b"late", None);
     assert_eq!(late.commit().await.expect_err("its node is gone").kind(), ErrorKind::Fenced);
     released(waiting.turn().await).await;
-    released(guard).await;
+    let error = within("it lets go", SOON, guard.release()).await.expect_err("it had been lost");
+    assert!(matches!(error, Error::Lost { .. }), "{error:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use zookeeper_recipes::mutex::Error;
 use zookeeper_recipes::{ErrorKind, ErrorPolicy};
 
 use super::words::{SOON, Scene, States, Waiting, acquired, mutex, released};
@@ -38,6 +39,7 @@ async fn a_holder_whose_session_is_killed_is_told_and_its_fenced_write_is_refuse
     assert_eq!(scene.observer.data(&report).await.as_deref(), Some(&b"late"[..]));
     let error = within("it is over", SOON, guard.release()).await.expect_err("it was lost");
     assert_eq!(error.kind(), ErrorKind::SessionLost, "{error}");
+    assert!(matches!(error, Error::Lost { .. }) && !error.is_retryable(), "{error:?}");
 
     // It can be had again, under a greater token.
     let token = next.fencing_token();

@@ -1,5 +1,7 @@
 //! Somebody deletes nodes by hand.
 
+use zookeeper_recipes::mutex::Error;
+
 use super::scene::{PATH, acquired, line, mutex, released, scene};
 use crate::in_memory::{SOON, T, still_pending, within};
 
@@ -13,7 +15,8 @@ async fn a_holder_that_waits_for_it_is_told_when_its_node_is_deleted() {
     within("it is told", SOON, lost).await;
     assert!(!guard.is_held());
     assert!(guard.reenter().is_err());
-    within("there is nothing to release", SOON, guard.release()).await.expect("the node is gone");
+    let error = within("there is nothing to release", SOON, guard.release()).await.expect_err("it had been lost");
+    assert!(matches!(error, Error::Lost { .. }), "{error:?}");
     assert!(line(&server).is_empty());
 }
 

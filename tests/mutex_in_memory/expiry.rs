@@ -1,5 +1,6 @@
 //! The session ends: while waiting, while holding, again and again.
 
+use zookeeper_recipes::mutex::Error;
 use zookeeper_recipes::{ConnectionState, ErrorKind};
 
 use super::scene::{acquired, line, line_has, mutex, released, scene};
@@ -29,8 +30,9 @@ async fn a_holder_whose_session_ends_knows_before_the_next_one_holds() {
     within("it is told", T, guard.lost()).await;
     assert!(!guard.is_held() && next.is_held());
     let error = within("release", T * 2, guard.release()).await.expect_err("the lock was lost");
+    assert!(matches!(error, Error::Lost { .. }), "{error:?}");
     assert_eq!(error.kind(), ErrorKind::SessionLost, "{error}");
-    assert!(error.is_lost());
+    assert!(error.is_lost() && !error.is_retryable());
     assert!(next.is_held());
     assert_eq!(line(&server).len(), 1);
 }
@@ -100,4 +102,21 @@ async fn a_holder_that_nobody_tells_says_no_by_itself() {
     })
     .await;
     assert!(!guard.is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_ends_during_a_release_is_told_as_what_no_repetition_mends() {
+    let (server, client, _) = scene().await;
+    let guard = acquired(&mutex(&client)).await;
+    let fence = guard.fence();
+    server.black_hole(&client);
+    assert!(guard.is_held());
+    let error = within("release", T * 2, guard.release()).await.expect_err("nobody answers");
+    assert!(matches!(error, Error::Client { .. }) && error.kind() == ErrorKind::SessionLost, "{error:?}");
+    assert!(error.is_lost() && !error.is_retryable());
+    server.heal();
+    let late = client.transaction().check(&fence).set_data("/locks", "late", None).commit().await;
+    let error = late.expect_err("the session of the fence is over");
+    assert_eq!(error.kind(), ErrorKind::SessionLost, "{error}");
+    assert!(error.is_lost() && !error.is_retryable());
 }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use zookeeper_recipes::testing::{Data, Operation, TestingServer};
 use zookeeper_recipes::{CreateMode, ErrorKind};
 
-use super::scene::{acquired, mutex, scene};
-use crate::in_memory::{T, within};
+use super::scene::{acquired, make_directory, mutex, scene};
+use crate::in_memory::{SOON, T, within};
 
 const RESOURCE: &str = "/resource";
 
@@ -79,4 +80,57 @@ async fn a_stop_that_is_shorter_than_the_lease_changes_nothing() {
         tokio::time::sleep(Duration::from_secs(4)).await;
         assert!(guard.is_held());
     }
+}
+
+/// By chance its first write is older than the news that its connection is dead.
+#[tokio::test(start_paused = true)]
+async fn a_fenced_write_after_a_stop_that_the_session_did_not_survive_is_refused_and_never_of_unknown_outcome() {
+    for seed in 0..30 {
+        let server = TestingServer::builder().seed(seed).start();
+        let client = server.client().await.expect("a client");
+        make_directory(&server);
+        server.create_by_hand(RESOURCE, "", CreateMode::Persistent).expect("a new node");
+        let (go, gone) = tokio::sync::oneshot::channel::<()>();
+        let guard = acquired(&mutex(&client)).await;
+        let late = server.spawn(&client, {
+            let client = client.clone();
+            async move {
+                let _ = gone.await;
+                let write = client.transaction().check(&guard.fence()).set_data(RESOURCE, "late", None);
+                (write.commit().await.map(drop), guard)
+            }
+        });
+        tokio::time::sleep(SOON).await;
+        server.freeze_client(&client);
+        let _ = go.send(());
+        tokio::time::sleep(T * 2).await;
+        let before = server.count(&client, Operation::Multi);
+        server.thaw_client(&client);
+        let (written, guard) = within("an answer", T, late).await.expect("no panic");
+        let error = written.expect_err("the session is over");
+        assert_eq!(error.kind(), ErrorKind::SessionLost, "seed {seed}: {error}");
+        assert_eq!(server.count(&client, Operation::Multi), before, "it was not even sent");
+        assert!(!guard.is_held());
+    }
+}
+
+/// The lease is over, but the session is not: the ensemble is asked, and the write goes through.
+#[tokio::test(start_paused = true)]
+async fn a_fenced_write_after_a_stop_that_only_the_lease_did_not_survive_waits_for_proof_and_is_carried_out() {
+    let (server, client, _) = scene().await;
+    server.create_by_hand(RESOURCE, "", CreateMode::Persistent).expect("a new node");
+    let guard = acquired(&mutex(&client)).await;
+    let fence = guard.fence();
+    // Time stands still for sessions while the servers are stopped, so the session is as young after it.
+    server.freeze_client(&client);
+    server.black_hole(&client);
+    server.stop();
+    tokio::time::sleep(T).await;
+    server.restart(Data::Kept);
+    server.heal();
+    server.thaw_client(&client);
+    assert!(!guard.is_held());
+    let write = client.transaction().check(&fence).set_data(RESOURCE, "late", None).commit();
+    within("an answer", T, write).await.expect("the node still stands");
+    assert_eq!(server.get(RESOURCE).as_deref(), Some(&b"late"[..]));
 }

@@ -1,6 +1,7 @@
 //! The connection breaks and comes back in time.
 
 use futures::FutureExt;
+use zookeeper_recipes::mutex::Error;
 use zookeeper_recipes::testing::{Operation, TestingServer};
 use zookeeper_recipes::{ConnectionState, ErrorPolicy};
 
@@ -28,7 +29,9 @@ async fn under_the_standard_policy_a_lock_is_lost_with_the_connection_and_its_no
         // Its owner may not have looked yet: nobody else is let in before the guard goes.
         still_pending("the guard is there", &mut waiting).await;
         assert_eq!(line(&server).len(), 2);
-        released(guard).await;
+        let error = within("release", SOON, guard.release()).await.expect_err("it had been lost");
+        assert!(matches!(error, Error::Lost { .. }) && !error.is_retryable(), "{error:?}");
+        assert_eq!(line(&server).len(), 1, "the node is deleted all the same");
         released(within("it is its turn", T, waiting).await.expect("held")).await;
     }
 }

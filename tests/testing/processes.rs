@@ -150,3 +150,37 @@ async fn a_panic_ends_its_task_alone_and_is_among_the_panics() {
     assert_eq!(server.panics(), ["a defect of the service"]);
     client.exists("/").await.expect("the client goes on");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_frozen_client_that_is_dropped_leaves_nothing_behind_once_the_server_is_dropped() {
+    for busy in [false, true] {
+        // Held by the world, by the client, and by what runs beside it.
+        let probe = Arc::new(());
+        let (world, listener, work) = (Arc::clone(&probe), Arc::clone(&probe), Arc::clone(&probe));
+        let server = TestingServer::builder().after_each_step(move || drop(Arc::clone(&world))).start();
+        let client = connect(&server).await;
+        let latch = latch(&client).await;
+        client.add_listener(move |_| {
+            let held = Arc::clone(&listener);
+            async move { drop(held) }
+        });
+        if busy {
+            let client = client.clone();
+            server.spawn(&client.clone(), async move {
+                let _kept = (work, client);
+                sleep(T * 2).await;
+            });
+        } else {
+            drop(work);
+        }
+        latch.wait_for_leadership().await.expect("it is alone");
+        server.freeze_client(&client);
+        let other = server.clone();
+        drop((server, latch, client));
+        sleep(T * 10).await;
+        assert!(Arc::strong_count(&probe) > 1, "it is frozen for as long as somebody could thaw it");
+        drop(other);
+        sleep(T * 10).await;
+        assert_eq!(Arc::strong_count(&probe), 1, "somebody still has it");
+    }
+}

@@ -71,7 +71,7 @@ async fn a_check_that_fails_ends_the_simulation_and_is_among_the_panics() {
 }
 
 #[tokio::test(start_paused = true)]
-#[should_panic(expected = "the simulation has ended: [\"two leaders at once\"]")]
+#[should_panic(expected = "steps.rs:79:12: the simulation has ended: [\"two leaders at once\"]")]
 async fn until_tells_of_a_check_that_failed() {
     let server = failing();
     let client = connect(&server).await;
@@ -80,7 +80,7 @@ async fn until_tells_of_a_check_that_failed() {
 }
 
 #[tokio::test(start_paused = true)]
-#[should_panic(expected = "the condition did not hold within 600s")]
+#[should_panic(expected = "steps.rs:86:12: the condition did not hold within 600s")]
 async fn until_has_an_end() {
     let server = TestingServer::start();
     server.until(|| false).await;

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use clap::Parser;
-use recipes_examples::{Ensemble, Result, Stage, until};
+use recipes_examples::{Ensemble, Result, Stage, println, until};
 use zookeeper_recipes::mutex::{InterProcessMutex, MutexGuard};
 use zookeeper_recipes::{Client, CreateMode, ErrorKind};
 

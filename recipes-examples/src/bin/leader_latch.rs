@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use clap::Parser;
 use futures::StreamExt;
-use recipes_examples::{Ensemble, Result, Stage, until};
+use recipes_examples::{Ensemble, Result, Stage, println, until};
 use zookeeper_recipes::leader_latch::{LatchStatus, LeaderLatch, LeaderStream, observe_leader};
 use zookeeper_recipes::testing::TestingServer;
 use zookeeper_recipes::{Client, ConnectionState};

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use futures::StreamExt;
-use recipes_examples::{Ensemble, Result, Stage, until};
+use recipes_examples::{Ensemble, Result, Stage, println, until};
 use tokio::sync::mpsc;
 use zookeeper_recipes::leader_selector::{CloseMode, LeaderSelector, Leadership, RequeuePolicy, TermEnd};
 
@@ -83,6 +83,15 @@ enum Scene {
     Returns(&'static str),
 }
 
+impl Scene {
+    fn tell(&self) {
+        match self {
+            Scene::Leads(id, token) => println!("{id:>6} leads now, with fencing token {token}"),
+            Scene::Returns(id) => println!("{id:>6} returns, and leads no more"),
+        }
+    }
+}
+
 const NAMES: [&str; 3] = ["alice", "bob", "carol"];
 
 /// Three lead in turn; then one that would lead for ever is interrupted.
@@ -97,6 +106,10 @@ async fn scenario(stage: &Stage, path: &str) -> Result<()> {
     println!("\n       Everybody leaves; who leads finishes its term first.");
     for selector in &selectors {
         selector.close().await?;
+    }
+    // What was told meanwhile: at least the end of the last term.
+    while let Ok(scene) = scenes.try_recv() {
+        scene.tell();
     }
     interruption(stage, path).await
 }
@@ -137,18 +150,16 @@ async fn rotation(scenes: &mut mpsc::UnboundedReceiver<Scene>) -> Result<()> {
     println!("\n       Each leads for a moment and stands in line again, behind the others.");
     let (mut terms, mut last, mut leader) = (Vec::new(), 0, None);
     while terms.len() < 2 * NAMES.len() {
-        match until(scenes.recv()).await?.ok_or("nobody is left")? {
+        let scene = until(scenes.recv()).await?.ok_or("nobody is left")?;
+        scene.tell();
+        match scene {
             Scene::Leads(id, token) => {
-                println!("{id:>6} leads now, with fencing token {token}");
                 if token <= last || leader.replace(id).is_some() {
                     return Err("two led at once".into());
                 }
                 (last, _) = (token, terms.push(id));
             }
-            Scene::Returns(id) => {
-                println!("{id:>6} returns, and leads no more");
-                leader = None;
-            }
+            Scene::Returns(_) => leader = None,
         }
     }
     println!("\n       The order was {}.", terms.join(", "));

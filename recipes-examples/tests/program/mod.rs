@@ -50,6 +50,21 @@ impl Program {
         .unwrap_or_else(|_| panic!("it did not say {text:?} within {MOST:?}"));
     }
 
+    /// Reads no more, as `head` does; what was said so far.
+    pub async fn nobody_reads(self) -> Told {
+        let Program { mut child, lines, told: out } = self;
+        drop(lines);
+        let mut err = String::new();
+        let mut errors = child.stderr.take().expect("its errors");
+        let ended = timeout(MOST, async {
+            errors.read_to_string(&mut err).await.expect("it is text");
+            child.wait().await.expect("it ends")
+        });
+        let ended = ended.await.unwrap_or_else(|_| panic!("it did not end within {MOST:?}"));
+        assert!(ended.success(), "{ended}:\n{out}\n{err}");
+        Told { out, err }
+    }
+
     pub fn signal(&self, signal: Signal) {
         let pid = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed())).expect("it runs");
         kill_process(pid, signal).expect("it can be told");
@@ -85,6 +100,11 @@ impl Told {
 
     pub fn lacks(&self, text: &str) {
         assert!(!self.out.contains(text), "{text:?} was said:\n{}", self.out);
+    }
+
+    /// Nothing was said on the standard error.
+    pub fn complains_of_nothing(&self) {
+        assert_eq!(self.err, "");
     }
 
     /// It was said on the standard error.

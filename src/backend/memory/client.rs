@@ -90,6 +90,10 @@ impl World {
     pub(super) fn open(&mut self, group: u32, timeout: Millis, opening: Opening) -> (ClientId, watch::Receiver<State>) {
         let id = self.next_id();
         let (state, states) = watch::channel(State::Disconnected);
+        if self.over {
+            // Both ends dropped, it fails.
+            return (id, states);
+        }
         let next_server = self.random.usize(..self.replicas.len());
         let client = Client {
             group,
@@ -321,6 +325,14 @@ impl World {
             client.last_send = self.now;
             self.send_up(conn, Request::CloseSession);
         }
+    }
+
+    /// Nothing happens any more: every session is over for its holder.
+    pub(super) fn abandon(&mut self) {
+        for id in self.clients.keys().copied().collect::<Vec<_>>() {
+            self.end(id, State::Closed);
+        }
+        self.over = true;
     }
 
     /// There is nothing more to come of a session.

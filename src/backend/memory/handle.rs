@@ -94,8 +94,20 @@ impl Shared {
     }
 }
 
+/// Ends all sessions when the driver goes before they do, with its runtime: nothing will be answered any more.
+struct Over(Weak<Shared>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        if let Some(shared) = self.0.upgrade() {
+            shared.with(World::abandon);
+        }
+    }
+}
+
 /// Runs until the last handle and the last session are gone.
 async fn drive(shared: Weak<Shared>, drops: Arc<Drops>) {
+    let _over = Over(Weak::clone(&shared));
     loop {
         let Some(next) = shared.upgrade().map(|shared| shared.run()) else {
             return;

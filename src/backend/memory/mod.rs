@@ -55,8 +55,12 @@ type ConnId = u64;
 /// The client's half of a session.
 type ClientId = u64;
 
-fn millis(duration: Duration) -> Millis {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX >> 1)
+/// Longer than this nothing takes: 35 000 years, and sums of such times are numbers still.
+const FOREVER: Millis = 1 << 50;
+
+/// In whole milliseconds, and no more than [`FOREVER`].
+pub(crate) fn millis(duration: Duration) -> Millis {
+    u64::try_from(duration.as_millis()).map_or(FOREVER, |millis| millis.min(FOREVER))
 }
 
 /// How an ensemble is built. All times are in milliseconds.

@@ -66,6 +66,8 @@ pub(super) struct World {
     pub(super) log: Log,
     pub(super) drops: Arc<Drops>,
     pub(super) running: bool,
+    /// Nobody lets events happen any more.
+    pub(super) over: bool,
     /// Grows with every start, so that what was under way at a stop does not arrive later.
     pub(super) incarnation: u32,
     last_id: u64,
@@ -93,6 +95,7 @@ impl World {
             log: Log::default(),
             drops,
             running: true,
+            over: false,
             incarnation: 0,
             last_id: 0,
             opened: 0,

@@ -280,9 +280,13 @@ impl Worker {
                 drop(guard);
             }
             Parting::Release => {
+                let held = guard.is_held();
                 let released = guard.release().await;
                 self.note(format_args!("has released: {released:?}"));
                 match released {
+                    Ok(()) if !held => self.object("it has released a lock that was lost, and is not told so"),
+                    Err(Error::Lost { .. }) if !held => {}
+                    Err(Error::Lost { .. }) => self.object("it held the lock, and is told that it was lost"),
                     Ok(()) if last && is_there(&self.server, &path, token) => {
                         self.object(format_args!("it has released the lock, and left {path}"));
                     }
