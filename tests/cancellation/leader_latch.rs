@@ -17,7 +17,7 @@ cases! {
     wait_with_its_latch_behind_a_leader: "LeaderLatch::wait_for_leadership", at least 200 drops, 140 faults;
     wait_with_its_latch_for_a_leader_to_go: "LeaderLatch::wait_for_leadership", at least 110 drops, 70 faults;
     leader: "LeaderLatch::leader", at least 150 drops, 110 faults;
-    participants: "LeaderLatch::participants", at least 270 drops, 240 faults;
+    participants: "LeaderLatch::participants", at least 260 drops, 200 faults;
     close: "LeaderLatch::close", at least 90 drops, 60 faults;
     close_of_a_waiter: "LeaderLatch::close", at least 80 drops, 50 faults;
     close_and_notify: "LeaderLatch::close_with", at least 90 drops, 60 faults;

@@ -15,7 +15,7 @@ use crate::cancel::{Outage, Run, cases};
 
 cases! {
     leader: "LeaderSelector::leader", at least 140 drops, 100 faults;
-    participants: "LeaderSelector::participants", at least 300 drops, 240 faults;
+    participants: "LeaderSelector::participants", at least 260 drops, 200 faults;
     close: "LeaderSelector::close", at least 110 drops, 60 faults;
     close_of_a_waiter: "LeaderSelector::close", at least 90 drops, 50 faults;
     close_with_its_selector: "LeaderSelector::close", at least 220 drops, 120 faults;
