@@ -1,6 +1,6 @@
 //! Apache Curator's coordination recipes for async Rust, on ZooKeeper.
 //!
-//! Leader election and locks today; barriers, queues and a throughput balancer follow, all on Curator's own znodes, so that
+//! Leader election, locks and barriers today; queues and a throughput balancer follow, all on Curator's own znodes, so that
 //! Java services and Rust services stand in one line. What a recipe hands out is the truth about what you hold: a value
 //! with a fencing token, a `lost()` future, and an `is_held()` that compares the clock each time it is asked.
 //!
@@ -11,6 +11,8 @@
 //! | one of many processes to lead until it goes | [`leader_latch`] |
 //! | many processes to lead in turn, each until its work returns | [`leader_selector`] |
 //! | something that only one may do at a time | [`mutex`] |
+//! | a number of processes to start a step together, and to end it together | [`double_barrier`] |
+//! | everybody to wait until somebody says go | [`barrier`] |
 //!
 //! # Getting started
 //!
@@ -64,6 +66,8 @@
 //! | `leader-latch` | yes | [`leader_latch`] |
 //! | `leader-selector` | yes | [`leader_selector`] |
 //! | `mutex` | yes | [`mutex`] |
+//! | `double-barrier` | yes | [`double_barrier`] |
+//! | `barrier` | yes | [`barrier`] |
 //! | `testing` | | [`testing`]: a ZooKeeper in memory for the tests of your own service |
 //! | `backoff` | | a `backoff::ExponentialBackoff` becomes a [`RetryPolicy`] |
 //! | `tls` | | encrypted connections |
@@ -76,12 +80,25 @@
 //! which [`Client::last_error`] keeps as well.
 
 // Without all recipes, what only some of them need has no user.
-#![cfg_attr(not(all(feature = "leader-latch", feature = "leader-selector", feature = "mutex")), allow(dead_code))]
+#![cfg_attr(
+    not(all(
+        feature = "leader-latch",
+        feature = "leader-selector",
+        feature = "mutex",
+        feature = "double-barrier",
+        feature = "barrier"
+    )),
+    allow(dead_code)
+)]
 
 mod backend;
+#[cfg(feature = "barrier")]
+pub mod barrier;
 mod client;
 #[cfg(any(feature = "leader-latch", feature = "leader-selector", feature = "mutex"))]
 mod contender;
+#[cfg(feature = "double-barrier")]
+pub mod double_barrier;
 #[cfg(feature = "leader-latch")]
 pub mod leader_latch;
 #[cfg(feature = "leader-selector")]
