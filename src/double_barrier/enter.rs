@@ -42,7 +42,10 @@ impl Member {
     /// is to follow.
     pub(super) async fn enter(&mut self, patience: Option<Instant>) -> Result<bool, Error> {
         loop {
-            let Some(connection) = self.connection(patience).await? else { return Ok(false) };
+            let Some(connection) = self.connection(patience).await? else {
+                let left = self.ghost.is_some().then(|| Error::left_behind(&self.site.path));
+                return left.map_or(Ok(false), Err);
+            };
             match self.enter_on(connection, patience).await {
                 Ok(entered) => return Ok(entered),
                 Err(trouble) => self.bear("enter", connection, trouble).await?,
@@ -184,7 +187,11 @@ impl Member {
         };
         match stat {
             Some(stat) if stat.ephemeral_owner == self.session.id() => self.created(stat.czxid),
-            _ => self.gone(),
+            // It may have been there, and been seen: the next one is another.
+            _ => {
+                self.gone();
+                self.take_name();
+            }
         }
         Ok(())
     }

@@ -93,6 +93,13 @@ impl Error {
         }
     }
 
+    /// A node of an earlier call is not known to be gone yet.
+    pub(super) fn left_behind(path: &str) -> Self {
+        let message =
+            format!("enter {path}: the node of an earlier call may stand yet; it is deleted in the background");
+        Error::client(path, client::Error::new(ErrorKind::OutcomeUnknown, message))
+    }
+
     pub(super) fn client(path: &str, error: client::Error) -> Self {
         if error.kind() == ErrorKind::Closed {
             return Error::Closed { path: path.into() };

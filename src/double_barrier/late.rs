@@ -18,6 +18,16 @@ impl Member {
     /// it. And between the reads that found nobody in and the removal nobody can have joined, as that takes somebody who is
     /// in: of those who were listed nobody was, and nobody was gone before being read.
     pub(super) async fn come_late(&mut self, view: &View, ready: &Stat) -> Result<bool, backend::Error> {
+        if self.joining {
+            // The answer was lost: those who were in may be gone, and ours may be the node that keeps the round on.
+            match self.session.exists(&self.path).await? {
+                Some(stat) if stat.version > 0 => {
+                    self.version = stat.version;
+                    return Ok(true);
+                }
+                _ => self.joining = false,
+            }
+        }
         for names in view.others.chunks(FLIGHT) {
             let paths: Vec<String> = names.iter().map(|name| self.site.child(name)).collect();
             let reads = join_all(paths.iter().map(|path| self.session.get_data(path))).await;
@@ -45,7 +55,9 @@ impl Member {
             member,
             Op::SetData { path: self.path.to_string(), data: self.site.data.clone(), version: None },
         ];
+        self.joining = true;
         let joined = commit(&self.session, ops).await?;
+        self.joining = false;
         self.version += i32::from(joined);
         Ok(joined)
     }

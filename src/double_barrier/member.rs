@@ -54,6 +54,8 @@ pub(super) struct Member {
     pub(super) czxid: Option<i64>,
     /// Its data version, as far as we know.
     pub(super) version: i32,
+    /// Whether it joined a round is not known: the answer was lost.
+    pub(super) joining: bool,
     /// The gate of the round we are in, as last seen while our node stood.
     pub(super) round: Option<Gate>,
     /// A delete of the node was handed over.
@@ -83,10 +85,15 @@ pub(super) async fn attend(
     let session = match arrival.await {
         Some(Ok(session)) => session,
         nothing => {
-            // Nothing was handed over. Nobody may be waiting for the answer.
+            // Nothing was handed over.
+            let answer = match nothing {
+                Some(Err(error)) => Err(Error::client(&site.path, error)),
+                _ if ghost.is_some() => Err(Error::left_behind(&site.path)),
+                _ => Ok(false),
+            };
+            // Nobody may be waiting for either.
             let _ = settled.send(ghost);
-            let answer = nothing.map_or(Ok(false), |failed| failed.map(|_| false));
-            let _ = told.send(answer.map_err(|error| Error::client(&site.path, error)));
+            let _ = told.send(answer);
             return;
         }
     };
@@ -145,6 +152,7 @@ impl Member {
             node: None,
             czxid: None,
             version: 0,
+            joining: false,
             round: None,
             stepped_out: false,
             loose_ends: false,
@@ -160,6 +168,7 @@ impl Member {
         self.path = join(&self.site.dir, &self.name).into();
         self.czxid = None;
         self.version = 0;
+        self.joining = false;
     }
 
     /// The node is known not to be there.

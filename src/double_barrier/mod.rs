@@ -192,8 +192,9 @@ impl DoubleBarrier {
     /// back. Of no time at all nothing comes.
     ///
     /// # Errors
-    /// [`ErrorKind::OutcomeUnknown`] if it could not be found out in time whether the round opened: the member is outside, and
-    /// its node is deleted in the background, at the latest with the session. Otherwise as [`enter`](Self::enter).
+    /// [`ErrorKind::OutcomeUnknown`] if it could not be found out in time whether the round opened, or whether the node of an
+    /// earlier call is gone: the member is outside, and its node is deleted in the background, at the latest with the session.
+    /// Otherwise as [`enter`](Self::enter).
     ///
     /// # Cancel safety
     /// As [`enter`](Self::enter).
@@ -246,16 +247,17 @@ impl DoubleBarrier {
             // A task that is gone with its runtime leaves nothing that it knew of.
             Slot::Outside(Some(settling)) => match time.limit(settling).await {
                 Some(settled) => settled.ok().flatten(),
-                None => return Ok(false),
+                None => return Err(Error::left_behind(&self.site.path)),
             },
             _ => return Err(Error::AlreadyInside { path: Arc::clone(&self.site.path) }),
         };
         if time.is_over() {
-            // What became of the ghost is not lost.
+            let answer = if ghost.is_none() { Ok(false) } else { Err(Error::left_behind(&self.site.path)) };
+            // The next call must know of it.
             let (settled, settling) = oneshot::channel();
             let _ = settled.send(ghost);
             call.back = Slot::Outside(Some(settling));
-            return Ok(false);
+            return answer;
         }
         let (told, answer) = oneshot::channel();
         let (orders, ordered) = oneshot::channel();
