@@ -1,6 +1,6 @@
 //! Apache Curator's coordination recipes for async Rust, on ZooKeeper.
 //!
-//! Leader election and locks today; barriers, queues and a throughput balancer follow, all on Curator's own znodes, so that
+//! Leader election, locks and barriers today; queues and a throughput balancer follow, all on Curator's own znodes, so that
 //! Java services and Rust services stand in one line. What a recipe hands out is the truth about what you hold: a value
 //! with a fencing token, a `lost()` future, and an `is_held()` that compares the clock each time it is asked.
 //!
@@ -11,6 +11,8 @@
 //! | one of many processes to lead until it goes | [`leader_latch`] |
 //! | many processes to lead in turn, each until its work returns | [`leader_selector`] |
 //! | something that only one may do at a time | [`mutex`] |
+//! | a number of processes to start a step together, and to end it together | [`double_barrier`] |
+//! | everybody to wait until somebody says go | [`barrier`] |
 //!
 //! # Getting started
 //!
@@ -46,6 +48,8 @@
 //! | `LeaderLatch` | [`Standard`](ErrorPolicy::Standard): leadership ends. [`Session`](ErrorPolicy::Session): it lasts until the lease is over, never past T | same node, looked up; `Standard`: leads again with the same token, as a new term | leadership is over; a new node with the next session | the leader hears of it and stands in line again; a waiter too; nobody is promoted twice. For the length of a notification the old leader (or a waiter that was deleted in the same transaction after it) may believe to lead: its fence no longer stands | create: found again by its name, or made anew; never two nodes. Delete: repeated until the node is gone | at the first look after waking `is_held()` is false |
 //! | `LeaderSelector` | [`Standard`](ErrorPolicy::Standard): the term ends, the listener is dropped. [`Session`](ErrorPolicy::Session): it goes on until the lease is over, never past T. A waiter keeps its place | a waiter: same node, looked up. A term that ended stays over; with auto-requeue a new one is stood in line for | the term ends, the listener is dropped (after the grace period); with auto-requeue, and for a waiter in any case, a new node with the next session | the leader hears of it: the term ends; a waiter stands in line again. For the length of a notification old and new leader may both believe to lead: the old one's fence no longer stands | create: found again by its name, or made anew; never two nodes. Delete: repeated until the node is gone, then the term's outcome is told | the listener is dropped before it is polled again; at the first look after waking `is_held()` is false |
 //! | `InterProcessMutex` | [`Standard`](ErrorPolicy::Standard): the lock is lost; its node stays until the guard goes, so nobody else holds before. [`Session`](ErrorPolicy::Session): it lasts until the lease is over, never past T. A waiter keeps its place | a guard that was lost stays lost; a waiter: same node, looked up | the lock is lost, and releasing it is an error; a waiter takes a new place with the next session | a holder that had to wait, or has used `lost()`, `run()` or `on_revoke()`, hears of it; any other does not, but its fence no longer stands. A waiter stands in line again | create: found again by its name, or made anew; never two nodes. Delete: repeated until the node is gone, also after the guard was dropped. A timed call that cannot know by its deadline says `OutcomeUnknown` | at the first look after waking `is_held()` is false, and a write with the fence is refused |
+//! | `DoubleBarrier` | under either policy `enter` and `leave` wait on; the node stays, and with it the place in the round | same node, looked up; a round that opened or ended meanwhile is noticed | the call under way, or the next `leave`, is an error; the member may enter again. The others wait for its node until the session is over, and no longer | a waiter makes a new node (it watches its own after a second); inside, `leave` is an error and the others do not wait. `ready` deleted by hand lets nobody leave early | create: found again by its name, or made anew; never two nodes. Opening, ending, joining, giving up: transactions, looked up again. A timed call that cannot know by its deadline says `OutcomeUnknown` | an error after waking, also if the round opened meanwhile; the others went on without it |
+//! | `Barrier` | `wait` waits on; `set` and `remove` are retried as the client's policy allows | `wait` looks again | nothing is lost: the barrier belongs to no session, and `wait` goes on with the next one | deleted by anybody, the barrier is removed | `set` and `remove` are repeated until they are done | `wait` looks again |
 //!
 //! `docs/failure-contract.md` names the test of each cell. Three things hold for every recipe:
 //!
@@ -65,6 +69,8 @@
 //! | `leader-latch` | yes | [`leader_latch`] |
 //! | `leader-selector` | yes | [`leader_selector`] |
 //! | `mutex` | yes | [`mutex`] |
+//! | `double-barrier` | yes | [`double_barrier`] |
+//! | `barrier` | yes | [`barrier`] |
 //! | `testing` | | [`testing`]: a ZooKeeper in memory for the tests of your own service |
 //! | `backoff` | | a `backoff::ExponentialBackoff` becomes a [`RetryPolicy`] |
 //! | `tls` | | encrypted connections |
@@ -77,12 +83,25 @@
 //! which [`Client::last_error`] keeps as well.
 
 // Without all recipes, what only some of them need has no user.
-#![cfg_attr(not(all(feature = "leader-latch", feature = "leader-selector", feature = "mutex")), allow(dead_code))]
+#![cfg_attr(
+    not(all(
+        feature = "leader-latch",
+        feature = "leader-selector",
+        feature = "mutex",
+        feature = "double-barrier",
+        feature = "barrier"
+    )),
+    allow(dead_code)
+)]
 
 mod backend;
+#[cfg(feature = "barrier")]
+pub mod barrier;
 mod client;
 #[cfg(any(feature = "leader-latch", feature = "leader-selector", feature = "mutex"))]
 mod contender;
+#[cfg(feature = "double-barrier")]
+pub mod double_barrier;
 #[cfg(feature = "leader-latch")]
 pub mod leader_latch;
 #[cfg(feature = "leader-selector")]

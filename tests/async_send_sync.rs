@@ -2,6 +2,8 @@
 
 use std::future::Future;
 
+use zookeeper_recipes::barrier::{Barrier, BarrierBuilder, Error as BarrierError};
+use zookeeper_recipes::double_barrier::{DoubleBarrier, DoubleBarrierBuilder, Error as DoubleBarrierError};
 use zookeeper_recipes::leader_latch::{
     CloseMode, Error as LatchError, LatchState, LatchStatus, LeaderLatch, LeaderLatchBuilder, LeaderStream, Leadership,
     LeadershipLost, Participant,
@@ -58,6 +60,12 @@ fn handles_and_values_can_be_shared_between_tasks() {
     send_sync_unpin::<MutexGuard>();
     send_sync_unpin::<MutexError>();
     send_sync_unpin::<LockLost>();
+    send_sync_unpin::<DoubleBarrier>();
+    send_sync_unpin::<DoubleBarrierBuilder>();
+    send_sync_unpin::<DoubleBarrierError>();
+    send_sync_unpin::<Barrier>();
+    send_sync_unpin::<BarrierBuilder>();
+    send_sync_unpin::<BarrierError>();
     send_unpin::<ConnectionStates>();
     send_unpin::<Outcomes>();
     send_unpin::<LeaderStream>();
@@ -107,4 +115,17 @@ fn every_public_future_of_selector_and_mutex_is_send(
     send_future(guard.on_revoke());
     send_future(released.release());
     send_future(revoke(client, "/a"));
+}
+
+/// As above.
+#[allow(dead_code)]
+fn every_public_future_of_the_barriers_is_send(double: &DoubleBarrier, single: &Barrier) {
+    send_future(double.enter());
+    send_future(double.enter_timeout(std::time::Duration::MAX));
+    send_future(double.leave());
+    send_future(double.leave_timeout(std::time::Duration::MAX));
+    send_future(single.set());
+    send_future(single.remove());
+    send_future(single.wait());
+    send_future(single.wait_timeout(std::time::Duration::MAX));
 }
