@@ -64,6 +64,7 @@
 //! | `leader-latch` | yes | [`leader_latch`] |
 //! | `leader-selector` | yes | [`leader_selector`] |
 //! | `mutex` | yes | [`mutex`] |
+//! | `throughput-balancer` | yes | [`throughput_balancer`]; brings `leader-latch` |
 //! | `testing` | | [`testing`]: a ZooKeeper in memory for the tests of your own service |
 //! | `backoff` | | a `backoff::ExponentialBackoff` becomes a [`RetryPolicy`] |
 //! | `tls` | | encrypted connections |
@@ -93,6 +94,8 @@ mod path;
 mod scheduler;
 #[cfg(feature = "testing")]
 pub mod testing;
+#[cfg(feature = "throughput-balancer")]
+pub mod throughput_balancer;
 // The rig of the integration tests, for the tests of the backend.
 #[cfg(all(test, feature = "integration"))]
 #[path = "../tests/support/mod.rs"]
