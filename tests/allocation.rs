@@ -15,7 +15,7 @@ const MOST_MEMBERS: usize = 12;
 fn cases() -> ProptestConfig {
     let asked = std::env::var("ALLOCATION_CASES").ok();
     let cases = asked.map_or(CASES, |cases| cases.parse().expect("ALLOCATION_CASES is a number"));
-    ProptestConfig { cases, ..ProptestConfig::default() }
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
 fn maximum() -> impl Strategy<Value = u64> {
@@ -141,7 +141,6 @@ proptest! {
 
     #[test]
     fn a_fair_share_leaves_nothing_over_and_keeps_all_bounds((maximum, members, _) in scene(1..=u64::MAX)) {
-        prop_assume!(!members.is_empty());
         let division = divide(&Allocation::FairShare, maximum, &members);
         let given = sum(division.shares.iter().copied());
         if minima(&members) > maximum.into() {
@@ -160,8 +159,11 @@ proptest! {
     }
 
     #[test]
-    fn a_fair_share_is_less_than_a_unit_from_the_ideal((maximum, members, _) in scene(1..=u64::from(u32::MAX))) {
-        prop_assume!(minima(&members) <= maximum.into());
+    fn a_fair_share_is_less_than_a_unit_from_the_ideal((maximum, mut members, _) in scene(1..=u64::from(u32::MAX))) {
+        // Of minima that cannot all be met there is no ideal.
+        if minima(&members) > maximum.into() {
+            members.iter_mut().for_each(|member| member.min = 0);
+        }
         let division = divide(&Allocation::FairShare, maximum, &members);
         for ((share, (amount, of)), member) in division.shares.iter().zip(ideal(maximum, &members)).zip(&members) {
             let distance = (i128::from(*share) * of - amount).abs();
