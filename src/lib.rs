@@ -65,6 +65,8 @@
 //! | `leader-selector` | yes | [`leader_selector`] |
 //! | `mutex` | yes | [`mutex`] |
 //! | `throughput-balancer` | yes | [`throughput_balancer`]; brings `leader-latch` |
+//! | `limiter` | yes | [`limiter`]: a rate limiter for a share that changes |
+//! | `tower` | | the limiter as a `tower::Layer` |
 //! | `testing` | | [`testing`]: a ZooKeeper in memory for the tests of your own service |
 //! | `backoff` | | a `backoff::ExponentialBackoff` becomes a [`RetryPolicy`] |
 //! | `tls` | | encrypted connections |
@@ -87,6 +89,8 @@ mod contender;
 pub mod leader_latch;
 #[cfg(feature = "leader-selector")]
 pub mod leader_selector;
+#[cfg(feature = "limiter")]
+pub mod limiter;
 #[cfg(feature = "mutex")]
 pub mod mutex;
 mod path;

@@ -1,6 +1,12 @@
 //! Every public future of the crate, dropped at every point: no node, no watch and no session stays behind, what it was
 //! called on still works, and what its `# Cancel safety` promises holds.
-#![cfg(all(feature = "leader-latch", feature = "leader-selector", feature = "mutex", feature = "testing"))]
+#![cfg(all(
+    feature = "leader-latch",
+    feature = "leader-selector",
+    feature = "limiter",
+    feature = "mutex",
+    feature = "testing"
+))]
 
 mod cancel;
 
@@ -12,17 +18,19 @@ mod cancellation {
     pub(crate) mod leader_stream;
     pub(crate) mod leadership;
     pub(crate) mod life;
+    pub(crate) mod limiter;
     pub(crate) mod mutex;
     pub(crate) mod mutex_guard;
 
     /// What the files cover.
-    pub(crate) const COVERED: [&[&str]; 8] = [
+    pub(crate) const COVERED: [&[&str]; 9] = [
         client::COVERED,
         leader_latch::COVERED,
         leader_selector::COVERED,
         leader_stream::COVERED,
         leadership::COVERED,
         life::COVERED,
+        limiter::COVERED,
         mutex::COVERED,
         mutex_guard::COVERED,
     ];
