@@ -71,6 +71,9 @@
 //! | `mutex` | yes | [`mutex`] |
 //! | `double-barrier` | yes | [`double_barrier`] |
 //! | `barrier` | yes | [`barrier`] |
+//! | `throughput-balancer` | yes | [`throughput_balancer`]; brings `leader-latch` |
+//! | `limiter` | yes | [`limiter`]: a rate limiter for a share that changes |
+//! | `tower` | | the limiter as a `tower::Layer` |
 //! | `testing` | | [`testing`]: a ZooKeeper in memory for the tests of your own service |
 //! | `backoff` | | a `backoff::ExponentialBackoff` becomes a [`RetryPolicy`] |
 //! | `tls` | | encrypted connections |
@@ -106,6 +109,8 @@ pub mod double_barrier;
 pub mod leader_latch;
 #[cfg(feature = "leader-selector")]
 pub mod leader_selector;
+#[cfg(feature = "limiter")]
+pub mod limiter;
 #[cfg(feature = "mutex")]
 pub mod mutex;
 mod path;
@@ -113,6 +118,8 @@ mod path;
 mod scheduler;
 #[cfg(feature = "testing")]
 pub mod testing;
+#[cfg(feature = "throughput-balancer")]
+pub mod throughput_balancer;
 // The rig of the integration tests, for the tests of the backend.
 #[cfg(all(test, feature = "integration"))]
 #[path = "../tests/support/mod.rs"]

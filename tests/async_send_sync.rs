@@ -12,6 +12,8 @@ use zookeeper_recipes::leader_selector::{
     CloseMode as SelectorCloseMode, Error as SelectorError, LeaderSelector, LeaderSelectorBuilder, Outcome, Outcomes,
     RequeuePolicy, SelectorState, SelectorStatus, TermEnd,
 };
+#[cfg(feature = "limiter")]
+use zookeeper_recipes::limiter::{Error as LimiterError, ShareLimiter};
 use zookeeper_recipes::mutex::{
     Error as MutexError, InterProcessMutex, InterProcessMutexBuilder, LockLost, MutexGuard, revoke,
 };
@@ -69,6 +71,27 @@ fn handles_and_values_can_be_shared_between_tasks() {
     send_unpin::<ConnectionStates>();
     send_unpin::<Outcomes>();
     send_unpin::<LeaderStream>();
+}
+
+#[cfg(feature = "throughput-balancer")]
+#[test]
+fn a_division_can_be_computed_anywhere() {
+    use zookeeper_recipes::throughput_balancer::allocation::{
+        Allocation, AllocationError, Division, Member, Shortfall,
+    };
+    send_sync_unpin::<Allocation>();
+    send_sync_unpin::<AllocationError>();
+    send_sync_unpin::<Division>();
+    send_sync_unpin::<Member>();
+    send_sync_unpin::<Shortfall>();
+}
+
+#[cfg(feature = "limiter")]
+#[test]
+fn a_limiter_can_be_shared_between_tasks() {
+    send_sync_unpin::<ShareLimiter>();
+    send_sync_unpin::<LimiterError>();
+    send_future(ShareLimiter::new(1).acquire(1));
 }
 
 /// Compiled, never called: the futures need a server to run, not to be checked.

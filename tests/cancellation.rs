@@ -3,6 +3,7 @@
 #![cfg(all(
     feature = "leader-latch",
     feature = "leader-selector",
+    feature = "limiter",
     feature = "mutex",
     feature = "double-barrier",
     feature = "barrier",
@@ -21,11 +22,12 @@ mod cancellation {
     pub(crate) mod leader_stream;
     pub(crate) mod leadership;
     pub(crate) mod life;
+    pub(crate) mod limiter;
     pub(crate) mod mutex;
     pub(crate) mod mutex_guard;
 
     /// What the files cover.
-    pub(crate) const COVERED: [&[&str]; 10] = [
+    pub(crate) const COVERED: [&[&str]; 11] = [
         barrier::COVERED,
         client::COVERED,
         double_barrier::COVERED,
@@ -34,6 +36,7 @@ mod cancellation {
         leader_stream::COVERED,
         leadership::COVERED,
         life::COVERED,
+        limiter::COVERED,
         mutex::COVERED,
         mutex_guard::COVERED,
     ];
