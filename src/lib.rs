@@ -76,7 +76,10 @@
 //! which [`Client::last_error`] keeps as well.
 
 // Without all recipes, what only some of them need has no user.
-#![cfg_attr(not(all(feature = "leader-latch", feature = "leader-selector", feature = "mutex")), allow(dead_code))]
+#![cfg_attr(
+    not(all(feature = "leader-latch", feature = "leader-selector", feature = "mutex", feature = "queue")),
+    allow(dead_code)
+)]
 
 mod backend;
 mod client;
@@ -89,6 +92,8 @@ pub mod leader_selector;
 #[cfg(feature = "mutex")]
 pub mod mutex;
 mod path;
+#[cfg(feature = "queue")]
+pub mod queue;
 #[cfg(feature = "testing")]
 mod scheduler;
 #[cfg(feature = "testing")]
