@@ -70,6 +70,8 @@ pub(super) struct Claimer<S: Serializer> {
     pub(super) settles: FuturesUnordered<BoxFuture<'static, Settled<S::Item>>>,
     /// So many of them are about to leave the queue, to be handed out then.
     leaving: usize,
+    /// So many are about to go back to their places: no other is claimed before, to keep the order.
+    returning: usize,
     closing: bool,
     closers: Vec<oneshot::Sender<()>>,
     failures: Delays,
@@ -99,6 +101,7 @@ impl<S: Serializer> Claimer<S> {
             hidden: BTreeMap::new(),
             settles: FuturesUnordered::new(),
             leaving: 0,
+            returning: 0,
             closing: false,
             closers: Vec::new(),
             failures: Delays::new(AFTER_FAILURE),
@@ -146,7 +149,7 @@ impl<S: Serializer> Claimer<S> {
         tokio::select! {
             biased;
             order = self.orders.recv(), if !self.abandoned => self.take_order(order),
-            Some(settled) = self.settles.next() => self.take_settled(settled),
+            Some(settled) = self.settles.next() => drop(self.take_settled(settled)),
             else => {}
         }
         self.answer_closers(0);
@@ -170,9 +173,11 @@ impl<S: Serializer> Claimer<S> {
             match round.next(self).await {
                 Next::Order(order) => self.take_order(order),
                 Next::Settled(settled) => {
-                    // An item that went back can be had again, and no watch tells of it.
-                    round.stale = true;
-                    self.take_settled(settled);
+                    if let Some(back) = self.take_settled(settled) {
+                        // No watch tells of it.
+                        round.stale = true;
+                        round.heads.put_back(&back);
+                    }
                 }
                 Next::Condition(Condition::Ended(_)) => return,
                 Next::Condition(Condition::Connected(_)) => {
@@ -205,6 +210,9 @@ impl<S: Serializer> Claimer<S> {
             }
             return;
         };
+        if self.returning > 0 {
+            return;
+        }
         let in_sight = |round: &Round| self.shelf.ready() + round.claims.len() + self.leaving;
         while in_sight(round) < wanted
             && let Some(name) = round.heads.next()
@@ -268,12 +276,18 @@ impl<S: Serializer> Claimer<S> {
         done: Option<oneshot::Sender<Result<(), Error>>>,
     ) {
         let (core, places) = (Arc::clone(&self.core), Arc::clone(&self.places));
+        self.returning += usize::from(goes_back(&verdict));
         self.settles.push(Box::pin(job::settle(core, places, claim, verdict, hide, done)));
     }
 
-    fn take_settled(&mut self, settled: Settled<S::Item>) {
-        let (claim, hide) = match settled {
-            Settled::Over { claim, hide } => (claim, hide),
+    /// The item that can be had again, if it can be at once.
+    fn take_settled(&mut self, settled: Settled<S::Item>) -> Option<String> {
+        let (claim, back) = match settled {
+            Settled::Done(claim) => (claim, None),
+            Settled::Back { claim, hide, returned } => {
+                self.returning -= usize::from(returned);
+                (claim, Some(hide))
+            }
             Settled::Out { ready, outcome } => {
                 self.leaving -= 1;
                 let claim = Arc::clone(&ready.claim);
@@ -282,15 +296,19 @@ impl<S: Serializer> Claimer<S> {
                     Ok(false) => {}
                     Err(error) => self.shelf.fail(error),
                 }
-                (claim, Duration::ZERO)
+                (claim, None)
             }
         };
         // One of an earlier session may have the same name.
         if self.in_hand.get(&claim.name) == Some(&claim.number) {
             self.in_hand.remove(&claim.name);
         }
-        if !hide.is_zero() {
-            self.hidden.insert(claim.name.clone(), Instant::now() + hide);
+        match back? {
+            Duration::ZERO => Some(claim.name.clone()),
+            hide => {
+                self.hidden.insert(claim.name.clone(), Instant::now() + hide);
+                None
+            }
         }
     }
 
@@ -359,6 +377,10 @@ impl<S: Serializer> Claimer<S> {
             }
         }
     }
+}
+
+fn goes_back(verdict: &Verdict) -> bool {
+    matches!(verdict, Verdict::Again | Verdict::GiveBack)
 }
 
 /// How many attempts at the item have failed.

@@ -64,6 +64,14 @@ impl Heads {
         }
     }
 
+    /// An item can be had again: it is tried at its place.
+    pub(super) fn put_back(&mut self, name: &str) {
+        if !self.names.is_empty() {
+            let at = self.names.partition_point(|other| other.as_str() < name);
+            self.names.insert(at, name.to_owned());
+        }
+    }
+
     /// It is too old.
     pub(super) fn discard(&mut self) {
         *self = Heads { partial: true, ..Heads::default() };
@@ -98,6 +106,18 @@ mod tests {
         assert_eq!(all(Heads::of(names(200), Some(0.999)))[0], names(64)[63]);
         assert_eq!(all(Heads::of(names(2), Some(0.999))), names(2)[1..]);
         assert_eq!(all(Heads::of(Vec::new(), Some(0.5))), [""; 0]);
+    }
+
+    #[test]
+    fn an_item_that_is_put_back_is_tried_at_its_place() {
+        let mut heads = Heads::of(names(4), None);
+        let first = heads.next().expect("the first");
+        heads.next();
+        heads.put_back(&first);
+        assert_eq!(all(heads), ["queue-0000000000", "queue-0000000002", "queue-0000000003"]);
+        let mut heads = Heads::default();
+        heads.put_back(&first);
+        assert!(heads.is_empty(), "the next list shows it");
     }
 
     #[test]

@@ -19,8 +19,10 @@ const AFTER_NO_BURIAL: Duration = Duration::from_secs(30);
 /// A claim that needs no more care.
 #[derive(Debug)]
 pub(super) enum Settled<T> {
-    /// The item is not to be tried again for so long.
-    Over { claim: Arc<Claim>, hide: Duration },
+    /// The item may be tried again, after so long. That was the wish, or the wish was refused.
+    Back { claim: Arc<Claim>, hide: Duration, returned: bool },
+    /// It is out of the queue.
+    Done(Arc<Claim>),
     /// It was to be taken out of the queue before it is handed out: whether it was.
     Out { ready: Ready<T>, outcome: Result<bool, Error> },
 }
@@ -58,7 +60,11 @@ pub(super) async fn settle<T>(
         }
         settle::give_back(core, places, Arc::clone(&claim)).await;
     }
-    Settled::Over { claim, hide }
+    match verdict {
+        Verdict::Again | Verdict::GiveBack => Settled::Back { claim, hide, returned: true },
+        _ if refused => Settled::Back { claim, hide, returned: false },
+        _ => Settled::Done(claim),
+    }
 }
 
 /// At most once: takes an item out of the queue, to be handed out only if that is certain.
