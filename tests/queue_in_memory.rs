@@ -5,23 +5,23 @@ mod in_memory;
 
 /// One idea a file; `scene` holds what they share.
 mod queue_in_memory {
-    // mod at_most_once;
+    mod at_most_once;
     mod basics;
-    // mod bounded;
-    // mod cancellation;
-    // mod competing;
-    // mod dead_letters;
-    // mod deleted;
-    // mod expiry;
-    // mod freeze;
-    // mod handler;
-    // mod input;
-    // mod limits;
-    // mod lost_replies;
-    // mod many;
-    // mod order;
-    // mod permission;
-    // mod requests;
+    mod bounded;
+    mod cancellation;
+    mod competing;
+    mod dead_letters;
+    mod deleted;
+    mod expiry;
+    mod freeze;
+    mod handler;
+    mod input;
+    mod limits;
+    mod lost_replies;
+    mod many;
+    mod order;
+    mod permission;
+    mod requests;
     mod scene;
-    // mod suspended;
+    mod suspended;
 }

@@ -23,6 +23,9 @@ use crate::client::Client;
 /// Nothing is claimed before somebody asks. From then on a few items are
 /// [claimed ahead](super::DistributedQueueBuilder::prefetch); when nobody has asked for a second they are given back. Also when
 /// the last clone is dropped, which leaves alone what was delivered already.
+///
+/// While it exists the client keeps its lease, at the cost of six small requests a session timeout. With a client that nothing
+/// else used for long, the first take waits until the lease is proven: the length of a tick of the servers.
 pub struct Consumer<S: Serializer> {
     inner: Arc<Inner<S>>,
 }

@@ -19,7 +19,7 @@ const AFTER_NO_BURIAL: Duration = Duration::from_secs(30);
 /// A claim that needs no more care.
 #[derive(Debug)]
 pub(super) enum Settled<T> {
-    /// The item may be tried again, after so long. That was the wish, or the wish was refused.
+    /// The item may be tried again, after so long. That was the wish, or the wish did not come about.
     Back { claim: Arc<Claim>, hide: Duration, returned: bool },
     /// It is out of the queue.
     Done(Arc<Claim>),
@@ -40,7 +40,7 @@ pub(super) async fn settle<T>(
     if let (Verdict::Bury { reason, .. }, Ok(())) = (&verdict, &outcome) {
         tracing::warn!(path = &*places.path, item = claim.name, reason, "dead letter");
     }
-    let refused = matches!(outcome, Err(Unsettled::Failed(_)));
+    let (refused, lost) = (matches!(outcome, Err(Unsettled::Failed(_))), matches!(outcome, Err(Unsettled::Lost)));
     let outcome = outcome.map_err(|unsettled| error(&places, &claim, unsettled));
     match (done, outcome) {
         (Some(done), outcome) => {
@@ -62,7 +62,7 @@ pub(super) async fn settle<T>(
     }
     match verdict {
         Verdict::Again | Verdict::GiveBack => Settled::Back { claim, hide, returned: true },
-        _ if refused => Settled::Back { claim, hide, returned: false },
+        _ if refused || lost => Settled::Back { claim, hide, returned: false },
         _ => Settled::Done(claim),
     }
 }

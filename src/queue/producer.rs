@@ -233,8 +233,6 @@ impl<S: Serializer> Producer<S> {
 
     /// Hands a node over, in the order of the calls.
     async fn order(&self, payload: Vec<u8>) -> Result<Enqueued, Error> {
-        // A loop over puts that never wait must let other tasks run too.
-        tokio::task::coop::consume_budget().await;
         let mut closed = self.inner.shared.closed.subscribe();
         tokio::select! {
             biased;
@@ -245,7 +243,10 @@ impl<S: Serializer> Producer<S> {
 
     async fn order_in_turn(&self, payload: Vec<u8>) -> Result<Enqueued, Error> {
         let inner = &*self.inner;
-        let mut room = inner.room.lock().await;
+        // Whoever is polled first is first, also one whose task has used up its turn and must let others run.
+        let mut room = tokio::task::unconstrained(inner.room.lock()).await;
+        // A loop over puts that never wait must let other tasks run too.
+        tokio::task::coop::consume_budget().await;
         let pending = || inner.shared.pending.load(Ordering::Acquire);
         let bytes = u32::try_from((payload.len() + NODE_BYTES).min(WINDOW_BYTES)).unwrap_or(u32::MAX);
         let window = Arc::clone(&inner.window).acquire_many_owned(bytes).await;

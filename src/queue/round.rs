@@ -83,12 +83,13 @@ impl Round {
             biased;
             Ok(()) = self.conditions.changed() => Next::Condition(*self.conditions.borrow_and_update()),
             order = claimer.orders.recv(), if !claimer.abandoned => Next::Order(order),
-            Some(settled) = claimer.settles.next() => Next::Settled(settled),
-            Some((name, tried)) = self.claims.next() => Next::Tried(name, tried),
+            // Before what was settled since: what it shows of that is old.
             listed = under_way(&mut self.listing) => {
                 self.listing = None;
                 Next::Listed(listed)
             }
+            Some(settled) = claimer.settles.next() => Next::Settled(settled),
+            Some((name, tried)) = self.claims.next() => Next::Tried(name, tried),
             () = fired(&mut self.items_watch) => Next::Changed,
             () = fired(&mut self.claims_watch), if self.contended => Next::Changed,
             () = extended, if unproven => Next::Proven,

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::claim::Claim;
 use super::error::Error;
 use crate::client::lease::Grant;
+use crate::client::session::{Condition, Session};
 
 /// An item to be handed out.
 #[derive(Debug)]
@@ -156,9 +157,16 @@ impl<T> State<T> {
         if self.at_most_once {
             return None;
         }
-        // A claim counts while its session's lease does; until that is proven, whoever asks waits.
-        let grant = self.ready.front().and_then(|ready| ready.claim.session.grant())?;
+        let grant = self.ready.front().and_then(|ready| believable(&ready.claim.session))?;
         self.ready.pop_front().map(|ready| Ok((ready, Some(grant))))
+    }
+}
+
+/// A claim counts while its session is connected and its lease runs. Until both are certain, whoever asks waits.
+fn believable(session: &Session) -> Option<Grant> {
+    match session.condition() {
+        Condition::Connected(_) => session.grant(),
+        Condition::Suspended | Condition::Ended(_) => None,
     }
 }
 
