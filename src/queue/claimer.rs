@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
-use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -14,6 +12,7 @@ use super::dead;
 use super::error::Error;
 use super::job::{self, Settled};
 use super::names::Places;
+use super::pool::Pool;
 use super::round::{Next, Round};
 use super::serializer::Serializer;
 use super::settle::Verdict;
@@ -67,7 +66,7 @@ pub(super) struct Claimer<S: Serializer> {
     in_hand: BTreeMap<String, u64>,
     /// Items that are not to be tried before.
     hidden: BTreeMap<String, Instant>,
-    pub(super) settles: FuturesUnordered<BoxFuture<'static, Settled<S::Item>>>,
+    pub(super) settles: Pool<Settled<S::Item>>,
     /// So many of them are about to leave the queue, to be handed out then.
     leaving: usize,
     /// So many are about to go back to their places: no other is claimed before, to keep the order.
@@ -99,7 +98,7 @@ impl<S: Serializer> Claimer<S> {
             claims: 0,
             in_hand: BTreeMap::new(),
             hidden: BTreeMap::new(),
-            settles: FuturesUnordered::new(),
+            settles: Pool::new(),
             leaving: 0,
             returning: 0,
             closing: false,
@@ -149,8 +148,7 @@ impl<S: Serializer> Claimer<S> {
         tokio::select! {
             biased;
             order = self.orders.recv(), if !self.abandoned => self.take_order(order),
-            Some(settled) = self.settles.next() => drop(self.take_settled(settled)),
-            else => {}
+            settled = self.settles.next() => drop(self.take_settled(settled)),
         }
         self.answer_closers(0);
     }
@@ -202,7 +200,7 @@ impl<S: Serializer> Claimer<S> {
         round.stale |= self.hidden.len() < hidden;
         while let Some(ready) = self.shelf.next_to_go(self.leaving) {
             self.leaving += 1;
-            self.settles.push(Box::pin(job::take_out(Arc::clone(&self.core), Arc::clone(&self.places), ready)));
+            self.settles.push(job::take_out(Arc::clone(&self.core), Arc::clone(&self.places), ready));
         }
         let Some(wanted) = self.wanted() else {
             for ready in self.shelf.clear() {
@@ -277,7 +275,7 @@ impl<S: Serializer> Claimer<S> {
     ) {
         let (core, places) = (Arc::clone(&self.core), Arc::clone(&self.places));
         self.returning += usize::from(goes_back(&verdict));
-        self.settles.push(Box::pin(job::settle(core, places, claim, verdict, hide, done)));
+        self.settles.push(job::settle(core, places, claim, verdict, hide, done));
     }
 
     /// The item that can be had again, if it can be at once.

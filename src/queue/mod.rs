@@ -81,6 +81,7 @@ mod job;
 mod listing;
 mod names;
 mod pipe;
+mod pool;
 mod producer;
 mod registration;
 mod room;

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
-use futures::stream::{FuturesOrdered, StreamExt};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -12,6 +11,7 @@ use super::claimer::{Claimer, Order};
 use super::heads::Heads;
 use super::job::Settled;
 use super::listing::{Listing, Look};
+use super::pool::Pool;
 use super::serializer::Serializer;
 use crate::backend::{self, Watch};
 use crate::client::session::Condition;
@@ -24,7 +24,7 @@ pub(super) struct Round {
     /// What is tried next.
     pub(super) heads: Heads,
     /// Under way, in the order of the items: so they are handed out in it.
-    pub(super) claims: FuturesOrdered<BoxFuture<'static, (String, Tried)>>,
+    pub(super) claims: Pool<(String, Tried)>,
     listing: Option<BoxFuture<'static, Listed>>,
     /// There may be items that were not seen.
     pub(super) stale: bool,
@@ -60,7 +60,7 @@ impl Round {
             claimant,
             conditions,
             heads: Heads::default(),
-            claims: FuturesOrdered::new(),
+            claims: Pool::new(),
             listing: None,
             stale: true,
             contended: false,
@@ -77,7 +77,10 @@ impl Round {
         // Made before the lease is looked at, so no extension is missed.
         let extended = session.lease().extended();
         let unproven = claimer.shelf.ready() > 0 && session.grant().is_none();
-        let time = [claimer.wake_at(), self.not_before.filter(|_| self.stale)].into_iter().flatten().min();
+        // A list that is overdue waits for something else, which is told.
+        let now = Instant::now();
+        let list = self.not_before.filter(|at| self.stale && *at > now);
+        let time = [claimer.wake_at(), list].into_iter().flatten().min();
         let shelf = std::sync::Arc::clone(&claimer.shelf);
         tokio::select! {
             biased;
@@ -88,8 +91,8 @@ impl Round {
                 self.listing = None;
                 Next::Listed(listed)
             }
-            Some(settled) = claimer.settles.next() => Next::Settled(settled),
-            Some((name, tried)) = self.claims.next() => Next::Tried(name, tried),
+            settled = claimer.settles.next() => Next::Settled(settled),
+            (name, tried) = self.claims.next_in_order() => Next::Tried(name, tried),
             () = fired(&mut self.items_watch) => Next::Changed,
             () = fired(&mut self.claims_watch), if self.contended => Next::Changed,
             () = extended, if unproven => Next::Proven,
@@ -100,7 +103,7 @@ impl Round {
 
     pub(super) fn claim(&mut self, number: u64, name: String) {
         let claim = self.claimant.clone().claim(number, name.clone());
-        self.claims.push_back(claim.map(|tried| (name, tried)).boxed());
+        self.claims.push(claim.map(|tried| (name, tried)));
     }
 
     /// Lists, if there may be something new to be seen, and it is time.

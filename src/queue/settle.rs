@@ -54,8 +54,12 @@ pub(super) async fn settle(core: &Core, places: &Places, claim: &Claim, verdict:
                     in_doubt = false;
                     continue;
                 }
-                // The claim went with what it was to go with.
-                Ok(Whose::Foreign | Whose::Nobodys) => return Ok(()),
+                // The claim went with what it was to go with, unless somebody else has deleted it.
+                Ok(Whose::Foreign | Whose::Nobodys) => match came_about(claim, verdict).await {
+                    Ok(true) => return Ok(()),
+                    Ok(false) => return Err(Unsettled::Lost),
+                    Err(error) => error,
+                },
                 Err(error) => error,
             }
         } else {
@@ -78,6 +82,14 @@ pub(super) async fn settle(core: &Core, places: &Places, claim: &Claim, verdict:
             error if error.is_passing() => drop(session.connected_after_loss(connection).await),
             error => return Err(Unsettled::Failed(error)),
         }
+    }
+}
+
+/// Whether it came about, now that the claim is gone: an item that was to leave the queue has left it.
+async fn came_about(claim: &Claim, verdict: &Verdict) -> Result<bool, backend::Error> {
+    match verdict {
+        Verdict::Done | Verdict::Bury { .. } => Ok(claim.session.exists(&claim.item).await?.is_none()),
+        Verdict::Again | Verdict::GiveBack => Ok(true),
     }
 }
 
