@@ -82,10 +82,11 @@ impl Ledger {
     }
 
     pub(super) fn excuse_until(&self, until: Instant) {
-        self.state().excused = Some(until);
+        let mut state = self.state();
+        state.excused = state.excused.max(Some(until));
     }
 
-    fn is_excused(&self) -> bool {
+    pub(super) fn is_excused(&self) -> bool {
         self.state().excused.is_some_and(|until| Instant::now() <= until)
     }
 
@@ -197,7 +198,13 @@ impl Ledger {
     }
 
     /// In the end, when nothing is left in the queue: the sum. `dead` are the items of the dead letters.
-    pub(super) fn sum(&self, dead: &[(String, u32)], max_attempts: Option<u32>) -> Result<(), String> {
+    /// Where claims were deleted by hand, an ack without an answer and that of another who got the item cannot be told apart.
+    pub(super) fn sum(
+        &self,
+        dead: &[(String, u32)],
+        max_attempts: Option<u32>,
+        claims_deleted: bool,
+    ) -> Result<(), String> {
         let state = self.state();
         for (item, put) in &state.puts {
             let settled = state.acked.contains_key(item) || dead.iter().any(|(letter, _)| letter == item);
@@ -221,7 +228,7 @@ impl Ledger {
             if dead.iter().filter(|(other, _)| other == item).count() > 1 {
                 return Err(format!("there are two dead letters of {item}"));
             }
-            if state.acked.get(item) == Some(&true) {
+            if !claims_deleted && state.acked.get(item) == Some(&true) {
                 return Err(format!("{item} was acked, and is a dead letter"));
             }
             let given_up = state.rejected.contains_key(item);
@@ -231,6 +238,7 @@ impl Ledger {
         }
         if let Some((item, _)) =
             state.rejected.iter().find(|(item, done)| **done && !dead.iter().any(|(letter, _)| letter == *item))
+            && !claims_deleted
         {
             return Err(format!("{item} was rejected, and is no dead letter"));
         }

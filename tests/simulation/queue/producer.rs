@@ -11,7 +11,7 @@ use zookeeper_recipes::queue::{Error, Producer, Utf8};
 
 use super::ledger::{Ledger, Put};
 
-const MOST_ITEMS: u64 = 30;
+const MOST_ITEMS: u64 = 12;
 
 pub(super) struct Putter {
     pub(super) number: u64,
