@@ -87,7 +87,7 @@ impl Pipe {
                 match self.orders.recv().await {
                     Some(order) => self.unsent.push_back(order),
                     // The node goes with the registration.
-                    None => return,
+                    None => return self.shared.report_unseen(&self.core),
                 }
             }
             self.take_in();
@@ -297,7 +297,7 @@ impl Pipe {
         drop(put.window);
         self.shared.settled();
         if let Err(Err(unseen)) = put.done.send(outcome) {
-            self.shared.note_unseen(&self.core, unseen);
+            self.shared.note_unseen(unseen);
         }
     }
 

@@ -46,9 +46,16 @@ impl Shared {
         self.pending.fetch_sub(1, Ordering::AcqRel);
     }
 
-    pub(super) fn note_unseen(&self, core: &Core, error: Error) {
-        core.report(client::Error::new(error.kind(), error.to_string()));
+    /// Kept for the next flush.
+    pub(super) fn note_unseen(&self, error: Error) {
         self.unseen.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+
+    /// Nobody can ask any more.
+    pub(super) fn report_unseen(&self, core: &Core) {
+        if let Some(error) = self.unseen.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            core.report(client::Error::new(error.kind(), error.to_string()));
+        }
     }
 }
 
