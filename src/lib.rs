@@ -1,6 +1,6 @@
 //! Apache Curator's coordination recipes for async Rust, on ZooKeeper.
 //!
-//! Leader election and locks today; barriers, queues and a throughput balancer follow, all on Curator's own znodes, so that
+//! Leader election, locks and queues today; barriers and a throughput balancer follow, all on Curator's own znodes, so that
 //! Java services and Rust services stand in one line. What a recipe hands out is the truth about what you hold: a value
 //! with a fencing token, a `lost()` future, and an `is_held()` that compares the clock each time it is asked.
 //!
@@ -11,6 +11,7 @@
 //! | one of many processes to lead until it goes | [`leader_latch`] |
 //! | many processes to lead in turn, each until its work returns | [`leader_selector`] |
 //! | something that only one may do at a time | [`mutex`] |
+//! | work that many put and many take, each item at least once | [`queue`] |
 //!
 //! # Getting started
 //!
@@ -46,6 +47,7 @@
 //! | `LeaderLatch` | [`Standard`](ErrorPolicy::Standard): leadership ends. [`Session`](ErrorPolicy::Session): it lasts until the lease is over, never past T | same node, looked up; `Standard`: leads again with the same token, as a new term | leadership is over; a new node with the next session | the leader hears of it and stands in line again; a waiter too; nobody is promoted twice. For the length of a notification the old leader (or a waiter that was deleted in the same transaction after it) may believe to lead: its fence no longer stands | create: found again by its name, or made anew; never two nodes. Delete: repeated until the node is gone | at the first look after waking `is_held()` is false |
 //! | `LeaderSelector` | [`Standard`](ErrorPolicy::Standard): the term ends, the listener is dropped. [`Session`](ErrorPolicy::Session): it goes on until the lease is over, never past T. A waiter keeps its place | a waiter: same node, looked up. A term that ended stays over; with auto-requeue a new one is stood in line for | the term ends, the listener is dropped (after the grace period); with auto-requeue, and for a waiter in any case, a new node with the next session | the leader hears of it: the term ends; a waiter stands in line again. For the length of a notification old and new leader may both believe to lead: the old one's fence no longer stands | create: found again by its name, or made anew; never two nodes. Delete: repeated until the node is gone, then the term's outcome is told | the listener is dropped before it is polled again; at the first look after waking `is_held()` is false |
 //! | `InterProcessMutex` | [`Standard`](ErrorPolicy::Standard): the lock is lost; its node stays until the guard goes, so nobody else holds before. [`Session`](ErrorPolicy::Session): it lasts until the lease is over, never past T. A waiter keeps its place | a guard that was lost stays lost; a waiter: same node, looked up | the lock is lost, and releasing it is an error; a waiter takes a new place with the next session | a holder that had to wait, or has used `lost()`, `run()` or `on_revoke()`, hears of it; any other does not, but its fence no longer stands. A waiter stands in line again | create: found again by its name, or made anew; never two nodes. Delete: repeated until the node is gone, also after the guard was dropped. A timed call that cannot know by its deadline says `OutcomeUnknown` | at the first look after waking `is_held()` is false, and a write with the fence is refused |
+//! | `DistributedQueue` | a put goes on and waits. [`Standard`](ErrorPolicy::Standard): a delivery is lost; its claim's node stays until it is settled or dropped, so nobody else has the item before, and an ack still counts. [`Session`](ErrorPolicy::Session): it lasts until the lease is over, never past T | puts under way: a number of the producer's own tells which were carried out; the others are sent again, in order. Claims stand | puts under way say `OutcomeUnknown`, those behind go on with the next session. Claims are lost, and settling them is an error; others get the items when the ensemble forgets the session, without any put | a claim: nobody is told, the ack is refused and the item comes again. A producer's node: it makes another | put: found out by the producer's number, never twice; claim: ours only if session and consumer match; ack, nack, dead letter: found out by the claim, which goes in the same transaction | at the first look after waking `is_held()` is false, a handler is dropped before it is polled again, and an ack is refused |
 //!
 //! `docs/failure-contract.md` names the test of each cell. Three things hold for every recipe:
 //!
@@ -64,6 +66,8 @@
 //! | `leader-latch` | yes | [`leader_latch`] |
 //! | `leader-selector` | yes | [`leader_selector`] |
 //! | `mutex` | yes | [`mutex`] |
+//! | `queue` | yes | [`queue`] |
+//! | `json` | yes | items of a queue as JSON |
 //! | `testing` | | [`testing`]: a ZooKeeper in memory for the tests of your own service |
 //! | `backoff` | | a `backoff::ExponentialBackoff` becomes a [`RetryPolicy`] |
 //! | `tls` | | encrypted connections |
@@ -72,7 +76,7 @@
 //! # Logs
 //!
 //! Events go through `tracing`, under `zookeeper_recipes`: sessions opened and over (`session`, `reason`), leadership
-//! (`path`, `id`, `token`; the end of a term with `end`), locks (`path`, `token`), deletes that are tried again (`target`), and every error that no caller awaits (`error`, `kind`),
+//! (`path`, `id`, `token`; the end of a term with `end`), locks (`path`, `token`), items of a queue that fail or become dead letters (`path`, `item`, `reason`), deletes that are tried again (`target`), and every error that no caller awaits (`error`, `kind`),
 //! which [`Client::last_error`] keeps as well.
 
 // Without all recipes, what only some of them need has no user.
