@@ -17,6 +17,10 @@ use zookeeper_recipes::limiter::{Error as LimiterError, ShareLimiter};
 use zookeeper_recipes::mutex::{
     Error as MutexError, InterProcessMutex, InterProcessMutexBuilder, LockLost, MutexGuard, revoke,
 };
+use zookeeper_recipes::queue::{
+    ClaimHandle, ClaimLost, Consumer, DeadLetter, Deliveries, Delivery, DeliveryMode, DistributedQueue,
+    DistributedQueueBuilder, Enqueued, Error as QueueError, Producer, Utf8,
+};
 use zookeeper_recipes::{
     Acl, Client, ClientBuilder, ConnectionState, ConnectionStates, CreateMode, Error, Fence, ListenerHandle,
     RequestCounts, RetryPolicy, Stat, Transaction,
@@ -68,6 +72,18 @@ fn handles_and_values_can_be_shared_between_tasks() {
     send_sync_unpin::<Barrier>();
     send_sync_unpin::<BarrierBuilder>();
     send_sync_unpin::<BarrierError>();
+    send_sync_unpin::<DistributedQueue<Utf8>>();
+    send_sync_unpin::<DistributedQueueBuilder<Utf8>>();
+    send_sync_unpin::<Producer<Utf8>>();
+    send_sync_unpin::<Consumer<Utf8>>();
+    send_sync_unpin::<Delivery<String>>();
+    send_sync_unpin::<ClaimHandle>();
+    send_sync_unpin::<ClaimLost>();
+    send_sync_unpin::<DeadLetter>();
+    send_sync_unpin::<DeliveryMode>();
+    send_sync_unpin::<Enqueued>();
+    send_sync_unpin::<QueueError>();
+    send_unpin::<Deliveries<Utf8>>();
     send_unpin::<ConnectionStates>();
     send_unpin::<Outcomes>();
     send_unpin::<LeaderStream>();
@@ -151,4 +167,32 @@ fn every_public_future_of_the_barriers_is_send(double: &DoubleBarrier, single: &
     send_future(single.remove());
     send_future(single.wait());
     send_future(single.wait_timeout(std::time::Duration::MAX));
+}
+
+fn every_public_future_of_the_queue_is_send(
+    queue: &DistributedQueue<Utf8>,
+    producer: &Producer<Utf8>,
+    consumer: &Consumer<Utf8>,
+    delivery: impl Fn() -> Delivery<String>,
+    letter: &DeadLetter,
+) {
+    send_future(queue.len());
+    send_future(queue.peek());
+    send_future(queue.dead_letters());
+    send_future(queue.put_back(letter));
+    send_future(queue.discard(letter));
+    send_future(producer.put("a"));
+    send_future(producer.put_many(["a"]));
+    send_future(producer.put_timeout("a", std::time::Duration::MAX));
+    send_future(producer.enqueue("a"));
+    send_future(producer.flush());
+    send_future(producer.close());
+    send_future(consumer.take());
+    send_future(consumer.close());
+    send_future(consumer.consume(4, |_: String, _: ClaimHandle| async { Ok::<(), std::io::Error>(()) }));
+    send_future(delivery().ack());
+    send_future(delivery().nack());
+    send_future(delivery().nack_after(std::time::Duration::ZERO));
+    send_future(delivery().reject("a"));
+    send_future(async move { delivery().lost().await });
 }

@@ -7,6 +7,7 @@
     feature = "mutex",
     feature = "double-barrier",
     feature = "barrier",
+    feature = "queue",
     feature = "testing"
 ))]
 
@@ -25,9 +26,11 @@ mod cancellation {
     pub(crate) mod limiter;
     pub(crate) mod mutex;
     pub(crate) mod mutex_guard;
+    pub(crate) mod queue;
+    pub(crate) mod queue_delivery;
 
     /// What the files cover.
-    pub(crate) const COVERED: [&[&str]; 11] = [
+    pub(crate) const COVERED: [&[&str]; 13] = [
         barrier::COVERED,
         client::COVERED,
         double_barrier::COVERED,
@@ -39,6 +42,8 @@ mod cancellation {
         limiter::COVERED,
         mutex::COVERED,
         mutex_guard::COVERED,
+        queue::COVERED,
+        queue_delivery::COVERED,
     ];
 }
 

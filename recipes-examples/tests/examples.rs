@@ -201,3 +201,31 @@ mod double_barrier {
         needs_a_real_ensemble(PROGRAM, &["--id", "alice"]).await;
     }
 }
+
+mod distributed_queue {
+    use super::*;
+
+    const PROGRAM: &str = env!("CARGO_BIN_EXE_distributed_queue");
+
+    #[tokio::test]
+    async fn plays_its_scenario() {
+        let told = Program::start(PROGRAM, &[]).ends(0).await;
+        told.in_order(&[
+            "on an ensemble in memory",
+            "100 parcels are in the queue",
+            "dave takes parcel 0, and crashes",
+            "dave knows: is it still his? no",
+            "dave acks too late: ",
+            "cannot ship parcel 42, attempt 1",
+            "cannot ship parcel 42, attempt 2",
+            "after 2 attempts, it is damaged",
+            "100 parcels put, 99 shipped, 1 dead letter, 0 lost.",
+            "Done.",
+        ]);
+    }
+
+    #[tokio::test]
+    async fn ends_early_when_asked() {
+        ends_when_asked(PROGRAM, "parcels are in the queue", Signal::TERM).await.lacks("99 shipped");
+    }
+}

@@ -13,6 +13,7 @@ pub(crate) mod open;
 mod ops;
 pub(crate) mod owned_node;
 pub(crate) mod parents;
+pub(crate) mod pool;
 pub(crate) mod protection;
 pub(crate) mod random;
 mod requests;

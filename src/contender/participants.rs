@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use futures::stream::StreamExt;
-
 use super::names;
+use crate::client::pool::Pool;
 use crate::client::session::Session;
 use crate::client::{Client, Error, ErrorKind};
 use crate::path::join;
@@ -46,16 +45,17 @@ pub(crate) async fn leader(client: &Client, path: &str, base: &str) -> Result<Op
 
 /// Everybody in the line, in order.
 pub(crate) async fn participants(client: &Client, path: &Arc<str>, base: &str) -> Result<Vec<Participant>, Error> {
-    let names = names(client, path, &[base]).await?;
-    let reads = futures::stream::iter(names).map(|name| {
-        let (client, path) = (client.clone(), Arc::clone(path));
-        async move { read(&client, &path, &name).await }
-    });
-    let reads = reads.buffered(AT_ONCE);
-    let all: Vec<_> = reads.collect().await;
-    let mut found = Vec::with_capacity(all.len());
-    for read in all {
-        found.extend(read?);
+    let mut names = names(client, path, &[base]).await?.into_iter();
+    let (mut found, mut reads) = (Vec::with_capacity(names.len()), Pool::new());
+    loop {
+        for name in names.by_ref().take(AT_ONCE - reads.len()) {
+            let (client, path) = (client.clone(), Arc::clone(path));
+            reads.push(async move { read(&client, &path, &name).await });
+        }
+        if reads.is_empty() {
+            break;
+        }
+        found.extend(reads.next_in_order().await?);
     }
     if let Some(first) = found.first_mut() {
         first.is_leader = true;

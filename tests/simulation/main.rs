@@ -16,6 +16,7 @@ mod leader_latch;
 mod leader_selector;
 mod line;
 mod mutex;
+mod queue;
 mod seeds;
 mod stage;
 mod trace;
