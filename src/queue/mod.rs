@@ -159,6 +159,7 @@ impl<S: Serializer> DistributedQueue<S> {
     ///
     /// # Cancel safety
     /// Cancel safe: it only reads.
+    #[expect(clippy::len_without_is_empty, reason = "by the time the answer is there it is no property of the queue")]
     pub async fn len(&self) -> Result<usize, Error> {
         let stat = self.client.exists(&self.places.path).await.map_err(|error| self.error(error))?;
         Ok(stat.map_or(0, |stat| usize::try_from(stat.num_children).unwrap_or(0)))

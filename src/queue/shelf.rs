@@ -142,8 +142,11 @@ impl<T> Shelf<T> {
     }
 }
 
+/// What somebody gets, and the lease under which it was claimed, if it was.
+type Taken<T> = (Ready<T>, Option<Grant>);
+
 impl<T> State<T> {
-    fn next(&mut self) -> Option<Result<(Ready<T>, Option<Grant>), Error>> {
+    fn next(&mut self) -> Option<Result<Taken<T>, Error>> {
         // It would be lost if nobody took it, whatever has happened since.
         if let Some(ready) = self.gone.pop_front() {
             return Some(Ok((ready, None)));

@@ -128,7 +128,8 @@ async fn crash(stage: &Stage, path: &str) -> Result<()> {
     let (one, two) = (stage.connect().await?, stage.connect().await?);
     let (erin, frank) = (DoubleBarrier::new(&one, &path, 2)?, DoubleBarrier::new(&two, &path, 2)?);
     let (erin_in, frank_in) = until(async { tokio::join!(erin.enter(), frank.enter()) }).await?;
-    (erin_in?, frank_in?).0;
+    erin_in?;
+    frank_in?;
     match stage.embedded() {
         Some(server) => drop(server.expire_session(&one)),
         None => one.close().await?,
