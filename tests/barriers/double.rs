@@ -59,7 +59,8 @@ async fn spurious_wakeup_one_of_two_waits_on() {
         goes_on("one of two", &mut entering).await;
     }
     let (one_in, two_in) = within("both", SOON, async { tokio::join!(entering, two.enter()) }).await;
-    (one_in.expect("in"), two_in.expect("in")).0;
+    one_in.expect("in");
+    two_in.expect("in");
     leave_all(&[one, two]).await;
     assert!(scene.nodes().await.is_empty());
 }
@@ -83,12 +84,16 @@ async fn nobody_passes_before_all_are_there_nor_leaves_before_all_are_done() {
     let mut two = Box::pin(async { tokio::join!(all[0].enter(), all[1].enter()) });
     goes_on("two of three", &mut two).await;
     let entered = within("three", SOON, async { tokio::join!(two, all[2].enter()) }).await;
-    (entered.0.0.expect("in"), entered.0.1.expect("in"), entered.1.expect("in")).0;
+    entered.0.0.expect("in");
+    entered.0.1.expect("in");
+    entered.1.expect("in");
     assert!(scene.observer.exists(&format!("{}/ready", scene.path)).await);
     let mut two = Box::pin(async { tokio::join!(all[0].leave(), all[1].leave()) });
     goes_on("the third is inside", &mut two).await;
     let left = within("three", SOON, async { tokio::join!(two, all[2].leave()) }).await;
-    (left.0.0.expect("out"), left.0.1.expect("out"), left.1.expect("out")).0;
+    left.0.0.expect("out");
+    left.0.1.expect("out");
+    left.1.expect("out");
     assert!(scene.nodes().await.is_empty());
 }
 

@@ -23,7 +23,8 @@ async fn a_session_killed_while_entering_is_an_error_and_its_member_is_not_count
     let mut alone = Box::pin(two.enter());
     goes_on("alone with a dead one", &mut alone).await;
     let (again, other) = within("both", SOON, async { tokio::join!(one.enter(), alone) }).await;
-    (again.expect("in"), other.expect("in")).0;
+    again.expect("in");
+    other.expect("in");
     leave_all(&[one, two]).await;
     assert!(scene.nodes().await.is_empty());
 }
@@ -35,7 +36,8 @@ async fn a_session_killed_inside_or_while_leaving_is_an_error_and_holds_nobody_u
         let (proxy, client) = scene.client_behind_proxy(SESSION, ErrorPolicy::Session).await;
         let (one, two) = (member(&client, &scene.path, 2), member(&scene.client().await, &scene.path, 2));
         let (one_in, two_in) = within("both", SOON, async { tokio::join!(one.enter(), two.enter()) }).await;
-        (one_in.expect("in"), two_in.expect("in")).0;
+        one_in.expect("in");
+        two_in.expect("in");
         let mut leaving = Box::pin(one.leave());
         if while_leaving {
             goes_on("the other is inside", &mut leaving).await;
@@ -55,7 +57,8 @@ async fn a_session_killed_inside_or_while_leaving_is_an_error_and_holds_nobody_u
         assert_eq!(error.kind(), ErrorKind::SessionLost, "{error}");
         within("the other leaves", SOON, two.leave()).await.expect("out");
         let (one_in, two_in) = within("again", SOON, async { tokio::join!(one.enter(), two.enter()) }).await;
-        (one_in.expect("in"), two_in.expect("in")).0;
+        one_in.expect("in");
+        two_in.expect("in");
         leave_all(&[one, two]).await;
         assert!(scene.nodes().await.is_empty());
     }
@@ -68,7 +71,8 @@ async fn a_member_that_falls_silent_inside_is_waited_for_until_its_session_is_ov
     let (proxy, client) = scene.client_behind_proxy(SESSION, ErrorPolicy::Standard).await;
     let (one, two) = (member(&client, &scene.path, 2), member(&scene.client().await, &scene.path, 2));
     let (one_in, two_in) = within("both", SOON, async { tokio::join!(one.enter(), two.enter()) }).await;
-    (one_in.expect("in"), two_in.expect("in")).0;
+    one_in.expect("in");
+    two_in.expect("in");
     proxy.set(Fault::BlackHole).await;
     let mut leaving = Box::pin(two.leave());
     goes_on("its session lives", &mut leaving).await;

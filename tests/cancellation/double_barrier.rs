@@ -210,7 +210,8 @@ async fn leave_in_time(run: &mut Run) {
 async fn with_another(run: &mut Run, cut: impl AsyncFn(&mut Run, &DoubleBarrier) -> Option<Result<bool, Error>>) {
     let (_, one, other, two) = two(run, 2).await;
     let (one_entered, two_entered) = tokio::join!(one.enter(), two.enter());
-    (one_entered.expect("both are there"), two_entered.expect("both are there")).0;
+    one_entered.expect("both are there");
+    two_entered.expect("both are there");
     let leaving = run.server().spawn(&other, async move {
         tokio::time::sleep(Duration::from_millis(50)).await;
         two.leave().await.expect("nobody stays inside");
@@ -241,7 +242,8 @@ async fn leave_in_vain(run: &mut Run) {
 async fn before_another(run: &mut Run, cut: impl AsyncFn(&mut Run, &DoubleBarrier) -> Option<Result<bool, Error>>) {
     let (_, one, _, two) = two(run, 2).await;
     let (one_entered, two_entered) = tokio::join!(one.enter(), two.enter());
-    (one_entered.expect("both are there"), two_entered.expect("both are there")).0;
+    one_entered.expect("both are there");
+    two_entered.expect("both are there");
     let brought = cut(run, &one).await;
     if let Some(left) = brought.and_then(|brought| known(run, brought)) {
         assert!(!left, "the other is inside");

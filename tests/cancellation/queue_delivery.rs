@@ -90,7 +90,9 @@ async fn reject(run: &mut Run) {
 /// After some time the session ends.
 fn ends_soon(run: &Run, client: &Client) {
     let client = client.clone();
-    run.later(&client.clone(), Duration::from_millis(40), move |server| drop(server.expire_session(&client)));
+    run.later(&client.clone(), Duration::from_millis(40), move |server| {
+        server.expire_session(&client);
+    });
 }
 
 async fn is_lost(run: &mut Run, delivery: Delivery<String>, other: &Client, told: Option<()>) {

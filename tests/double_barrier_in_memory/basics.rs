@@ -23,7 +23,9 @@ async fn nobody_enters_before_all_are_there_and_nobody_leaves_before_all_are_don
     still_pending("two of three", &mut two).await;
     still_pending("two of three", &mut one).await;
     let (one, two, three) = within("three", SOON, async { tokio::join!(one, two, all[2].enter()) }).await;
-    (one.expect("in"), two.expect("in"), three.expect("in")).0;
+    one.expect("in");
+    two.expect("in");
+    three.expect("in");
     assert!(is_open(&server));
     let mut one = Box::pin(all[0].leave());
     let mut two = Box::pin(all[1].leave());
@@ -31,7 +33,9 @@ async fn nobody_enters_before_all_are_there_and_nobody_leaves_before_all_are_don
     still_pending("the third is inside", &mut two).await;
     still_pending("the third is inside", &mut one).await;
     let (one, two, three) = within("all leave", SOON, async { tokio::join!(one, two, all[2].leave()) }).await;
-    (one.expect("out"), two.expect("out"), three.expect("out")).0;
+    one.expect("out");
+    two.expect("out");
+    three.expect("out");
     nothing_is_left(&server, PATH, 0, 0, "afterwards").await;
 }
 
@@ -140,7 +144,8 @@ async fn a_second_call_on_one_object_is_an_error_and_does_not_disturb_the_first(
         assert!(!error.is_retryable() && !error.is_lost());
     }
     let (first, second) = within("both enter", SOON, async { tokio::join!(entering, two.enter()) }).await;
-    (first.expect("in"), second.expect("in")).0;
+    first.expect("in");
+    second.expect("in");
     let error = one.enter_timeout(SOON).await.expect_err("inside");
     assert!(matches!(error, Error::AlreadyInside { .. }), "{error:?}");
     let mut leaving = Box::pin(one.leave());
@@ -148,7 +153,8 @@ async fn a_second_call_on_one_object_is_an_error_and_does_not_disturb_the_first(
     assert!(matches!(one.leave_timeout(SOON).await, Err(Error::Busy { .. })));
     assert!(matches!(one.enter().await, Err(Error::Busy { .. })));
     let (first, second) = within("both leave", SOON, async { tokio::join!(leaving, two.leave()) }).await;
-    (first.expect("out"), second.expect("out")).0;
+    first.expect("out");
+    second.expect("out");
 }
 
 #[tokio::test(start_paused = true)]

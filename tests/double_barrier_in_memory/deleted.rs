@@ -21,7 +21,8 @@ async fn a_waiter_whose_node_is_deleted_makes_a_new_one_and_is_counted() {
         assert_ne!(&nodes(&server)[0], node);
     }
     let (one, two) = within("both", SOON, async { tokio::join!(one, all[1].enter()) }).await;
-    (one.expect("in"), two.expect("in")).0;
+    one.expect("in");
+    two.expect("in");
     leave_all(&all).await;
     nothing_is_left(&server, PATH, 0, 0, "afterwards").await;
 }
@@ -40,7 +41,8 @@ async fn a_node_deleted_right_after_it_was_made_is_missed_soon() {
         all[1].enter().await
     };
     let entered = within("both", T * 2, async { tokio::join!(all[0].enter(), delete, other) }).await;
-    (entered.0.expect("in"), entered.2.expect("in")).0;
+    entered.0.expect("in");
+    entered.2.expect("in");
     leave_all(&all).await;
 }
 
@@ -80,7 +82,9 @@ async fn a_ready_deleted_by_hand_lets_nobody_leave_early() {
             still_pending("the third is inside", &mut leaving).await;
         }
         let left = within("all leave", SOON, async { tokio::join!(leaving, all[2].leave()) }).await;
-        (left.0.0.expect("out"), left.0.1.expect("out"), left.1.expect("out")).0;
+        left.0.0.expect("out");
+        left.0.1.expect("out");
+        left.1.expect("out");
         nothing_is_left(&server, PATH, 0, 0, "afterwards").await;
     }
 }
@@ -101,7 +105,8 @@ async fn the_lowest_or_the_highest_deleted_while_all_leave_is_not_waited_for() {
         still_pending("the third is inside", &mut leaving).await;
         server.delete_by_hand(&path).expect("it exists");
         let (one, two) = within("the rest leaves", SOON, leaving).await;
-        (one.expect("out"), two.expect("out")).0;
+        one.expect("out");
+        two.expect("out");
         assert!(!is_open(&server), "the round is over");
         all[victim].leave().await.expect_err("its node was deleted");
         nothing_is_left(&server, PATH, 0, 0, "afterwards").await;
@@ -118,10 +123,12 @@ async fn a_barrier_that_is_deleted_with_all_in_it_is_made_again() {
     server.delete_by_hand(&format!("{PATH}/{}", nodes(&server)[0])).expect("it exists");
     server.delete_by_hand(PATH).expect("it is empty");
     let (one, two) = within("both", SOON, async { tokio::join!(one, all[1].enter()) }).await;
-    (one.expect("in"), two.expect("in")).0;
+    one.expect("in");
+    two.expect("in");
     let mut leaving = Box::pin(all[0].leave());
     still_pending("the other is inside", &mut leaving).await;
     let (one, two) = within("both", SOON, async { tokio::join!(leaving, all[1].leave()) }).await;
-    (one.expect("out"), two.expect("out")).0;
+    one.expect("out");
+    two.expect("out");
     server.until(|| server.children(PATH).is_empty()).await;
 }

@@ -34,7 +34,9 @@ async fn a_session_that_ends_while_entering_is_an_error_at_once_and_its_member_i
         still_pending("two of three, and a dead one", &mut other).await;
         // It may enter again, with its next session.
         let entered = within("three", T, async { tokio::join!(all[0].enter(), other, third) }).await;
-        (entered.0.expect("in"), entered.1.expect("in"), entered.2.expect("in")).0;
+        entered.0.expect("in");
+        entered.1.expect("in");
+        entered.2.expect("in");
         leave_all(&all).await;
         nothing_is_left(&server, PATH, 0, 0, "afterwards").await;
     }
@@ -61,7 +63,8 @@ async fn a_member_that_dies_inside_or_while_leaving_is_waited_for_until_its_sess
                 still_pending("its session lives", &mut leaving).await;
             }
             let (one, two) = within("the rest leaves", T * 2, leaving).await;
-            (one.expect("out"), two.expect("out")).0;
+            one.expect("out");
+            two.expect("out");
             server.thaw_client(&clients[victim]);
             if had_node {
                 is_lost(&within("an error", T * 2, dying).await.expect_err("the session is over"));
@@ -102,7 +105,8 @@ async fn a_session_that_ends_while_leaving_is_an_error_at_once() {
         let rest: Vec<_> = (0..3).filter(|number| *number != victim).collect();
         let (one, two) =
             within("the rest leaves", SOON, async { tokio::join!(all[rest[0]].leave(), all[rest[1]].leave()) }).await;
-        (one.expect("out"), two.expect("out")).0;
+        one.expect("out");
+        two.expect("out");
         nothing_is_left(&server, PATH, 0, 0, "afterwards").await;
     }
 }
@@ -122,7 +126,8 @@ async fn a_session_that_is_given_up_is_not_counted_beside_its_successor() {
     still_pending("alone, though twice", &mut again).await;
     assert!(!is_open(&server));
     let (one, two) = within("both", T, async { tokio::join!(again, all[1].enter()) }).await;
-    (one.expect("in"), two.expect("in")).0;
+    one.expect("in");
+    two.expect("in");
     leave_all(&all).await;
     nothing_is_left(&server, PATH, 0, 0, "afterwards").await;
 }
@@ -153,7 +158,8 @@ async fn a_short_loss_of_the_connection_is_waited_out_wherever_it_comes() {
             server.heal();
         };
         let left = within("out", SOON * 3, async { tokio::join!(one, all[1].leave(), heal) }).await;
-        (left.0.expect("out"), left.1.expect("out")).0;
+        left.0.expect("out");
+        left.1.expect("out");
     }
     nothing_is_left(&server, PATH, 0, 0, "afterwards").await;
 }
@@ -168,7 +174,8 @@ async fn the_verdict_survives_an_outage_of_all_servers() {
     tokio::time::sleep(Duration::from_secs(2)).await;
     server.restart(zookeeper_recipes::testing::Data::Kept);
     let (one, two) = within("both", T, async { tokio::join!(one, all[1].enter()) }).await;
-    (one.expect("in"), two.expect("in")).0;
+    one.expect("in");
+    two.expect("in");
     // Everything is gone, also the barrier's node.
     server.restart(zookeeper_recipes::testing::Data::Lost);
     for member in &all {
@@ -176,6 +183,7 @@ async fn the_verdict_survives_an_outage_of_all_servers() {
     }
     let fresh = [member(&clients[0], 2), member(&clients[1], 2)];
     let (one, two) = within("both", LIMIT, async { tokio::join!(fresh[0].enter(), fresh[1].enter()) }).await;
-    (one.expect("in"), two.expect("in")).0;
+    one.expect("in");
+    two.expect("in");
     leave_all(&fresh).await;
 }

@@ -26,7 +26,9 @@ async fn a_slow_waiter_finds_the_round_open_though_the_others_want_to_leave() {
     server.thaw_client(&clients[0]);
     let slow = within("it is in", SOON, entered).await.expect("no panic");
     let left = within("all leave", SOON, async { tokio::join!(leaving, slow.leave()) }).await;
-    (left.0.0.expect("out"), left.0.1.expect("out"), left.1.expect("out")).0;
+    left.0.0.expect("out");
+    left.0.1.expect("out");
+    left.1.expect("out");
     nothing_is_left(&server, PATH, 0, 0, "afterwards").await;
 }
 

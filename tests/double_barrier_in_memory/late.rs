@@ -19,7 +19,8 @@ async fn a_member_that_comes_while_the_round_is_on_is_let_in_and_waited_for() {
     still_pending("the late one is inside", &mut two).await;
     leave_all(&all[2..]).await;
     let (one, two) = within("all are out", SOON, async { tokio::join!(one, two) }).await;
-    (one.expect("out"), two.expect("out")).0;
+    one.expect("out");
+    two.expect("out");
     nothing_is_left(&server, PATH, 0, 0, "afterwards").await;
 }
 
@@ -34,7 +35,8 @@ async fn a_stale_ready_opens_nothing_and_is_removed() {
     assert!(!all[1].enter_timeout(Duration::from_millis(1)).await.is_ok_and(|entered| entered && !is_open(&server)));
     there_are(&server, 1).await;
     let (one, two) = within("both are there", SOON, async { tokio::join!(one, all[1].enter()) }).await;
-    (one.expect("in"), two.expect("in")).0;
+    one.expect("in");
+    two.expect("in");
     leave_all(&all).await;
     nothing_is_left(&server, PATH, 0, 0, "afterwards").await;
 }
@@ -139,7 +141,8 @@ async fn a_member_that_comes_while_the_last_one_leaves_is_in_that_round_or_waits
             let (entered, late) = within("an answer", SOON, came).await.expect("no panic");
             assert!(entered, "seed {seed}: it is waited for");
             let (late, last) = within("both leave", SOON, async { tokio::join!(late.leave(), leaving) }).await;
-            (late.expect("out"), last.expect("out")).0;
+            late.expect("out");
+            last.expect("out");
         }
         nothing_is_left(&server, PATH, 0, 0, &format!("seed {seed}")).await;
     }

@@ -68,7 +68,8 @@ async fn to_enter_is_one_flight_of_three_and_to_be_let_in_costs_nothing() {
     assert_eq!(records[0].at, records[2].at, "all are handed over before any is answered: {records:?}");
     server.clear_records();
     let (one, two) = tokio::join!(first, all[1].enter());
-    (one.expect("in"), two.expect("in")).0;
+    one.expect("in");
+    two.expect("in");
     let second: Vec<_> = requests(&server).into_iter().filter(|operation| *operation != Operation::GetData).collect();
     assert_eq!(second, [&arrival[..], &[Operation::Multi]].concat(), "all of the second");
 }
