@@ -169,11 +169,12 @@ fn every_public_future_of_the_barriers_is_send(double: &DoubleBarrier, single: &
     send_future(single.wait_timeout(std::time::Duration::MAX));
 }
 
+#[allow(dead_code)]
 fn every_public_future_of_the_queue_is_send(
     queue: &DistributedQueue<Utf8>,
     producer: &Producer<Utf8>,
     consumer: &Consumer<Utf8>,
-    delivery: impl Fn() -> Delivery<String>,
+    delivery: impl Fn() -> Delivery<String> + Send + Copy,
     letter: &DeadLetter,
 ) {
     send_future(queue.len());
