@@ -77,7 +77,15 @@
 //! which [`Client::last_error`] keeps as well.
 
 // Without all recipes, what only some of them need has no user.
-#![cfg_attr(not(all(feature = "leader-latch", feature = "leader-selector", feature = "mutex")), allow(dead_code))]
+#![cfg_attr(
+    not(all(
+        feature = "leader-latch",
+        feature = "leader-selector",
+        feature = "mutex",
+        feature = "throughput-balancer"
+    )),
+    allow(dead_code)
+)]
 
 mod backend;
 mod client;
