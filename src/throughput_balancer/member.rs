@@ -269,10 +269,15 @@ impl Member {
         }
         let mut stop = self.stop.clone();
         let mut conditions = session.conditions();
+        let given_up = async {
+            let _ = stop.wait_for(|stop| *stop).await;
+            // As when it leaves.
+            tokio::time::sleep(session.timeout()).await;
+        };
         tokio::select! {
             biased;
             () = self.channel.applied() => {}
-            _ = stop.wait_for(|stop| *stop) => {}
+            () = given_up => {}
             _ = conditions.wait_for(|condition| matches!(condition, Condition::Ended(_))) => {}
         }
         self.registrar.remove(session, &mut registered).await;

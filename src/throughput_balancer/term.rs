@@ -202,6 +202,10 @@ impl<'a> Term<'a> {
     /// Reads the nodes of those that are new, or in doubt.
     async fn read_members(&mut self) -> Result<(), Over> {
         let (session, paths) = (&self.session, &self.leader.registrar.paths);
+        if self.view.is_in_doubt() {
+            // What was found to be stale must not be read from a server that lags.
+            session.sync(&paths.members).await.map_err(Over::Failed)?;
+        }
         let reads = futures::stream::iter(self.view.unread()).map(|name| async move {
             let read = session.get_data(&paths.member(&name)).await;
             match read {
@@ -261,7 +265,10 @@ impl<'a> Term<'a> {
         let elsewhere = self.view.held_elsewhere(now);
         let (names, seats) = self.view.seats();
         let held = seats.iter().map(|seat| u128::from(seat.held)).sum::<u128>();
-        let excess = u64::try_from(held.saturating_sub(u128::from(value))).unwrap_or(u64::MAX);
+        // What nobody knows is not told as if it were known.
+        let known_elsewhere = if elsewhere == u64::MAX { 0 } else { elsewhere };
+        let excess = (held + u128::from(known_elsewhere)).saturating_sub(u128::from(value));
+        let excess = u64::try_from(excess).unwrap_or(u64::MAX);
         let credit = plan::credit(value, &seats, elsewhere);
         let transition = self.leader.options.transition;
         let wave = plan::plan(&seats, credit, transition);
@@ -274,6 +281,7 @@ impl<'a> Term<'a> {
         let writes = chosen.iter().filter_map(|change| self.write_of(&names[change.seat], change, stamp)).collect();
         let all_settled = wave == plan::Wave::default()
             && !self.view.awaits()
+            && held + u128::from(elsewhere) <= u128::from(value)
             && self.view.unread().is_empty()
             && seats.iter().all(|seat| seat.target == seat.throughput);
         let shared = seats.iter().map(|seat| seat.throughput).sum();

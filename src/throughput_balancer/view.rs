@@ -115,6 +115,11 @@ impl View {
         unread.map(|(name, _)| name.clone()).collect()
     }
 
+    /// Whether some of them were known before.
+    pub(super) fn is_in_doubt(&self) -> bool {
+        self.members.values().any(|known| matches!(known.content, Content::Unread(Some(_))))
+    }
+
     /// Takes in what a node holds. True if somebody has changed what the leader had written.
     pub(super) fn read(&mut self, name: &str, version: i32, record: Option<Record>) -> bool {
         let ack = self.acks.get(name).copied();
@@ -161,12 +166,16 @@ impl View {
     /// What somebody may be applying who is no member; `u64::MAX` if nobody knows.
     pub(super) fn held_elsewhere(&mut self, now: Instant) -> u64 {
         self.reserved.retain(|(until, _)| *until > now);
-        let spoiled = self.members.iter().filter_map(|(name, known)| match known.content {
-            Content::Unreadable(held) if self.acks.contains_key(name) => Some(held),
-            Content::Unreadable(held) => Some(Some(held.unwrap_or(0))),
-            _ => None,
+        let unseen = self.members.iter().filter_map(|(name, known)| match &known.content {
+            Content::Record(_) => None,
+            // Gone since the listing, or spoiled: what it was last known to hold.
+            _ => {
+                let ack = self.acks.get(name).copied();
+                let held = known.held(ack);
+                Some(if ack.is_some() { held } else { held.or(Some(0)) })
+            }
         });
-        let unknown = self.orphans.values().copied().chain(spoiled);
+        let unknown = self.orphans.values().copied().chain(unseen);
         let all = unknown.chain(self.reserved.iter().map(|(_, held)| Some(*held)));
         all.fold(0, |sum: u64, held| sum.saturating_add(held.unwrap_or(u64::MAX)))
     }
@@ -372,6 +381,18 @@ mod tests {
         view.doubt("b");
         view.read("b", 6, None);
         assert_eq!(view.held_elsewhere(now), 9);
+    }
+
+    #[test]
+    fn a_member_that_went_since_the_listing_holds_what_it_was_last_known_to_hold() {
+        let now = Instant::now();
+        let mut view = lowered(now);
+        view.doubt("a");
+        assert_eq!((held(&view), view.held_elsewhere(now)), (vec![9], 9));
+        view.list_members(names(&["a", "b", "c"]), now);
+        assert_eq!(view.held_elsewhere(now), 9, "one that just came has said nothing yet");
+        view.list_acks(acks(&[("a", 0), ("b", 0), ("c", 0)]));
+        assert_eq!(view.held_elsewhere(now), u64::MAX, "it may be anything before it is read");
     }
 
     #[test]

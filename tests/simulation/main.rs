@@ -17,6 +17,7 @@ mod line;
 mod mutex;
 mod seeds;
 mod stage;
+mod throughput_balancer;
 mod trace;
 mod watcher;
 mod world;
