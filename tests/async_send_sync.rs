@@ -58,6 +58,12 @@ fn handles_and_values_can_be_shared_between_tasks() {
     send_sync_unpin::<MutexGuard>();
     send_sync_unpin::<MutexError>();
     send_sync_unpin::<LockLost>();
+    send_sync_unpin::<zookeeper_recipes::throughput_balancer::ThroughputBalancer>();
+    send_sync_unpin::<zookeeper_recipes::throughput_balancer::ThroughputBalancerBuilder>();
+    send_sync_unpin::<zookeeper_recipes::throughput_balancer::Share>();
+    send_sync_unpin::<zookeeper_recipes::throughput_balancer::Error>();
+    send_unpin::<zookeeper_recipes::throughput_balancer::Shares>();
+    send_unpin::<zookeeper_recipes::throughput_balancer::Events>();
     send_unpin::<ConnectionStates>();
     send_unpin::<Outcomes>();
     send_unpin::<LeaderStream>();
@@ -107,4 +113,18 @@ fn every_public_future_of_selector_and_mutex_is_send(
     send_future(guard.on_revoke());
     send_future(released.release());
     send_future(revoke(client, "/a"));
+}
+
+/// As above.
+#[allow(dead_code)]
+fn every_public_future_of_the_balancer_is_send(
+    client: &Client,
+    balancer: &zookeeper_recipes::throughput_balancer::ThroughputBalancer,
+) {
+    use zookeeper_recipes::throughput_balancer::{ThroughputBalancer, set_max_throughput};
+    send_future(ThroughputBalancer::builder(client, "/a").join());
+    send_future(balancer.members());
+    send_future(balancer.set_max_throughput(1));
+    send_future(balancer.leave());
+    send_future(set_max_throughput(client, "/a", 1));
 }

@@ -1,6 +1,12 @@
 //! Every public future of the crate, dropped at every point: no node, no watch and no session stays behind, what it was
 //! called on still works, and what its `# Cancel safety` promises holds.
-#![cfg(all(feature = "leader-latch", feature = "leader-selector", feature = "mutex", feature = "testing"))]
+#![cfg(all(
+    feature = "leader-latch",
+    feature = "leader-selector",
+    feature = "mutex",
+    feature = "throughput-balancer",
+    feature = "testing"
+))]
 
 mod cancel;
 
@@ -14,9 +20,10 @@ mod cancellation {
     pub(crate) mod life;
     pub(crate) mod mutex;
     pub(crate) mod mutex_guard;
+    pub(crate) mod throughput_balancer;
 
     /// What the files cover.
-    pub(crate) const COVERED: [&[&str]; 8] = [
+    pub(crate) const COVERED: [&[&str]; 9] = [
         client::COVERED,
         leader_latch::COVERED,
         leader_selector::COVERED,
@@ -25,6 +32,7 @@ mod cancellation {
         life::COVERED,
         mutex::COVERED,
         mutex_guard::COVERED,
+        throughput_balancer::COVERED,
     ];
 }
 
