@@ -153,11 +153,6 @@ impl Lease {
         self.extended.notify_waiters();
     }
 
-    /// Whether the session is known to be alive now.
-    pub(crate) fn is_alive(&self) -> bool {
-        self.is_running(&self.lock())
-    }
-
     /// A grant, if the lease is valid now, and for longer than a first user's heartbeats take to extend it, a tick: what
     /// is granted on the last of an old lease would be lost at once, though nothing is wrong.
     pub(crate) fn grant(&self) -> Option<Grant> {
@@ -261,7 +256,7 @@ mod tests {
         let aged = |age| Lease::new(Clock::Machine, T, TICK, Clock::Machine.now() - age);
         let old = aged(LENGTH - TICK);
         assert_eq!(old.grant(), None);
-        assert!(old.is_alive());
+        assert!(old.is_proven());
         assert!(aged(LENGTH - TICK - Duration::from_secs(1)).grant().is_some());
     }
 

@@ -208,7 +208,7 @@ impl<'a> Watchkeeper<'a> {
             }
             Err(error) => tracing::debug!(session = self.session.label(), ?error, "heartbeat failed"),
         }
-        if self.lapsed && self.disconnected.is_none() && self.session.lease().is_alive() {
+        if self.lapsed && self.disconnected.is_none() && self.session.lease().is_proven() {
             self.resume();
         }
     }
@@ -273,7 +273,7 @@ impl<'a> Watchkeeper<'a> {
         if let Some(at) = disconnected {
             self.session.lease().renewed(at);
         }
-        if self.session.lease().is_alive() || !self.core.is_in_use() {
+        if self.session.lease().is_proven() || !self.core.is_in_use() {
             self.resume();
         } else {
             self.lapsed = true;

@@ -163,13 +163,15 @@ impl Place {
         }
     }
 
-    /// Takes in what the watch of the own node has to say already; for a holder whose place nobody awaits.
-    pub(super) fn glance(&mut self) {
-        if let Some(event) = fired(self.node.watch()).now_or_never()
-            && self.own_changed(event).is_some()
-        {
+    /// Takes in what the watch of the own node has to say already; for a holder whose place nobody awaits. Whether that was a
+    /// change, which has used the watch up: only a look at the node arms it again.
+    pub(super) fn glance(&mut self) -> bool {
+        let Some(event) = fired(self.node.watch()).now_or_never() else { return false };
+        let gone = self.own_changed(event).is_some();
+        if gone {
             self.term = None;
         }
+        !gone
     }
 
     /// Gives the place up, and what is held with it; what is left is the node.

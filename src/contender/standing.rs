@@ -123,10 +123,12 @@ impl Standing {
         }
     }
 
-    /// Takes in what is known already of the own node, if nobody awaits [`next`](Self::next).
-    pub(crate) fn glance(&mut self) {
-        if let Stage::Inside(place) = &mut self.stage {
-            place.glance();
+    /// Takes in what is known already of the own node, if nobody awaits [`next`](Self::next). Whether somebody must await it
+    /// from now on for more to be known.
+    pub(crate) fn glance(&mut self) -> bool {
+        match &mut self.stage {
+            Stage::Inside(place) => place.glance(),
+            _ => false,
         }
     }
 

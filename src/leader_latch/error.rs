@@ -17,8 +17,9 @@ pub enum Error {
         /// What went wrong.
         error: client::Error,
     },
-    /// The latch, or its client, has been closed.
-    #[error("leader latch at {path}: it, or its client, has been closed")]
+    /// The latch, or its client, has been closed, or the runtime behind it has ended: see
+    /// [`Client::last_error`](crate::Client::last_error).
+    #[error("leader latch at {path}: it, or its client, has been closed, or the runtime behind it has ended")]
     Closed {
         /// The path of the election.
         path: Arc<str>,

@@ -17,8 +17,8 @@ pub enum Error {
         /// What went wrong.
         error: client::Error,
     },
-    /// The client has been closed.
-    #[error("mutex at {path}: its client has been closed")]
+    /// The client has been closed, or the runtime behind it has ended: see [`Client::last_error`](crate::Client::last_error).
+    #[error("mutex at {path}: its client has been closed, or the runtime behind it has ended")]
     Closed {
         /// The path of the mutex.
         path: Arc<str>,

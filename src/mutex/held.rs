@@ -35,8 +35,12 @@ impl Held {
     }
 
     pub(super) fn is_held(&self) -> bool {
-        if let Keeper::Nobody(standing) = &mut *self.keeper() {
-            standing.glance();
+        let used_up = match &mut *self.keeper() {
+            Keeper::Nobody(standing) => standing.glance(),
+            _ => false,
+        };
+        if used_up {
+            self.watch();
         }
         self.hold.is_held()
     }

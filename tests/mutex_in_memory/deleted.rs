@@ -36,6 +36,24 @@ async fn a_holder_that_had_to_wait_notices_by_itself() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_holder_that_had_to_wait_notices_by_itself_also_after_it_was_asked_to_let_go() {
+    let (server, one, two) = scene().await;
+    let first = acquired(&mutex(&one)).await;
+    let two = mutex(&two);
+    let mut waiting = Box::pin(two.acquire());
+    still_pending("the lock is held", &mut waiting).await;
+    released(first).await;
+    let guard = waiting.await.expect("held");
+    zookeeper_recipes::mutex::revoke(&one, guard.node_path()).await.expect("it is asked to");
+    tokio::time::sleep(SOON).await;
+    assert!(guard.is_held());
+    tokio::time::sleep(SOON).await;
+    server.delete_by_hand(guard.node_path()).expect("it exists");
+    server.until(|| !guard.is_held()).await;
+    guard.release().await.expect_err("it had been lost");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_fence_does_not_outlive_its_node() {
     let (server, client, _) = scene().await;
     let guard = acquired(&mutex(&client)).await;
