@@ -6,7 +6,7 @@ use futures::FutureExt;
 use tokio::time::{Instant, sleep_until};
 
 use super::error::Error;
-use super::member::{Member, Trouble, fired, over};
+use super::member::{LONG, Member, Trouble, fired, over};
 use super::site::{READY, View, commit};
 use crate::backend::{self, Event, Op, Watch};
 use crate::client::owned_node::OwnedNode;
@@ -15,8 +15,6 @@ use crate::types::{CreateMode, Stat};
 
 /// Several can see that enough are there. The last to come opens; the others leave it this time for that.
 const HEAD_START: Duration = Duration::from_millis(100);
-/// Who waits for longer than this watches its own node, so that it hears of it when somebody deletes it.
-const LONG: Duration = Duration::from_secs(1);
 
 /// What a member sees after it has created its node.
 pub(super) struct Look {

@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use super::error::Error;
-use super::member::{Member, Trouble, fired, over};
+use super::member::{LONG, Member, Trouble, fired, over};
 use super::site::{Gate, View, commit};
 use crate::backend::{self, Event, Op, Watch};
 
@@ -170,25 +170,44 @@ impl Member {
     }
 
     async fn await_others(
-        &self,
+        &mut self,
         gate: &mut Option<Watch>,
         other: &mut Option<Watch>,
         connection: u64,
         patience: Option<Instant>,
     ) -> Result<Wake, backend::Error> {
-        tokio::select! {
-            biased;
-            event = fired(gate) => {
-                *gate = None;
-                match event {
-                    Event::NodeDataChanged | Event::NodeDeleted => Ok(Wake::Over),
-                    _ => Ok(Wake::Changed),
+        let begun = Instant::now();
+        let mut own = self.node.as_mut().and_then(|node| node.watch().take());
+        let wake = loop {
+            tokio::select! {
+                biased;
+                event = fired(gate) => {
+                    *gate = None;
+                    break match event {
+                        Event::NodeDataChanged | Event::NodeDeleted => Wake::Over,
+                        _ => Wake::Changed,
+                    };
+                }
+                _ = fired(other) => break Wake::Changed,
+                _ = fired(&mut own) => {
+                    own = None;
+                    break Wake::Changed;
+                }
+                () = self.disturbed(connection) => return Err(backend::Error::ConnectionLoss),
+                () = over(patience) => break Wake::TimeOver,
+                // The lowest may be waiting for one who waits for the next round, if its own node was deleted by somebody.
+                () = sleep_until(begun + LONG), if self.node.is_some() && own.is_none() => {
+                    own = watched(self.session.watch_data(&self.path).await)?;
+                    if own.is_none() {
+                        break Wake::Changed;
+                    }
                 }
             }
-            _ = fired(other) => Ok(Wake::Changed),
-            () = self.disturbed(connection) => Err(backend::Error::ConnectionLoss),
-            () = over(patience) => Ok(Wake::TimeOver),
+        };
+        if let Some(node) = &mut self.node {
+            *node.watch() = own;
         }
+        Ok(wake)
     }
 
     /// Leaves without the others; true if they have left by now.

@@ -1,6 +1,7 @@
 //! One member, from its arrival until nothing of it is left: a task of its own, so that a caller may go at any time.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
@@ -12,6 +13,9 @@ use crate::client::owned_node::OwnedNode;
 use crate::client::session::{Condition, EndReason, Session};
 use crate::client::{self, ErrorKind};
 use crate::path::join;
+
+/// Who waits for longer than this watches its own node, so that it hears of it when somebody deletes it.
+pub(super) const LONG: Duration = Duration::from_secs(1);
 
 /// Where the answer goes; gone when nobody waits for it any more.
 pub(super) type Told = oneshot::Sender<Result<bool, Error>>;

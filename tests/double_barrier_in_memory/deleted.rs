@@ -108,6 +108,29 @@ async fn the_lowest_or_the_highest_deleted_while_all_leave_is_not_waited_for() {
     }
 }
 
+/// It would wait for one who waits for the next round.
+#[tokio::test(start_paused = true)]
+async fn a_leaver_whose_node_is_deleted_is_told_soon_whoever_is_there() {
+    let (server, clients) = scene(2).await;
+    let all = members(&clients, 2);
+    enter_all(&all).await;
+    let mut leaving: Vec<_> = all.iter().map(|member| Box::pin(member.leave())).collect();
+    let lowest = nodes(&server)[0].clone();
+    let owner = server.stat(&format!("{PATH}/{lowest}")).expect("a node").ephemeral_owner;
+    let victim = clients.iter().position(|client| client.session_id() == Some(owner)).expect("a client");
+    // Somebody else's, which goes on standing.
+    let other = format!("{PATH}/ffffffff-2222-3333-4444-555555555555");
+    server.create_by_hand(&other, "", zookeeper_recipes::CreateMode::Persistent).expect("a new node");
+    let mut waiting = leaving.remove(victim);
+    assert!(tokio::time::timeout(SOON * 2, &mut waiting).await.is_err(), "others are there");
+    server.delete_by_hand(&format!("{PATH}/{lowest}")).expect("it exists");
+    let error = within("it is told", SOON, waiting).await.expect_err("its node is gone");
+    assert!(matches!(error, Error::NodeDeleted { .. }), "{error:?}");
+    server.delete_by_hand(&other).expect("it exists");
+    within("the other leaves", SOON, leaving.remove(0)).await.expect("out");
+    nothing_is_left(&server, PATH, 0, 0, "afterwards").await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_barrier_that_is_deleted_with_all_in_it_is_made_again() {
     let (server, clients) = scene(2).await;
