@@ -145,8 +145,8 @@ impl Member {
         self.loose_ends = true;
         let acls = &site.core.config.acls;
         let create = session.create(&self.path, &site.data, CreateMode::Ephemeral, acls);
-        let (ready, list) = (session.watch_exists(&site.ready), session.list_children(&site.dir));
-        let (created, ready, listed) = futures::join!(create, ready, list);
+        let (list, ready) = (session.list_children(&site.dir), session.watch_exists(&site.ready));
+        let (created, listed, ready) = futures::join!(create, list, ready);
         match created {
             Ok((_, stat)) => self.created(stat.czxid),
             // Our own, of an attempt whose answer was lost: there is no such name twice.
@@ -194,12 +194,14 @@ impl Member {
         Ok(())
     }
 
-    /// Looks around, in one flight. The watch comes before the list, so of a round that opens in between the watch tells.
+    /// Looks around, in one flight. The list comes first: whatever is decided compares the number of the gate that it tells,
+    /// so what was seen after it need not be right any more, but what was seen before it would not be noticed to be wrong.
     async fn look(&self) -> Result<Look, backend::Error> {
+        let list = self.session.list_children(&self.site.dir);
         let ready = self.session.watch_exists(&self.site.ready);
-        let (ready, view) = futures::join!(ready, self.site.view(&self.session, &self.name));
-        let (ready, watch) = ready?;
-        Ok(Look { view: view?, ready, watch })
+        let (listed, ready) = futures::join!(list, ready);
+        let ((children, stat), (ready, watch)) = (listed?, ready?);
+        Ok(Look { view: View::new(children, stat, &self.name), ready, watch })
     }
 
     /// Waits until the round is open, opening it if enough are there: `Some(true)`. `Some(false)` says that the time was over
@@ -215,9 +217,9 @@ impl Member {
         let enough = view.others.len() + 1 >= self.site.members;
         // The directory's last change is our create: all others were there before us.
         let last = Some(view.stat.pzxid) == self.czxid;
-        let wake = match (view.ready, enough && last) {
-            (false, true) => Wake::NobodyOpened,
-            _ => self.wait(&view, &mut ready, connection, patience, enough).await?,
+        let wake = match enough && last {
+            true => Wake::NobodyOpened,
+            false => self.wait(&mut ready, connection, patience, enough).await?,
         };
         let done = match wake {
             Wake::Opened => return Ok(Some(true)),
@@ -232,15 +234,12 @@ impl Member {
     /// Waits for whatever comes next. `enough`: so many are there that somebody is about to open.
     async fn wait(
         &mut self,
-        view: &View,
         ready: &mut Option<Watch>,
         connection: u64,
         patience: Option<Instant>,
         enough: bool,
     ) -> Result<Wake, backend::Error> {
         let begun = Instant::now();
-        // With `ready` in the list its event is on the way.
-        let idle = !view.ready;
         // It goes back to the node afterwards, to end with it at no cost.
         let mut own = self.node.as_mut().and_then(|node| node.watch().take());
         let wake = loop {
@@ -254,8 +253,8 @@ impl Member {
                     own = None;
                     break Wake::Changed;
                 }
-                () = sleep_until(begun + HEAD_START), if idle && enough => break Wake::NobodyOpened,
-                () = over(patience), if idle => break Wake::TimeOver,
+                () = sleep_until(begun + HEAD_START), if enough => break Wake::NobodyOpened,
+                () = over(patience) => break Wake::TimeOver,
                 () = sleep_until(begun + LONG), if own.is_none() => {
                     match self.session.watch_data(&self.path).await {
                         Ok((_, _, watch)) => own = Some(watch),

@@ -154,7 +154,7 @@ async fn to_come_late_costs_two_more_requests() {
     let before = clients[2].request_counts();
     enter_all(&all[2..]).await;
     let counts = clients[2].request_counts() - before;
-    // Create, `ready`, list; then all others in one flight, and the transaction.
+    // Create, list, `ready`; then all others in one flight, and the transaction.
     assert_eq!((counts.total(), counts.multis), (3 + 2 + 1, 1), "{counts:?}: {:?}", requests(&server));
     leave_all(&all).await;
     tokio::time::sleep(T).await;

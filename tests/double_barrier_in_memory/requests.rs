@@ -61,7 +61,7 @@ async fn to_enter_is_one_flight_of_three_and_to_be_let_in_costs_nothing() {
     server.clear_records();
     let mut first = Box::pin(all[0].enter());
     still_pending("alone", &mut first).await;
-    let arrival = [Operation::Create, Operation::Exists, Operation::List];
+    let arrival = [Operation::Create, Operation::List, Operation::Exists];
     // Whoever waits for long watches its own node.
     assert_eq!(requests(&server)[..3], arrival);
     let records = server.records();
