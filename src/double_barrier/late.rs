@@ -19,7 +19,7 @@ impl Member {
     /// in: of those who were listed nobody was, and nobody was gone before being read.
     pub(super) async fn come_late(&mut self, view: &View, ready: &Stat) -> Result<bool, backend::Error> {
         if self.joining {
-            // The answer was lost: those who were in may be gone, and ours may be the node that keeps the round on.
+            // An answer was lost: those who were in may be gone, and ours may be the node that keeps the round on.
             match self.session.exists(&self.path).await? {
                 Some(stat) if stat.version > 0 => {
                     self.version = stat.version;
@@ -57,7 +57,7 @@ impl Member {
         ];
         self.joining = true;
         let joined = commit(&self.session, ops).await?;
-        self.joining = false;
+        self.joining = joined;
         self.version += i32::from(joined);
         Ok(joined)
     }

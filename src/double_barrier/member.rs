@@ -58,7 +58,7 @@ pub(super) struct Member {
     pub(super) czxid: Option<i64>,
     /// Its data version, as far as we know.
     pub(super) version: i32,
-    /// Whether it joined a round is not known: the answer was lost.
+    /// It joined a round, or may have: the answer was lost.
     pub(super) joining: bool,
     /// The gate of the round we are in, as last seen while our node stood.
     pub(super) round: Option<Gate>,
