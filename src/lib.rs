@@ -1,6 +1,6 @@
 //! Apache Curator's coordination recipes for async Rust, on ZooKeeper.
 //!
-//! Leader election and locks today; barriers, queues and a throughput balancer follow, all on Curator's own znodes, so that
+//! Leader election, locks, barriers and queues today; a throughput balancer follows, all on Curator's own znodes, so that
 //! Java services and Rust services stand in one line. What a recipe hands out is the truth about what you hold: a value
 //! with a fencing token, a `lost()` future, and an `is_held()` that compares the clock each time it is asked.
 //!
@@ -11,6 +11,9 @@
 //! | one of many processes to lead until it goes | [`leader_latch`] |
 //! | many processes to lead in turn, each until its work returns | [`leader_selector`] |
 //! | something that only one may do at a time | [`mutex`] |
+//! | a number of processes to start a step together, and to end it together | [`double_barrier`] |
+//! | everybody to wait until somebody says go | [`barrier`] |
+//! | work that many put and many take, each item at least once | [`queue`] |
 //!
 //! # Getting started
 //!
@@ -46,6 +49,9 @@
 //! | `LeaderLatch` | [`Standard`](ErrorPolicy::Standard): leadership ends. [`Session`](ErrorPolicy::Session): it lasts until the lease is over, never past T | same node, looked up; `Standard`: leads again with the same token, as a new term | leadership is over; a new node with the next session | the leader hears of it and stands in line again; a waiter too; nobody is promoted twice. For the length of a notification the old leader (or a waiter that was deleted in the same transaction after it) may believe to lead: its fence no longer stands | create: found again by its name, or made anew; never two nodes. Delete: repeated until the node is gone | at the first look after waking `is_held()` is false |
 //! | `LeaderSelector` | [`Standard`](ErrorPolicy::Standard): the term ends, the listener is dropped. [`Session`](ErrorPolicy::Session): it goes on until the lease is over, never past T. A waiter keeps its place | a waiter: same node, looked up. A term that ended stays over; with auto-requeue a new one is stood in line for | the term ends, the listener is dropped (after the grace period); with auto-requeue, and for a waiter in any case, a new node with the next session | the leader hears of it: the term ends; a waiter stands in line again. For the length of a notification old and new leader may both believe to lead: the old one's fence no longer stands | create: found again by its name, or made anew; never two nodes. Delete: repeated until the node is gone, then the term's outcome is told | the listener is dropped before it is polled again (with a grace period: when that is over); at the first look after waking `is_held()` is false |
 //! | `InterProcessMutex` | [`Standard`](ErrorPolicy::Standard): the lock is lost; its node stays until the guard goes, so nobody else holds before. [`Session`](ErrorPolicy::Session): it lasts until the lease is over, never past T. A waiter keeps its place | a guard that was lost stays lost; a waiter: same node, looked up | the lock is lost, and releasing it is an error; a waiter takes a new place with the next session | a holder that had to wait, or has used `lost()`, `run()` or `on_revoke()`, hears of it; any other does not, but its fence no longer stands. A waiter stands in line again | create: found again by its name, or made anew; never two nodes. Delete: repeated until the node is gone, also after the guard was dropped. A timed call that cannot know by its deadline says `OutcomeUnknown` | at the first look after waking `is_held()` is false, and a write with the fence is refused |
+//! | `DoubleBarrier` | under either policy `enter` and `leave` wait on; the node stays, and with it the place in the round | same node, looked up; a round that opened or ended meanwhile is noticed | the call under way, or the next `leave`, is an error; the member may enter again. The others wait for its node until the session is over, and no longer | a waiter makes a new node (it watches its own after a second); inside, `leave` is an error and the others do not wait. `ready` deleted by hand lets nobody leave early | create: found again by its name, or made anew; never two nodes. Opening, ending, joining, giving up: transactions, looked up again. A timed call that cannot know by its deadline says `OutcomeUnknown` | an error after waking, also if the round opened meanwhile; the others went on without it |
+//! | `Barrier` | `wait` waits on; `set` and `remove` are retried as the client's policy allows | `wait` looks again | nothing is lost: the barrier belongs to no session, and `wait` goes on with the next one | deleted by anybody, the barrier is removed | `set` and `remove` are repeated until they are done | `wait` looks again |
+//! | `DistributedQueue` | a put goes on and waits. [`Standard`](ErrorPolicy::Standard): a delivery is lost; its claim's node stays until it is settled or dropped, so nobody else has the item before, and an ack still counts. [`Session`](ErrorPolicy::Session): it lasts until the lease is over, never past T | puts under way: a number of the producer's own tells which were carried out; the others are sent again, in order. Claims stand | puts under way say `OutcomeUnknown`, those behind go on with the next session. Claims are lost, and settling them is an error; others get the items when the ensemble forgets the session, without any put | a claim: nobody is told, the ack is refused and the item comes again. A producer's node: it makes another | put: found out by the producer's number, never twice; claim: ours only if session and consumer match; ack, nack, dead letter: found out by the claim, which goes in the same transaction | at the first look after waking `is_held()` is false, a handler is dropped before it is polled again, and an ack is refused |
 //!
 //! `docs/failure-contract.md`, in the repository, names the test of each cell. Three things hold for every recipe:
 //!
@@ -65,6 +71,13 @@
 //! | `leader-latch` | yes | [`leader_latch`] |
 //! | `leader-selector` | yes | [`leader_selector`] |
 //! | `mutex` | yes | [`mutex`] |
+//! | `double-barrier` | yes | [`double_barrier`] |
+//! | `barrier` | yes | [`barrier`] |
+//! | `throughput-balancer` | yes | [`throughput_balancer`]; brings `leader-latch` |
+//! | `limiter` | yes | [`limiter`]: a rate limiter for a share that changes |
+//! | `tower` | | the limiter as a `tower::Layer` |
+//! | `queue` | yes | [`queue`] |
+//! | `json` | yes | items of a queue as JSON |
 //! | `testing` | | [`testing`]: a ZooKeeper in memory for the tests of your own service |
 //! | `backoff` | | a `backoff::ExponentialBackoff` becomes a [`RetryPolicy`] |
 //! | `tls` | | encrypted connections |
@@ -73,27 +86,47 @@
 //! # Logs
 //!
 //! Events go through `tracing`, under `zookeeper_recipes`: sessions opened and over (`session`, `reason`), leadership
-//! (`path`, `id`, `token`; the end of a term with `end`), locks (`path`, `token`), deletes that are tried again (`target`), and every error that no caller awaits (`error`, `kind`),
+//! (`path`, `id`, `token`; the end of a term with `end`), locks (`path`, `token`), items of a queue that fail or become dead letters (`path`, `item`, `reason`), deletes that are tried again (`target`), and every error that no caller awaits (`error`, `kind`),
 //! which [`Client::last_error`] keeps as well.
 
 // Without all recipes, what only some of them need has no user.
-#![cfg_attr(not(all(feature = "leader-latch", feature = "leader-selector", feature = "mutex")), allow(dead_code))]
+#![cfg_attr(
+    not(all(
+        feature = "leader-latch",
+        feature = "leader-selector",
+        feature = "mutex",
+        feature = "double-barrier",
+        feature = "barrier",
+        feature = "queue"
+    )),
+    allow(dead_code)
+)]
 
 mod backend;
+#[cfg(feature = "barrier")]
+pub mod barrier;
 mod client;
 #[cfg(any(feature = "leader-latch", feature = "leader-selector", feature = "mutex"))]
 mod contender;
+#[cfg(feature = "double-barrier")]
+pub mod double_barrier;
 #[cfg(feature = "leader-latch")]
 pub mod leader_latch;
 #[cfg(feature = "leader-selector")]
 pub mod leader_selector;
+#[cfg(feature = "limiter")]
+pub mod limiter;
 #[cfg(feature = "mutex")]
 pub mod mutex;
 mod path;
+#[cfg(feature = "queue")]
+pub mod queue;
 #[cfg(feature = "testing")]
 mod scheduler;
 #[cfg(feature = "testing")]
 pub mod testing;
+#[cfg(feature = "throughput-balancer")]
+pub mod throughput_balancer;
 // The rig of the integration tests, for the tests of the backend.
 #[cfg(all(test, feature = "integration"))]
 #[path = "../tests/support/mod.rs"]

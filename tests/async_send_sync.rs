@@ -2,6 +2,8 @@
 
 use std::future::Future;
 
+use zookeeper_recipes::barrier::{Barrier, BarrierBuilder, Error as BarrierError};
+use zookeeper_recipes::double_barrier::{DoubleBarrier, DoubleBarrierBuilder, Error as DoubleBarrierError};
 use zookeeper_recipes::leader_latch::{
     CloseMode, Error as LatchError, LatchState, LatchStatus, LeaderLatch, LeaderLatchBuilder, LeaderStream, Leadership,
     LeadershipLost, Participant,
@@ -10,8 +12,14 @@ use zookeeper_recipes::leader_selector::{
     CloseMode as SelectorCloseMode, Error as SelectorError, LeaderSelector, LeaderSelectorBuilder, Outcome, Outcomes,
     RequeuePolicy, SelectorState, SelectorStatus, TermEnd,
 };
+#[cfg(feature = "limiter")]
+use zookeeper_recipes::limiter::{Error as LimiterError, ShareLimiter};
 use zookeeper_recipes::mutex::{
     Error as MutexError, InterProcessMutex, InterProcessMutexBuilder, LockLost, MutexGuard, revoke,
+};
+use zookeeper_recipes::queue::{
+    ClaimHandle, ClaimLost, Consumer, DeadLetter, Deliveries, Delivery, DeliveryMode, DistributedQueue,
+    DistributedQueueBuilder, Enqueued, Error as QueueError, Producer, Utf8,
 };
 use zookeeper_recipes::{
     Acl, Client, ClientBuilder, ConnectionState, ConnectionStates, CreateMode, Error, Fence, ListenerHandle,
@@ -58,9 +66,48 @@ fn handles_and_values_can_be_shared_between_tasks() {
     send_sync_unpin::<MutexGuard>();
     send_sync_unpin::<MutexError>();
     send_sync_unpin::<LockLost>();
+    send_sync_unpin::<DoubleBarrier>();
+    send_sync_unpin::<DoubleBarrierBuilder>();
+    send_sync_unpin::<DoubleBarrierError>();
+    send_sync_unpin::<Barrier>();
+    send_sync_unpin::<BarrierBuilder>();
+    send_sync_unpin::<BarrierError>();
+    send_sync_unpin::<DistributedQueue<Utf8>>();
+    send_sync_unpin::<DistributedQueueBuilder<Utf8>>();
+    send_sync_unpin::<Producer<Utf8>>();
+    send_sync_unpin::<Consumer<Utf8>>();
+    send_sync_unpin::<Delivery<String>>();
+    send_sync_unpin::<ClaimHandle>();
+    send_sync_unpin::<ClaimLost>();
+    send_sync_unpin::<DeadLetter>();
+    send_sync_unpin::<DeliveryMode>();
+    send_sync_unpin::<Enqueued>();
+    send_sync_unpin::<QueueError>();
+    send_unpin::<Deliveries<Utf8>>();
     send_unpin::<ConnectionStates>();
     send_unpin::<Outcomes>();
     send_unpin::<LeaderStream>();
+}
+
+#[cfg(feature = "throughput-balancer")]
+#[test]
+fn a_division_can_be_computed_anywhere() {
+    use zookeeper_recipes::throughput_balancer::allocation::{
+        Allocation, AllocationError, Division, Member, Shortfall,
+    };
+    send_sync_unpin::<Allocation>();
+    send_sync_unpin::<AllocationError>();
+    send_sync_unpin::<Division>();
+    send_sync_unpin::<Member>();
+    send_sync_unpin::<Shortfall>();
+}
+
+#[cfg(feature = "limiter")]
+#[test]
+fn a_limiter_can_be_shared_between_tasks() {
+    send_sync_unpin::<ShareLimiter>();
+    send_sync_unpin::<LimiterError>();
+    send_future(ShareLimiter::new(1).acquire(1));
 }
 
 /// Compiled, never called: the futures need a server to run, not to be checked.
@@ -107,4 +154,46 @@ fn every_public_future_of_selector_and_mutex_is_send(
     send_future(guard.on_revoke());
     send_future(released.release());
     send_future(revoke(client, "/a"));
+}
+
+/// As above.
+#[allow(dead_code)]
+fn every_public_future_of_the_barriers_is_send(double: &DoubleBarrier, single: &Barrier) {
+    send_future(double.enter());
+    send_future(double.enter_timeout(std::time::Duration::MAX));
+    send_future(double.leave());
+    send_future(double.leave_timeout(std::time::Duration::MAX));
+    send_future(single.set());
+    send_future(single.remove());
+    send_future(single.wait());
+    send_future(single.wait_timeout(std::time::Duration::MAX));
+}
+
+#[allow(dead_code)]
+fn every_public_future_of_the_queue_is_send(
+    queue: &DistributedQueue<Utf8>,
+    producer: &Producer<Utf8>,
+    consumer: &Consumer<Utf8>,
+    delivery: impl Fn() -> Delivery<String> + Send + Copy,
+    letter: &DeadLetter,
+) {
+    send_future(queue.len());
+    send_future(queue.peek());
+    send_future(queue.dead_letters());
+    send_future(queue.put_back(letter));
+    send_future(queue.discard(letter));
+    send_future(producer.put("a"));
+    send_future(producer.put_many(["a"]));
+    send_future(producer.put_timeout("a", std::time::Duration::MAX));
+    send_future(producer.enqueue("a"));
+    send_future(producer.flush());
+    send_future(producer.close());
+    send_future(consumer.take());
+    send_future(consumer.close());
+    send_future(consumer.consume(4, |_: String, _: ClaimHandle| async { Ok::<(), std::io::Error>(()) }));
+    send_future(delivery().ack());
+    send_future(delivery().nack());
+    send_future(delivery().nack_after(std::time::Duration::ZERO));
+    send_future(delivery().reject("a"));
+    send_future(async move { delivery().lost().await });
 }

@@ -1,30 +1,49 @@
 //! Every public future of the crate, dropped at every point: no node, no watch and no session stays behind, what it was
 //! called on still works, and what its `# Cancel safety` promises holds.
-#![cfg(all(feature = "leader-latch", feature = "leader-selector", feature = "mutex", feature = "testing"))]
+#![cfg(all(
+    feature = "leader-latch",
+    feature = "leader-selector",
+    feature = "limiter",
+    feature = "mutex",
+    feature = "double-barrier",
+    feature = "barrier",
+    feature = "queue",
+    feature = "testing"
+))]
 
 mod cancel;
 
 /// A file for each thing that is cancelled.
 mod cancellation {
+    pub(crate) mod barrier;
     pub(crate) mod client;
+    pub(crate) mod double_barrier;
     pub(crate) mod leader_latch;
     pub(crate) mod leader_selector;
     pub(crate) mod leader_stream;
     pub(crate) mod leadership;
     pub(crate) mod life;
+    pub(crate) mod limiter;
     pub(crate) mod mutex;
     pub(crate) mod mutex_guard;
+    pub(crate) mod queue;
+    pub(crate) mod queue_delivery;
 
     /// What the files cover.
-    pub(crate) const COVERED: [&[&str]; 8] = [
+    pub(crate) const COVERED: [&[&str]; 13] = [
+        barrier::COVERED,
         client::COVERED,
+        double_barrier::COVERED,
         leader_latch::COVERED,
         leader_selector::COVERED,
         leader_stream::COVERED,
         leadership::COVERED,
         life::COVERED,
+        limiter::COVERED,
         mutex::COVERED,
         mutex_guard::COVERED,
+        queue::COVERED,
+        queue_delivery::COVERED,
     ];
 }
 

@@ -164,3 +164,68 @@ mod inter_process_mutex {
         needs_a_real_ensemble(PROGRAM, &["--id", "alice"]).await;
     }
 }
+
+mod double_barrier {
+    use super::*;
+
+    const PROGRAM: &str = env!("CARGO_BIN_EXE_double_barrier");
+
+    #[tokio::test]
+    async fn plays_its_scenario() {
+        let told = Program::start(PROGRAM, &[]).ends(0).await;
+        told.in_order(&[
+            "on an ensemble in memory",
+            "step 1: all are here",
+            "dave adds 4",
+            "step 2: all are here",
+            "step 5: all are here",
+            "dave adds 4",
+            "Two more enter",
+            "frank has left",
+            "erin is told: double barrier at /examples/double-barrier-crash: leave",
+            "frank waits for a second one in vain",
+            "5 steps: the sum is 50, out of step 0 times",
+            "Done.",
+        ]);
+    }
+
+    #[tokio::test]
+    async fn ends_early_when_asked() {
+        for (place, signal) in [("step 2: all are here", Signal::INT), ("Two more enter", Signal::TERM)] {
+            ends_when_asked(PROGRAM, place, signal).await.lacks("the sum is");
+        }
+    }
+
+    #[tokio::test]
+    async fn one_member_needs_a_real_ensemble() {
+        needs_a_real_ensemble(PROGRAM, &["--id", "alice"]).await;
+    }
+}
+
+mod distributed_queue {
+    use super::*;
+
+    const PROGRAM: &str = env!("CARGO_BIN_EXE_distributed_queue");
+
+    #[tokio::test]
+    async fn plays_its_scenario() {
+        let told = Program::start(PROGRAM, &[]).ends(0).await;
+        told.in_order(&[
+            "on an ensemble in memory",
+            "100 parcels are in the queue",
+            "dave takes parcel ",
+            "dave knows: is it still his? no",
+            "dave acks too late: ",
+            "cannot ship parcel 42, attempt 1",
+            "cannot ship parcel 42, attempt 2",
+            "after 2 attempts, it is damaged",
+            "100 parcels put, 99 shipped, 1 dead letter, 0 lost.",
+            "Done.",
+        ]);
+    }
+
+    #[tokio::test]
+    async fn ends_early_when_asked() {
+        ends_when_asked(PROGRAM, "parcels are in the queue", Signal::TERM).await.lacks("99 shipped");
+    }
+}

@@ -34,8 +34,18 @@ impl<T> Pool<T> {
         self.slots.is_empty()
     }
 
+    /// The outcome of any that is done; pending while there is none.
+    pub(crate) async fn next(&mut self) -> T {
+        self.first_of(usize::MAX).await
+    }
+
     /// The outcome of the one begun first; pending while there is none.
     pub(crate) async fn next_in_order(&mut self) -> T {
+        self.first_of(1).await
+    }
+
+    /// The first outcome among so many of the oldest.
+    async fn first_of(&mut self, oldest: usize) -> T {
         std::future::poll_fn(|cx| {
             for slot in &mut self.slots {
                 if let Slot::UnderWay(work) = slot
@@ -44,8 +54,8 @@ impl<T> Pool<T> {
                     *slot = Slot::Done(outcome);
                 }
             }
-            let done = matches!(self.slots.front(), Some(Slot::Done(_)));
-            match done.then(|| self.slots.pop_front()).flatten() {
+            let done = self.slots.iter().take(oldest).position(|slot| matches!(slot, Slot::Done(_)));
+            match done.and_then(|at| self.slots.remove(at)) {
                 Some(Slot::Done(outcome)) => Poll::Ready(outcome),
                 _ => Poll::Pending,
             }

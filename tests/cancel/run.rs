@@ -114,6 +114,11 @@ impl Run {
         self.other_client().await
     }
 
+    /// The first one, again.
+    pub(crate) fn first(&self) -> &Client {
+        self.clients.first().expect("there is a client")
+    }
+
     /// Another one.
     pub(crate) async fn other_client(&mut self) -> Client {
         let client = Client::builder_for(&self.server).session_timeout(SESSION_TIMEOUT).tick_time(TICK);

@@ -11,10 +11,12 @@
 //! MOST_FAILURES=1 cargo test --test simulation                   no more seeds after the first that fails (default: 3)
 //! ```
 
+mod double_barrier;
 mod leader_latch;
 mod leader_selector;
 mod line;
 mod mutex;
+mod queue;
 mod seeds;
 mod stage;
 mod trace;

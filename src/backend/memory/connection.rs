@@ -137,12 +137,15 @@ impl World {
                 continue;
             }
             let (up, down) = (std::mem::take(&mut conn.held_up), std::mem::take(&mut conn.held_down));
-            let now = self.now;
+            let (now, group) = (self.now, conn.group);
             for request in up {
                 self.schedule(now, Event::Up(id, request));
             }
-            for message in down {
-                self.schedule(now, Event::Down(id, message));
+            let down = down.into_iter().map(|message| Event::Down(id, message));
+            match self.frozen.get_mut(&group) {
+                // They came before it was frozen, so before all that waits for the thaw.
+                Some(waiting) => drop(waiting.splice(0..0, down)),
+                None => down.for_each(|message| self.schedule(now, message)),
             }
         }
     }

@@ -68,6 +68,28 @@ async fn what_waited_in_a_freeze_comes_before_what_arrives_at_the_thaw() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_black_hole_held_before_a_freeze_comes_before_what_waited_in_it() {
+    let pass = async |millis| tokio::time::sleep(Duration::from_millis(millis)).await;
+    let ensemble = start(Options { latency: 5..=5, ..Options::default() });
+    let session = session(&ensemble, 1).await;
+    create(&session, "/n", CreateMode::Persistent).await;
+    let first = session.get_data("/n");
+    pass(3).await;
+    let second = session.exists("/n");
+    pass(6).await;
+    ensemble.black_hole(Some(1), true);
+    // The first answer comes to the black hole, the second one to the frozen client.
+    pass(2).await;
+    ensemble.freeze(1);
+    pass(4).await;
+    ensemble.black_hole(Some(1), false);
+    pass(2).await;
+    ensemble.thaw(1);
+    assert_eq!(first.await.map(|(data, _)| data), Ok(Vec::new()));
+    assert!(second.await.is_ok_and(|found| found.is_some()));
+}
+
+#[tokio::test(start_paused = true)]
 async fn after_a_longer_freeze_the_session_is_kept() {
     for seed in 0..10 {
         let ensemble = start(Options { seed, ..Options::default() });

@@ -1,0 +1,71 @@
+//! The options of a double barrier.
+
+use std::sync::Arc;
+
+use super::DoubleBarrier;
+use super::error::Error;
+use super::site::{READY, Site};
+use crate::client::Client;
+use crate::path;
+
+/// What a node holds travels to whoever reads it; this is plenty and far below the megabyte of a node.
+const MAX_DATA_BYTES: usize = 64 * 1024;
+/// What the check of one member takes of the request that opens a round, besides the barrier's path: a name and a header.
+const CHECK_BYTES: usize = 64;
+
+/// The options of a [`DoubleBarrier`]; see [`DoubleBarrier::builder`].
+#[derive(Debug, Clone)]
+#[must_use = "there is no barrier before start()"]
+pub struct DoubleBarrierBuilder {
+    client: Client,
+    path: String,
+    members: usize,
+    data: Vec<u8>,
+}
+
+impl DoubleBarrierBuilder {
+    pub(super) fn new(client: &Client, path: String, members: usize) -> Self {
+        DoubleBarrierBuilder { client: client.clone(), path, members, data: Vec::new() }
+    }
+
+    /// What the nodes of this member hold, for people to see who waits; at most 65 536 bytes. Empty by default.
+    pub fn data(mut self, data: impl Into<Vec<u8>>) -> Self {
+        self.data = data.into();
+        self
+    }
+
+    /// The barrier. Nothing is sent before the first enter.
+    ///
+    /// # Errors
+    /// [`Error::Client`] with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) for a malformed path;
+    /// [`Error::InvalidOption`] for a number of members that is zero, or more than one transaction can check (about a
+    /// megabyte's worth of paths), and for too much data; [`Error::Closed`] if the client has been closed.
+    pub fn start(self) -> Result<DoubleBarrier, Error> {
+        path::validate(&self.path).map_err(|error| Error::client(&self.path, error.into()))?;
+        let path: Arc<str> = self.path.into();
+        let invalid = |why: String| Err(Error::InvalidOption { path: Arc::clone(&path), why });
+        if self.members == 0 {
+            return invalid("0 members; must be at least 1".into());
+        }
+        let core = self.client.core();
+        let dir: Arc<str> = core.full_path(&path).into();
+        let most = core.config.max_request_bytes / (dir.len() + CHECK_BYTES) / 2;
+        if self.members > most {
+            let why = format!(
+                "{} members; at most {most} with this path, as one request must name all of them (see \
+                 ClientBuilder::max_request_bytes)",
+                self.members
+            );
+            return invalid(why);
+        }
+        if self.data.len() > MAX_DATA_BYTES {
+            return invalid(format!("data of {} bytes; at most {MAX_DATA_BYTES} are allowed", self.data.len()));
+        }
+        if *core.closing.borrow() {
+            return Err(Error::Closed { path });
+        }
+        let ready = path::join(&dir, READY).into();
+        let site = Site { core: Arc::clone(core), path, dir, ready, members: self.members, data: self.data };
+        Ok(DoubleBarrier::at(self.client, site))
+    }
+}

@@ -1,0 +1,109 @@
+//! What can go wrong at a double barrier.
+
+use std::sync::Arc;
+
+use crate::client::{self, ErrorKind};
+
+/// An error of a [`DoubleBarrier`](super::DoubleBarrier).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The ensemble, or the way to it, is in the way; or the session ended.
+    // The text holds that of the cause, so the cause is not told twice as a `source`.
+    #[error("double barrier at {path}: {error}")]
+    Client {
+        /// The path of the barrier.
+        path: Arc<str>,
+        /// What went wrong.
+        error: client::Error,
+    },
+    /// The client has been closed, or the runtime behind it has ended: see [`Client::last_error`](crate::Client::last_error).
+    #[error("double barrier at {path}: its client has been closed, or the runtime behind it has ended")]
+    Closed {
+        /// The path of the barrier.
+        path: Arc<str>,
+    },
+    /// Another call on the same object is under way. An object is one member; make another one for another member.
+    #[error(
+        "double barrier at {path}: another call on this object is under way; an object is one member, so make another one \
+         for another member"
+    )]
+    Busy {
+        /// The path of the barrier.
+        path: Arc<str>,
+    },
+    /// To enter is for who is outside.
+    #[error("double barrier at {path}: this member is inside already; leave before entering again")]
+    AlreadyInside {
+        /// The path of the barrier.
+        path: Arc<str>,
+    },
+    /// To leave is for who is inside.
+    #[error("double barrier at {path}: this member is not inside; enter before leaving")]
+    NotInside {
+        /// The path of the barrier.
+        path: Arc<str>,
+    },
+    /// Somebody deleted the node of this member while it was inside: the others need not have waited for it.
+    #[error(
+        "double barrier at {path}: the node {node} of this member was deleted by somebody else while it was inside"
+    )]
+    NodeDeleted {
+        /// The path of the barrier.
+        path: Arc<str>,
+        /// The path of the node, as the server names it.
+        node: Arc<str>,
+    },
+    /// An option is out of its range.
+    #[error("double barrier at {path}: {why}")]
+    InvalidOption {
+        /// The path of the barrier.
+        path: Arc<str>,
+        /// Which value, and what is allowed.
+        why: String,
+    },
+}
+
+impl Error {
+    /// What went wrong, to decide by.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Error::Client { error, .. } => error.kind(),
+            Error::Closed { .. } => ErrorKind::Closed,
+            Error::Busy { .. }
+            | Error::AlreadyInside { .. }
+            | Error::NotInside { .. }
+            | Error::InvalidOption { .. } => ErrorKind::InvalidArgument,
+            Error::NodeDeleted { .. } => ErrorKind::NoNode,
+        }
+    }
+
+    /// Whether the same call may succeed later without anybody changing anything. What [is lost](Error::is_lost) is not
+    /// retried but entered anew: whatever `leave` returns, the member is outside.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Error::Client { error, .. } if error.is_retryable())
+    }
+
+    /// Whether the place in the round, or the client, is gone for good.
+    pub fn is_lost(&self) -> bool {
+        match self {
+            Error::Client { error, .. } => error.is_lost(),
+            Error::Closed { .. } | Error::NodeDeleted { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// A node of an earlier call is not known to be gone yet.
+    pub(super) fn left_behind(path: &str) -> Self {
+        let message =
+            format!("enter {path}: the node of an earlier call may stand yet; it is deleted in the background");
+        Error::client(path, client::Error::new(ErrorKind::OutcomeUnknown, message))
+    }
+
+    pub(super) fn client(path: &str, error: client::Error) -> Self {
+        if error.kind() == ErrorKind::Closed {
+            return Error::Closed { path: path.into() };
+        }
+        Error::Client { path: path.into(), error }
+    }
+}

@@ -1,0 +1,81 @@
+//! The arithmetic: a bucket that fills at a rate. Whole numbers only, exact for every rate.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// The parts in which permits are counted. A rate of r permits a second brings r parts a nanosecond.
+const PARTS: u128 = 1_000_000_000;
+/// Beyond the burst there is room for what comes in this time, in nanoseconds: timers tick in milliseconds, and wake late on a
+/// machine that is busy. What came in the meantime would be lost, and the rate never be reached.
+const TIMER_SLACK: u128 = 10_000_000;
+
+/// What has accumulated, in parts of a permit: less than 2^65 permits of 10^9 parts, so nothing overflows.
+#[derive(Debug)]
+pub(super) struct Bucket {
+    rate: u64,
+    burst: u64,
+    parts: u128,
+    /// It is filled up to this instant.
+    at: Instant,
+}
+
+/// Permits are not there yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// They are after this time, if nothing changes.
+    For(Duration),
+    /// They never are at the present rate, which is 0.
+    ForRate,
+}
+
+impl Bucket {
+    /// An empty one.
+    pub(super) fn new(rate: u64, burst: u64, now: Instant) -> Self {
+        Bucket { rate, burst, parts: 0, at: now }
+    }
+
+    pub(super) fn rate(&self) -> u64 {
+        self.rate
+    }
+
+    /// Time passes.
+    pub(super) fn fill(&mut self, now: Instant) {
+        let passed = now.saturating_duration_since(self.at).as_nanos();
+        let more = passed.saturating_mul(self.rate.into());
+        self.parts = self.parts.saturating_add(more).min(self.capacity());
+        self.at = self.at.max(now);
+    }
+
+    pub(super) fn empty(&mut self) {
+        self.parts = 0;
+    }
+
+    /// What has accumulated stays, as far as there is room for it.
+    pub(super) fn set_rate(&mut self, rate: u64) {
+        self.rate = rate;
+        self.parts = self.parts.min(self.capacity());
+    }
+
+    /// Takes permits, which are no more than the burst.
+    pub(super) fn take(&mut self, permits: u64) -> Result<(), Wait> {
+        let parts = u128::from(permits) * PARTS;
+        if self.rate == 0 {
+            return Err(Wait::ForRate);
+        }
+        if let Some(missing) = parts.checked_sub(self.parts).filter(|&missing| missing > 0) {
+            let nanos = missing.div_ceil(self.rate.into());
+            return Err(Wait::For(Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))));
+        }
+        self.parts -= parts;
+        Ok(())
+    }
+
+    /// A closed one keeps nothing.
+    fn capacity(&self) -> u128 {
+        match self.rate {
+            0 => 0,
+            rate => u128::from(self.burst) * PARTS + u128::from(rate) * TIMER_SLACK,
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The limiter around a service of tower.
+
+use std::fmt;
+use std::task::{Context, Poll, ready};
+
+use futures::future::BoxFuture;
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::{Error, ShareLimiter};
+
+/// Limits services to the rate of a [`ShareLimiter`]: one permit a request.
+///
+/// All services made by it, and their clones, share the one limiter, whose rate you keep a handle to:
+///
+/// ```
+/// use std::convert::Infallible;
+/// use std::future::{Ready, poll_fn, ready};
+/// use std::task::{Context, Poll};
+/// use tower_layer::Layer;
+/// use tower_service::Service;
+/// use zookeeper_recipes::limiter::{ShareLimitLayer, ShareLimiter};
+///
+/// #[derive(Clone)]
+/// struct Echo;
+///
+/// impl Service<u32> for Echo {
+///     type Response = u32;
+///     type Error = Infallible;
+///     type Future = Ready<Result<u32, Infallible>>;
+///
+///     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+///         Poll::Ready(Ok(()))
+///     }
+///
+///     fn call(&mut self, request: u32) -> Self::Future {
+///         ready(Ok(request))
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let limiter = ShareLimiter::new(100);
+/// let mut service = ShareLimitLayer::new(limiter.clone()).layer(Echo);
+/// poll_fn(|cx| service.poll_ready(cx)).await.expect("it never fails"); // 10 ms later
+/// assert_eq!(service.call(7).await, Ok(7));
+/// limiter.set_rate(50);
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct ShareLimitLayer {
+    limiter: ShareLimiter,
+}
+
+impl ShareLimitLayer {
+    /// A layer on this limiter.
+    pub fn new(limiter: ShareLimiter) -> Self {
+        ShareLimitLayer { limiter }
+    }
+}
+
+impl<S> Layer<S> for ShareLimitLayer {
+    type Service = ShareLimit<S>;
+
+    fn layer(&self, inner: S) -> ShareLimit<S> {
+        ShareLimit::new(inner, self.limiter.clone())
+    }
+}
+
+/// A service that is ready when a permit has been granted. A permit that is not used, as the service was dropped, is lost.
+pub struct ShareLimit<S> {
+    inner: S,
+    limiter: ShareLimiter,
+    permit: Permit,
+}
+
+/// The permit for the next request.
+enum Permit {
+    /// Nobody has asked whether the service is ready.
+    None,
+    /// It stands in line for one.
+    Awaited(BoxFuture<'static, Result<(), Error>>),
+    /// It has one.
+    Granted,
+}
+
+impl<S> ShareLimit<S> {
+    /// Limits `inner`.
+    pub fn new(inner: S, limiter: ShareLimiter) -> Self {
+        ShareLimit { inner, limiter, permit: Permit::None }
+    }
+
+    fn poll_permit(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            match &mut self.permit {
+                Permit::Granted => return Poll::Ready(()),
+                Permit::Awaited(permit) => {
+                    ready!(permit.as_mut().poll(cx)).expect("every burst is at least one permit");
+                    self.permit = Permit::Granted;
+                }
+                Permit::None => {
+                    let limiter = self.limiter.clone();
+                    self.permit = Permit::Awaited(Box::pin(async move { limiter.acquire(1).await }));
+                }
+            }
+        }
+    }
+}
+
+impl<S: Service<Request>, Request> Service<Request> for ShareLimit<S> {
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        // The service first: no permit is taken for one that cannot use it.
+        ready!(self.inner.poll_ready(cx))?;
+        self.poll_permit(cx).map(Ok)
+    }
+
+    /// # Panics
+    /// If the service was not ready, as [`Service::call`] allows.
+    fn call(&mut self, request: Request) -> S::Future {
+        assert!(matches!(self.permit, Permit::Granted), "poll_ready must return Ready before each call");
+        self.permit = Permit::None;
+        self.inner.call(request)
+    }
+}
+
+/// A clone stands in line for itself.
+impl<S: Clone> Clone for ShareLimit<S> {
+    fn clone(&self) -> Self {
+        ShareLimit::new(self.inner.clone(), self.limiter.clone())
+    }
+}
+
+impl<S: fmt::Debug> fmt::Debug for ShareLimit<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ShareLimit").field("inner", &self.inner).field("limiter", &self.limiter).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,171 @@
+//! Dead letters: items that nobody could handle, with the reason. A node holds a few lines of text, an empty line, and the
+//! bytes of the item as they were.
+
+use std::sync::Arc;
+
+use futures::stream::{StreamExt, TryStreamExt};
+
+use super::claim::Claim;
+use super::envelope;
+use super::error::Error;
+use super::names::{self, Places};
+use super::serializer::Serializer;
+use crate::backend::{self, Multi, Op};
+use crate::client::core::Core;
+use crate::client::session::Session;
+use crate::client::{self, ErrorKind};
+use crate::path::join;
+use crate::types::CreateMode;
+
+/// A reason tells people what happened; more of it is cut off.
+const MOST_REASON_BYTES: usize = 2_000;
+/// How many letters are read at once.
+const AT_ONCE: usize = 16;
+const END_OF_HEAD: &[u8] = b"\n\n";
+
+/// An item that was given up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeadLetter {
+    /// The name of its node.
+    pub name: String,
+    /// The name that the item had in the queue.
+    pub item: String,
+    /// How many attempts failed; 0 if there was none, as it could not be decoded.
+    pub attempts: u32,
+    /// Why it was given up.
+    pub reason: String,
+    /// What the item's node held.
+    pub data: Vec<u8>,
+}
+
+impl DeadLetter {
+    /// The items, if they can be decoded.
+    ///
+    /// # Errors
+    /// What is wrong with them, in words.
+    pub fn items<S: Serializer>(&self, serializer: &S) -> Result<Vec<S::Item>, String> {
+        items(serializer, &self.data)
+    }
+
+    fn read(name: &str, node: &[u8]) -> Option<DeadLetter> {
+        let end = node.windows(END_OF_HEAD.len()).position(|bytes| bytes == END_OF_HEAD)?;
+        let head = String::from_utf8_lossy(&node[..end]);
+        let line = |key: &str| head.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(": "));
+        Some(DeadLetter {
+            name: name.to_owned(),
+            item: line("item")?.to_owned(),
+            attempts: line("attempts")?.parse().ok()?,
+            reason: line("reason")?.to_owned(),
+            data: node[end + END_OF_HEAD.len()..].to_vec(),
+        })
+    }
+}
+
+/// What the node of a dead letter holds.
+pub(super) fn write(claim: &Claim, attempts: u32, reason: &str) -> Vec<u8> {
+    letter(&claim.name, attempts, reason, &claim.data)
+}
+
+fn letter(item: &str, attempts: u32, reason: &str, data: &[u8]) -> Vec<u8> {
+    // One line, so that the head ends where it should.
+    let mut reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
+    reason.truncate((0..=MOST_REASON_BYTES).rev().find(|at| reason.is_char_boundary(*at)).unwrap_or(0));
+    let mut node = format!("item: {item}\nattempts: {attempts}\nreason: {reason}\n\n").into_bytes();
+    node.extend(data);
+    node
+}
+
+/// The items that a node holds.
+pub(super) fn items<S: Serializer>(serializer: &S, data: &[u8]) -> Result<Vec<S::Item>, String> {
+    let records = envelope::decode(data).map_err(|error| error.to_string())?;
+    records.into_iter().map(|record| serializer.deserialize(record).map_err(|error| error.to_string())).collect()
+}
+
+/// All dead letters, the oldest first.
+pub(super) async fn list(core: &Core, places: &Places) -> Result<Vec<DeadLetter>, Error> {
+    let path = places.dead_letters();
+    let failed = |error| Error::client(&places.path, error);
+    let names = match core.read("list", &path, Session::list_children).await {
+        Ok((names, _)) => names,
+        Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Vec::new()),
+        Err(error) => return Err(failed(error)),
+    };
+    let mut names = names::in_order(names);
+    // By when they died.
+    names.sort_by(|one, other| one.rsplit('-').next().cmp(&other.rsplit('-').next()));
+    let letters = futures::stream::iter(names).map(|name| async move {
+        match core.read("read", &places.dead_letter(&name), Session::get_data).await {
+            Ok((node, _)) => Ok(DeadLetter::read(&name, &node)),
+            Err(error) if error.kind() == ErrorKind::NoNode => Ok(None),
+            Err(error) => Err(failed(error)),
+        }
+    });
+    letters.buffered(AT_ONCE).try_filter_map(|letter| async { Ok(letter) }).try_collect().await
+}
+
+/// Moves the item of a letter to the end of the queue, as a new item.
+pub(super) async fn put_back(core: &Core, places: &Places, letter: &DeadLetter) -> Result<(), Error> {
+    let step = |session: &Arc<Session>| {
+        session.multi(vec![
+            Op::Delete { path: join(&places.dead, &letter.name), version: None },
+            Op::Create {
+                path: places.new_item(),
+                data: letter.data.clone(),
+                mode: CreateMode::PersistentSequential,
+                acls: core.config.acls.clone(),
+            },
+        ])
+    };
+    let path = places.dead_letter(&letter.name);
+    let mut unknown = false;
+    loop {
+        let failed = |error| Error::client(&places.path, error);
+        let session = core.session_in_time("put back", &path).await.map_err(failed)?;
+        let outcome = core.bounded("put back", &path, step(&session)).await.map_err(failed)?;
+        let error = match outcome {
+            Ok(Multi::Committed(_)) => return Ok(()),
+            // It went with the copy whose answer was lost.
+            Ok(Multi::Refused { index: 0, error: backend::Error::NoNode }) if unknown => return Ok(()),
+            Ok(Multi::Refused { error, .. }) | Err(error) => error,
+        };
+        // The letter goes with the first copy, so a second one does nothing.
+        unknown |= error.leaves_outcome_unknown();
+        if !error.is_passing() {
+            return Err(failed(client::Error::from_backend("put back", &path, error)));
+        }
+        tokio::time::sleep(core.config.tick / 16).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::serializer::Utf8;
+
+    #[test]
+    fn a_letter_is_read_as_it_was_written_whatever_the_item_holds() {
+        let data = envelope::encode(&["a\n\nb", ""]);
+        let node = letter("queue-0000000007", 3, "it\nfailed\r\n badly", &data);
+        let read = DeadLetter::read("queue-0000000007-0000000000", &node).expect("a letter");
+        assert_eq!((&*read.item, read.attempts, &*read.reason), ("queue-0000000007", 3, "it failed badly"));
+        assert_eq!(read.data, data);
+        assert_eq!(read.items(&Utf8).expect("text"), ["a\n\nb", ""]);
+    }
+
+    #[test]
+    fn a_long_reason_is_cut_and_an_item_of_any_bytes_is_kept() {
+        let node = letter("queue-0000000007", 0, &"ü".repeat(3_000), &[0xff, b'\n', b'\n']);
+        let read = DeadLetter::read("x", &node).expect("a letter");
+        assert_eq!(read.reason.len(), MOST_REASON_BYTES);
+        assert_eq!(read.data, [0xff, b'\n', b'\n']);
+        assert!(read.items(&Utf8).is_err());
+    }
+
+    #[test]
+    fn what_is_no_letter_is_none() {
+        for node in [&b""[..], b"\n\n", b"item: a\n\n", b"item: a\nattempts: x\nreason: b\n\n"] {
+            assert_eq!(DeadLetter::read("x", node), None);
+        }
+    }
+}

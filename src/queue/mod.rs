@@ -1,0 +1,264 @@
+//! A queue that many processes put into and many take from: Curator's `DistributedQueue`.
+//!
+//! Each item is a node, in the order of its number, and holds what Curator's would: Java services that use Curator's queue
+//! on the same path put for our consumers, and consume what we put.
+//!
+//! ```no_run
+//! use zookeeper_recipes::Client;
+//! use zookeeper_recipes::queue::{DistributedQueue, Utf8};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = Client::builder("localhost:2181").connect().await?;
+//! let queue = DistributedQueue::builder(&client, "/my-service/orders", Utf8).max_attempts(5).start()?;
+//!
+//! let producer = queue.producer();
+//! producer.put("one order").await?;
+//!
+//! let consumer = queue.consumer();
+//! let delivery = consumer.take().await?;
+//! println!("{}, attempt {}", delivery.item(), delivery.attempt());
+//! delivery.ack().await?; // or drop it: it goes back into the queue
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! With a handler, four items at a time:
+//!
+//! ```no_run
+//! # use zookeeper_recipes::queue::{ClaimHandle, Consumer, Error, Utf8};
+//! # async fn ship(order: String) -> Result<(), std::io::Error> { Ok(()) }
+//! # async fn example(consumer: Consumer<Utf8>) -> Result<(), Error> {
+//! consumer.consume(4, |order: String, _claim: ClaimHandle| async move { ship(order).await }).await
+//! # }
+//! ```
+//!
+//! # What a producer may believe
+//!
+//! When [`put`](Producer::put) has returned, the item is in the queue, once, also if answers were lost on the way: a
+//! transaction that creates items raises a number of the producer's too, and of two copies of it only one can do so. Puts
+//! keep their order, however many are under way. Only the end of a session leaves a doubt, and then the error says so.
+//!
+//! # What a consumer may believe
+//!
+//! At least once ([`DeliveryMode::AtLeastOnce`]): an item is claimed by a node that goes with the session, and stays in the queue
+//! until [`ack`](Delivery::ack). A consumer that crashes or is cut off loses its claims, no later than its session; then others
+//! get the items, without anybody putting anything. So an item may come twice. A [`Delivery`] compares the clock whenever it is
+//! [asked](Delivery::is_held): it says no before another can have the item. Writes with its [`fence`](Delivery::fence) are safe in
+//! every case.
+//!
+//! With [`ErrorPolicy::Standard`](crate::ErrorPolicy::Standard) a claim is lost as soon as the connection is in doubt; its node
+//! stays until the delivery is settled or dropped, so nobody else has the item before, and an ack that comes in time counts.
+//!
+//! At most once ([`DeliveryMode::AtMostOnce`]): an item leaves the queue before it is handed out. One that a crashed consumer had is
+//! lost.
+//!
+//! # What cannot be handled
+//!
+//! An attempt that failed ([`nack`](Delivery::nack), a drop, an error of a handler) leaves the item where it was, under its
+//! name. After [`max_attempts`](DistributedQueueBuilder::max_attempts), and if it cannot be decoded, it goes to the
+//! [dead letters](DistributedQueue::dead_letters), with the reason, from where it can be
+//! [put back](DistributedQueue::put_back).
+//!
+//! # Limits
+//!
+//! ZooKeeper keeps everything in memory, and lists a directory in one answer: a node holds a megabyte less a little
+//! ([`Error::TooLarge`]), a queue some 52 000 items ([`Error::ListingLimit`]), with the servers' defaults. It is a queue for work
+//! to be coordinated, not for a stream of data.
+
+mod builder;
+mod claim;
+mod claimer;
+mod consumer;
+mod dead;
+mod delivery;
+mod directory;
+mod envelope;
+mod error;
+mod flight;
+mod handler;
+mod heads;
+mod job;
+mod listing;
+mod names;
+mod pipe;
+mod producer;
+mod registration;
+mod room;
+mod round;
+mod serializer;
+mod settle;
+mod shelf;
+
+use std::fmt;
+use std::sync::Arc;
+
+pub use self::builder::DistributedQueueBuilder;
+pub use self::consumer::{Consumer, Deliveries};
+pub use self::dead::DeadLetter;
+pub use self::delivery::{ClaimHandle, ClaimLost, Delivery};
+pub use self::error::Error;
+pub use self::handler::QueueHandler;
+use self::names::Places;
+pub use self::producer::{Enqueued, Producer};
+#[cfg(feature = "json")]
+pub use self::serializer::Json;
+pub use self::serializer::{BoxError, RawBytes, Serializer, Utf8};
+use crate::client::session::Session;
+use crate::client::{Client, ErrorKind};
+use crate::path::join;
+
+/// What a consumer that crashes does to the items it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum DeliveryMode {
+    /// They are delivered again: nothing is lost, and something may come twice.
+    #[default]
+    AtLeastOnce,
+    /// They are lost: nothing comes twice.
+    AtMostOnce,
+}
+
+/// What a consumer goes by.
+#[derive(Debug, Clone, Copy)]
+struct Options {
+    mode: DeliveryMode,
+    max_attempts: Option<u32>,
+    prefetch: usize,
+    strict_order: bool,
+}
+
+/// A queue across processes. Cheap to clone; it holds nothing but its options until there is a producer or a consumer.
+pub struct DistributedQueue<S: Serializer> {
+    client: Client,
+    places: Arc<Places>,
+    serializer: Arc<S>,
+    max_items: Option<usize>,
+    options: Options,
+}
+
+impl<S: Serializer> DistributedQueue<S> {
+    /// The options of a queue at `path`, whose items `serializer` turns into bytes and back.
+    pub fn builder(client: &Client, path: impl Into<String>, serializer: S) -> DistributedQueueBuilder<S> {
+        DistributedQueueBuilder::new(client, path.into(), serializer)
+    }
+
+    /// A producer of its own: its puts are in order among themselves.
+    pub fn producer(&self) -> Producer<S> {
+        Producer::new(&self.client, &self.places, &self.serializer, self.max_items)
+    }
+
+    /// A consumer of its own.
+    pub fn consumer(&self) -> Consumer<S> {
+        Consumer::new(&self.client, &self.places, &self.serializer, self.options)
+    }
+
+    /// How many nodes the queue has, with those that are claimed. Costs one small request.
+    ///
+    /// # Errors
+    /// [`Error::Client`].
+    ///
+    /// # Cancel safety
+    /// Cancel safe: it only reads.
+    #[expect(clippy::len_without_is_empty, reason = "by the time the answer is there it is no property of the queue")]
+    pub async fn len(&self) -> Result<usize, Error> {
+        let stat = self.client.exists(&self.places.path).await.map_err(|error| self.error(error))?;
+        Ok(stat.map_or(0, |stat| usize::try_from(stat.num_children).unwrap_or(0)))
+    }
+
+    /// The items of the first node, which nobody takes by this; `None` if the queue is empty. They may be claimed already.
+    ///
+    /// # Errors
+    /// [`Error::Client`]; [`Error::Undecodable`].
+    ///
+    /// # Cancel safety
+    /// Cancel safe: it only reads.
+    pub async fn peek(&self) -> Result<Option<Vec<S::Item>>, Error> {
+        let core = self.client.core();
+        let names = match core.read("list", &self.places.path, Session::list_children).await {
+            Ok((names, _)) => names,
+            Err(error) if error.kind() == ErrorKind::NoNode => return Ok(None),
+            Err(error) => return Err(self.error(error)),
+        };
+        for name in names::in_order(names) {
+            let data = match core.read("read", &join(&self.places.path, &name), Session::get_data).await {
+                Ok((data, _)) => data,
+                // It was taken since; the next one is the first.
+                Err(error) if error.kind() == ErrorKind::NoNode => continue,
+                Err(error) => return Err(self.error(error)),
+            };
+            let path = Arc::clone(&self.places.path);
+            let items = dead::items(&*self.serializer, &data);
+            return items.map(Some).map_err(|why| Error::Undecodable { path, name, why });
+        }
+        Ok(None)
+    }
+
+    /// The items that were given up, the oldest first.
+    ///
+    /// # Errors
+    /// [`Error::Client`].
+    ///
+    /// # Cancel safety
+    /// Cancel safe: it only reads.
+    pub async fn dead_letters(&self) -> Result<Vec<DeadLetter>, Error> {
+        dead::list(self.client.core(), &self.places).await
+    }
+
+    /// Moves the item of a dead letter to the end of the queue, as a new item without any attempts, once: also if an answer is
+    /// lost.
+    ///
+    /// # Errors
+    /// [`Error::Client`] with [`ErrorKind::NoNode`] if the letter is not there any more; with [`ErrorKind::OutcomeUnknown`] if no
+    /// answer came in time.
+    ///
+    /// # Cancel safety
+    /// Once polled it may happen all the same.
+    pub async fn put_back(&self, letter: &DeadLetter) -> Result<(), Error> {
+        dead::put_back(self.client.core(), &self.places, letter).await
+    }
+
+    /// Deletes a dead letter, and its item with it. One that is gone already is fine.
+    ///
+    /// # Errors
+    /// [`Error::Client`].
+    ///
+    /// # Cancel safety
+    /// Once polled it may happen all the same.
+    pub async fn discard(&self, letter: &DeadLetter) -> Result<(), Error> {
+        match self.client.delete(&self.places.dead_letter(&letter.name), None).await {
+            Err(error) if error.kind() != ErrorKind::NoNode => Err(self.error(error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The path of the queue.
+    pub fn path(&self) -> &str {
+        &self.places.path
+    }
+
+    fn error(&self, error: crate::client::Error) -> Error {
+        Error::client(&self.places.path, error)
+    }
+}
+
+impl<S: Serializer> Clone for DistributedQueue<S> {
+    fn clone(&self) -> Self {
+        DistributedQueue {
+            client: self.client.clone(),
+            places: Arc::clone(&self.places),
+            serializer: Arc::clone(&self.serializer),
+            max_items: self.max_items,
+            options: self.options,
+        }
+    }
+}
+
+impl<S: Serializer> fmt::Debug for DistributedQueue<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DistributedQueue")
+            .field("path", &self.places.path)
+            .field("serializer", &self.serializer)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}

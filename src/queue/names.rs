@@ -1,0 +1,116 @@
+//! The znodes of a queue: where they are, what they are called, and in which order they come.
+//!
+//! Other kinds of queue (by priority, with a delay, with ids) differ from this one only in what stands between base and number,
+//! and in what of it the order heeds: both are decided here and nowhere else.
+
+use std::sync::Arc;
+
+use crate::path::join;
+
+/// What the names of items begin with: Curator's.
+const BASE: &str = "queue-";
+/// As long as the server's number is.
+const NUMBER_BYTES: usize = 10;
+/// What a listing has for each name besides its bytes: a length.
+const LISTED_BYTES: usize = 4;
+
+/// Where a queue keeps what; paths on the server but for the first.
+#[derive(Debug)]
+pub(super) struct Places {
+    /// The queue as its user calls it.
+    pub(super) path: Arc<str>,
+    pub(super) items: String,
+    pub(super) claims: String,
+    pub(super) producers: String,
+    pub(super) dead: String,
+}
+
+impl Places {
+    /// `full` makes a path of the server's of one of the user's.
+    pub(super) fn new(path: &str, claims: Option<&str>, full: impl Fn(&str) -> String) -> Self {
+        let beside = |what: &str| format!("{path}-{what}");
+        Places {
+            path: path.into(),
+            items: full(path),
+            claims: full(claims.unwrap_or(&beside("claims"))),
+            producers: full(&beside("producers")),
+            dead: full(&beside("dead")),
+        }
+    }
+
+    pub(super) fn item(&self, name: &str) -> String {
+        join(&self.items, name)
+    }
+
+    pub(super) fn claim(&self, name: &str) -> String {
+        join(&self.claims, name)
+    }
+
+    /// What a new item is created as; the server appends its number.
+    pub(super) fn new_item(&self) -> String {
+        join(&self.items, BASE)
+    }
+
+    /// The dead letters, as the user of this client would call them.
+    pub(super) fn dead_letters(&self) -> String {
+        format!("{}-dead", self.path)
+    }
+
+    /// One of them.
+    pub(super) fn dead_letter(&self, name: &str) -> String {
+        join(&self.dead_letters(), name)
+    }
+
+    /// What the dead letter of an item is created as; the server appends a number, as an item of the same name may have died
+    /// before.
+    pub(super) fn new_dead(&self, item: &str) -> String {
+        join(&self.dead, &format!("{item}-"))
+    }
+}
+
+/// What the order of items heeds; none for a node that is no item.
+fn order_key(name: &str) -> Option<&str> {
+    name.strip_prefix(BASE)
+}
+
+/// The items among the children of a queue, the first one first.
+pub(super) fn in_order(mut children: Vec<String>) -> Vec<String> {
+    children.retain(|name| order_key(name).is_some());
+    children.sort_unstable_by(|one, other| order_key(one).cmp(&order_key(other)));
+    children
+}
+
+/// How many items can be listed in an answer of so many bytes.
+pub(super) fn listable(bytes: usize) -> usize {
+    bytes / (BASE.len() + NUMBER_BYTES + LISTED_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_are_curators_and_the_rest_is_beside_the_queue() {
+        let places = Places::new("/g/q", None, |path| format!("/ns{path}"));
+        assert_eq!(&*places.path, "/g/q");
+        assert_eq!(places.new_item(), "/ns/g/q/queue-");
+        assert_eq!(places.item("queue-0000000001"), "/ns/g/q/queue-0000000001");
+        assert_eq!(places.claim("queue-0000000001"), "/ns/g/q-claims/queue-0000000001");
+        assert_eq!(places.producers, "/ns/g/q-producers");
+        assert_eq!(places.new_dead("queue-0000000001"), "/ns/g/q-dead/queue-0000000001-");
+        let places = Places::new("/g/q", Some("/g/locks"), str::to_owned);
+        assert_eq!(places.claim("queue-0000000001"), "/g/locks/queue-0000000001", "Curator's lock path");
+    }
+
+    #[test]
+    fn items_come_in_the_order_of_their_names_and_foreign_nodes_do_not() {
+        let children = ["queue-0000000010", "lost+found", "queue-0000000009", "qn-0000000001"];
+        let items = in_order(children.map(str::to_owned).to_vec());
+        assert_eq!(items, ["queue-0000000009", "queue-0000000010"]);
+    }
+
+    #[test]
+    fn as_many_items_as_a_megabyte_lists() {
+        assert_eq!(listable(0xf_ffff), 52_428);
+    }
+}

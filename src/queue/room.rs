@@ -1,0 +1,96 @@
+//! How many more items may be put: up to the maximum that was asked for, or as many as can be listed.
+
+use std::sync::Arc;
+
+use super::error::Error;
+use super::names::Places;
+use crate::backend;
+use crate::client;
+use crate::client::core::Core;
+use crate::client::session::Session;
+
+/// Without a maximum of its own a queue is looked at once in so many puts at most.
+const MOST_AT_ONCE: usize = 1_024;
+
+/// What is known of the room in a queue, to one producer. Others put as well: together they may go over the maximum by what
+/// each of them was sure of.
+#[derive(Debug)]
+pub(super) struct Room {
+    max_items: Option<usize>,
+    /// How many can be listed.
+    limit: usize,
+    /// So many fit without another look.
+    left: usize,
+}
+
+impl Room {
+    pub(super) fn new(max_items: Option<usize>, limit: usize) -> Self {
+        Room { max_items, limit, left: 0 }
+    }
+
+    /// Takes the place of one item; waits for it if there is a maximum. `pending` tells how many were taken and may not have
+    /// been put yet.
+    pub(super) async fn take(
+        &mut self,
+        core: &Core,
+        places: &Places,
+        pending: impl Fn() -> usize,
+    ) -> Result<(), Error> {
+        let mut waited = false;
+        while self.left == 0 {
+            let limit = self.max_items.unwrap_or(self.limit);
+            let session = core.connected_session().await.map_err(|error| Error::client(&places.path, error))?;
+            let Ok(connection) = session.connected().await else { continue };
+            let looked = if waited { wait(&session, places, limit).await } else { count(&session, places).await };
+            let items = match looked {
+                Ok(items) => items,
+                Err(error) if error.is_passing() => {
+                    // The next round looks at what came of it.
+                    let _ = session.connected_after_loss(connection).await;
+                    continue;
+                }
+                Err(error) => {
+                    let error = client::Error::from_backend("look for room in", &places.path, error);
+                    return Err(Error::client(&places.path, error));
+                }
+            };
+            self.left = self.share(limit.saturating_sub(items + pending()));
+            if self.left == 0 && self.max_items.is_none() {
+                return Err(Error::ListingLimit { path: Arc::clone(&places.path), items, limit });
+            }
+            waited = true;
+        }
+        self.left -= 1;
+        Ok(())
+    }
+
+    /// Of what is free, as much as is taken before the next look. The others look as well.
+    fn share(&self, free: usize) -> usize {
+        free.div_ceil(2).min(MOST_AT_ONCE)
+    }
+}
+
+/// How many items there are.
+async fn count(session: &Arc<Session>, places: &Places) -> Result<usize, backend::Error> {
+    let stat = session.exists(&places.items).await?;
+    Ok(stat.map_or(0, |stat| usize::try_from(stat.num_children).unwrap_or(0)))
+}
+
+/// As `count`; if the queue is full, when something has changed.
+async fn wait(session: &Arc<Session>, places: &Places, limit: usize) -> Result<usize, backend::Error> {
+    let (children, _, watch) = match session.watch_children(&places.items).await {
+        Err(backend::Error::NoNode) => return Ok(0),
+        watched => watched?,
+    };
+    if children.len() < limit {
+        return Ok(children.len());
+    }
+    let mut conditions = session.conditions();
+    let here = *conditions.borrow_and_update();
+    tokio::select! {
+        biased;
+        _ = watch => {}
+        _ = conditions.wait_for(|condition| *condition != here) => {}
+    }
+    count(session, places).await
+}

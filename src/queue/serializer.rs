@@ -1,0 +1,148 @@
+//! How items become bytes, and bytes items.
+
+use std::fmt;
+#[cfg(feature = "json")]
+use std::marker::PhantomData;
+
+/// An error of a serializer's, or of a handler's, own.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Turns items into bytes and back. What a consumer cannot turn back becomes a dead letter, with the error as its reason.
+///
+/// ```
+/// use zookeeper_recipes::queue::{BoxError, Serializer};
+///
+/// /// Numbers, as Java's `ByteBuffer` writes them.
+/// #[derive(Debug)]
+/// struct BigEndian;
+///
+/// impl Serializer for BigEndian {
+///     type Item = u64;
+///
+///     fn serialize(&self, item: &u64) -> Result<Vec<u8>, BoxError> {
+///         Ok(item.to_be_bytes().to_vec())
+///     }
+///
+///     fn deserialize(&self, bytes: &[u8]) -> Result<u64, BoxError> {
+///         Ok(u64::from_be_bytes(bytes.try_into()?))
+///     }
+/// }
+///
+/// assert_eq!(BigEndian.deserialize(&BigEndian.serialize(&7).unwrap()).unwrap(), 7);
+/// ```
+pub trait Serializer: fmt::Debug + Send + Sync + 'static {
+    /// What is queued.
+    type Item: Send + Sync + 'static;
+
+    /// The bytes of an item.
+    ///
+    /// # Errors
+    /// The put fails with it, and nothing is put.
+    fn serialize(&self, item: &Self::Item) -> Result<Vec<u8>, BoxError>;
+
+    /// The item of these bytes.
+    ///
+    /// # Errors
+    /// The item becomes a dead letter.
+    fn deserialize(&self, bytes: &[u8]) -> Result<Self::Item, BoxError>;
+}
+
+/// Items that are bytes already.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RawBytes;
+
+impl Serializer for RawBytes {
+    type Item = Vec<u8>;
+
+    fn serialize(&self, item: &Vec<u8>) -> Result<Vec<u8>, BoxError> {
+        Ok(item.clone())
+    }
+
+    fn deserialize(&self, bytes: &[u8]) -> Result<Vec<u8>, BoxError> {
+        Ok(bytes.to_vec())
+    }
+}
+
+/// Items that are text, as UTF-8.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Utf8;
+
+impl Serializer for Utf8 {
+    type Item = String;
+
+    fn serialize(&self, item: &String) -> Result<Vec<u8>, BoxError> {
+        Ok(item.as_bytes().to_vec())
+    }
+
+    fn deserialize(&self, bytes: &[u8]) -> Result<String, BoxError> {
+        Ok(std::str::from_utf8(bytes)?.to_owned())
+    }
+}
+
+/// Items of any type that serde knows, as JSON. Needs the feature `json`.
+#[cfg(feature = "json")]
+pub struct Json<T> {
+    items: PhantomData<fn() -> T>,
+}
+
+#[cfg(feature = "json")]
+impl<T> Json<T> {
+    /// The serializer.
+    pub const fn new() -> Self {
+        Json { items: PhantomData }
+    }
+}
+
+#[cfg(feature = "json")]
+impl<T> Default for Json<T> {
+    fn default() -> Self {
+        Json::new()
+    }
+}
+
+#[cfg(feature = "json")]
+impl<T> fmt::Debug for Json<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Json")
+    }
+}
+
+#[cfg(feature = "json")]
+impl<T> Serializer for Json<T>
+where
+    T: serde::Serialize + serde::de::DeserializeOwned + Send + Sync + 'static,
+{
+    type Item = T;
+
+    fn serialize(&self, item: &T) -> Result<Vec<u8>, BoxError> {
+        Ok(serde_json::to_vec(item)?)
+    }
+
+    fn deserialize(&self, bytes: &[u8]) -> Result<T, BoxError> {
+        Ok(serde_json::from_slice(bytes)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_and_text_are_as_they_are() {
+        assert_eq!(RawBytes.serialize(&vec![0, 255]).unwrap(), [0, 255]);
+        assert_eq!(RawBytes.deserialize(&[0, 255]).unwrap(), [0, 255]);
+        assert_eq!(Utf8.serialize(&"ü".to_owned()).unwrap(), [0xc3, 0xbc]);
+        assert_eq!(Utf8.deserialize(&[0xc3, 0xbc]).unwrap(), "ü");
+        assert!(Utf8.deserialize(&[0xff]).is_err());
+    }
+
+    #[cfg(feature = "json")]
+    #[test]
+    fn json_is_what_serde_makes_of_it() {
+        let json = Json::<(u8, String)>::new();
+        let bytes = json.serialize(&(7, "a".into())).unwrap();
+        assert_eq!(bytes, br#"[7,"a"]"#);
+        assert_eq!(json.deserialize(&bytes).unwrap(), (7, "a".into()));
+        assert!(json.deserialize(b"{").is_err());
+    }
+}

@@ -1,0 +1,62 @@
+//! A function of the user, not to be trusted with more than there is.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use super::error::AllocationError;
+use super::member::Member;
+
+/// A user's function; see [`Allocation::custom`](super::Allocation::custom). Two are equal if they are clones of one.
+#[derive(Clone)]
+pub struct Custom(Arc<Function>);
+
+type Function = dyn Fn(u64, &[Member]) -> Vec<u64> + Send + Sync;
+
+impl Custom {
+    pub(super) fn new(function: impl Fn(u64, &[Member]) -> Vec<u64> + Send + Sync + 'static) -> Self {
+        Custom(Arc::new(function))
+    }
+
+    /// The shares of the members, which are sorted by their ids.
+    pub(super) fn divide(&self, maximum: u64, members: Vec<Member>) -> Result<Vec<u64>, AllocationError> {
+        // A panic is the function's failure, not that of the leader who calls it.
+        let shares = catch_unwind(AssertUnwindSafe(|| (self.0)(maximum, &members)))
+            .map_err(|panic| AllocationError::Panicked { message: message(&*panic) })?;
+        check(maximum, &members, &shares)?;
+        Ok(shares)
+    }
+}
+
+fn check(maximum: u64, members: &[Member], shares: &[u64]) -> Result<(), AllocationError> {
+    if shares.len() != members.len() {
+        return Err(AllocationError::WrongLength { members: members.len(), returned: shares.len() });
+    }
+    let sum: u128 = shares.iter().map(|&share| u128::from(share)).sum();
+    if sum > maximum.into() {
+        return Err(AllocationError::ExceedsMaximum { sum, maximum });
+    }
+    for (member, &share) in members.iter().zip(shares) {
+        if let Some(max) = member.max.filter(|&max| share > max) {
+            return Err(AllocationError::ExceedsMemberMax { id: member.id.clone(), share, max });
+        }
+    }
+    Ok(())
+}
+
+fn message(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".into())
+}
+
+impl PartialEq for Custom {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl fmt::Debug for Custom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Custom(..)")
+    }
+}

@@ -1,0 +1,87 @@
+//! What comes out: the shares, what is left, and who has too little.
+
+use std::fmt;
+
+use super::member::Member;
+
+/// A maximum, divided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Division {
+    /// The share of each member, in the order in which the members were given.
+    pub shares: Vec<u64>,
+    /// What nobody got.
+    pub unallocated: u64,
+    /// Who got less than it should have at least, if anybody did.
+    pub shortfall: Option<Shortfall>,
+}
+
+impl Division {
+    /// `members`: the place of each, what it should have at least, and itself; sorted by their ids.
+    pub(super) fn new<'a>(
+        maximum: u64,
+        shares: Vec<u64>,
+        members: impl Iterator<Item = (usize, u64, &'a Member)>,
+    ) -> Self {
+        let lacking = |(at, wanted, member): (usize, u64, &Member)| {
+            let share: u64 = shares[at];
+            (share < wanted).then(|| Lacking { id: member.id.clone(), share, wanted })
+        };
+        let lacking: Vec<_> = members.filter_map(lacking).collect();
+        let missing = lacking.iter().map(|one| u128::from(one.wanted - one.share)).sum();
+        let shortfall = (!lacking.is_empty()).then_some(Shortfall { missing, members: lacking });
+        let unallocated = maximum - shares.iter().sum::<u64>();
+        Division { shares, unallocated, shortfall }
+    }
+}
+
+/// Members that got less than they should have at least. An error to report, not one that keeps the others from their shares.
+///
+/// ```
+/// use zookeeper_recipes::throughput_balancer::allocation::{Allocation, Member};
+///
+/// let members = [Member::new("a").min(80), Member::new("b").min(40)];
+/// let division = Allocation::FairShare.divide(90, &members).expect("good members");
+/// assert_eq!(division.shares, [60, 30]);
+/// let shortfall = division.shortfall.expect("120 are more than 90");
+/// assert_eq!(shortfall.missing, 30);
+/// assert_eq!(shortfall.to_string(), "30 are missing for the minima of 2 members (\"a\": 60 of 80, \"b\": 30 of 40)");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Shortfall {
+    /// How much all of them lack together.
+    pub missing: u128,
+    /// Who they are, sorted by their ids.
+    pub members: Vec<Lacking>,
+}
+
+/// A member that got less than it should have at least.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Lacking {
+    /// The member's id.
+    pub id: String,
+    /// What it got.
+    pub share: u64,
+    /// What it should have at least: its min, or for [`Allocation::Static`](super::Allocation::Static) the fixed share.
+    pub wanted: u64,
+}
+
+/// So many members are named in the text of a shortfall.
+const NAMED: usize = 3;
+
+impl fmt::Display for Shortfall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.members.len();
+        let plural = if count == 1 { "" } else { "s" };
+        write!(f, "{} are missing for the minima of {count} member{plural} (", self.missing)?;
+        for (place, Lacking { id, share, wanted }) in self.members.iter().take(NAMED).enumerate() {
+            let comma = if place == 0 { "" } else { ", " };
+            write!(f, "{comma}{id:?}: {share} of {wanted}")?;
+        }
+        f.write_str(if count > NAMED { ", …)" } else { ")" })
+    }
+}
+
+impl std::error::Error for Shortfall {}

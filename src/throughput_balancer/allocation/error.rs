@@ -1,0 +1,53 @@
+//! What can go wrong with a division.
+
+/// Why a maximum could not be divided.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AllocationError {
+    /// A member's weight is zero, or its min is above its max.
+    #[error("member {id:?}: {why}")]
+    InvalidMember {
+        /// The member's id.
+        id: String,
+        /// Which value, and what is allowed.
+        why: String,
+    },
+    /// Two members have the same id.
+    #[error("two members have the id {id:?}")]
+    DuplicateId {
+        /// The id.
+        id: String,
+    },
+    /// The function did not return one share a member.
+    #[error("the allocation function returned {returned} shares for {members} members")]
+    WrongLength {
+        /// How many members there are.
+        members: usize,
+        /// How many shares came back.
+        returned: usize,
+    },
+    /// The function gave away more than there is.
+    #[error("the allocation function gave away {sum}, more than the maximum of {maximum}")]
+    ExceedsMaximum {
+        /// What its shares add up to.
+        sum: u128,
+        /// What there is.
+        maximum: u64,
+    },
+    /// The function gave a member more than it can use.
+    #[error("the allocation function gave member {id:?} {share}, more than its max of {max}")]
+    ExceedsMemberMax {
+        /// The member's id.
+        id: String,
+        /// What the function gave it.
+        share: u64,
+        /// The member's own max.
+        max: u64,
+    },
+    /// The function panicked.
+    #[error("the allocation function panicked: {message}")]
+    Panicked {
+        /// What the panic said.
+        message: String,
+    },
+}

@@ -1,0 +1,72 @@
+//! One that takes part.
+
+use super::error::AllocationError;
+
+/// Someone who gets a share.
+///
+/// ```
+/// use zookeeper_recipes::throughput_balancer::allocation::Member;
+///
+/// let member = Member::new("client-0000000007").weight(3).min(10).max(500);
+/// assert!(member.validate().is_ok());
+/// assert!(Member::new("client-0000000008").min(2).max(1).validate().is_err());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Member {
+    /// Who it is. No two have the same; of two with equal claims to a last unit, the smaller one gets it.
+    pub id: String,
+    /// How much it counts, compared with the others. At least 1; the default is 1.
+    pub weight: u64,
+    /// It should have at least so much. The default is 0.
+    pub min: u64,
+    /// It can use at most so much. The default, `None`, is no limit.
+    pub max: Option<u64>,
+}
+
+impl Member {
+    /// A member of weight 1, without bounds.
+    pub fn new(id: impl Into<String>) -> Self {
+        Member { id: id.into(), weight: 1, min: 0, max: None }
+    }
+
+    /// With this weight.
+    #[must_use]
+    pub fn weight(mut self, weight: u64) -> Self {
+        self.weight = weight;
+        self
+    }
+
+    /// With this lower bound.
+    #[must_use]
+    pub fn min(mut self, min: u64) -> Self {
+        self.min = min;
+        self
+    }
+
+    /// With this upper bound.
+    #[must_use]
+    pub fn max(mut self, max: u64) -> Self {
+        self.max = Some(max);
+        self
+    }
+
+    /// Whether the values make sense together.
+    ///
+    /// # Errors
+    /// [`AllocationError::InvalidMember`] if the weight is zero, or the min above the max.
+    pub fn validate(&self) -> Result<(), AllocationError> {
+        let invalid = |why: String| Err(AllocationError::InvalidMember { id: self.id.clone(), why });
+        if self.weight == 0 {
+            return invalid("the weight is 0; it must be at least 1".into());
+        }
+        match self.max {
+            Some(max) if self.min > max => invalid(format!("the min, {}, is above the max, {max}", self.min)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Of `share`, what it can use.
+    pub(super) fn cut(&self, share: u64) -> u64 {
+        self.max.map_or(share, |max| share.min(max))
+    }
+}

@@ -1,0 +1,45 @@
+//! ShareLimiter: what is dropped takes nothing, and those behind move up.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+use zookeeper_recipes::limiter::ShareLimiter;
+
+use crate::cancel::{Run, cases};
+
+cases! {
+    acquire: "ShareLimiter::acquire", at least 60 drops, 20 faults;
+    acquire_in_line: "ShareLimiter::acquire", at least 600 drops, 150 faults;
+}
+
+/// One permit in so long.
+const PERMIT: Duration = Duration::from_millis(100);
+
+fn limiter() -> ShareLimiter {
+    ShareLimiter::new(10)
+}
+
+async fn acquire(run: &mut Run) {
+    run.client().await;
+    let limiter = limiter();
+    let start = Instant::now();
+    let taken = run.cut(limiter.acquire(1)).await.done().is_some();
+    let dropped = start.elapsed();
+    limiter.acquire(1).await.expect("no more than the burst");
+    if !taken {
+        // Of the permit that was to come nothing is missing.
+        assert_eq!(start.elapsed(), dropped.max(PERMIT));
+    }
+}
+
+async fn acquire_in_line(run: &mut Run) {
+    run.client().await;
+    let limiter = limiter();
+    let first = limiter.acquire(1);
+    tokio::pin!(first);
+    assert!(futures::poll!(first.as_mut()).is_pending(), "there is none yet");
+    assert_eq!(run.cut(limiter.acquire(1)).await.done(), None, "nobody polls the one before it");
+    first.await.expect("no more than the burst");
+    sleep(2 * PERMIT).await;
+    assert_eq!(limiter.try_acquire(1), Ok(true), "nobody is taken for waiting");
+}

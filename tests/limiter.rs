@@ -1,0 +1,11 @@
+//! `ShareLimiter`, on tokio's paused clock: every time here is exact.
+#![cfg(feature = "limiter")]
+
+mod limiter {
+    mod lease;
+    mod model;
+    mod rates;
+    #[cfg(feature = "tower")]
+    mod tower;
+    mod waiting;
+}

@@ -1,0 +1,120 @@
+//! Those who wait: in order, whatever happens to the rate and to each other.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+use zookeeper_recipes::limiter::ShareLimiter;
+
+/// Tasks that wait for permits, and who was granted some and when.
+struct Line {
+    limiter: ShareLimiter,
+    start: Instant,
+    granted: Arc<Mutex<Vec<(usize, u64)>>>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Line {
+    fn new(limiter: ShareLimiter) -> Self {
+        Line { limiter, start: Instant::now(), granted: Arc::default(), tasks: Vec::new() }
+    }
+
+    /// The next one stands in line.
+    async fn stand(&mut self, permits: u64) {
+        let (limiter, start, granted) = (self.limiter.clone(), self.start, Arc::clone(&self.granted));
+        let number = self.tasks.len();
+        self.tasks.push(tokio::spawn(async move {
+            limiter.acquire(permits).await.expect("no more than the burst");
+            granted.lock().expect("no panic").push((number, start.elapsed().as_millis() as u64));
+        }));
+        tokio::task::yield_now().await;
+    }
+
+    /// Who was granted permits, and at which millisecond.
+    fn granted(&self) -> Vec<(usize, u64)> {
+        self.granted.lock().expect("no panic").clone()
+    }
+}
+
+async fn line_of(limiter: ShareLimiter, permits: &[u64]) -> Line {
+    let mut line = Line::new(limiter);
+    for &permits in permits {
+        line.stand(permits).await;
+    }
+    line
+}
+
+fn with_burst(rate: u64, burst: u64) -> ShareLimiter {
+    ShareLimiter::with_burst(rate, burst).expect("a good burst")
+}
+
+#[tokio::test(start_paused = true)]
+async fn first_come_first_served_also_if_a_later_one_wants_less() {
+    let line = line_of(with_burst(10, 5), &[5, 1, 2]).await;
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(line.granted(), [(0, 500), (1, 600), (2, 800)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_overtakes_those_who_wait() {
+    let line = line_of(with_burst(10, 5), &[5]).await;
+    sleep(Duration::from_millis(400)).await;
+    assert_eq!(line.limiter.try_acquire(1), Ok(false), "four are there, for the one who waits");
+    sleep(Duration::from_millis(200)).await;
+    assert_eq!(line.granted(), [(0, 500)]);
+    assert_eq!(line.limiter.try_acquire(1), Ok(true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rate_after_none_wakes_all_in_their_order() {
+    let line = line_of(ShareLimiter::new(0), &[1; 4]).await;
+    sleep(Duration::from_secs(3_600)).await;
+    assert_eq!(line.granted(), []);
+    line.limiter.set_rate(10);
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(line.granted(), [(0, 3_600_100), (1, 3_600_200), (2, 3_600_300), (3, 3_600_400)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_follows_each_new_rate() {
+    let line = line_of(ShareLimiter::new(1), &[1; 3]).await;
+    sleep(Duration::from_millis(500)).await;
+    line.limiter.set_rate(10); // the other half comes in 50 ms
+    sleep(Duration::from_millis(100)).await;
+    line.limiter.set_rate(1); // half of the second was there
+    sleep(Duration::from_millis(200)).await;
+    line.limiter.close_until_next_rate(); // and is lost
+    sleep(Duration::from_millis(200)).await;
+    line.limiter.set_rate(100);
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(line.granted(), [(0, 550), (1, 1_010), (2, 1_020)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_who_gives_up_in_the_middle_takes_nothing() {
+    let line = line_of(with_burst(10, 5), &[1, 5, 1]).await;
+    sleep(Duration::from_millis(50)).await;
+    line.tasks[1].abort();
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(line.granted(), [(0, 100), (2, 200)]);
+    assert_eq!(line.limiter.try_acquire(1), Ok(true), "nobody is taken for waiting");
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_the_first_gives_up_the_next_has_what_was_there() {
+    let line = line_of(with_burst(10, 5), &[5, 1, 1]).await;
+    sleep(Duration::from_millis(450)).await;
+    line.tasks[0].abort();
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(line.granted(), [(1, 450), (2, 450)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn thousands_wait_and_each_is_served_once() {
+    let line = line_of(ShareLimiter::new(1_000), &[1; 5_000]).await;
+    sleep(Duration::from_secs(10)).await;
+    let granted = line.granted();
+    let expected: Vec<_> = (0..5_000).map(|number| (number as usize, number + 1)).collect();
+    assert_eq!(granted, expected);
+}

@@ -1,0 +1,97 @@
+//! A queue that may hold only so many items.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use zookeeper_recipes::ErrorKind;
+use zookeeper_recipes::queue::Error;
+
+use super::scene::{builder, drained, names, put, queue, scene, taken, texts};
+use crate::in_memory::{SOON, T, still_pending, timed, within};
+
+#[tokio::test(start_paused = true)]
+async fn a_put_waits_for_room_and_goes_on_when_there_is_some() {
+    let (server, one, two) = scene().await;
+    let producer = builder(&one).max_items(1).start().expect("a queue").producer();
+    put(&producer, &["a"]).await;
+    let mut waiting = Box::pin(producer.put("b"));
+    still_pending("it is full", &mut waiting).await;
+    assert_eq!(texts(&server), ["a"]);
+    let consumer = queue(&two).consumer();
+    assert_eq!(drained(&consumer, 1).await, ["a"]);
+    within("there is room", SOON, waiting).await.expect("put");
+    assert_eq!(drained(&consumer, 1).await, ["b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_put_with_a_deadline_says_that_it_is_full_and_has_put_nothing() {
+    let (server, one, two) = scene().await;
+    let producer = builder(&one).max_items(2).start().expect("a queue").producer();
+    put(&producer, &["a", "b"]).await;
+    let (took, outcome) = timed(producer.put_timeout("c", Duration::from_secs(3))).await;
+    let error = outcome.expect_err("it is full");
+    assert!(matches!(error, Error::Full { limit: 2, .. }) && error.kind() == ErrorKind::TimedOut, "{error}");
+    assert!(error.is_retryable() && took <= Duration::from_millis(3_010), "{took:?}");
+    assert_eq!(texts(&server), ["a", "b"]);
+    // Later all arrive in order.
+    let later = tokio::spawn({
+        let producer = producer.clone();
+        async move {
+            for item in ["c", "d", "e"] {
+                producer.put_timeout(item, T).await.expect("there is room in time");
+            }
+        }
+    });
+    assert_eq!(drained(&queue(&two).consumer(), 5).await, ["a", "b", "c", "d", "e"]);
+    later.await.expect("no panic");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_put_that_waits_for_room_is_released_by_close() {
+    let (server, one, _) = scene().await;
+    let producer = builder(&one).max_items(1).start().expect("a queue").producer();
+    put(&producer, &["a"]).await;
+    let blocked = producer.clone();
+    let mut waiting = Box::pin(blocked.put("b"));
+    still_pending("it is full", &mut waiting).await;
+    within("it closes", SOON, producer.close()).await.expect("put");
+    assert!(matches!(within("it is released", SOON, waiting).await, Err(Error::Closed { .. })));
+    assert_eq!(texts(&server), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_producers_go_over_the_bound_by_little() {
+    let (server, one, two) = scene().await;
+    let queue = builder(&one).max_items(10).start().expect("a queue");
+    let producers: Vec<_> = (0..4).map(|_| queue.producer()).collect();
+    let putting = join_all(producers.iter().enumerate().map(|(who, producer)| async move {
+        for number in 0..50 {
+            producer.put(format!("{who} {number}")).await.expect("put");
+        }
+    }));
+    let consumer = super::scene::queue(&two).consumer();
+    let mut most = 0;
+    let consuming = async {
+        for _ in 0..200 {
+            most = most.max(names(&server).len());
+            taken(&consumer).await.ack().await.expect("acked");
+        }
+    };
+    within("all are put and taken", T * 6, futures::future::join(putting, consuming)).await;
+    assert!((10..=40).contains(&most), "{most}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bounded_put_that_waits_survives_a_lost_connection() {
+    let (server, one, two) = scene().await;
+    let producer = builder(&one).max_items(1).start().expect("a queue").producer();
+    put(&producer, &["a"]).await;
+    let mut waiting = Box::pin(producer.put("b"));
+    still_pending("it is full", &mut waiting).await;
+    server.disconnect(&one);
+    still_pending("it is full", &mut waiting).await;
+    server.expire_session(&one);
+    still_pending("it is full", &mut waiting).await;
+    drained(&queue(&two).consumer(), 1).await;
+    within("there is room", T, waiting).await.expect("put");
+}

@@ -1,0 +1,80 @@
+//! Somebody deletes nodes by hand.
+
+use zookeeper_recipes::ErrorKind;
+use zookeeper_recipes::queue::Error;
+
+use super::scene::{CLAIMS, PATH, PRODUCERS, at_rest, drained, filled, names, put, queue, scene, taken, texts};
+use crate::in_memory::{SOON, T, within};
+
+#[tokio::test(start_paused = true)]
+async fn an_ack_without_its_claim_is_an_error_and_the_item_comes_again() {
+    let (server, one, two) = scene().await;
+    let _producer = filled(&two, &["a"]).await;
+    let consumer = queue(&one).consumer();
+    let held = taken(&consumer).await;
+    server.delete_by_hand(&format!("{CLAIMS}/{}", held.name())).expect("it exists");
+    let fenced = one.transaction().check(&held.fence()).set_data("/queues", "x", None).commit().await;
+    assert_eq!(fenced.expect_err("the claim is gone").kind(), ErrorKind::Fenced);
+    let error = within("it is refused", SOON, held.ack()).await.expect_err("lost");
+    assert!(matches!(error, Error::Lost { .. }) && error.is_lost(), "{error}");
+    assert_eq!(names(&server).len(), 1);
+    assert_eq!(drained(&consumer, 1).await, ["a"]);
+    at_rest(&server, 0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_ack_of_an_item_that_was_deleted_or_changed_says_so_and_leaves_no_claim() {
+    for changed in [false, true] {
+        let (server, one, two) = scene().await;
+        let _producer = filled(&two, &["a"]).await;
+        let consumer = queue(&one).consumer();
+        let held = taken(&consumer).await;
+        let item = format!("{PATH}/{}", held.name());
+        match changed {
+            true => server.set_data_by_hand(&item, server.get(&item).expect("it exists")).expect("it exists"),
+            false => server.delete_by_hand(&item).expect("it exists"),
+        }
+        let error = within("it is refused", SOON, held.ack()).await.expect_err("lost");
+        assert!(matches!(error, Error::Lost { .. }), "{error}");
+        at_rest(&server, usize::from(changed)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_producer_whose_node_is_deleted_goes_on_with_another() {
+    let (server, client, _) = scene().await;
+    let producer = filled(&client, &["a"]).await;
+    for item in ["b", "c"] {
+        let node = server.children(PRODUCERS).remove(0);
+        server.delete_by_hand(&format!("{PRODUCERS}/{node}")).expect("it exists");
+        put(&producer, &[item]).await;
+    }
+    assert_eq!(texts(&server), ["a", "b", "c"]);
+    assert_eq!(server.children(PRODUCERS).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_producer_whose_node_is_written_by_somebody_else_puts_nothing_twice_and_nothing_by_guess() {
+    let (server, client, _) = scene().await;
+    let producer = filled(&client, &["a"]).await;
+    let node = format!("{PRODUCERS}/{}", server.children(PRODUCERS).remove(0));
+    server.set_data_by_hand(&node, "nonsense").expect("it exists");
+    put(&producer, &["b"]).await;
+    assert_eq!(texts(&server), ["a", "b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn directories_that_are_deleted_are_made_again() {
+    let (server, one, two) = scene().await;
+    let producer = filled(&one, &["a"]).await;
+    let consumer = queue(&two).consumer();
+    assert_eq!(drained(&consumer, 1).await, ["a"]);
+    at_rest(&server, 0).await;
+    for path in [PATH, CLAIMS] {
+        server.delete_by_hand(path).expect("it is empty");
+    }
+    within("it is put", T, producer.put("b")).await.expect("put");
+    let delivery = within("it comes", T, consumer.take()).await.expect("an item");
+    assert_eq!(delivery.item(), "b");
+    delivery.ack().await.expect("acked");
+}

@@ -1,0 +1,128 @@
+//! Consuming with a handler.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::time::sleep;
+use zookeeper_recipes::queue::ClaimHandle;
+
+use super::scene::{at_rest, builder, filled, names, queue, scene};
+use crate::in_memory::{SOON, T, within};
+
+#[tokio::test(start_paused = true)]
+async fn so_many_are_handled_at_a_time_and_each_is_acked() {
+    let (server, one, two) = scene().await;
+    let items: Vec<String> = (0..20).map(|number| number.to_string()).collect();
+    let _producer = filled(&two, &items.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    let consumer = queue(&one).consumer();
+    let (now, most, seen) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let handler = |item: String, claim: ClaimHandle| {
+        let (now, most, seen) = (&now, &most, &seen);
+        async move {
+            most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            assert!(claim.is_held());
+            sleep(Duration::from_millis(50)).await;
+            seen.lock().expect("no panic").push(item);
+            now.fetch_sub(1, Ordering::SeqCst);
+            Ok::<(), std::io::Error>(())
+        }
+    };
+    let work = consumer.consume(4, handler);
+    let stop = async {
+        server.until(|| names(&server).is_empty()).await;
+        consumer.close().await;
+    };
+    let (worked, ()) = within("all are handled", T, futures::future::join(work, stop)).await;
+    worked.expect("closed");
+    assert_eq!(most.load(Ordering::SeqCst), 4);
+    assert_eq!(seen.into_inner().expect("no panic"), items);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_fails_or_panics_comes_again_ever_later_and_is_a_dead_letter_in_the_end() {
+    let (server, one, two) = scene().await;
+    let _producer = filled(&two, &["good", "fails", "panics"]).await;
+    let queue = builder(&one).max_attempts(3).start().expect("a queue");
+    let consumer = queue.consumer();
+    let attempts: Arc<Mutex<BTreeMap<String, Vec<u32>>>> = Arc::default();
+    let handler = |item: String, claim: ClaimHandle| {
+        attempts.lock().expect("no panic").entry(item.clone()).or_default().push(claim.attempt());
+        async move {
+            match item.as_str() {
+                "good" => Ok(()),
+                "fails" => Err("the database is away"),
+                _ => panic!("a bug"),
+            }
+        }
+    };
+    let work = consumer.consume(2, handler);
+    let stop = async {
+        server.until(|| names(&server).is_empty()).await;
+        consumer.close().await;
+    };
+    let (worked, ()) = within("all are handled", T, futures::future::join(work, stop)).await;
+    worked.expect("closed");
+    let attempts = attempts.lock().expect("no panic").clone();
+    assert_eq!(attempts["good"], [1]);
+    assert_eq!((&attempts["fails"], &attempts["panics"]), (&vec![1, 2, 3], &vec![1, 2, 3]));
+    let mut reasons: Vec<_> =
+        queue.dead_letters().await.expect("an answer").into_iter().map(|letter| letter.reason).collect();
+    reasons.sort();
+    assert_eq!(reasons, ["the database is away", "the handler panicked: a bug"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn items_put_as_one_are_handled_one_after_the_other_and_fail_together() {
+    let (server, one, two) = scene().await;
+    let producer = queue(&two).producer();
+    producer.put_many(["a", "b", "c"]).await.expect("put");
+    let consumer = queue(&one).consumer();
+    let seen = Mutex::new(Vec::new());
+    let handler = |item: String, claim: ClaimHandle| {
+        let fails = item == "b" && claim.attempt() == 1;
+        seen.lock().expect("no panic").push(item);
+        async move { if fails { Err("not yet") } else { Ok(()) } }
+    };
+    let work = consumer.consume(4, handler);
+    let stop = async {
+        server.until(|| names(&server).is_empty()).await;
+        consumer.close().await;
+    };
+    within("all are handled", T, futures::future::join(work, stop)).await.0.expect("closed");
+    assert_eq!(*seen.lock().expect("no panic"), ["a", "b", "a", "b", "c"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_is_dropped_when_its_claim_is_lost() {
+    struct Dropped(Arc<AtomicUsize>);
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    let (server, one, two) = scene().await;
+    let _producer = filled(&two, &["a"]).await;
+    let (consumer, dropped) = (queue(&one).consumer(), Arc::new(AtomicUsize::new(0)));
+    let handler = |_: String, claim: ClaimHandle| {
+        let mark = Dropped(Arc::clone(&dropped));
+        async move {
+            let _mark = mark;
+            if claim.name() == "queue-0000000000" {
+                std::future::pending::<()>().await;
+            }
+            Ok::<(), std::io::Error>(())
+        }
+    };
+    let mut work = Box::pin(consumer.consume(1, handler));
+    crate::in_memory::still_pending("it works", &mut work).await;
+    server.expire_session(&one);
+    crate::in_memory::still_pending("it takes it again", &mut work).await;
+    assert_eq!(dropped.load(Ordering::SeqCst), 1);
+    // Dropping all of it drops the handler, and the item goes back.
+    drop(work);
+    drop(consumer);
+    assert_eq!(dropped.load(Ordering::SeqCst), 2);
+    within("it goes back", SOON, at_rest(&server, 1)).await;
+}

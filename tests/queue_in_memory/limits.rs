@@ -1,0 +1,77 @@
+//! What is too large, or too much.
+
+use zookeeper_recipes::queue::{DistributedQueue, Error, RawBytes, Utf8};
+use zookeeper_recipes::{Client, CreateMode, ErrorKind};
+
+use super::scene::{PATH, filled, names, queue, scene, taken};
+use crate::in_memory::{SOON, T, within};
+
+#[tokio::test(start_paused = true)]
+async fn an_item_of_about_a_megabyte_goes_through_everything_and_a_larger_one_is_refused_at_once() {
+    let (server, one, two) = scene().await;
+    let queue = DistributedQueue::builder(&one, PATH, RawBytes).start().expect("a queue");
+    let producer = queue.producer();
+    let error = producer.put(vec![0; 1 << 20]).await.expect_err("too large");
+    let Error::TooLarge { bytes, limit, .. } = error else { panic!("{error}") };
+    assert_eq!((bytes, error.kind()), ((1 << 20) + 10, ErrorKind::InvalidArgument));
+    let session = one.session_id();
+    within("it is put", SOON, producer.put(vec![7; limit - 10])).await.expect("put");
+    let consumer = DistributedQueue::builder(&two, PATH, RawBytes).start().expect("a queue").consumer();
+    let delivery = within("it comes", SOON, consumer.take()).await.expect("an item");
+    assert_eq!(delivery.item().len(), limit - 10);
+    delivery.nack().await.expect("put back");
+    let delivery = within("it comes", SOON, consumer.take()).await.expect("an item");
+    delivery.reject("x".repeat(5_000)).await.expect("buried");
+    assert_eq!(queue.dead_letters().await.expect("an answer")[0].data.len(), limit);
+    assert_eq!((names(&server).len(), one.session_id()), (0, session));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_could_not_be_listed_takes_no_more_and_says_so_until_it_is_shorter() {
+    let (server, _, two) = scene().await;
+    // As with a jute.maxbuffer of 8 000: 400 names.
+    let small =
+        Client::builder_for(&server).max_request_bytes(8_000).session_timeout(T).connect().await.expect("a client");
+    let producer = queue(&small).producer();
+    let mut put = 0;
+    let error = loop {
+        match producer.put("x").await {
+            Ok(()) => put += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, Error::ListingLimit { items: 400, limit: 400, .. }), "{error}");
+    assert_eq!((put, error.kind(), error.is_retryable()), (400, ErrorKind::QuotaExceeded, true));
+    taken(&queue(&two).consumer()).await.ack().await.expect("acked");
+    producer.put("y").await.expect("there is room");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_counter_that_is_used_up_is_an_error() {
+    let (server, client, _) = scene().await;
+    let producer = filled(&client, &[]).await;
+    server.set_sequence(PATH, i32::MAX).expect("a counter");
+    server.create_by_hand(&format!("{PATH}/queue-2147483647"), "", CreateMode::Persistent).expect("a new node");
+    let error = within("it ends", SOON, producer.put("a")).await.expect_err("no more numbers");
+    assert_eq!(error.kind(), ErrorKind::SequenceExhausted, "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_serializer_that_refuses_is_told_and_nothing_is_put() {
+    #[derive(Debug)]
+    struct Picky;
+    impl zookeeper_recipes::queue::Serializer for Picky {
+        type Item = String;
+        fn serialize(&self, item: &String) -> Result<Vec<u8>, zookeeper_recipes::queue::BoxError> {
+            if item.is_empty() { Err("empty".into()) } else { Utf8.serialize(item) }
+        }
+        fn deserialize(&self, bytes: &[u8]) -> Result<String, zookeeper_recipes::queue::BoxError> {
+            Utf8.deserialize(bytes)
+        }
+    }
+    let (server, client, _) = scene().await;
+    let producer = DistributedQueue::builder(&client, PATH, Picky).start().expect("a queue").producer();
+    let error = producer.put_many(["a", ""]).await.expect_err("refused");
+    assert!(matches!(&error, Error::Unserializable { why, .. } if why == "empty"), "{error}");
+    assert_eq!(names(&server), [""; 0]);
+}

@@ -1,0 +1,73 @@
+//! Paths that may not be touched.
+
+use zookeeper_recipes::ErrorKind;
+use zookeeper_recipes::queue::Error;
+
+use super::scene::{CLAIMS, PATH, PRODUCERS, at_rest, filled, put, queue, scene};
+use crate::in_memory::{SOON, T, within};
+
+#[tokio::test(start_paused = true)]
+async fn a_put_without_permission_is_an_error_and_the_next_one_may_succeed() {
+    for denied in [PATH, PRODUCERS] {
+        let (server, client, _) = scene().await;
+        let producer = queue(&client).producer();
+        server.deny(denied);
+        let error = within("it is told", SOON, producer.put("a")).await.expect_err("no permission");
+        assert!(matches!(&error, Error::Client { .. }) && error.kind() == ErrorKind::NoAuth, "{denied}: {error}");
+        server.allow(denied);
+        put(&producer, &["b"]).await;
+        at_rest(&server, 1).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_item_that_is_refused_takes_no_other_with_it() {
+    let (server, client, _) = scene().await;
+    let producer = filled(&client, &["first"]).await;
+    server.deny(PATH);
+    let refused = producer.enqueue("refused").await.expect("enqueued");
+    let error = within("it is told", SOON, refused).await.expect_err("no permission");
+    assert_eq!(error.kind(), ErrorKind::NoAuth);
+    server.allow(PATH);
+    put(&producer, &["next"]).await;
+    assert_eq!(super::scene::texts(&server), ["first", "next"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_take_without_permission_is_an_error_and_the_next_one_may_succeed() {
+    for denied in [PATH, CLAIMS] {
+        let (server, one, two) = scene().await;
+        let _producer = filled(&two, &["a"]).await;
+        server.deny(denied);
+        let consumer = queue(&one).consumer();
+        for _ in 0..2 {
+            let error = within("it is told", T, consumer.take()).await.expect_err("no permission");
+            assert_eq!(error.kind(), ErrorKind::NoAuth, "{denied}: {error}");
+        }
+        server.allow(denied);
+        let delivery = loop {
+            // A failure from before may be told once more.
+            if let Ok(delivery) = within("it comes", T * 4, consumer.take()).await {
+                break delivery;
+            }
+        };
+        delivery.ack().await.expect("acked");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_cannot_be_settled_is_given_up_as_soon_as_that_is_allowed() {
+    let (server, one, two) = scene().await;
+    let _producer = filled(&two, &["a"]).await;
+    let consumer = queue(&one).consumer();
+    let held = super::scene::taken(&consumer).await;
+    server.deny(CLAIMS);
+    let error = within("it is told", SOON, held.ack()).await.expect_err("no permission");
+    assert_eq!(error.kind(), ErrorKind::NoAuth, "{error}");
+    tokio::time::sleep(T).await;
+    server.allow(CLAIMS);
+    server.until(|| server.children(CLAIMS).is_empty()).await;
+    // Its lease has to be proven first, as nothing has used it.
+    let delivery = within("another gets it", T, queue(&two).consumer().take()).await.expect("an item");
+    delivery.ack().await.expect("acked");
+}

@@ -1,0 +1,76 @@
+//! The connection breaks, and comes back with the same session.
+
+use zookeeper_recipes::ErrorPolicy;
+
+use super::scene::{CLAIMS, acked, at_rest, drained, filled, queue, scene, taken};
+use crate::in_memory::{SOON, T, client_with, still_pending, within};
+
+#[tokio::test(start_paused = true)]
+async fn under_the_standard_policy_a_claim_is_lost_with_the_connection_but_an_ack_in_time_counts() {
+    let (server, one, two) = scene().await;
+    let _producer = filled(&two, &["a"]).await;
+    let consumer = queue(&one).consumer();
+    let held = taken(&consumer).await;
+    server.disconnect(&one);
+    within("it is told", SOON, held.lost()).await;
+    assert!(!held.is_held());
+    let other = queue(&two).consumer();
+    let mut waiting = Box::pin(other.take());
+    still_pending("its node stays", &mut waiting).await;
+    assert_eq!(server.children(CLAIMS).len(), 1);
+    within("the session is back", T, held.ack()).await.expect("nobody else had it");
+    still_pending("it is done", &mut waiting).await;
+    at_rest(&server, 0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn under_the_session_policy_a_claim_survives_a_short_outage() {
+    let (server, _, two) = scene().await;
+    let one = client_with(&server, ErrorPolicy::Session).await;
+    let _producer = filled(&two, &["a"]).await;
+    let held = taken(&queue(&one).consumer()).await;
+    for _ in 0..3 {
+        server.disconnect(&one);
+        tokio::time::sleep(SOON).await;
+        assert!(held.is_held());
+    }
+    acked(held).await;
+    at_rest(&server, 0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_claimed_ahead_is_handed_out_after_an_outage_as_it_was_before() {
+    let (server, one, two) = scene().await;
+    let _producer = filled(&two, &["a", "b", "c"]).await;
+    let consumer = queue(&one).consumer();
+    let held = taken(&consumer).await;
+    server.until(|| server.children(CLAIMS).len() == 3).await;
+    server.refuse(&one);
+    server.disconnect(&one);
+    within("it is told", SOON, held.lost()).await;
+    let mut waiting = Box::pin(consumer.take());
+    still_pending("nothing can be believed now", &mut waiting).await;
+    server.heal();
+    let next = within("the session is back", T, waiting).await.expect("an item");
+    assert_eq!(next.item(), "b");
+    assert!(next.is_held() && !held.is_held());
+    acked(held).await;
+    acked(next).await;
+    assert_eq!(drained(&consumer, 1).await, ["c"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn puts_and_takes_wait_for_the_servers_to_come_back() {
+    let (server, one, two) = scene().await;
+    let producer = filled(&two, &["a"]).await;
+    let consumer = queue(&one).consumer();
+    server.stop();
+    let mut putting = Box::pin(producer.put("b"));
+    still_pending("nobody answers", &mut putting).await;
+    let mut taking = Box::pin(consumer.take());
+    still_pending("nobody answers", &mut taking).await;
+    server.restart(zookeeper_recipes::testing::Data::Kept);
+    within("they answer", T, putting).await.expect("put");
+    acked(within("they answer", T, taking).await.expect("an item")).await;
+    assert_eq!(drained(&consumer, 1).await, ["b"]);
+}

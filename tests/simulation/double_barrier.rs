@@ -1,0 +1,18 @@
+//! DoubleBarrier: one verdict a round for all, whatever happens; nobody passes early, and nobody waits for ever.
+
+mod ledger;
+mod member;
+mod play;
+
+use crate::seeds::{self, Figures};
+
+#[test]
+fn double_barrier() {
+    let least = Figures { faults: 10, turns: 7, hand_overs: 30, cancelled: 4, millis: 0 };
+    seeds::run_all("double_barrier", least, play::run);
+}
+
+#[test]
+fn double_barrier_has_the_same_trace_for_the_same_seed() {
+    seeds::run_twice("double_barrier", play::run);
+}

@@ -1,0 +1,19 @@
+//! DistributedQueue: what was put is there once, what is there is delivered and acked, and nobody holds what nobody works on.
+
+mod consumer;
+mod ledger;
+mod play;
+mod producer;
+
+use crate::seeds::{self, Figures};
+
+#[test]
+fn queue() {
+    let least = Figures { faults: 10, turns: 12, hand_overs: 1, cancelled: 2, millis: 0 };
+    seeds::run_all("queue", least, play::run);
+}
+
+#[test]
+fn queue_has_the_same_trace_for_the_same_seed() {
+    seeds::run_twice("queue", play::run);
+}

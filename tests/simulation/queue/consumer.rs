@@ -1,0 +1,127 @@
+//! Somebody who takes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fastrand::Rng;
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+use zookeeper_recipes::ErrorKind;
+use zookeeper_recipes::queue::{Consumer, Delivery, Error, Utf8};
+
+use super::ledger::Ledger;
+
+pub(super) struct Taker {
+    pub(super) number: u64,
+    pub(super) consumer: Consumer<Utf8>,
+    pub(super) ledger: Ledger,
+    pub(super) random: Rng,
+    /// The session timeout.
+    pub(super) timeout: Duration,
+    pub(super) hurry: watch::Receiver<bool>,
+}
+
+impl Taker {
+    pub(super) async fn work(mut self) {
+        while !*self.hurry.borrow() {
+            let Some(delivery) = self.take().await else { continue };
+            let delivery = Arc::new(delivery);
+            self.ledger.taken(self.number, &delivery);
+            self.handle(&delivery).await;
+            self.part(delivery).await;
+        }
+        if self.random.bool() {
+            self.consumer.close().await;
+        }
+    }
+
+    async fn take(&mut self) -> Option<Delivery<String>> {
+        let patience = match self.random.u8(..4) {
+            0 => self.timeout.mul_f64(self.random.f64().powi(4)),
+            _ => Duration::MAX,
+        };
+        let mut hurry = self.hurry.clone();
+        let taken = tokio::select! {
+            biased;
+            _ = hurry.wait_for(|hurry| *hurry) => return None,
+            taken = timeout(patience, self.consumer.take()) => taken,
+        };
+        match taken {
+            Ok(Ok(delivery)) => Some(delivery),
+            Ok(Err(error)) => {
+                self.ledger.object(format!("{} cannot take: {error}", self.number));
+                sleep(self.timeout).await;
+                None
+            }
+            Err(_) => {
+                self.ledger.cancelled();
+                None
+            }
+        }
+    }
+
+    /// Works on it for a while, until it is lost, or not even then.
+    async fn handle(&mut self, delivery: &Delivery<String>) {
+        let time = self.timeout.mul_f64(self.random.f64().powi(6));
+        match self.random.u8(..3) {
+            0 => sleep(time).await,
+            1 => {
+                if delivery.run(sleep(time)).await.is_err() && delivery.is_held() {
+                    self.ledger.object("run() says that the claim is lost, and is_held() that it is not");
+                }
+            }
+            _ => {
+                if timeout(time, delivery.lost()).await.is_ok() && delivery.is_held() {
+                    self.ledger.object("lost() says that the claim is lost, and is_held() that it is not");
+                }
+            }
+        }
+    }
+
+    async fn part(&mut self, delivery: Arc<Delivery<String>>) {
+        let items = delivery.items().to_vec();
+        let what = format!("{} {}", self.number, delivery.name());
+        let delivery = Arc::into_inner(delivery).expect("the ledger holds none");
+        let outcome = match self.random.u8(..20) {
+            0..=12 => {
+                self.ledger.acks(&items);
+                let acked = delivery.ack().await;
+                if acked.is_ok() {
+                    self.ledger.acked(&items);
+                }
+                acked
+            }
+            13 => {
+                self.ledger.acks(&items);
+                let time = self.timeout.mul_f64(self.random.f64().powi(4) / 8.0);
+                match timeout(time, delivery.ack()).await {
+                    Ok(acked) => acked.inspect(|()| self.ledger.acked(&items)),
+                    Err(_) => {
+                        self.ledger.cancelled();
+                        Ok(())
+                    }
+                }
+            }
+            14 => {
+                self.ledger.rejects(&items, false);
+                let rejected = delivery.reject("by chance").await;
+                self.ledger.rejects(&items, rejected.is_ok());
+                rejected
+            }
+            15 => delivery.nack_after(self.timeout / 4).await,
+            16..=17 => delivery.nack().await,
+            _ => {
+                drop(delivery);
+                Ok(())
+            }
+        };
+        self.ledger.note(format_args!("{what}: {outcome:?}"));
+        if let Err(error) = outcome {
+            let may = matches!(error, Error::Lost { .. })
+                || matches!(error.kind(), ErrorKind::SessionLost | ErrorKind::OutcomeUnknown);
+            if !may {
+                self.ledger.object(format!("{what} cannot be settled: {error}"));
+            }
+        }
+    }
+}

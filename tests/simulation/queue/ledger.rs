@@ -1,0 +1,264 @@
+//! What became of each item, as those who put and take tell it; and what must not be.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use tokio::time::Instant;
+use zookeeper_recipes::queue::Delivery;
+
+use crate::trace::Trace;
+
+/// How a put ended, as its caller was told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Put {
+    /// It was begun, and dropped, or ended with its task; or nobody could know.
+    InDoubt,
+    /// It is in the queue.
+    Done,
+    /// It is not, and never will be.
+    Refused,
+}
+
+/// An item that somebody has in hand.
+struct Held {
+    name: String,
+    delivery: Weak<Delivery<String>>,
+}
+
+#[derive(Default)]
+struct State {
+    puts: BTreeMap<String, Put>,
+    /// Under which names an item was delivered.
+    names: BTreeMap<String, BTreeSet<String>>,
+    /// By how many an item was had.
+    takers: BTreeMap<String, BTreeSet<u64>>,
+    /// Items of which somebody has said that they are done; whether that was confirmed.
+    acked: BTreeMap<String, bool>,
+    /// Items that somebody has given up, or tried to; whether that was confirmed.
+    rejected: BTreeMap<String, bool>,
+    held: Vec<Held>,
+    acks: u64,
+    cancelled: u64,
+    violation: Option<String>,
+    /// Until then somebody may believe what is true no more, as a node or a session was ended by hand.
+    excused: Option<Instant>,
+}
+
+/// Clones write to the same one.
+#[derive(Clone)]
+pub(super) struct Ledger {
+    state: Arc<Mutex<State>>,
+    trace: Arc<Mutex<Option<Trace>>>,
+}
+
+impl Ledger {
+    pub(super) fn new() -> Self {
+        Ledger { state: Arc::default(), trace: Arc::default() }
+    }
+
+    pub(super) fn trace_to(&self, trace: Trace) {
+        *self.trace.lock().unwrap_or_else(PoisonError::into_inner) = Some(trace);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn note(&self, what: impl std::fmt::Display) {
+        if let Some(trace) = &*self.trace.lock().unwrap_or_else(PoisonError::into_inner) {
+            trace.note(what);
+        }
+    }
+
+    /// Something was seen that must not happen.
+    pub(super) fn object(&self, violation: impl Into<String>) {
+        let violation = violation.into();
+        self.note(format_args!("VIOLATION: {violation}"));
+        self.state().violation.get_or_insert(violation);
+    }
+
+    pub(super) fn violation(&self) -> Option<String> {
+        self.state().violation.clone()
+    }
+
+    pub(super) fn excuse_until(&self, until: Instant) {
+        let mut state = self.state();
+        state.excused = state.excused.max(Some(until));
+    }
+
+    pub(super) fn is_excused(&self) -> bool {
+        self.state().excused.is_some_and(|until| Instant::now() <= until)
+    }
+
+    pub(super) fn begins(&self, item: &str) {
+        self.state().puts.insert(item.to_owned(), Put::InDoubt);
+    }
+
+    pub(super) fn put(&self, item: &str, how: Put) {
+        self.note(format_args!("{item} put: {how:?}"));
+        self.state().puts.insert(item.to_owned(), how);
+    }
+
+    pub(super) fn cancelled(&self) {
+        self.state().cancelled += 1;
+    }
+
+    pub(super) fn taken(&self, who: u64, delivery: &Arc<Delivery<String>>) {
+        let name = delivery.name().to_owned();
+        self.note(format_args!("{who} takes {name}, attempt {}: {:?}", delivery.attempt(), delivery.items()));
+        let mut late = None;
+        {
+            let mut state = self.state();
+            for item in delivery.items() {
+                state.names.entry(item.clone()).or_default().insert(name.clone());
+                state.takers.entry(item.clone()).or_default().insert(who);
+                if state.acked.get(item) == Some(&true) || state.rejected.get(item) == Some(&true) {
+                    late = Some(item.clone());
+                }
+            }
+            state.held.retain(|held| held.delivery.strong_count() > 0);
+            state.held.push(Held { name, delivery: Arc::downgrade(delivery) });
+        }
+        if let Some(item) = late
+            && !self.is_excused()
+        {
+            self.object(format!("{item} was out of the queue, and {who} gets it"));
+        }
+    }
+
+    /// Somebody asks for it to be taken out.
+    pub(super) fn acks(&self, items: &[String]) {
+        let mut state = self.state();
+        for item in items {
+            state.acked.entry(item.clone()).or_insert(false);
+        }
+    }
+
+    pub(super) fn acked(&self, items: &[String]) {
+        let mut twice = None;
+        {
+            let mut state = self.state();
+            state.acks += 1;
+            for item in items {
+                if state.acked.insert(item.clone(), true) == Some(true) {
+                    twice = Some(item.clone());
+                }
+            }
+        }
+        // Nobody tells an ack that was not answered from that of another who got the item.
+        if let Some(item) = twice
+            && !self.is_excused()
+        {
+            self.object(format!("{item} was acked twice"));
+        }
+    }
+
+    pub(super) fn rejects(&self, items: &[String], done: bool) {
+        let mut state = self.state();
+        for item in items {
+            *state.rejected.entry(item.clone()).or_insert(false) |= done;
+        }
+    }
+
+    /// Called after each step: nobody else believes to have what somebody has.
+    pub(super) fn look(&self) {
+        let mut twice = None;
+        {
+            let state = self.state();
+            if state.violation.is_some() || state.held.len() < 2 {
+                return;
+            }
+            let mut holders = BTreeMap::<&str, usize>::new();
+            for held in &state.held {
+                if held.delivery.upgrade().is_some_and(|delivery| delivery.is_held()) {
+                    *holders.entry(&held.name).or_default() += 1;
+                }
+            }
+            if let Some((name, _)) = holders.iter().find(|(_, holders)| **holders > 1) {
+                twice = Some((*name).to_owned());
+            }
+        }
+        if let Some(name) = twice
+            && !self.is_excused()
+        {
+            self.object(format!("two believe at one moment to have {name}"));
+        }
+    }
+
+    pub(super) fn acks_so_far(&self) -> u64 {
+        self.state().acks
+    }
+
+    pub(super) fn hand_overs(&self) -> u64 {
+        self.state().takers.values().filter(|takers| takers.len() > 1).count() as u64
+    }
+
+    pub(super) fn cancelled_so_far(&self) -> u64 {
+        self.state().cancelled
+    }
+
+    /// In the end, when nothing is left in the queue: the sum. `dead` are the items of the dead letters.
+    /// Where claims were deleted by hand, an ack without an answer and that of another who got the item cannot be told apart.
+    pub(super) fn sum(
+        &self,
+        dead: &[(String, u32)],
+        max_attempts: Option<u32>,
+        claims_deleted: bool,
+    ) -> Result<(), String> {
+        let state = self.state();
+        for (item, put) in &state.puts {
+            let settled = state.acked.contains_key(item) || dead.iter().any(|(letter, _)| letter == item);
+            match put {
+                Put::Done if !settled => return Err(format!("{item} was put, and is lost")),
+                Put::Refused if state.names.contains_key(item) => {
+                    return Err(format!("{item} was not put, and was delivered"));
+                }
+                _ => {}
+            }
+        }
+        for (item, names) in &state.names {
+            if !state.puts.contains_key(item) {
+                return Err(format!("{item} was delivered, and nobody has put it"));
+            }
+            if names.len() > 1 {
+                return Err(format!("{item} was in the queue more than once: {names:?}"));
+            }
+        }
+        for (item, attempts) in dead {
+            if dead.iter().filter(|(other, _)| other == item).count() > 1 {
+                return Err(format!("there are two dead letters of {item}"));
+            }
+            if !claims_deleted && state.acked.get(item) == Some(&true) {
+                return Err(format!("{item} was acked, and is a dead letter"));
+            }
+            let given_up = state.rejected.contains_key(item);
+            if !given_up && max_attempts.is_none_or(|most| *attempts < most) {
+                return Err(format!("{item} is a dead letter after {attempts} attempts, and nobody gave it up"));
+            }
+        }
+        if let Some((item, _)) =
+            state.rejected.iter().find(|(item, done)| **done && !dead.iter().any(|(letter, _)| letter == *item))
+            && !claims_deleted
+        {
+            return Err(format!("{item} was rejected, and is no dead letter"));
+        }
+        in_order(&state.names)
+    }
+}
+
+/// Each producer's items are in the order in which it put them.
+fn in_order(names: &BTreeMap<String, BTreeSet<String>>) -> Result<(), String> {
+    let mut of_producer = BTreeMap::<&str, Vec<(u64, &String)>>::new();
+    for (item, names) in names {
+        let (producer, number) = item.split_once(':').ok_or("an item has a number")?;
+        let number = number.parse::<u64>().map_err(|error| error.to_string())?;
+        of_producer.entry(producer).or_default().extend(names.first().map(|name| (number, name)));
+    }
+    for (producer, mut items) in of_producer {
+        items.sort_unstable();
+        if let Some(two) = items.windows(2).find(|two| two[0].1 > two[1].1) {
+            return Err(format!("of producer {producer} item {} is behind item {}", two[0].0, two[1].0));
+        }
+    }
+    Ok(())
+}

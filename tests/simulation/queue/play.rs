@@ -1,0 +1,280 @@
+//! Who puts and who takes, and what goes wrong.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+use futures::FutureExt;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use zookeeper_recipes::queue::{DistributedQueue, Error, Utf8};
+use zookeeper_recipes::testing::Task;
+
+use super::consumer::Taker;
+use super::ledger::Ledger;
+use super::producer::Putter;
+use crate::seeds::Outcome;
+use crate::world::World;
+
+/// So many things happen in a seed.
+const ACTS: usize = 32;
+const MOST_CLIENTS: usize = 6;
+const MOST_AT_WORK: usize = 6;
+const PATH: &str = "/queue";
+const CLAIMS: &str = "/queue-claims";
+const PRODUCERS: &str = "/queue-producers";
+const DEAD: &str = "/queue-dead";
+
+struct Play {
+    world: World,
+    ledger: Ledger,
+    came: u64,
+    putters: Vec<Task<()>>,
+    takers: Vec<Task<()>>,
+    hurry: watch::Sender<bool>,
+    max_items: Option<usize>,
+    max_attempts: Option<u32>,
+    /// Claims are deleted by hand too.
+    claims_deleted: bool,
+}
+
+/// Runs one seed.
+pub(super) async fn run(seed: u64) -> Outcome {
+    let ledger = Ledger::new();
+    let check = ledger.clone();
+    let mut world = World::new(seed, move || check.look()).await;
+    ledger.trace_to(world.trace.clone());
+    let max_items = (world.random.u8(..4) == 0).then(|| world.random.usize(1..20));
+    let max_attempts = world.random.bool().then(|| world.random.u32(1..4));
+    let claims_deleted = world.random.u8(..4) == 0;
+    world.trace.note(format_args!("max_items {max_items:?}, max_attempts {max_attempts:?}"));
+    let (putters, takers, hurry) = (Vec::new(), Vec::new(), watch::Sender::new(false));
+    let mut play = Play {
+        world,
+        ledger: ledger.clone(),
+        came: 0,
+        putters,
+        takers,
+        hurry,
+        max_items,
+        max_attempts,
+        claims_deleted,
+    };
+    let played = play.play().await;
+    let mut world = play.world;
+    world.figures.turns = ledger.acks_so_far();
+    world.figures.hand_overs = ledger.hand_overs();
+    world.figures.cancelled = ledger.cancelled_so_far();
+    world.trace.note_records(&world.server);
+    Outcome { figures: world.figures, violation: ledger.violation().or(played.err()), trace: world.trace.lines() }
+}
+
+impl Play {
+    async fn play(&mut self) -> Result<(), String> {
+        self.put();
+        self.take();
+        for _ in 0..ACTS {
+            let most = self.world.timeout / 2;
+            let time = self.world.a_while(most);
+            self.world.pass(time).await;
+            self.act().await;
+            if self.ledger.violation().is_some() {
+                return Ok(());
+            }
+        }
+        self.world.heal();
+        self.hurry.send_replace(true);
+        // A producer that waits for room gets it.
+        self.drain().await?;
+        self.sum()?;
+        self.clean_up();
+        self.world.close().await
+    }
+
+    async fn act(&mut self) {
+        self.putters.retain_mut(|task| task.now_or_never().is_none());
+        self.takers.retain_mut(|task| task.now_or_never().is_none());
+        match self.world.random.u8(..16) {
+            0..=1 if self.putters.len() < MOST_AT_WORK => self.put(),
+            2..=3 if self.takers.len() < MOST_AT_WORK => self.take(),
+            4 => self.dismiss(),
+            5 => self.delete_by_hand(),
+            6 => self.expire(),
+            7 if self.world.clients.len() < MOST_CLIENTS => self.crash().await,
+            8 => self.lose_a_transaction(),
+            _ => self.world.fault(),
+        }
+    }
+
+    fn queue(&mut self, client: usize) -> DistributedQueue<Utf8> {
+        let random = &mut self.world.random;
+        let mut queue = DistributedQueue::builder(&self.world.clients[client], PATH, Utf8)
+            .prefetch(random.usize(..6))
+            .strict_order(random.bool());
+        if let Some(items) = self.max_items {
+            queue = queue.max_items(items);
+        }
+        if let Some(attempts) = self.max_attempts {
+            queue = queue.max_attempts(attempts);
+        }
+        queue.start().expect("a queue")
+    }
+
+    fn put(&mut self) {
+        let client = self.world.a_client();
+        let producer = self.queue(client).producer();
+        let putter = Putter {
+            number: self.came,
+            producer,
+            ledger: self.ledger.clone(),
+            random: Rng::with_seed(self.world.random.u64(..)),
+            timeout: self.world.timeout,
+            hurry: self.hurry.subscribe(),
+        };
+        self.world.trace.note(format_args!("of client {client} comes producer {}", self.came));
+        self.came += 1;
+        self.putters.push(self.world.server.spawn(&self.world.clients[client], putter.work()));
+    }
+
+    fn take(&mut self) {
+        let client = self.world.a_client();
+        let consumer = self.queue(client).consumer();
+        let taker = Taker {
+            number: self.came,
+            consumer,
+            ledger: self.ledger.clone(),
+            random: Rng::with_seed(self.world.random.u64(..)),
+            timeout: self.world.timeout,
+            hurry: self.hurry.subscribe(),
+        };
+        self.world.trace.note(format_args!("of client {client} comes consumer {}", self.came));
+        self.came += 1;
+        self.takers.push(self.world.server.spawn(&self.world.clients[client], taker.work()));
+    }
+
+    /// Drops whatever somebody does at the await it is in.
+    fn dismiss(&mut self) {
+        let tasks = self.putters.iter_mut().chain(&mut self.takers);
+        if let Some(task) = self.world.random.choice(tasks.collect::<Vec<_>>()) {
+            task.abort();
+            self.ledger.cancelled();
+            self.world.trace.note("somebody is dropped");
+        }
+    }
+
+    /// A transaction of somebody: what puts, claims and settles.
+    fn lose_a_transaction(&mut self) {
+        use zookeeper_recipes::testing::{Loss, Operation};
+        let client = self.world.a_client();
+        let loss = if self.world.random.bool() { Loss::Applied } else { Loss::NotApplied };
+        self.world.server.lose_next_reply(&self.world.clients[client], Operation::Multi, loss);
+        self.world.trace.note(format_args!("the next transaction of client {client} will not be answered, {loss:?}"));
+    }
+
+    /// A claim, or a producer's node.
+    fn delete_by_hand(&mut self) {
+        // In most seeds everything must hold without any excuse.
+        let dirs = if self.claims_deleted { &[CLAIMS, PRODUCERS][..] } else { &[PRODUCERS] };
+        let nodes = dirs.iter().map(|dir| {
+            let names = self.world.server.children(dir).into_iter();
+            names.map(move |name| format!("{dir}/{name}")).collect::<Vec<_>>()
+        });
+        let nodes: Vec<String> = nodes.flatten().collect();
+        if let Some(path) = self.world.random.choice(nodes)
+            && self.world.server.delete_by_hand(&path).is_ok()
+        {
+            self.world.figures.faults += 1;
+            self.world.trace.note(format_args!("{path} is deleted by hand"));
+            if path.starts_with(CLAIMS) {
+                // Whoever had it is not told.
+                self.ledger.excuse_until(Instant::now() + self.world.timeout * 100);
+            }
+        }
+    }
+
+    /// Ends a session by hand, and all of its nodes at once.
+    fn expire(&mut self) {
+        let client = self.world.a_client();
+        if self.world.server.expire_session(&self.world.clients[client]) {
+            self.ledger.excuse_until(Instant::now() + self.world.timeout);
+            self.world.figures.faults += 1;
+            self.world.trace.note(format_args!("the session of client {client} is ended"));
+        }
+    }
+
+    /// A process dies, and another one comes.
+    async fn crash(&mut self) {
+        let client = self.world.a_client();
+        self.world.trace.note(format_args!("client {client} dies"));
+        self.world.figures.faults += 1;
+        self.world.freeze(client);
+        // Its servers may be gone for a while.
+        if self.world.connect().await {
+            self.put();
+            self.take();
+        }
+    }
+
+    /// Takes whatever is there, until there is nothing, nobody holds anything, and nobody is at work any more.
+    async fn drain(&mut self) -> Result<(), String> {
+        let client = self.world.a_client();
+        let consumer = self.queue(client).consumer();
+        let deadline = Instant::now() + self.world.timeout * 4 + Duration::from_secs(60);
+        loop {
+            self.putters.retain_mut(|task| task.now_or_never().is_none());
+            self.takers.retain_mut(|task| task.now_or_never().is_none());
+            match tokio::time::timeout(Duration::from_secs(1), consumer.take()).await {
+                Ok(Ok(delivery)) => {
+                    let delivery = std::sync::Arc::new(delivery);
+                    self.ledger.taken(u64::MAX, &delivery);
+                    let items = delivery.items().to_vec();
+                    self.ledger.acks(&items);
+                    let delivery = std::sync::Arc::into_inner(delivery).ok_or("held")?;
+                    match delivery.ack().await {
+                        Ok(()) => self.ledger.acked(&items),
+                        Err(Error::Lost { .. }) if self.ledger.is_excused() => {}
+                        Err(error) => return Err(format!("healed, {items:?} cannot be acked: {error}")),
+                    }
+                }
+                Ok(Err(error)) => return Err(format!("healed, nothing can be taken: {error}")),
+                Err(_) => {
+                    let at_work = self.putters.len() + self.takers.len();
+                    let left: Vec<_> =
+                        [PATH, CLAIMS, PRODUCERS].iter().flat_map(|dir| self.world.server.children(dir)).collect();
+                    if at_work == 0 && left.is_empty() {
+                        return Ok(());
+                    }
+                    if Instant::now() > deadline {
+                        return Err(format!("long after healing {at_work} are at work, and there are {left:?}"));
+                    }
+                }
+            }
+        }
+    }
+
+    /// What became of everything.
+    fn sum(&self) -> Result<(), String> {
+        let mut dead = Vec::new();
+        for name in self.world.server.children(DEAD) {
+            let node = self.world.server.get(&format!("{DEAD}/{name}")).ok_or("a dead letter")?;
+            let text = String::from_utf8_lossy(&node);
+            let attempts = text.lines().find_map(|line| line.strip_prefix("attempts: ")).ok_or("attempts")?;
+            let attempts: u32 = attempts.parse().map_err(|_| "attempts")?;
+            let (_, item) = text.split_once("\n\n").ok_or("a head")?;
+            // Texts such as `12:7` between the bytes of the envelope.
+            let texts = item.split(|c: char| !c.is_ascii_digit() && c != ':').filter(|text| text.contains(':'));
+            dead.extend(texts.map(|text| (text.to_owned(), attempts)));
+        }
+        self.ledger.sum(&dead, self.max_attempts, self.claims_deleted)
+    }
+
+    /// What stays by design is taken away; the rest must be gone.
+    fn clean_up(&self) {
+        let server = &self.world.server;
+        for name in server.children(DEAD) {
+            self.world.sweep(&format!("{DEAD}/{name}"));
+        }
+        for dir in [PATH, CLAIMS, PRODUCERS, DEAD] {
+            self.world.sweep(dir);
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Somebody who puts.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+use futures::future::join_all;
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+use zookeeper_recipes::ErrorKind;
+use zookeeper_recipes::queue::{Error, Producer, Utf8};
+
+use super::ledger::{Ledger, Put};
+
+const MOST_ITEMS: u64 = 12;
+
+pub(super) struct Putter {
+    pub(super) number: u64,
+    pub(super) producer: Producer<Utf8>,
+    pub(super) ledger: Ledger,
+    pub(super) random: Rng,
+    /// The session timeout.
+    pub(super) timeout: Duration,
+    pub(super) hurry: watch::Receiver<bool>,
+}
+
+impl Putter {
+    pub(super) async fn work(mut self) {
+        let mut next = 0;
+        while next < MOST_ITEMS && !*self.hurry.borrow() {
+            let count = match self.random.u8(..4) {
+                0 => self.random.u64(2..=12),
+                _ => 1,
+            };
+            let items: Vec<String> = (next..next + count).map(|item| format!("{}:{item}", self.number)).collect();
+            next += count;
+            items.iter().for_each(|item| self.ledger.begins(item));
+            match self.random.u8(..8) {
+                0 => self.put_as_one(&items).await,
+                1 => self.put_half_way(&items).await,
+                2 => self.put_in_time(&items).await,
+                3 => self.enqueue(&items).await,
+                _ => self.put_together(&items).await,
+            }
+            let pause = self.timeout.mul_f64(self.random.f64().powi(4) / 2.0);
+            sleep(pause).await;
+        }
+        if self.random.bool() {
+            // What nobody awaited is in doubt in any case.
+            let _ = self.producer.close().await;
+        }
+    }
+
+    fn told(&self, item: &str, outcome: &Result<(), Error>) {
+        let how = match outcome {
+            Ok(()) => Put::Done,
+            Err(error) if error.kind() == ErrorKind::OutcomeUnknown => Put::InDoubt,
+            Err(error @ (Error::Full { .. } | Error::Closed { .. })) => {
+                self.ledger.note(error);
+                Put::Refused
+            }
+            Err(error) if error.kind() == ErrorKind::TimedOut => Put::Refused,
+            Err(error) => return self.ledger.object(format!("{item} cannot be put: {error}")),
+        };
+        self.ledger.put(item, how);
+    }
+
+    async fn put_together(&self, items: &[String]) {
+        let outcomes = join_all(items.iter().map(|item| self.producer.put(item.clone()))).await;
+        for (item, outcome) in items.iter().zip(&outcomes) {
+            self.told(item, outcome);
+        }
+    }
+
+    async fn put_as_one(&self, items: &[String]) {
+        let outcome = self.producer.put_many(items.iter().cloned()).await;
+        for item in items {
+            self.told(item, &outcome);
+        }
+    }
+
+    async fn put_half_way(&mut self, items: &[String]) {
+        let time = self.timeout.mul_f64(self.random.f64().powi(4) / 4.0);
+        if timeout(time, self.put_together(items)).await.is_err() {
+            self.ledger.cancelled();
+        }
+    }
+
+    async fn put_in_time(&mut self, items: &[String]) {
+        let time = self.timeout.mul_f64(self.random.f64().powi(3));
+        for item in items {
+            let outcome = self.producer.put_timeout(item.clone(), time).await;
+            self.told(item, &outcome);
+        }
+    }
+
+    async fn enqueue(&self, items: &[String]) {
+        let mut enqueued = Vec::new();
+        for item in items {
+            match self.producer.enqueue(item.clone()).await {
+                Ok(one) => enqueued.push((item, one)),
+                Err(error) => self.told(item, &Err(error)),
+            }
+        }
+        for (item, one) in enqueued {
+            self.told(item, &one.await);
+        }
+    }
+}
