@@ -86,8 +86,9 @@
 //! # Logs
 //!
 //! Events go through `tracing`, under `zookeeper_recipes`: sessions opened and over (`session`, `reason`), leadership
-//! (`path`, `id`, `token`; the end of a term with `end`), locks (`path`, `token`), items of a queue that fail or become dead letters (`path`, `item`, `reason`), deletes that are tried again (`target`), and every error that no caller awaits (`error`, `kind`),
-//! which [`Client::last_error`] keeps as well.
+//! (`path`, `id`, `token`; the end of a selector's term with `end`), locks (`path`, `token`), items of a queue that fail or
+//! become dead letters (`path`, `item`, `reason`), deletes that are tried again (`target`), and every error that no caller
+//! awaits (`error`, `kind`), which [`Client::last_error`] keeps as well.
 
 // Without all recipes, what only some of them need has no user.
 #![cfg_attr(

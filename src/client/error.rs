@@ -55,8 +55,7 @@ pub enum ErrorKind {
     TooManyWatches,
     /// The directory's 32-bit counter of sequential nodes is used up.
     SequenceExhausted,
-    /// The fence of this transaction no longer stands: what was held is released, lost or
-    /// somebody else's. Nothing was changed.
+    /// The fence of this transaction no longer stands: what was held is released, lost or somebody else's. Nothing was changed.
     Fenced,
     /// The server is overloaded.
     Throttled,

@@ -56,7 +56,9 @@ impl Leadership {
         self.hold.run(work).await.ok_or(LeadershipLost)
     }
 
-    /// Makes a [`Transaction`](crate::Transaction) depend on this leadership: it is refused once another leads.
+    /// Makes a [`Transaction`](crate::Transaction) depend on this leadership: the ensemble refuses it once its node is gone, as
+    /// that is when another can lead. A term that a mere suspension ended
+    /// ([`ErrorPolicy::Standard`](crate::ErrorPolicy::Standard)) has its node, and its fence, while the participant keeps it.
     pub fn fence(&self) -> Fence {
         self.hold.fence()
     }

@@ -80,7 +80,7 @@ pub enum CloseMode {
 /// A participant of a leader election.
 ///
 /// Dropping it leaves the election in the background, without telling listeners; [`close`](Self::close) waits for it.
-/// If the runtime is gone by then, the node stays until the session ends.
+/// If the runtime that keeps the session is gone by then, the node stays until the session ends.
 pub struct LeaderLatch {
     client: Client,
     shared: Arc<Shared>,

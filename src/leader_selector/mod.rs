@@ -83,7 +83,7 @@ pub enum CloseMode {
 /// A participant of a leader election in terms.
 ///
 /// Dropping it leaves the election in the background and interrupts a running term; [`close`](Self::close) waits for it. If the
-/// runtime is gone by then, the node stays until the session ends.
+/// runtime that keeps the session is gone by then, the node stays until the session ends.
 pub struct LeaderSelector {
     client: Client,
     shared: Arc<Shared>,

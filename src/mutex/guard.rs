@@ -7,8 +7,8 @@ use super::held::Held;
 use crate::client::Fence;
 
 /// The lock, for as long as it is held. Dropping it releases the lock in the background: the node is deleted as soon as there
-/// is a connection, again and again until it is gone; [`release`](Self::release) waits for that. If the runtime is gone by
-/// then, the node stays until the session ends.
+/// is a connection, again and again until it is gone; [`release`](Self::release) waits for that. If the runtime that
+/// keeps the session is gone by then, the node stays until the session ends.
 ///
 /// Once lost it stays lost, whatever becomes of the connection: drop it and acquire anew.
 #[derive(Debug)]
@@ -65,8 +65,9 @@ impl MutexGuard {
         self.held.hold.run(work).await.ok_or(LockLost)
     }
 
-    /// Makes a [`Transaction`](crate::Transaction) depend on this lock: the ensemble refuses it once the lock was released or
-    /// handed on.
+    /// Makes a [`Transaction`](crate::Transaction) depend on this lock: the ensemble refuses it once its node is gone, as that
+    /// is when another can hold it. A lock lost to a mere suspension
+    /// ([`ErrorPolicy::Standard`](crate::ErrorPolicy::Standard)) has its node, and its fence, until the guard goes.
     pub fn fence(&self) -> Fence {
         self.held.hold.fence()
     }

@@ -73,7 +73,7 @@ impl Held {
         let left = match keeper {
             Keeper::Nobody(mut standing) => standing.leave().await,
             Keeper::Task { leave, left } => {
-                // The task may be gone with its runtime, and so is the session.
+                // The task goes with the runtime that keeps the session, and so does the session.
                 let _ = leave.send(());
                 left.await.unwrap_or(Err(backend::Error::SessionEnded))
             }

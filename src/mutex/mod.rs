@@ -99,7 +99,7 @@ impl InterProcessMutex {
     ///
     /// # Errors
     /// [`Error::Client`] if the line could not be entered or seen, such as for want of permission; [`Error::Closed`] if the
-    /// client was closed.
+    /// client was closed, or the runtime behind it has ended.
     ///
     /// # Cancel safety
     /// Cancel safe: the place in line is given up, and its node deleted in the background.
@@ -192,16 +192,14 @@ impl InterProcessMutex {
     /// Stands in line until the lock is held.
     async fn held(&self, standing: &mut Standing) -> Result<Hold, Error> {
         loop {
-            match standing.next().await {
-                News::Held(hold) => return Ok(hold),
-                News::Failed(error) => return Err(self.error(error)),
-                News::Closed => return Err(Error::Closed { path: Arc::clone(&self.path) }),
-                news => tracing::debug!(path = &*self.path, ?news, "mutex"),
+            // Whoever stands before us goes some day.
+            if let Some(hold) = self.first(standing).await? {
+                return Ok(hold);
             }
         }
     }
 
-    /// As `held`, but `None` as soon as somebody stands before us.
+    /// As `held`, but `None` when somebody stands before us.
     async fn first(&self, standing: &mut Standing) -> Result<Option<Hold>, Error> {
         loop {
             match standing.next().await {

@@ -15,8 +15,8 @@ use crate::client::lease::Grant;
 use crate::client::{Client, Fence};
 
 /// An item, claimed for as long as this exists: nobody else gets it. [`ack`](Self::ack) takes it out of the queue. Dropped
-/// without, it goes back to its place, as by [`nack`](Self::nack), in the background. If the runtime is gone by then, others get
-/// it when the session ends.
+/// without, it goes back to its place, as by [`nack`](Self::nack), in the background. If the runtime that keeps the session is
+/// gone by then, others get it when the session ends.
 ///
 /// Under [`DeliveryMode::AtMostOnce`](super::DeliveryMode::AtMostOnce) the item has left the queue before: there is no claim to
 /// be lost, and nothing to ack.
