@@ -48,7 +48,8 @@ impl<S: Serializer> DistributedQueueBuilder<S> {
         self
     }
 
-    /// After so many failed attempts an item goes to the dead letters. By default there is no end of attempts.
+    /// After so many failed attempts an item goes to the dead letters. By default there is no end of attempts. Not for
+    /// [`DeliveryMode::AtMostOnce`], where there is one.
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.options.max_attempts = Some(attempts);
         self
@@ -61,14 +62,16 @@ impl<S: Serializer> DistributedQueueBuilder<S> {
     }
 
     /// How many items a consumer claims beyond those that are asked for, so that the next one is at hand. Others do not get
-    /// them meanwhile. At most 1 000. Default 8.
+    /// them meanwhile, and an item that goes [back](super::Delivery::nack) comes after them: with 0 it is the next. At most
+    /// 1 000. Default 8.
     pub fn prefetch(mut self, items: usize) -> Self {
         self.options.prefetch = items;
         self
     }
 
     /// Consumers that are at work together each try the first item first, at the price of more tries in vain; by default each
-    /// starts somewhere among the first. A consumer that is alone takes items in order in any case.
+    /// starts somewhere among the first. A consumer that is alone takes items in order in any case, but for those that go back
+    /// while others are [claimed ahead](Self::prefetch).
     pub fn strict_order(mut self, strict: bool) -> Self {
         self.options.strict_order = strict;
         self
@@ -85,14 +88,16 @@ impl<S: Serializer> DistributedQueueBuilder<S> {
             path::validate(path).map_err(|error| Error::client(&name, error.into()))?;
         }
         let invalid = |why: String| Err(Error::InvalidOption { path: Arc::clone(&name), why });
-        if self.claims.as_ref() == Some(&self.path) {
-            return invalid("claims_path: it is the path of the queue; claims need a directory of their own".into());
-        }
         if self.max_items == Some(0) {
             return invalid("max_items of 0: nothing could be put; at least 1 is needed".into());
         }
         if self.options.max_attempts == Some(0) {
             return invalid("max_attempts of 0: nothing could be delivered; at least 1 is needed".into());
+        }
+        if self.options.at_most_once() && self.options.max_attempts.is_some() {
+            return invalid(
+                "max_attempts: at most once there is one attempt, and what fails is a dead letter at once".into(),
+            );
         }
         if self.options.prefetch > MOST_PREFETCH {
             return invalid(format!("prefetch of {}; at most {MOST_PREFETCH} is allowed", self.options.prefetch));
@@ -102,6 +107,13 @@ impl<S: Serializer> DistributedQueueBuilder<S> {
             return Err(Error::Closed { path: name });
         }
         let places = Arc::new(Places::new(&self.path, self.claims.as_deref(), |path| core.full_path(path)));
+        let below =
+            |dir: &str| places.claims.strip_prefix(dir).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        if let Some((_, what)) = places.taken().into_iter().find(|(dir, _)| below(dir)) {
+            let why =
+                format!("claims_path: the queue keeps {what} there; claims need a directory of their own, beside it");
+            return invalid(why);
+        }
         Ok(DistributedQueue {
             client: self.client,
             places,

@@ -31,11 +31,19 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// Delays after a list or a claim was refused, each twice the one before, up to the second figure.
 const AFTER_FAILURE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
+/// Stands for a time beyond the end of the clock.
+const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3_600);
+
 /// What is said of a claimed item.
 #[derive(Debug)]
 pub(super) enum Asked {
+    /// It is done.
     Done,
+    /// The attempt failed; not to be tried here for so long.
     Again { after: Duration, reason: String },
+    /// There was no attempt that could count: the claim was lost.
+    GiveBack,
+    /// It is hopeless.
     Bury { reason: String },
 }
 
@@ -45,6 +53,12 @@ pub(super) enum Order {
         claim: Arc<Claim>,
         asked: Asked,
         done: Option<oneshot::Sender<Result<(), Error>>>,
+    },
+    /// At most once: what has left the queue is to be a dead letter.
+    Keep {
+        claim: Arc<Claim>,
+        reason: String,
+        done: oneshot::Sender<Result<(), Error>>,
     },
     /// No more items are to be claimed. To be answered when nothing is held for want of a taker.
     Close(Option<oneshot::Sender<()>>),
@@ -244,6 +258,10 @@ impl<S: Serializer> Claimer<S> {
                 let (verdict, after) = self.verdict(&claim, asked);
                 self.settle(claim, verdict, after, done);
             }
+            Some(Order::Keep { claim, reason, done }) => {
+                let (core, places) = (Arc::clone(&self.core), Arc::clone(&self.places));
+                self.settles.push(job::keep(core, places, claim, reason, done));
+            }
             Some(Order::Close(done)) => {
                 self.closing = true;
                 self.shelf.end(Error::Closed { path: Arc::clone(&self.places.path) });
@@ -258,6 +276,7 @@ impl<S: Serializer> Claimer<S> {
         let attempts = attempts(claim) + 1;
         match asked {
             Asked::Done => (Verdict::Done, Duration::ZERO),
+            Asked::GiveBack => (Verdict::GiveBack, Duration::ZERO),
             Asked::Bury { reason } => (Verdict::Bury { attempts, reason }, Duration::ZERO),
             Asked::Again { after, reason } => match self.options.max_attempts {
                 Some(most) if attempts >= most => (Verdict::Bury { attempts, reason }, Duration::ZERO),
@@ -304,7 +323,8 @@ impl<S: Serializer> Claimer<S> {
         match back? {
             Duration::ZERO => Some(claim.name.clone()),
             hide => {
-                self.hidden.insert(claim.name.clone(), Instant::now() + hide);
+                let now = Instant::now();
+                self.hidden.insert(claim.name.clone(), now.checked_add(hide).unwrap_or(now + FOREVER));
                 None
             }
         }
@@ -374,6 +394,13 @@ impl<S: Serializer> Claimer<S> {
                 let _ = closer.send(());
             }
         }
+    }
+}
+
+/// The task may end without having come to its end: with its runtime, or by a panic. Nobody may wait for it then.
+impl<S: Serializer> Drop for Claimer<S> {
+    fn drop(&mut self) {
+        self.shelf.end(Error::Closed { path: Arc::clone(&self.places.path) });
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use futures::stream::{StreamExt, TryStreamExt};
 
 use super::claim::Claim;
+use super::directory;
 use super::envelope;
 use super::error::Error;
 use super::names::{self, Places};
@@ -22,6 +23,8 @@ const MOST_REASON_BYTES: usize = 2_000;
 /// How many letters are read at once.
 const AT_ONCE: usize = 16;
 const END_OF_HEAD: &[u8] = b"\n\n";
+/// At most once there is no other.
+const FIRST_ATTEMPT: u32 = 1;
 
 /// An item that was given up.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,10 +94,7 @@ pub(super) async fn list(core: &Core, places: &Places) -> Result<Vec<DeadLetter>
         Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Vec::new()),
         Err(error) => return Err(failed(error)),
     };
-    let mut names = names::in_order(names);
-    // By when they died.
-    names.sort_by(|one, other| one.rsplit('-').next().cmp(&other.rsplit('-').next()));
-    let letters = futures::stream::iter(names).map(|name| async move {
+    let letters = futures::stream::iter(names::letters(names)).map(|name| async move {
         match core.read("read", &places.dead_letter(&name), Session::get_data).await {
             Ok((node, _)) => Ok(DeadLetter::read(&name, &node)),
             Err(error) if error.kind() == ErrorKind::NoNode => Ok(None),
@@ -102,6 +102,39 @@ pub(super) async fn list(core: &Core, places: &Places) -> Result<Vec<DeadLetter>
         }
     });
     letters.buffered(AT_ONCE).try_filter_map(|letter| async { Ok(letter) }).try_collect().await
+}
+
+/// At most once: writes the letter of an item that has left the queue already.
+pub(super) async fn keep(core: &Core, places: &Places, claim: &Claim, reason: &str) -> Result<(), Error> {
+    let doing = "write a dead letter to";
+    let path = places.dead_letters();
+    let failed = |error| Error::client(&places.path, error);
+    let acls = &core.config.acls;
+    let mut unknown = false;
+    loop {
+        let session = core.session_in_time(doing, &path).await.map_err(failed)?;
+        if unknown {
+            let (children, _) = core.read("list", &path, Session::list_children).await.map_err(failed)?;
+            if children.iter().any(|name| name.starts_with(&names::letter_of(&claim.name))) {
+                return Ok(());
+            }
+        }
+        let node = write(claim, FIRST_ATTEMPT, reason);
+        let written = session.create(&places.new_dead(&claim.name), &node, CreateMode::PersistentSequential, acls);
+        let error = match core.bounded(doing, &path, written).await.map_err(failed)? {
+            Ok(_) => return Ok(()),
+            Err(backend::Error::NoNode) => match directory::make(&session, &places.dead, acls).await {
+                Ok(()) => continue,
+                Err(error) => error,
+            },
+            Err(error) => error,
+        };
+        // The next round looks for it.
+        unknown |= error.leaves_outcome_unknown();
+        if !error.is_passing() {
+            return Err(failed(client::Error::from_backend(doing, &path, error)));
+        }
+    }
 }
 
 /// Moves the item of a letter to the end of the queue, as a new item.
@@ -147,7 +180,7 @@ mod tests {
     fn a_letter_is_read_as_it_was_written_whatever_the_item_holds() {
         let data = envelope::encode(&["a\n\nb", ""]);
         let node = letter("queue-0000000007", 3, "it\nfailed\r\n badly", &data);
-        let read = DeadLetter::read("queue-0000000007-0000000000", &node).expect("a letter");
+        let read = DeadLetter::read("letter-queue-0000000007-0000000000", &node).expect("a letter");
         assert_eq!((&*read.item, read.attempts, &*read.reason), ("queue-0000000007", 3, "it failed badly"));
         assert_eq!(read.data, data);
         assert_eq!(read.items(&Utf8).expect("text"), ["a\n\nb", ""]);

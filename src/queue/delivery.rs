@@ -15,18 +15,29 @@ use crate::client::lease::Grant;
 use crate::client::{Client, Fence};
 
 /// An item, claimed for as long as this exists: nobody else gets it. [`ack`](Self::ack) takes it out of the queue. Dropped
-/// without, it goes back to its place, as by [`nack`](Self::nack), in the background. If the runtime that keeps the session is
-/// gone by then, others get it when the session ends.
+/// without, it goes back to its place, as by [`nack`](Self::nack), in the background; dropped after the claim was
+/// [lost](Self::is_held), without an attempt being counted. If the runtime that keeps the session is gone by then, others get it
+/// when the session ends.
 ///
 /// Under [`DeliveryMode::AtMostOnce`](super::DeliveryMode::AtMostOnce) the item has left the queue before: there is no claim to
-/// be lost, and nothing to ack.
+/// be lost, to ack or to drop it does nothing, and what is said to have failed becomes a dead letter at once.
 #[must_use = "an item that is dropped goes back into the queue"]
 pub struct Delivery<T> {
     items: Vec<T>,
     hold: ClaimHandle,
     orders: mpsc::UnboundedSender<Order>,
-    /// Somebody must still say what is to become of it.
-    open: bool,
+    stake: Stake,
+}
+
+/// What it would mean to drop a delivery now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stake {
+    /// It is in the queue, and claimed: it goes back.
+    Claimed,
+    /// At most once: it has left the queue, so nothing becomes of it.
+    Taken,
+    /// Somebody has said what is to become of it.
+    Settled,
 }
 
 /// The claim on an item was lost before the work on it was done.
@@ -47,7 +58,7 @@ pub struct ClaimHandle {
 
 impl ClaimHandle {
     /// Which attempt at the item this is: 1 for the first. An attempt counts when it was said to have failed, not when a
-    /// consumer crashed.
+    /// consumer crashed, or lost its claim.
     pub fn attempt(&self) -> u32 {
         u32::try_from(self.claim.version).unwrap_or(0).saturating_add(1)
     }
@@ -135,9 +146,9 @@ impl<T> Delivery<T> {
         grant: Option<Grant>,
         orders: mpsc::UnboundedSender<Order>,
     ) -> Self {
-        let open = grant.is_some();
+        let stake = if grant.is_some() { Stake::Claimed } else { Stake::Taken };
         let hold = ClaimHandle { client: client.clone(), places: Arc::clone(places), claim, grant };
-        Delivery { items, hold, orders, open }
+        Delivery { items, hold, orders, stake }
     }
 
     /// The item; the first one, if it was put with others as one.
@@ -210,7 +221,9 @@ impl<T> Delivery<T> {
     }
 
     /// Puts the item back to its place, under its name; the attempt counts as failed. After
-    /// [the last attempt](super::DistributedQueueBuilder::max_attempts) it goes to the dead letters. Returns when that is done.
+    /// [the last attempt](super::DistributedQueueBuilder::max_attempts), and under at-most-once, it goes to the dead letters.
+    /// Returns when that is done. This consumer takes it again after those that it has
+    /// [claimed ahead](super::DistributedQueueBuilder::prefetch).
     ///
     /// # Errors
     /// As [`ack`](Self::ack).
@@ -255,13 +268,15 @@ impl<T> Delivery<T> {
     }
 
     async fn settle(mut self, asked: Asked) -> Result<(), Error> {
-        if !std::mem::replace(&mut self.open, false) {
-            return Ok(());
-        }
         let (done, settled) = oneshot::channel();
         let claim = Arc::clone(&self.hold.claim);
+        let order = match (std::mem::replace(&mut self.stake, Stake::Settled), asked) {
+            (Stake::Claimed, asked) => Order::Settle { claim, asked, done: Some(done) },
+            (_, Asked::Again { reason, .. } | Asked::Bury { reason }) => Order::Keep { claim, reason, done },
+            (_, Asked::Done | Asked::GiveBack) => return Ok(()),
+        };
         // The task is gone with its runtime only.
-        let _ = self.orders.send(Order::Settle { claim, asked, done: Some(done) });
+        let _ = self.orders.send(order);
         let path = &self.hold.places.path;
         settled.await.unwrap_or_else(|_| Err(Error::Closed { path: Arc::clone(path) }))
     }
@@ -269,9 +284,13 @@ impl<T> Delivery<T> {
 
 impl<T> Drop for Delivery<T> {
     fn drop(&mut self) {
-        if self.open {
+        if self.stake == Stake::Claimed {
             let claim = Arc::clone(&self.hold.claim);
-            let asked = Asked::Again { after: Duration::ZERO, reason: "it was dropped".into() };
+            // What was lost says nothing about the item.
+            let asked = match self.hold.is_held() {
+                true => Asked::Again { after: Duration::ZERO, reason: "it was dropped without an ack".into() },
+                false => Asked::GiveBack,
+            };
             // The task is gone with its runtime only.
             let _ = self.orders.send(Order::Settle { claim, asked, done: None });
         }

@@ -19,7 +19,9 @@ pub enum Error {
     },
     /// The producer, the consumer or the client has been closed, or the runtime behind the client has ended: see
     /// [`Client::last_error`](crate::Client::last_error).
-    #[error("queue at {path}: it has been closed")]
+    #[error(
+        "queue at {path}: this producer or consumer, or its client, has been closed, or the runtime behind it has ended"
+    )]
     Closed {
         /// The path of the queue.
         path: Arc<str>,
@@ -33,7 +35,7 @@ pub enum Error {
         /// The name of the item's node.
         name: String,
     },
-    /// The queue held its maximum of items until the time was over. Nothing was put.
+    /// The queue was seen to hold its maximum of items, and the time was over before there was room. Nothing was put.
     #[error("queue at {path}: there was no room in time; it may hold {limit} items")]
     Full {
         /// The path of the queue.
@@ -101,7 +103,7 @@ impl Error {
         match self {
             Error::Client { error, .. } => error.kind(),
             Error::Closed { .. } => ErrorKind::Closed,
-            Error::Lost { .. } => ErrorKind::SessionLost,
+            Error::Lost { .. } => ErrorKind::Fenced,
             Error::Full { .. } => ErrorKind::TimedOut,
             Error::ListingLimit { .. } => ErrorKind::QuotaExceeded,
             Error::TooLarge { .. } | Error::Unserializable { .. } | Error::InvalidOption { .. } => {

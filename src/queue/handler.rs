@@ -35,27 +35,33 @@ where
 }
 
 impl<S: Serializer> Consumer<S> {
-    /// Hands items to `handler`, up to `concurrency` nodes at a time (at least one), in the order of the queue. An item that was
-    /// handled is taken out of the queue. One that failed goes back to its place, and is tried again here after 0.1 s, 0.2 s and
-    /// so on up to 30 s (elsewhere at once), or goes to the dead letters after
-    /// [the last attempt](super::DistributedQueueBuilder::max_attempts), with the error for a reason. Items that were put as one
-    /// are handled one after the other, and fail together with the first that fails.
+    /// Hands items to `handler`, up to `concurrency` nodes at a time, in the order of the queue. An item that was handled is
+    /// taken out of the queue. One that failed goes back to its place, and is tried again here after 0.1 s, 0.2 s and so on up to
+    /// 30 s (elsewhere at once), or goes to the dead letters after
+    /// [the last attempt](super::DistributedQueueBuilder::max_attempts), with the error for a reason. One whose claim was lost
+    /// comes again, and that is no failed attempt. Items that were put as one are handled one after the other, and fail together
+    /// with the first that fails.
     ///
-    /// The handler runs inside this future, not on a task of its own. Returns when the consumer is [closed](Self::close), after
-    /// the handlers that were running.
+    /// The handler runs inside this future, not on a task of its own. To end it, [`close`](Self::close) the consumer: this
+    /// returns after the handlers that were running.
     ///
     /// # Errors
-    /// As [`take`](Self::take), but for [`Error::Closed`].
+    /// [`Error::InvalidOption`] for a `concurrency` of 0. As [`take`](Self::take), but for [`Error::Closed`]: it ends then,
+    /// after the handlers that were running; what could pass may be tried again by another call.
     ///
     /// # Cancel safety
     /// Dropping it drops the handlers that run; their items go back into the queue, as failed attempts.
     pub async fn consume(&self, concurrency: usize, handler: impl QueueHandler<S::Item>) -> Result<(), Error> {
+        if concurrency == 0 {
+            let why = "a concurrency of 0: nothing would be handled; at least 1 is needed".into();
+            return Err(Error::InvalidOption { path: self.path().into(), why });
+        }
         let mut running = FuturesUnordered::new();
         let ended = loop {
             tokio::select! {
                 biased;
                 Some(()) = running.next() => {}
-                taken = self.take(), if running.len() < concurrency.max(1) => match taken {
+                taken = self.take(), if running.len() < concurrency => match taken {
                     Ok(delivery) => running.push(attempt(&handler, delivery)),
                     Err(Error::Closed { .. }) => break Ok(()),
                     Err(error) => break Err(error),
@@ -83,7 +89,7 @@ async fn attempt<T>(handler: &impl QueueHandler<T>, mut delivery: Delivery<T>) {
         Ok(Ok(Ok(()))) => delivery.ack().await,
         Ok(Ok(Err(error))) => again(delivery, &claim, error.to_string()).await,
         Ok(Err(panic)) => again(delivery, &claim, format!("the handler panicked: {}", panic_text(panic))).await,
-        // The attempt may go on counting elsewhere.
+        // That says nothing about the item: no attempt counts.
         Err(ClaimLost) => {
             drop(delivery);
             Ok(())

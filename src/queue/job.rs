@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::claim::Claim;
+use super::dead;
 use super::error::Error;
 use super::names::Places;
 use super::settle::{self, Unsettled, Verdict};
@@ -81,6 +82,23 @@ pub(super) async fn take_out<T>(core: Arc<Core>, places: Arc<Places>, ready: Rea
         }
     };
     Settled::Out { ready, outcome }
+}
+
+/// At most once: what could not be handled has left the queue, and becomes a dead letter.
+pub(super) async fn keep<T>(
+    core: Arc<Core>,
+    places: Arc<Places>,
+    claim: Arc<Claim>,
+    reason: String,
+    done: oneshot::Sender<Result<(), Error>>,
+) -> Settled<T> {
+    let kept = dead::keep(&core, &places, &claim, &reason).await;
+    tracing::warn!(path = &*places.path, item = claim.name, reason, kept = kept.is_ok(), "dead letter");
+    // Whoever asked may be gone.
+    if let Err(Err(error)) = done.send(kept) {
+        report(&core, error);
+    }
+    Settled::Done(claim)
 }
 
 fn report(core: &Core, error: Error) {

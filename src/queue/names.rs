@@ -9,6 +9,8 @@ use crate::path::join;
 
 /// What the names of items begin with: Curator's.
 const BASE: &str = "queue-";
+/// What the names of dead letters begin with: another queue may have its items where this one has its letters.
+const LETTER: &str = "letter-";
 /// As long as the server's number is.
 const NUMBER_BYTES: usize = 10;
 /// What a listing has for each name besides its bytes: a length.
@@ -64,8 +66,25 @@ impl Places {
     /// What the dead letter of an item is created as; the server appends a number, as an item of the same name may have died
     /// before.
     pub(super) fn new_dead(&self, item: &str) -> String {
-        join(&self.dead, &format!("{item}-"))
+        join(&self.dead, &letter_of(item))
     }
+
+    /// Where the queue keeps what is no claim, and for what.
+    pub(super) fn taken(&self) -> [(&str, &'static str); 3] {
+        [(&self.items, "its items"), (&self.producers, "its producers"), (&self.dead, "its dead letters")]
+    }
+}
+
+/// What the name of an item's dead letter begins with.
+pub(super) fn letter_of(item: &str) -> String {
+    format!("{LETTER}{item}-")
+}
+
+/// The letters among the children of a directory, by when they were written.
+pub(super) fn letters(mut children: Vec<String>) -> Vec<String> {
+    children.retain(|name| name.starts_with(LETTER));
+    children.sort_by(|one, other| one.rsplit('-').next().cmp(&other.rsplit('-').next()));
+    children
 }
 
 /// What the order of items heeds; none for a node that is no item.
@@ -97,7 +116,7 @@ mod tests {
         assert_eq!(places.item("queue-0000000001"), "/ns/g/q/queue-0000000001");
         assert_eq!(places.claim("queue-0000000001"), "/ns/g/q-claims/queue-0000000001");
         assert_eq!(places.producers, "/ns/g/q-producers");
-        assert_eq!(places.new_dead("queue-0000000001"), "/ns/g/q-dead/queue-0000000001-");
+        assert_eq!(places.new_dead("queue-0000000001"), "/ns/g/q-dead/letter-queue-0000000001-");
         let places = Places::new("/g/q", Some("/g/locks"), str::to_owned);
         assert_eq!(places.claim("queue-0000000001"), "/g/locks/queue-0000000001", "Curator's lock path");
     }
@@ -107,6 +126,14 @@ mod tests {
         let children = ["queue-0000000010", "lost+found", "queue-0000000009", "qn-0000000001"];
         let items = in_order(children.map(str::to_owned).to_vec());
         assert_eq!(items, ["queue-0000000009", "queue-0000000010"]);
+    }
+
+    #[test]
+    fn letters_come_in_the_order_of_their_numbers_and_are_no_items() {
+        let children = ["letter-queue-0000000001-0000000009", "queue-0000000001", "letter-queue-0000000007-0000000002"];
+        let letters = letters(children.map(str::to_owned).to_vec());
+        assert_eq!(letters, ["letter-queue-0000000007-0000000002", "letter-queue-0000000001-0000000009"]);
+        assert_eq!(in_order(letters), [""; 0]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -34,6 +34,8 @@ pub(super) struct Shared {
     /// The first failure that nobody has awaited.
     unseen: Mutex<Option<Error>>,
     closed: watch::Sender<bool>,
+    /// There was no room at the last look.
+    pub(super) full: AtomicBool,
 }
 
 impl Shared {
@@ -93,6 +95,7 @@ impl<S: Serializer> Producer<S> {
             pending: AtomicUsize::new(0),
             unseen: Mutex::default(),
             closed: watch::Sender::new(false),
+            full: AtomicBool::new(false),
         });
         let pipe = Pipe::new(core, places, &shared, ordered);
         core.runtime.spawn(pipe.run());
@@ -124,7 +127,8 @@ impl<S: Serializer> Producer<S> {
         self.enqueue(item).await?.await
     }
 
-    /// Puts several items as one node: all of them or none, to be delivered together, to one consumer, in order.
+    /// Puts several items as one node: all of them or none, to be delivered together, to one consumer, in order. The node counts
+    /// as one item. Without any items nothing is put.
     ///
     /// # Errors
     /// As [`put`](Self::put).
@@ -135,6 +139,10 @@ impl<S: Serializer> Producer<S> {
     where
         I: IntoIterator<Item: Into<S::Item>> + Send,
     {
+        let items: Vec<_> = items.into_iter().collect();
+        if items.is_empty() {
+            return Ok(());
+        }
         let payload = self.payload(items);
         self.order(payload?).await?.await
     }
@@ -142,8 +150,9 @@ impl<S: Serializer> Producer<S> {
     /// As [`put`](Self::put), for no longer than `timeout` in all.
     ///
     /// # Errors
-    /// [`Error::Full`] if there was no room in time, which says that nothing was put. [`ErrorKind::OutcomeUnknown`] if it was
-    /// enqueued in time but not confirmed: it is put in the background. Otherwise as [`put`](Self::put).
+    /// [`Error::Full`] if there was no room in time, and [`ErrorKind::TimedOut`] if it could not be begun in time for another
+    /// reason, such as for want of a connection: nothing was put. [`ErrorKind::OutcomeUnknown`] if it was enqueued in time but
+    /// not confirmed: it is put in the background. Otherwise as [`put`](Self::put).
     ///
     /// # Cancel safety
     /// As [`put`](Self::put).
@@ -153,7 +162,7 @@ impl<S: Serializer> Producer<S> {
         };
         let payload = self.payload([item])?;
         let Ok(enqueued) = timeout_at(deadline, self.order(payload)).await else {
-            return Err(self.not_begun());
+            return Err(self.not_begun(timeout));
         };
         match timeout_at(deadline, enqueued?).await {
             Ok(put) => put,
@@ -258,7 +267,7 @@ impl<S: Serializer> Producer<S> {
         let bytes = u32::try_from((payload.len() + NODE_BYTES).min(WINDOW_BYTES)).unwrap_or(u32::MAX);
         let window = Arc::clone(&inner.window).acquire_many_owned(bytes).await;
         let window = window.map_err(|_| inner.shared.closed())?;
-        room.take(inner.client.core(), &inner.places, pending).await?;
+        room.take(inner.client.core(), &inner.places, pending, &inner.shared.full).await?;
         let (done, outcome) = oneshot::channel();
         inner.shared.pending.fetch_add(1, Ordering::AcqRel);
         let put = Put { payload, done, window };
@@ -267,13 +276,17 @@ impl<S: Serializer> Producer<S> {
     }
 
     /// What a put that was not begun in time says.
-    fn not_begun(&self) -> Error {
+    fn not_begun(&self, timeout: Duration) -> Error {
         let path = &self.inner.places.path;
         match self.inner.max_items {
-            Some(limit) => Error::Full { path: Arc::clone(path), limit },
-            None => {
-                let error = client::Error::new(ErrorKind::TimedOut, format!("put into {path}: not begun in time"));
-                Error::client(path, error)
+            Some(limit) if self.inner.shared.full.load(Ordering::Acquire) => {
+                Error::Full { path: Arc::clone(path), limit }
+            }
+            _ => {
+                let message = format!(
+                    "put into {path}: not begun within {timeout:?}, for want of an answer of the servers, or behind other puts"
+                );
+                Error::client(path, client::Error::new(ErrorKind::TimedOut, message))
             }
         }
     }

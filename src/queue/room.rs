@@ -1,6 +1,7 @@
 //! How many more items may be put: up to the maximum that was asked for, or as many as can be listed.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::error::Error;
 use super::names::Places;
@@ -29,12 +30,13 @@ impl Room {
     }
 
     /// Takes the place of one item; waits for it if there is a maximum. `pending` tells how many were taken and may not have
-    /// been put yet.
+    /// been put yet; `full` is told whether there was room at the last look.
     pub(super) async fn take(
         &mut self,
         core: &Core,
         places: &Places,
         pending: impl Fn() -> usize,
+        full: &AtomicBool,
     ) -> Result<(), Error> {
         let mut waited = false;
         while self.left == 0 {
@@ -55,6 +57,7 @@ impl Room {
                 }
             };
             self.left = self.share(limit.saturating_sub(items + pending()));
+            full.store(self.left == 0, Ordering::Release);
             if self.left == 0 && self.max_items.is_none() {
                 return Err(Error::ListingLimit { path: Arc::clone(&places.path), items, limit });
             }

@@ -1,10 +1,10 @@
 //! At most once: an item has left the queue before it is handed out.
 
 use zookeeper_recipes::ErrorKind;
-use zookeeper_recipes::queue::{Consumer, DeliveryMode, Utf8};
+use zookeeper_recipes::queue::{ClaimHandle, Consumer, DeliveryMode, Utf8};
 use zookeeper_recipes::testing::{Loss, Operation};
 
-use super::scene::{acked, at_rest, builder, filled, names, scene, taken, texts};
+use super::scene::{DEAD, acked, at_rest, builder, filled, names, scene, taken, texts};
 use crate::in_memory::{T, polled, still_pending, within};
 
 fn consumer(client: &zookeeper_recipes::Client) -> Consumer<Utf8> {
@@ -19,7 +19,7 @@ async fn an_item_is_gone_when_it_is_handed_out_and_only_what_is_asked_for_goes()
     let delivery = taken(&consumer).await;
     assert_eq!(texts(&server), ["b", "c"]);
     assert!(delivery.is_held());
-    delivery.nack().await.expect("there is nothing to be done");
+    delivery.ack().await.expect("there is nothing to be done");
     acked(taken(&consumer).await).await;
     drop(taken(&consumer).await);
     at_rest(&server, 0).await;
@@ -93,4 +93,34 @@ async fn an_item_that_left_when_the_session_ended_is_lost_and_that_is_told() {
         Ok(delivery) => assert_eq!(delivery.item(), "a", "it never left"),
     }
     server.until(|| names(&server).is_empty()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_handled_has_left_the_queue_and_becomes_a_dead_letter() {
+    for loss in [None, Some(Loss::Applied), Some(Loss::NotApplied)] {
+        let (server, one, two) = scene().await;
+        let _producer = filled(&two, &["a", "b", "c"]).await;
+        let queue = builder(&one).delivery_mode(DeliveryMode::AtMostOnce).start().expect("a queue");
+        let consumer = queue.consumer();
+        let (rejected, returned) = (taken(&consumer).await, taken(&consumer).await);
+        if let Some(loss) = loss {
+            server.lose_next_reply(&one, Operation::Create, loss);
+        }
+        within("rejected", T, rejected.reject("no such street")).await.expect("a letter");
+        within("put back", T, returned.nack()).await.expect("a letter");
+        let handle = |item: String, _: ClaimHandle| async move { Err::<(), _>(format!("cannot ship {item}")) };
+        let consume = consumer.consume(1, handle);
+        let closing = async {
+            server.until(|| server.children(DEAD).len() == 3).await;
+            consumer.close().await;
+        };
+        let (consumed, ()) = within("closed", T, futures::future::join(consume, closing)).await;
+        consumed.expect("consumed");
+        let letters = queue.dead_letters().await.expect("letters");
+        let told: Vec<_> = letters.iter().map(|letter| (letter.attempts, letter.reason.as_str())).collect();
+        assert_eq!(told, [(1, "no such street"), (1, "it was put back"), (1, "cannot ship c")], "{loss:?}");
+        let items = letters[0].items(&Utf8).expect("text");
+        assert_eq!(items, ["a"], "nothing of it is lost");
+        at_rest(&server, 0).await;
+    }
 }

@@ -1,10 +1,10 @@
 //! What is refused before anything is sent.
 
 use zookeeper_recipes::ErrorKind;
-use zookeeper_recipes::queue::{DistributedQueue, Error, Utf8};
+use zookeeper_recipes::queue::{ClaimHandle, DeliveryMode, DistributedQueue, Error, Utf8};
 
-use super::scene::{PATH, builder, scene};
-use crate::in_memory::requests;
+use super::scene::{DEAD, PATH, PRODUCERS, builder, drained, filled, queue, scene, taken, texts};
+use crate::in_memory::{SOON, requests, within};
 
 #[tokio::test(start_paused = true)]
 async fn malformed_paths_and_options_out_of_range_are_refused_at_the_start() {
@@ -18,6 +18,10 @@ async fn malformed_paths_and_options_out_of_range_are_refused_at_the_start() {
     }
     let wrong = [
         builder(&client).claims_path(PATH),
+        builder(&client).claims_path(format!("{PATH}/claims")),
+        builder(&client).claims_path(PRODUCERS),
+        builder(&client).claims_path(format!("{DEAD}/below")),
+        builder(&client).max_attempts(3).delivery_mode(DeliveryMode::AtMostOnce),
         builder(&client).max_items(0),
         builder(&client).max_attempts(0),
         builder(&client).prefetch(1_001),
@@ -30,6 +34,42 @@ async fn malformed_paths_and_options_out_of_range_are_refused_at_the_start() {
     assert_eq!(requests(&server), []);
     client.close().await.expect("closed");
     assert!(matches!(builder(&client).start(), Err(Error::Closed { .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_put_without_items_and_nothing_handled_by_nobody() {
+    let (server, client, _) = scene().await;
+    server.clear_records();
+    queue(&client).producer().put_many(Vec::<String>::new()).await.expect("that is soon done");
+    let handle = |_: String, _: ClaimHandle| async { Ok::<(), std::io::Error>(()) };
+    let error = queue(&client).consumer().consume(0, handle).await.expect_err("nobody");
+    assert!(matches!(error, Error::InvalidOption { .. }), "{error}");
+    assert_eq!(requests(&server), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_item_may_be_put_back_for_longer_than_the_clock_goes() {
+    let (server, client, other) = scene().await;
+    let _producer = filled(&other, &["a", "b", "c"]).await;
+    let consumer = queue(&client).consumer();
+    let delivery = taken(&consumer).await;
+    within("put back", SOON, delivery.nack_after(std::time::Duration::MAX)).await.expect("put back");
+    assert_eq!(drained(&consumer, 2).await, ["b", "c"], "the consumer lives");
+    assert_eq!(texts(&server), ["a"]);
+    assert_eq!(drained(&queue(&other).consumer(), 1).await, ["a"], "others may have it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_beside_another_leaves_its_dead_letters_alone() {
+    let (_server, client, _) = scene().await;
+    let one = queue(&client);
+    one.producer().put("a").await.expect("put");
+    taken(&one.consumer()).await.reject("no").await.expect("buried");
+    let beside = DistributedQueue::builder(&client, DEAD, Utf8).start().expect("a queue");
+    beside.producer().put("b").await.expect("put");
+    assert_eq!(drained(&beside.consumer(), 1).await, ["b"]);
+    let letters = one.dead_letters().await.expect("letters");
+    assert_eq!(letters.len(), 1, "{letters:?}");
 }
 
 #[tokio::test(start_paused = true)]

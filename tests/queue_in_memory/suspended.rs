@@ -1,8 +1,9 @@
 //! The connection breaks, and comes back with the same session.
 
 use zookeeper_recipes::ErrorPolicy;
+use zookeeper_recipes::queue::ClaimHandle;
 
-use super::scene::{CLAIMS, acked, at_rest, drained, filled, queue, scene, taken};
+use super::scene::{CLAIMS, acked, at_rest, builder, drained, filled, queue, scene, taken};
 use crate::in_memory::{SOON, T, client_with, still_pending, within};
 
 #[tokio::test(start_paused = true)]
@@ -73,4 +74,34 @@ async fn puts_and_takes_wait_for_the_servers_to_come_back() {
     within("they answer", T, putting).await.expect("put");
     acked(within("they answer", T, taking).await.expect("an item")).await;
     assert_eq!(drained(&consumer, 1).await, ["b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_lost_is_no_failed_attempt() {
+    let (server, one, two) = scene().await;
+    let _producer = filled(&two, &["a"]).await;
+    let queue = builder(&one).max_attempts(1).start().expect("a queue");
+    let consumer = queue.consumer();
+    let held = taken(&consumer).await;
+    server.disconnect(&one);
+    within("it is told", SOON, held.lost()).await;
+    drop(held);
+    // As a handler: the first run is cut short, the second one is not.
+    let runs = std::sync::atomic::AtomicUsize::new(0);
+    let handle = |_: String, claim: ClaimHandle| {
+        let first = runs.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 0;
+        assert_eq!(claim.attempt(), 1);
+        if first {
+            server.disconnect(&one);
+        }
+        async move { if first { std::future::pending().await } else { Ok::<(), std::io::Error>(()) } }
+    };
+    let closing = async {
+        server.until(|| server.children(super::scene::PATH).is_empty()).await;
+        consumer.close().await;
+    };
+    let (consumed, ()) = within("handled", T * 3, futures::future::join(consumer.consume(1, handle), closing)).await;
+    consumed.expect("consumed");
+    assert_eq!(runs.load(std::sync::atomic::Ordering::Relaxed), 2);
+    assert_eq!(queue.dead_letters().await, Ok(vec![]));
 }

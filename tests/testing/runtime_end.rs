@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use tokio::runtime::Runtime;
+use zookeeper_recipes::barrier::{self, Barrier};
+use zookeeper_recipes::double_barrier::{self, DoubleBarrier};
 use zookeeper_recipes::leader_latch::{self, LatchStatus, LeaderLatch};
 use zookeeper_recipes::leader_selector::{LeaderSelector, SelectorStatus};
 use zookeeper_recipes::mutex::{self, InterProcessMutex};
+use zookeeper_recipes::queue::{self, ClaimHandle, DistributedQueue, Utf8};
 use zookeeper_recipes::testing::TestingServer;
 use zookeeper_recipes::{Client, ConnectionState, CreateMode, ErrorKind};
 
@@ -139,4 +142,53 @@ fn calls_that_come_later_fail_at_once_also_after_close() {
     assert_eq!(error.kind(), ErrorKind::SessionLost, "{error}");
     let error = comes_to("connect", &elsewhere, server.client()).expect_err("the server is gone as well");
     assert!(error.to_string().contains("runtime"), "{error}");
+}
+
+#[test]
+fn calls_of_queues_and_barriers_end_too_whether_they_wait_or_come_later() {
+    let (home, elsewhere) = (runtime(), runtime());
+    let (server, client) = home.block_on(async {
+        let server = TestingServer::start();
+        let client = connect(&server).await;
+        (server, client)
+    });
+    let queue = DistributedQueue::builder(&client, "/queue", Utf8).max_items(1).start().expect("a queue");
+    let (producer, consumer) = (queue.producer(), queue.consumer());
+    let member = DoubleBarrier::new(&client, "/double", 2).expect("a member");
+    let barrier = Barrier::new(&client, "/barrier").expect("a barrier");
+    let held = home.block_on(async {
+        barrier.set().await.expect("set");
+        producer.put("a").await.expect("put");
+        consumer.take().await.expect("an item")
+    });
+    let handle = |_: String, _: ClaimHandle| async { Ok::<(), std::io::Error>(()) };
+    let mut take = Box::pin(consumer.take());
+    let other = queue.consumer();
+    let mut consume = Box::pin(other.consume(1, handle));
+    let mut put = Box::pin(producer.put("b"));
+    let mut enter = Box::pin(member.enter());
+    let mut wait = Box::pin(barrier.wait());
+    elsewhere.block_on(async {
+        assert!(Pin::new(&mut take).now_or_never().is_none());
+        assert!(Pin::new(&mut consume).now_or_never().is_none());
+        assert!(Pin::new(&mut put).now_or_never().is_none());
+        assert!(Pin::new(&mut enter).now_or_never().is_none());
+        assert!(Pin::new(&mut wait).now_or_never().is_none());
+    });
+    drop(home);
+    assert!(matches!(comes_to("take", &elsewhere, take), Err(queue::Error::Closed { .. })));
+    comes_to("consume", &elsewhere, consume).expect("it was closed");
+    assert!(matches!(comes_to("put", &elsewhere, put), Err(queue::Error::Closed { .. })));
+    assert!(matches!(comes_to("enter", &elsewhere, enter), Err(double_barrier::Error::Closed { .. })));
+    assert!(matches!(comes_to("wait", &elsewhere, wait), Err(barrier::Error::Closed { .. })));
+    assert!(!held.is_held());
+    comes_to("ack", &elsewhere, held.ack()).expect_err("nobody carries it out");
+    assert!(matches!(comes_to("take", &elsewhere, consumer.take()), Err(queue::Error::Closed { .. })));
+    let fresh = queue.consumer();
+    assert!(matches!(comes_to("take", &elsewhere, fresh.take()), Err(queue::Error::Closed { .. })));
+    comes_to("consume", &elsewhere, fresh.consume(1, handle)).expect("it was closed");
+    comes_to("close of a consumer", &elsewhere, fresh.close());
+    comes_to("put", &elsewhere, queue.producer().put("c")).expect_err("nobody puts it");
+    comes_to("close of a producer", &elsewhere, producer.close()).expect_err("nobody could be told");
+    drop(server);
 }
