@@ -1,8 +1,8 @@
 //! Apache Curator's coordination recipes for async Rust, on ZooKeeper.
 //!
 //! Leader election, locks, barriers and queues today; a throughput balancer follows, all on Curator's own znodes, so that
-//! Java services and Rust services stand in one line. What a recipe hands out is the truth about what you hold: a value
-//! with a fencing token, a `lost()` future, and an `is_held()` that compares the clock each time it is asked.
+//! Java services and Rust services stand in one line. What you hold alone (a leadership, a lock, an item of a queue) is a
+//! value with a fence, a `lost()` future, and an `is_held()` that compares the clock each time it is asked.
 //!
 //! # Which recipe when
 //!

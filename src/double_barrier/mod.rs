@@ -34,9 +34,15 @@
 //! over, and no longer. What a round whose members have all crashed leaves behind (the node `ready`) does not open the next
 //! one.
 //!
-//! The end of the session, inside a call or between two, is an error at once
-//! ([`SessionLost`](crate::ErrorKind::SessionLost)): the member is outside, and may enter again. A short loss of the connection
-//! is waited out, under either error policy.
+//! The end of the session is an error ([`SessionLost`](crate::ErrorKind::SessionLost)): of the call under way, at once, or of
+//! the next [`leave`](DoubleBarrier::leave), which is to be called in any case. Then the member is outside, and may enter again.
+//! A member at work inside for long can hear of it by [`Client::connection_states`](crate::Client::connection_states). A short
+//! loss of the connection is waited out, under either error policy.
+//!
+//! # Costs
+//!
+//! To enter is three requests in one flight, and for the last to come the transaction that opens the round. To leave is a list,
+//! then three requests in one flight. With eight members that is about 7.3 requests a member and round, and never more than 8.
 //!
 //! # Together with Curator
 //!
@@ -164,7 +170,7 @@ impl DoubleBarrier {
     }
 
     /// The options of a member of the barrier at `path`, where a round opens when `members` are there. All members must give
-    /// the same number.
+    /// the same number: with several, whoever counts to its own opens the round for all who are there.
     pub fn builder(client: &Client, path: impl Into<String>, members: usize) -> DoubleBarrierBuilder {
         DoubleBarrierBuilder::new(client, path.into(), members)
     }
@@ -189,7 +195,7 @@ impl DoubleBarrier {
 
     /// As [`enter`](Self::enter), for no longer than `timeout` in all. False says that the round did not open, and that no
     /// node is left. Waiting ends an eighth of the time (at most a second) before the deadline, to leave time to take the node
-    /// back. Of no time at all nothing comes.
+    /// back. With no time at all it is false, and nothing is sent.
     ///
     /// # Errors
     /// [`ErrorKind::OutcomeUnknown`] if it could not be found out in time whether the round opened, or whether the node of an

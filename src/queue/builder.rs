@@ -42,7 +42,8 @@ impl<S: Serializer> DistributedQueueBuilder<S> {
 
     /// How many items the queue may hold, for the producers of this object: a put waits for room. Each producer is sure of half
     /// of what it saw free, so several together may go over it. Not bounded by default, except that a queue that cannot be
-    /// listed in one answer of the servers (52 428 items with their defaults) takes no more: [`Error::ListingLimit`].
+    /// listed in one answer of the servers (52 428 items with their defaults) takes no more: [`Error::ListingLimit`]. An item that is
+    /// claimed counts, and what is put [as one](super::Producer::put_many) counts once.
     pub fn max_items(mut self, items: usize) -> Self {
         self.max_items = Some(items);
         self

@@ -50,14 +50,35 @@
 //! stays until the delivery is settled or dropped, so nobody else has the item before, and an ack that comes in time counts.
 //!
 //! At most once ([`DeliveryMode::AtMostOnce`]): an item leaves the queue before it is handed out. One that a crashed consumer had is
-//! lost.
+//! lost. One that a handler fails at, or that is [rejected](Delivery::reject), becomes a dead letter at once.
 //!
 //! # What cannot be handled
 //!
 //! An attempt that failed ([`nack`](Delivery::nack), a drop, an error of a handler) leaves the item where it was, under its
 //! name. After [`max_attempts`](DistributedQueueBuilder::max_attempts), and if it cannot be decoded, it goes to the
 //! [dead letters](DistributedQueue::dead_letters), with the reason, from where it can be
-//! [put back](DistributedQueue::put_back).
+//! [put back](DistributedQueue::put_back). A claim that was lost is no failed attempt.
+//!
+//! # Costs
+//!
+//! A put is one request; puts that wait at the same time share one, up to 64. To take an item is two (the claim and a read, in
+//! one flight), to ack it is one, and a listing now and then is shared by what was listed. Nothing polls: consumers wait for the
+//! watches on the items and on the claims of others.
+//!
+//! # Nodes
+//!
+//! ```text
+//! <path>                  the items, as Curator names them: queue-0000000000, ...
+//! <path>-claims           a node for each item that is claimed, ephemeral: what Curator calls the lock path
+//! <path>-producers        a node for each producer, ephemeral: how many transactions it has had carried out
+//! <path>-dead             the dead letters
+//! ```
+//!
+//! # Together with Curator
+//!
+//! Producers of both may be mixed. Consumers may be, if all name the same lock path
+//! ([`claims_path`](DistributedQueueBuilder::claims_path)); Curator's then delivers at least once as well. Without a lock path
+//! Curator's consumers take items at most once, and heed nobody's claims: do not mix those with others.
 //!
 //! # Limits
 //!
@@ -152,7 +173,7 @@ impl<S: Serializer> DistributedQueue<S> {
         Consumer::new(&self.client, &self.places, &self.serializer, self.options)
     }
 
-    /// How many nodes the queue has, with those that are claimed. Costs one small request.
+    /// How many nodes the queue has, with those that are claimed, and with nodes that are no items. Costs one small request.
     ///
     /// # Errors
     /// [`Error::Client`].

@@ -46,7 +46,10 @@ async fn scenario(stage: &Stage, path: &str) -> Result<()> {
     for producer in &producers {
         producer.close().await?;
     }
-    println!("{PARCELS} parcels are in the queue, the first one is {:?}", queue.peek().await?.unwrap_or_default());
+    println!(
+        "{PARCELS} parcels are in the queue, first in the line: {}",
+        queue.peek().await?.unwrap_or_default().join(", ")
+    );
     crash(stage, path).await?;
     let shipped = Mutex::new(BTreeMap::new());
     until(futures::future::try_join_all(WORKERS.map(|worker| work(stage, path, worker, &shipped)))).await??;
