@@ -46,6 +46,8 @@ impl Member {
             };
             match self.enter_on(connection, patience).await {
                 Ok(entered) => return Ok(entered),
+                // The directory was deleted, and our node with it.
+                Err(Trouble::Request(backend::Error::NoNode)) => self.start_over(),
                 Err(trouble) => self.bear("enter", connection, trouble).await?,
             }
         }

@@ -43,7 +43,7 @@ impl Member {
                 }
             }
         }
-        let removed = self.site.remove_ready(&self.session, &view.stat).await?;
+        let removed = self.site.remove_ready(&self.session, &view.stat, Some(&self.path)).await?;
         tracing::info!(path = &*self.site.path, removed, "a `ready` that a crashed round has left");
         Ok(false)
     }

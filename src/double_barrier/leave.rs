@@ -99,7 +99,7 @@ impl Member {
     async fn be_the_last(&mut self, view: &View) -> Result<bool, backend::Error> {
         if !view.own {
             // Whoever should have done it has crashed.
-            return Ok(!view.ready || self.site.remove_ready(&self.session, &view.stat).await?);
+            return Ok(!view.ready || self.site.remove_ready(&self.session, &view.stat, None).await?);
         }
         let mut ops = vec![
             self.site.turn(&self.session, &view.stat).await?,
@@ -233,7 +233,7 @@ impl Member {
         }
         if view.others.is_empty() && view.ready {
             // Refused, somebody else has done it, or comes for the next round.
-            self.site.remove_ready(&session, &view.stat).await?;
+            self.site.remove_ready(&session, &view.stat, None).await?;
         }
         Ok(view.others.is_empty())
     }

@@ -267,7 +267,7 @@ impl Member {
         match self.site.view(&self.session, &self.name).await {
             Ok(view) if view.ready && view.others.is_empty() => {
                 // Refused, somebody else has done something about it.
-                self.site.remove_ready(&self.session, &view.stat).await.map(drop)
+                self.site.remove_ready(&self.session, &view.stat, None).await.map(drop)
             }
             Ok(_) | Err(backend::Error::NoNode) => Ok(()),
             Err(error) => Err(error),

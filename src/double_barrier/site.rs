@@ -103,9 +103,17 @@ impl Site {
     }
 
     /// Ends a round of which nobody is left, as far as this view tells: `ready` goes. False if something has changed since.
-    pub(super) async fn remove_ready(&self, session: &Arc<Session>, stat: &Stat) -> Result<bool, backend::Error> {
-        let turn = self.turn(session, stat).await?;
-        commit(session, vec![turn, Op::Delete { path: self.ready.to_string(), version: None }]).await
+    /// `own` is our node, if it stands: it goes with the directory, so another one of the same number is not taken for it.
+    pub(super) async fn remove_ready(
+        &self,
+        session: &Arc<Session>,
+        stat: &Stat,
+        own: Option<&str>,
+    ) -> Result<bool, backend::Error> {
+        let mut ops = vec![self.turn(session, stat).await?];
+        ops.push(Op::Delete { path: self.ready.to_string(), version: None });
+        ops.extend(own.map(|path| Op::Check { path: path.to_owned(), version: None }));
+        commit(session, ops).await
     }
 }
 

@@ -216,6 +216,9 @@ impl<S: Serializer> Claimer<S> {
             self.leaving += 1;
             self.settles.push(job::take_out(Arc::clone(&self.core), Arc::clone(&self.places), ready));
         }
+        if self.closing {
+            round.look_away();
+        }
         let Some(wanted) = self.wanted() else {
             for ready in self.shelf.clear() {
                 self.settle(ready.claim, Verdict::GiveBack, Duration::ZERO, None);
@@ -308,12 +311,14 @@ impl<S: Serializer> Claimer<S> {
             Settled::Out { ready, outcome } => {
                 self.leaving -= 1;
                 let claim = Arc::clone(&ready.claim);
+                // What did not leave may be had again.
+                let back = !matches!(outcome, Ok(true));
                 match outcome {
                     Ok(true) => self.shelf.put_gone(ready),
                     Ok(false) => {}
                     Err(error) => self.shelf.fail(error),
                 }
-                (claim, None)
+                (claim, back.then_some(Duration::ZERO))
             }
         };
         // One of an earlier session may have the same name.

@@ -160,6 +160,13 @@ pub(super) async fn put_back(core: &Core, places: &Places, letter: &DeadLetter) 
             Ok(Multi::Committed(_)) => return Ok(()),
             // It went with the copy whose answer was lost.
             Ok(Multi::Refused { index: 0, error: backend::Error::NoNode }) if unknown => return Ok(()),
+            // Nothing was ever put, or the directory was deleted since.
+            Ok(Multi::Refused { index: 1, error: backend::Error::NoNode }) => {
+                match directory::make(&session, &places.items, &core.config.acls).await {
+                    Ok(()) => continue,
+                    Err(error) => error,
+                }
+            }
             Ok(Multi::Refused { error, .. }) | Err(error) => error,
         };
         // The letter goes with the first copy, so a second one does nothing.

@@ -41,7 +41,8 @@ pub(super) async fn settle<T>(
     if let (Verdict::Bury { reason, .. }, Ok(())) = (&verdict, &outcome) {
         tracing::warn!(path = &*places.path, item = claim.name, reason, "dead letter");
     }
-    let (refused, lost) = (matches!(outcome, Err(Unsettled::Failed(_))), matches!(outcome, Err(Unsettled::Lost)));
+    let refused = outcome.as_ref().is_err_and(Unsettled::is_refused);
+    let lost = matches!(outcome, Err(Unsettled::Lost));
     let outcome = outcome.map_err(|unsettled| error(&places, &claim, unsettled));
     match (done, outcome) {
         (Some(done), outcome) => {
@@ -74,7 +75,7 @@ pub(super) async fn take_out<T>(core: Arc<Core>, places: Arc<Places>, ready: Rea
         Ok(()) => Ok(true),
         Err(Unsettled::SessionOver { in_doubt: false } | Unsettled::Lost) => Ok(false),
         Err(unsettled) => {
-            if let Unsettled::Failed(_) = unsettled {
+            if unsettled.is_refused() {
                 settle::give_back(Arc::clone(&core), Arc::clone(&places), Arc::clone(&ready.claim)).await;
             }
             // If it has left the queue, it is lost: nobody may get it twice.
@@ -117,6 +118,7 @@ fn error(places: &Places, claim: &Claim, unsettled: Unsettled) -> Error {
             ),
         ),
         Unsettled::Failed(error) => client::Error::from_backend("settle", name, error),
+        Unsettled::TooLarge(error) => error,
     };
     Error::client(path, error)
 }

@@ -257,8 +257,14 @@ impl Pipe {
 
     /// The ensemble has refused one step, and with it all of them; those that are to be sent again.
     async fn refused(&mut self, mut puts: Vec<Put>, step: usize, error: backend::Error) -> Vec<Put> {
-        // The first step raises the number.
-        let Some(item) = step.checked_sub(1).filter(|item| *item < puts.len()) else { return puts };
+        let Some(item) = step.checked_sub(1).filter(|item| *item < puts.len()) else {
+            // The first step raises the number. By another's doing it is refused once, for want of permission for ever.
+            if !matches!(error, backend::Error::NoNode | backend::Error::BadVersion) {
+                let failed = self.refusal(error);
+                puts.drain(..).for_each(|put| self.settle(put, Err(failed.clone())));
+            }
+            return puts;
+        };
         let session = self.registration.as_ref().map(|registration| Arc::clone(registration.session()));
         let failed = match (error, session) {
             (backend::Error::NoNode, Some(session)) => {

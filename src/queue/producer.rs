@@ -2,9 +2,9 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
@@ -30,7 +30,7 @@ pub(super) const RESERVED_BYTES: usize = 4 * 1024;
 pub(super) struct Shared {
     path: Arc<str>,
     /// Ordered, and not settled yet.
-    pending: AtomicUsize,
+    pending: watch::Sender<usize>,
     /// The first failure that nobody has awaited.
     unseen: Mutex<Option<Error>>,
     closed: watch::Sender<bool>,
@@ -45,7 +45,7 @@ impl Shared {
 
     /// One of those that were ordered is settled.
     pub(super) fn settled(&self) {
-        self.pending.fetch_sub(1, Ordering::AcqRel);
+        self.pending.send_modify(|pending| *pending -= 1);
     }
 
     /// Kept for the next flush.
@@ -92,7 +92,7 @@ impl<S: Serializer> Producer<S> {
         let (orders, ordered) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             path: Arc::clone(&places.path),
-            pending: AtomicUsize::new(0),
+            pending: watch::Sender::new(0),
             unseen: Mutex::default(),
             closed: watch::Sender::new(false),
             full: AtomicBool::new(false),
@@ -263,16 +263,15 @@ impl<S: Serializer> Producer<S> {
         let mut room = tokio::task::unconstrained(inner.room.lock()).await;
         // A loop over puts that never wait must let other tasks run too.
         tokio::task::coop::consume_budget().await;
-        let pending = || inner.shared.pending.load(Ordering::Acquire);
         let bytes = u32::try_from((payload.len() + NODE_BYTES).min(WINDOW_BYTES)).unwrap_or(u32::MAX);
         let window = Arc::clone(&inner.window).acquire_many_owned(bytes).await;
         let window = window.map_err(|_| inner.shared.closed())?;
-        room.take(inner.client.core(), &inner.places, pending, &inner.shared.full).await?;
+        room.take(inner.client.core(), &inner.places, &inner.shared.pending, &inner.shared.full).await?;
         let (done, outcome) = oneshot::channel();
-        inner.shared.pending.fetch_add(1, Ordering::AcqRel);
+        inner.shared.pending.send_modify(|pending| *pending += 1);
         let put = Put { payload, done, window };
         inner.orders.send(Order::Put(put)).map_err(|_| inner.shared.closed())?;
-        Ok(Enqueued { outcome, path: Arc::clone(&inner.places.path) })
+        Ok(Enqueued { outcome, shared: Arc::clone(&inner.shared) })
     }
 
     /// What a put that was not begun in time says.
@@ -310,15 +309,24 @@ impl<S: Serializer> fmt::Debug for Producer<S> {
 #[must_use = "it tells whether the item was put; or use flush()"]
 pub struct Enqueued {
     outcome: oneshot::Receiver<Result<(), Error>>,
-    path: Arc<str>,
+    shared: Arc<Shared>,
 }
 
 impl Future for Enqueued {
     type Output = Result<(), Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let path = Arc::clone(&self.path);
         // The task is gone with its runtime only.
-        Pin::new(&mut self.outcome).poll(cx).map(|outcome| outcome.unwrap_or(Err(Error::Closed { path })))
+        let outcome = ready!(Pin::new(&mut self.outcome).poll(cx));
+        Poll::Ready(outcome.unwrap_or_else(|_| Err(self.shared.closed())))
+    }
+}
+
+impl Drop for Enqueued {
+    fn drop(&mut self) {
+        // Told, and never heard.
+        if let Ok(Err(unseen)) = self.outcome.try_recv() {
+            self.shared.note_unseen(unseen);
+        }
     }
 }

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tokio::sync::watch;
+
 use super::error::Error;
 use super::names::Places;
 use crate::backend;
 use crate::client;
 use crate::client::core::Core;
-use crate::client::session::Session;
+use crate::client::session::{Condition, Session};
 
 /// Without a maximum of its own a queue is looked at once in so many puts at most.
 const MOST_AT_ONCE: usize = 1_024;
@@ -35,7 +37,7 @@ impl Room {
         &mut self,
         core: &Core,
         places: &Places,
-        pending: impl Fn() -> usize,
+        pending: &watch::Sender<usize>,
         full: &AtomicBool,
     ) -> Result<(), Error> {
         let mut waited = false;
@@ -43,7 +45,11 @@ impl Room {
             let limit = self.max_items.unwrap_or(self.limit);
             let session = core.connected_session().await.map_err(|error| Error::client(&places.path, error))?;
             let Ok(connection) = session.connected().await else { continue };
-            let looked = if waited { wait(&session, places, limit).await } else { count(&session, places).await };
+            let looked = if waited {
+                wait(&session, connection, places, limit, pending.subscribe()).await
+            } else {
+                count(&session, places).await
+            };
             let items = match looked {
                 Ok(items) => items,
                 Err(error) if error.is_passing() => {
@@ -56,7 +62,7 @@ impl Room {
                     return Err(Error::client(&places.path, error));
                 }
             };
-            self.left = self.share(limit.saturating_sub(items + pending()));
+            self.left = self.share(limit.saturating_sub(items + *pending.borrow()));
             full.store(self.left == 0, Ordering::Release);
             if self.left == 0 && self.max_items.is_none() {
                 return Err(Error::ListingLimit { path: Arc::clone(&places.path), items, limit });
@@ -79,21 +85,29 @@ async fn count(session: &Arc<Session>, places: &Places) -> Result<usize, backend
     Ok(stat.map_or(0, |stat| usize::try_from(stat.num_children).unwrap_or(0)))
 }
 
-/// As `count`; if the queue is full, when something has changed.
-async fn wait(session: &Arc<Session>, places: &Places, limit: usize) -> Result<usize, backend::Error> {
+/// As `count`; if there is no room besides what is on its way, when something has changed.
+async fn wait(
+    session: &Arc<Session>,
+    connection: u64,
+    places: &Places,
+    limit: usize,
+    mut pending: watch::Receiver<usize>,
+) -> Result<usize, backend::Error> {
+    let on_their_way = *pending.borrow_and_update();
     let (children, _, watch) = match session.watch_children(&places.items).await {
         Err(backend::Error::NoNode) => return Ok(0),
         watched => watched?,
     };
-    if children.len() < limit {
+    if children.len() + on_their_way < limit {
         return Ok(children.len());
     }
     let mut conditions = session.conditions();
-    let here = *conditions.borrow_and_update();
     tokio::select! {
         biased;
         _ = watch => {}
-        _ = conditions.wait_for(|condition| *condition != here) => {}
+        _ = conditions.wait_for(|condition| *condition != Condition::Connected(connection)) => {}
+        // What failed on its way leaves room, of which no watch tells.
+        _ = pending.changed() => {}
     }
     count(session, places).await
 }

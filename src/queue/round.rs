@@ -174,6 +174,11 @@ impl Round {
         }
     }
 
+    /// Nothing more will be claimed: what comes or goes is of no interest.
+    pub(super) fn look_away(&mut self) {
+        (self.items_watch, self.claims_watch) = (None, None);
+    }
+
     /// There is a new connection: everything is looked at anew.
     pub(super) fn forget(&mut self) {
         self.heads.discard();

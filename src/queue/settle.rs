@@ -9,12 +9,16 @@ use super::dead;
 use super::directory;
 use super::names::Places;
 use crate::backend::{self, Multi, Op};
+use crate::client;
 use crate::client::core::Core;
 use crate::client::delays::Delays;
 use crate::types::CreateMode;
 
 /// Delays before a claim that could not be settled is given up once more, each twice the one before, up to the second.
 const AFTER_REFUSAL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+
+/// What a step has besides its path and its data: a header, a version, lengths.
+const STEP_BYTES: usize = 64;
 
 /// What is to become of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,11 +44,22 @@ pub(super) enum Unsettled {
     /// The claim was deleted by somebody else, or the item was deleted or changed.
     Lost,
     Failed(backend::Error),
+    /// The servers would cut the connection at such a request, so it was not sent.
+    TooLarge(client::Error),
+}
+
+impl Unsettled {
+    /// The claim stands, and what was to become of the item cannot be.
+    pub(super) fn is_refused(&self) -> bool {
+        matches!(self, Unsettled::Failed(_) | Unsettled::TooLarge(_))
+    }
 }
 
 /// Settles a claim, until it is known what came of it.
 pub(super) async fn settle(core: &Core, places: &Places, claim: &Claim, verdict: &Verdict) -> Result<(), Unsettled> {
     let session = &claim.session;
+    let bytes = steps(core, places, claim, verdict).iter().map(bytes_of).sum();
+    core.check_size("settle", &claim.name, bytes).map_err(Unsettled::TooLarge)?;
     let mut in_doubt = false;
     loop {
         let Ok(connection) = session.connected().await else { return Err(Unsettled::SessionOver { in_doubt }) };
@@ -114,6 +129,15 @@ fn steps(core: &Core, places: &Places, claim: &Claim, verdict: &Verdict) -> Vec<
     steps
 }
 
+/// About what a step takes of a request.
+fn bytes_of(step: &Op) -> usize {
+    STEP_BYTES
+        + match step {
+            Op::Create { path, data, .. } | Op::SetData { path, data, .. } => path.len() + data.len(),
+            Op::Check { path, .. } | Op::Delete { path, .. } => path.len(),
+        }
+}
+
 /// What to make of the step that was refused; `Ok` if it is worth another try.
 async fn refused(
     core: &Core,
@@ -141,7 +165,7 @@ async fn refused(
 /// Gives a claim up that could not be settled, however long it takes: until it is gone, or its session is over.
 pub(super) async fn give_back(core: Arc<Core>, places: Arc<Places>, claim: Arc<Claim>) {
     let mut delays = Delays::new(AFTER_REFUSAL);
-    while let Err(Unsettled::Failed(_)) = settle(&core, &places, &claim, &Verdict::GiveBack).await {
+    while settle(&core, &places, &claim, &Verdict::GiveBack).await.is_err_and(|unsettled| unsettled.is_refused()) {
         tokio::time::sleep(delays.next(&core, core.clock.now())).await;
     }
 }
