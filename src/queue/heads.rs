@@ -6,10 +6,10 @@ use std::collections::VecDeque;
 const SPREAD: usize = 64;
 /// So many items, or this part of all, are tried before the queue is listed again.
 const BATCH: (usize, usize) = (64, 16);
-/// With others at work a list is old sooner.
-const BATCH_AMONG_OTHERS: usize = 32;
-/// After so many items of a list that others were faster at, it is too old.
-const MOST_MISSES: usize = 4;
+/// With others at work a list is old sooner. A long one costs more, so more is made of it.
+const BATCH_AMONG_OTHERS: (usize, usize) = (32, 64);
+/// After so many items, or this part of all, that others were faster at, a list is too old.
+const MOST_MISSES: (usize, usize) = (4, 64);
 
 /// The items of a listing that are worth a try, in order.
 #[derive(Debug, Default)]
@@ -19,6 +19,11 @@ pub(super) struct Heads {
     partial: bool,
     misses: usize,
     hits: usize,
+    most_misses: usize,
+    /// On meeting another consumer: so many items are left to it. None where the order is everything, and on a short list.
+    jump: usize,
+    /// That was done, and nothing came of it yet.
+    jumped: bool,
 }
 
 impl Heads {
@@ -26,13 +31,19 @@ impl Heads {
     /// is everything.
     pub(super) fn of(mut free: Vec<String>, start: Option<f64>) -> Self {
         let all = free.len();
-        let (from, most) = match start {
-            Some(start) => ((all.min(SPREAD) as f64 * start) as usize, BATCH_AMONG_OTHERS),
-            None => (0, BATCH.0.max(all / BATCH.1)),
+        let part = |(least, part): (usize, usize)| least.max(all / part);
+        let (from, most, jump, most_misses) = match start {
+            Some(start) => {
+                let from = (all.min(SPREAD) as f64 * start) as usize;
+                let most = part(BATCH_AMONG_OTHERS);
+                (from, most, if most > SPREAD { SPREAD } else { 0 }, part(MOST_MISSES))
+            }
+            None => (0, part(BATCH), 0, MOST_MISSES.0),
         };
         free.drain(..from);
         free.truncate(most);
-        Heads { partial: free.len() < all, names: free.into(), misses: 0, hits: 0 }
+        let partial = free.len() < all;
+        Heads { names: free.into(), partial, most_misses, jump, ..Heads::default() }
     }
 
     pub(super) fn next(&mut self) -> Option<String> {
@@ -55,12 +66,16 @@ impl Heads {
 
     pub(super) fn note_hit(&mut self) {
         self.hits += 1;
+        self.jumped = false;
     }
 
     pub(super) fn note_miss(&mut self) {
         self.misses += 1;
-        if self.misses >= MOST_MISSES {
+        if self.misses >= self.most_misses {
             self.names.clear();
+        } else if !std::mem::replace(&mut self.jumped, true) {
+            // It is where we are, so it will take what comes next. What is left of that the next list shows.
+            self.names.drain(..self.jump.min(self.names.len()));
         }
     }
 
@@ -109,6 +124,26 @@ mod tests {
     }
 
     #[test]
+    fn of_a_long_list_more_is_used_and_consumers_that_meet_leap_over_each_other() {
+        let long = names(64 * 200);
+        assert_eq!(all(Heads::of(long.clone(), Some(0.0))).len(), 200);
+        let mut heads = Heads::of(long.clone(), Some(0.0));
+        let tried: Vec<_> = std::iter::from_fn(|| heads.next()).take(3).collect();
+        assert_eq!(tried, long[..3]);
+        // Three were under way when the other one was met: that is one meeting.
+        (0..3).for_each(|_| heads.note_miss());
+        assert_eq!(heads.next().as_ref(), Some(&long[3 + SPREAD]));
+        heads.note_hit();
+        heads.note_miss();
+        assert_eq!(heads.next().as_ref(), Some(&long[4 + 2 * SPREAD]), "another meeting");
+        (0..200).for_each(|_| heads.note_miss());
+        assert!(heads.is_empty() && heads.is_stale());
+        let mut heads = Heads::of(long.clone(), None);
+        heads.note_miss();
+        assert_eq!(heads.next().as_ref(), Some(&long[0]), "where the order is everything nothing is left out");
+    }
+
+    #[test]
     fn an_item_that_is_put_back_is_tried_at_its_place() {
         let mut heads = Heads::of(names(4), None);
         let first = heads.next().expect("the first");
@@ -123,7 +158,7 @@ mod tests {
     #[test]
     fn a_list_that_others_were_faster_at_is_given_up() {
         let mut heads = Heads::of(names(20), Some(0.0));
-        for _ in 0..MOST_MISSES {
+        for _ in 0..MOST_MISSES.0 {
             assert!(heads.next().is_some());
             heads.note_miss();
         }

@@ -41,6 +41,8 @@ impl Room {
             let limit = self.max_items.unwrap_or(self.limit);
             let session = core.connected_session().await.map_err(|error| Error::client(&places.path, error))?;
             let Ok(connection) = session.connected().await else { continue };
+            // Before the look: what is settled after it was not seen, and is pending no more.
+            let pending = pending();
             let looked = if waited { wait(&session, places, limit).await } else { count(&session, places).await };
             let items = match looked {
                 Ok(items) => items,
@@ -54,7 +56,7 @@ impl Room {
                     return Err(Error::client(&places.path, error));
                 }
             };
-            self.left = self.share(limit.saturating_sub(items + pending()));
+            self.left = self.share(limit.saturating_sub(items + pending));
             if self.left == 0 && self.max_items.is_none() {
                 return Err(Error::ListingLimit { path: Arc::clone(&places.path), items, limit });
             }

@@ -16,7 +16,8 @@ use crate::backend::{self, Watch};
 use crate::client::pool::Pool;
 use crate::client::session::Condition;
 
-type Listed = Result<Option<Listing>, backend::Error>;
+/// What was seen; `None` if the session is over.
+pub(super) type Listed = Result<Option<Listing>, backend::Error>;
 
 pub(super) struct Round {
     claimant: Claimant,

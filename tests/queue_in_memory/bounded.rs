@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use zookeeper_recipes::ErrorKind;
 use zookeeper_recipes::queue::Error;
+use zookeeper_recipes::testing::TestingServer;
 
 use super::scene::{builder, drained, names, put, queue, scene, taken, texts};
 use crate::in_memory::{SOON, T, still_pending, timed, within};
@@ -79,6 +80,25 @@ async fn several_producers_go_over_the_bound_by_little() {
     };
     within("all are put and taken", T * 6, futures::future::join(putting, consuming)).await;
     assert!((10..=40).contains(&most), "{most}");
+}
+
+/// Answers to what was put and to the look for room come close together, in any order of those who wait for them.
+#[tokio::test(start_paused = true)]
+async fn one_producer_never_goes_over_the_bound_however_much_it_has_under_way() {
+    for seed in 0..40 {
+        let latency = Duration::ZERO..=Duration::from_millis(5);
+        let server = TestingServer::builder().seed(seed).latency(latency).start();
+        let client = server.client().await.expect("a client");
+        let producer = builder(&client).max_items(500).start().expect("a queue").producer();
+        let putting = async {
+            for number in 0.. {
+                drop(producer.enqueue(number.to_string()).await.expect("enqueued"));
+                tokio::task::yield_now().await;
+            }
+        };
+        assert!(tokio::time::timeout(T, putting).await.is_err(), "it is full");
+        assert_eq!(names(&server).len(), 500, "seed {seed}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,7 @@
 //! Items that cannot be handled.
 
 use zookeeper_recipes::CreateMode;
-use zookeeper_recipes::queue::Error;
+use zookeeper_recipes::queue::{BoxError, DistributedQueue, Error, Serializer};
 
 use super::scene::{DEAD, PATH, at_rest, builder, drained, filled, names, queue, scene, taken, texts};
 use crate::in_memory::{SOON, within};
@@ -72,6 +72,32 @@ async fn what_cannot_be_decoded_is_kept_as_it_is() {
     let kept: Vec<_> = letters.iter().map(|letter| letter.data.as_slice()).collect();
     assert_eq!(kept, nodes);
     assert!(letters.iter().all(|letter| letter.attempts == 0 && letter.reason.contains("cannot be decoded")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_item_at_which_the_serializer_panics_is_a_dead_letter_and_the_consumer_goes_on() {
+    #[derive(Debug)]
+    struct Unwary;
+    impl Serializer for Unwary {
+        type Item = u8;
+        fn serialize(&self, item: &u8) -> Result<Vec<u8>, BoxError> {
+            Ok(vec![*item])
+        }
+        fn deserialize(&self, bytes: &[u8]) -> Result<u8, BoxError> {
+            Ok(bytes[0])
+        }
+    }
+    let (server, one, two) = scene().await;
+    let _producer = filled(&two, &["", "a"]).await;
+    let queue = DistributedQueue::builder(&one, PATH, Unwary).start().expect("a queue");
+    assert!(matches!(queue.peek().await, Err(Error::Undecodable { .. })));
+    let delivery = within("the next one comes", SOON, queue.consumer().take()).await.expect("an item");
+    assert_eq!(*delivery.item(), b'a');
+    delivery.ack().await.expect("acked");
+    at_rest(&server, 0).await;
+    let letters = queue.dead_letters().await.expect("an answer");
+    assert_eq!(letters.len(), 1);
+    assert!(letters[0].reason.contains("the serializer panicked: index out of bounds"), "{}", letters[0].reason);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,10 +1,11 @@
 //! What is too large, or too much.
 
 use zookeeper_recipes::queue::{DistributedQueue, Error, RawBytes, Utf8};
+use zookeeper_recipes::testing::Operation;
 use zookeeper_recipes::{Client, CreateMode, ErrorKind};
 
 use super::scene::{PATH, filled, names, queue, scene, taken};
-use crate::in_memory::{SOON, T, within};
+use crate::in_memory::{SOON, T, requests, within};
 
 #[tokio::test(start_paused = true)]
 async fn an_item_of_about_a_megabyte_goes_through_everything_and_a_larger_one_is_refused_at_once() {
@@ -24,6 +25,24 @@ async fn an_item_of_about_a_megabyte_goes_through_everything_and_a_larger_one_is
     delivery.reject("x".repeat(5_000)).await.expect("buried");
     assert_eq!(queue.dead_letters().await.expect("an answer")[0].data.len(), limit);
     assert_eq!((names(&server).len(), one.session_id()), (0, session));
+}
+
+#[tokio::test(start_paused = true)]
+async fn puts_share_no_transaction_that_is_larger_than_the_servers_take() {
+    let (server, _, _) = scene().await;
+    // As with a jute.maxbuffer of 20 000: three of them, and no four.
+    let small =
+        Client::builder_for(&server).max_request_bytes(20_000).session_timeout(T).connect().await.expect("a client");
+    let producer = queue(&small).producer();
+    producer.put("first").await.expect("put");
+    server.clear_records();
+    for _ in 0..12 {
+        drop(producer.enqueue("x".repeat(4_500)).await.expect("enqueued"));
+    }
+    within("all is put", SOON, producer.flush()).await.expect("put");
+    let sent = requests(&server).iter().filter(|operation| **operation == Operation::Multi).count();
+    assert!((4..=6).contains(&sent), "{sent} transactions for 12 of which 3 fit into one");
+    assert_eq!(names(&server).len(), 13);
 }
 
 #[tokio::test(start_paused = true)]

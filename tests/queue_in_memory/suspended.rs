@@ -74,3 +74,16 @@ async fn puts_and_takes_wait_for_the_servers_to_come_back() {
     acked(within("they answer", T, taking).await.expect("an item")).await;
     assert_eq!(drained(&consumer, 1).await, ["b"]);
 }
+
+/// Curator's testFlush.
+#[tokio::test(start_paused = true)]
+async fn a_flush_waits_for_what_is_withheld_and_can_be_given_up_and_asked_for_again() {
+    let (server, client, _) = scene().await;
+    let producer = filled(&client, &["first"]).await;
+    server.black_hole(&client);
+    drop(producer.enqueue("a").await.expect("enqueued"));
+    assert!(tokio::time::timeout(SOON, producer.flush()).await.is_err(), "there is no answer");
+    server.heal();
+    within("the flush ends", T, producer.flush()).await.expect("put");
+    assert_eq!(super::scene::texts(&server), ["first", "a"]);
+}
