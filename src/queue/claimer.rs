@@ -348,8 +348,9 @@ impl<S: Serializer> Claimer<S> {
         match listed {
             Ok(Some(listing)) => {
                 let start = (!self.options.strict_order).then(|| self.core.random.unit());
+                let wanted = self.wanted().unwrap_or(0);
                 let (in_hand, hidden) = (&self.in_hand, &self.hidden);
-                round.see(listing, start, |name| in_hand.contains_key(name), |name| hidden.contains_key(name));
+                round.see(listing, start, wanted, |name| in_hand.contains_key(name), |name| hidden.contains_key(name));
             }
             // Its end is told by its condition.
             Ok(None) => {}

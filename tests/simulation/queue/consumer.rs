@@ -93,7 +93,10 @@ impl Taker {
                 0 => delivery.ack().await,
                 1 => delivery.nack().await,
                 2 => delivery.reject("by chance").await,
-                _ => Ok(drop(delivery)),
+                _ => {
+                    drop(delivery);
+                    Ok(())
+                }
             },
             0..=12 => {
                 self.ledger.acks(&items);
