@@ -7,9 +7,13 @@ mod support;
 /// One idea a file; `words` holds what they share.
 mod queue {
     mod basics;
+    mod elsewhere;
     mod expiry;
+    mod limits;
     mod lost_replies;
+    mod processes;
     mod requests;
+    mod servers;
     mod soak;
     mod words;
 }

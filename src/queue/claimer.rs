@@ -12,7 +12,7 @@ use super::dead;
 use super::error::Error;
 use super::job::{self, Settled};
 use super::names::Places;
-use super::round::{Next, Round};
+use super::round::{Listed, Next, Round};
 use super::serializer::Serializer;
 use super::settle::Verdict;
 use super::shelf::{Ready, Shelf};
@@ -369,13 +369,13 @@ impl<S: Serializer> Claimer<S> {
         self.settle(claim, Verdict::Bury { attempts, reason: bury }, Duration::ZERO, None);
     }
 
-    fn listed(&mut self, round: &mut Round, listed: Result<Option<super::listing::Listing>, backend::Error>) {
+    fn listed(&mut self, round: &mut Round, listed: Listed) {
         match listed {
             Ok(Some(listing)) => {
-                let random = |core: &Core| core.random.unit();
-                let start = (!self.options.strict_order).then(|| random(&self.core));
+                let start = (!self.options.strict_order).then(|| self.core.random.unit());
+                let wanted = self.wanted().unwrap_or(0);
                 let (in_hand, hidden) = (&self.in_hand, &self.hidden);
-                round.see(listing, start, |name| in_hand.contains_key(name), |name| hidden.contains_key(name));
+                round.see(listing, start, wanted, |name| in_hand.contains_key(name), |name| hidden.contains_key(name));
             }
             // Its end is told by its condition.
             Ok(None) => {}

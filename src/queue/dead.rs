@@ -13,6 +13,7 @@ use super::names::{self, Places};
 use super::serializer::Serializer;
 use crate::backend::{self, Multi, Op};
 use crate::client::core::Core;
+use crate::client::listener::caught;
 use crate::client::session::Session;
 use crate::client::{self, ErrorKind};
 use crate::path::join;
@@ -79,10 +80,14 @@ fn letter(item: &str, attempts: u32, reason: &str, data: &[u8]) -> Vec<u8> {
     node
 }
 
-/// The items that a node holds.
+/// The items that a node holds. A serializer that panics over them refuses them: what others put must not end a consumer.
 pub(super) fn items<S: Serializer>(serializer: &S, data: &[u8]) -> Result<Vec<S::Item>, String> {
     let records = envelope::decode(data).map_err(|error| error.to_string())?;
-    records.into_iter().map(|record| serializer.deserialize(record).map_err(|error| error.to_string())).collect()
+    let item = |record| {
+        let item = caught(|| serializer.deserialize(record).map_err(|error| error.to_string()));
+        item.unwrap_or_else(|panic| Err(format!("the serializer panicked: {panic}")))
+    };
+    records.into_iter().map(item).collect()
 }
 
 /// All dead letters, the oldest first.

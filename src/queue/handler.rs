@@ -10,7 +10,7 @@ use super::consumer::Consumer;
 use super::delivery::{ClaimHandle, ClaimLost, Delivery};
 use super::error::Error;
 use super::serializer::{BoxError, Serializer};
-use crate::client::listener::panic_text;
+use crate::client::listener::{caught, panic_text};
 
 /// Delays before an item that failed is tried again here, each twice the one before, up to the second figure.
 const AFTER_FAILURE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
@@ -87,7 +87,7 @@ async fn attempt<T>(handler: &impl QueueHandler<T>, mut delivery: Delivery<T>) {
     let name = claim.name();
     let settled = match outcome {
         Ok(Ok(Ok(()))) => delivery.ack().await,
-        Ok(Ok(Err(error))) => again(delivery, &claim, error.to_string()).await,
+        Ok(Ok(Err(error))) => again(delivery, &claim, text(error)).await,
         Ok(Err(panic)) => again(delivery, &claim, format!("the handler panicked: {}", panic_text(panic))).await,
         // That says nothing about the item: no attempt counts.
         Err(ClaimLost) => {
@@ -99,6 +99,12 @@ async fn attempt<T>(handler: &impl QueueHandler<T>, mut delivery: Delivery<T>) {
     if let Err(error) = settled {
         tracing::warn!(item = name, %error, kind = ?error.kind(), "an item could not be settled");
     }
+}
+
+/// What an error says. It is the handler's own code that says so, and may panic too.
+fn text(error: BoxError) -> String {
+    caught(move || error.to_string())
+        .unwrap_or_else(|panic| format!("the handler's error panicked when it was asked: {panic}"))
 }
 
 async fn again<T>(delivery: Delivery<T>, claim: &ClaimHandle, reason: String) -> Result<(), Error> {

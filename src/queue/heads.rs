@@ -2,14 +2,15 @@
 
 use std::collections::VecDeque;
 
-/// Several consumers start at random within so many of the first items, so that they do not all try the same ones.
-const SPREAD: usize = 64;
+/// Several consumers start at random within so many of the first items, or so many times what each wants at once, so that they
+/// do not all try the same ones.
+const SPREAD: (usize, usize) = (64, 8);
 /// So many items, or this part of all, are tried before the queue is listed again.
 const BATCH: (usize, usize) = (64, 16);
-/// With others at work a list is old sooner.
-const BATCH_AMONG_OTHERS: usize = 32;
-/// After so many items of a list that others were faster at, it is too old.
-const MOST_MISSES: usize = 4;
+/// With others at work a list is old sooner. A long one costs more, so more is made of it.
+const BATCH_AMONG_OTHERS: (usize, usize) = (32, 64);
+/// After so many items, or this part of all, that others were faster at, a list is too old.
+const MOST_MISSES: (usize, usize) = (4, 64);
 
 /// The items of a listing that are worth a try, in order.
 #[derive(Debug, Default)]
@@ -19,20 +20,32 @@ pub(super) struct Heads {
     partial: bool,
     misses: usize,
     hits: usize,
+    most_misses: usize,
+    /// On meeting another consumer: so many items are left to it. None where the order is everything, and on a short list.
+    jump: usize,
+    /// That was done, and nothing came of it yet.
+    jumped: bool,
 }
 
 impl Heads {
     /// Of these that are free, in order; `start` is drawn from 0..1 where others are at work too, and none at all if the order
-    /// is everything.
-    pub(super) fn of(mut free: Vec<String>, start: Option<f64>) -> Self {
+    /// is everything. So many are wanted at once.
+    pub(super) fn of(mut free: Vec<String>, start: Option<f64>, wanted: usize) -> Self {
         let all = free.len();
-        let (from, most) = match start {
-            Some(start) => ((all.min(SPREAD) as f64 * start) as usize, BATCH_AMONG_OTHERS),
-            None => (0, BATCH.0.max(all / BATCH.1)),
+        let part = |(least, part): (usize, usize)| least.max(all / part);
+        let (from, most, jump, most_misses) = match start {
+            Some(start) => {
+                let spread = SPREAD.0.max(wanted * SPREAD.1);
+                let from = (all.min(spread) as f64 * start) as usize;
+                let most = part(BATCH_AMONG_OTHERS).max(wanted);
+                (from, most, if most > SPREAD.0 { SPREAD.0 } else { 0 }, part(MOST_MISSES))
+            }
+            None => (0, part(BATCH), 0, MOST_MISSES.0),
         };
         free.drain(..from);
         free.truncate(most);
-        Heads { partial: free.len() < all, names: free.into(), misses: 0, hits: 0 }
+        let partial = free.len() < all;
+        Heads { names: free.into(), partial, most_misses, jump, ..Heads::default() }
     }
 
     pub(super) fn next(&mut self) -> Option<String> {
@@ -55,12 +68,16 @@ impl Heads {
 
     pub(super) fn note_hit(&mut self) {
         self.hits += 1;
+        self.jumped = false;
     }
 
     pub(super) fn note_miss(&mut self) {
         self.misses += 1;
-        if self.misses >= MOST_MISSES {
+        if self.misses >= self.most_misses {
             self.names.clear();
+        } else if !std::mem::replace(&mut self.jumped, true) {
+            // It is where we are, so it will take what comes next. What is left of that the next list shows.
+            self.names.drain(..self.jump.min(self.names.len()));
         }
     }
 
@@ -92,25 +109,47 @@ mod tests {
 
     #[test]
     fn alone_a_consumer_starts_at_the_head_and_lists_once_a_batch() {
-        assert_eq!(all(Heads::of(names(3), None)), names(3));
-        assert!(!Heads::of(names(64), None).is_stale());
-        let heads = Heads::of(names(100), None);
+        assert_eq!(all(Heads::of(names(3), None, 1)), names(3));
+        assert!(!Heads::of(names(64), None, 1).is_stale());
+        let heads = Heads::of(names(100), None, 1);
         assert!(heads.is_stale());
         assert_eq!(all(heads), names(64));
-        assert_eq!(all(Heads::of(names(16_000), None)).len(), 1_000, "of a long list more is used");
+        assert_eq!(all(Heads::of(names(16_000), None, 1)).len(), 1_000, "of a long list more is used");
     }
 
     #[test]
     fn among_others_it_starts_somewhere_among_the_first() {
-        assert_eq!(all(Heads::of(names(200), Some(0.0))), names(32));
-        assert_eq!(all(Heads::of(names(200), Some(0.999)))[0], names(64)[63]);
-        assert_eq!(all(Heads::of(names(2), Some(0.999))), names(2)[1..]);
-        assert_eq!(all(Heads::of(Vec::new(), Some(0.5))), [""; 0]);
+        assert_eq!(all(Heads::of(names(200), Some(0.0), 1)), names(32));
+        assert_eq!(all(Heads::of(names(200), Some(0.999), 1))[0], names(64)[63]);
+        assert_eq!(all(Heads::of(names(2), Some(0.999), 1)), names(2)[1..]);
+        assert_eq!(all(Heads::of(Vec::new(), Some(0.5), 1)), [""; 0]);
+        let wide = Heads::of(names(1_000), Some(0.999), 50);
+        assert_eq!(all(wide), names(1_000)[399..449], "whoever wants many at once keeps further away from others");
+    }
+
+    #[test]
+    fn of_a_long_list_more_is_used_and_consumers_that_meet_leap_over_each_other() {
+        let long = names(64 * 200);
+        assert_eq!(all(Heads::of(long.clone(), Some(0.0), 1)).len(), 200);
+        let mut heads = Heads::of(long.clone(), Some(0.0), 1);
+        let tried: Vec<_> = std::iter::from_fn(|| heads.next()).take(3).collect();
+        assert_eq!(tried, long[..3]);
+        // Three were under way when the other one was met: that is one meeting.
+        (0..3).for_each(|_| heads.note_miss());
+        assert_eq!(heads.next().as_ref(), Some(&long[3 + SPREAD.0]));
+        heads.note_hit();
+        heads.note_miss();
+        assert_eq!(heads.next().as_ref(), Some(&long[4 + 2 * SPREAD.0]), "another meeting");
+        (0..200).for_each(|_| heads.note_miss());
+        assert!(heads.is_empty() && heads.is_stale());
+        let mut heads = Heads::of(long.clone(), None, 1);
+        heads.note_miss();
+        assert_eq!(heads.next().as_ref(), Some(&long[0]), "where the order is everything nothing is left out");
     }
 
     #[test]
     fn an_item_that_is_put_back_is_tried_at_its_place() {
-        let mut heads = Heads::of(names(4), None);
+        let mut heads = Heads::of(names(4), None, 1);
         let first = heads.next().expect("the first");
         heads.next();
         heads.put_back(&first);
@@ -122,8 +161,8 @@ mod tests {
 
     #[test]
     fn a_list_that_others_were_faster_at_is_given_up() {
-        let mut heads = Heads::of(names(20), Some(0.0));
-        for _ in 0..MOST_MISSES {
+        let mut heads = Heads::of(names(20), Some(0.0), 1);
+        for _ in 0..MOST_MISSES.0 {
             assert!(heads.next().is_some());
             heads.note_miss();
         }

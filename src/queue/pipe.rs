@@ -13,7 +13,7 @@ use super::directory;
 use super::error::Error;
 use super::flight::{Fate, Flight};
 use super::names::Places;
-use super::producer::Shared;
+use super::producer::{RESERVED_BYTES, Shared};
 use super::registration::Registration;
 use crate::backend::{self, Op};
 use crate::client::core::Core;
@@ -21,9 +21,12 @@ use crate::client::session::{Condition, Session};
 use crate::client::{self, ErrorKind};
 use crate::types::CreateMode;
 
-/// What shares one transaction, at most.
+/// What shares one transaction, at most; less where the servers take less.
 const MOST_ITEMS: usize = 64;
 const MOST_BYTES: usize = 256 * 1024;
+/// What a request has for each node that is created besides its path, its data and what its ACL names; a little more than that.
+const STEP_BYTES: usize = 64;
+const ACL_BYTES: usize = 16;
 /// So many transactions are under way at once. One that is not full waits until none is.
 const MOST_FLIGHTS: usize = 4;
 /// After so many transactions a node is given up for a new one: its version counts them, and has 31 bits.
@@ -53,6 +56,7 @@ pub(super) struct Pipe {
     places: Arc<Places>,
     shared: Arc<Shared>,
     orders: mpsc::UnboundedReceiver<Order>,
+    most: Most,
     /// All handles are gone.
     abandoned: bool,
     unsent: VecDeque<Order>,
@@ -72,6 +76,7 @@ impl Pipe {
             places: Arc::clone(places),
             shared: Arc::clone(shared),
             orders,
+            most: Most::of(core, places),
             abandoned: false,
             unsent: VecDeque::new(),
             flights: VecDeque::new(),
@@ -177,7 +182,7 @@ impl Pipe {
             return;
         }
         while self.flights.len() < MOST_FLIGHTS {
-            let (count, full) = next_batch(&self.unsent);
+            let (count, full) = self.most.next_batch(&self.unsent);
             if count == 0 || !(full || self.flights.is_empty()) || registration.number() >= MOST_NUMBERS {
                 break;
             }
@@ -331,16 +336,34 @@ impl Pipe {
     }
 }
 
-/// How many of the first orders share the next transaction, and whether more would not fit.
-fn next_batch(unsent: &VecDeque<Order>) -> (usize, bool) {
-    let (mut count, mut bytes) = (0, 0);
-    for order in unsent {
-        let Order::Put(put) = order else { return (count, true) };
-        bytes += put.payload.len();
-        if count == MOST_ITEMS || (count > 0 && bytes > MOST_BYTES) {
-            return (count, true);
+/// What a transaction may have.
+#[derive(Debug, Clone, Copy)]
+struct Most {
+    bytes: usize,
+    /// What each put has besides its data.
+    around: usize,
+}
+
+impl Most {
+    fn of(core: &Core, places: &Places) -> Self {
+        let acls: usize = core.config.acls.iter().map(|acl| acl.scheme.len() + acl.id.len() + ACL_BYTES).sum();
+        Most {
+            bytes: MOST_BYTES.min(core.config.max_request_bytes.saturating_sub(RESERVED_BYTES)),
+            around: places.new_item().len() + acls + STEP_BYTES,
         }
-        count += 1;
     }
-    (count, count == MOST_ITEMS)
+
+    /// How many of the first orders share the next transaction, and whether more would not fit.
+    fn next_batch(self, unsent: &VecDeque<Order>) -> (usize, bool) {
+        let (mut count, mut bytes) = (0, 0);
+        for order in unsent {
+            let Order::Put(put) = order else { return (count, true) };
+            bytes += put.payload.len() + self.around;
+            if count == MOST_ITEMS || (count > 0 && bytes > self.bytes) {
+                return (count, true);
+            }
+            count += 1;
+        }
+        (count, count == MOST_ITEMS)
+    }
 }

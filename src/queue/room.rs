@@ -40,18 +40,25 @@ impl Room {
         pending: &watch::Sender<usize>,
         full: &AtomicBool,
     ) -> Result<(), Error> {
-        let mut waited = false;
+        // Only when a look has shown that there is no room is it waited for.
+        let mut full_at_last_look = false;
         while self.left == 0 {
             let limit = self.max_items.unwrap_or(self.limit);
             let session = core.connected_session().await.map_err(|error| Error::client(&places.path, error))?;
             let Ok(connection) = session.connected().await else { continue };
-            let looked = if waited {
+            // Before the look: what is settled after it was not seen, and is pending no more.
+            let on_their_way = *pending.borrow();
+            let looked = if full_at_last_look {
                 wait(&session, connection, places, limit, pending.subscribe()).await
             } else {
-                count(&session, places).await
+                count(&session, places).await.map(Some)
             };
             let items = match looked {
-                Ok(items) => items,
+                Ok(Some(items)) => items,
+                Ok(None) => {
+                    full_at_last_look = false;
+                    continue;
+                }
                 Err(error) if error.is_passing() => {
                     // The next round looks at what came of it.
                     let _ = session.connected_after_loss(connection).await;
@@ -62,12 +69,12 @@ impl Room {
                     return Err(Error::client(&places.path, error));
                 }
             };
-            self.left = self.share(limit.saturating_sub(items + *pending.borrow()));
-            full.store(self.left == 0, Ordering::Release);
-            if self.left == 0 && self.max_items.is_none() {
+            self.left = self.share(limit.saturating_sub(items + on_their_way));
+            full_at_last_look = self.left == 0;
+            full.store(full_at_last_look, Ordering::Release);
+            if full_at_last_look && self.max_items.is_none() {
                 return Err(Error::ListingLimit { path: Arc::clone(&places.path), items, limit });
             }
-            waited = true;
         }
         self.left -= 1;
         Ok(())
@@ -85,21 +92,21 @@ async fn count(session: &Arc<Session>, places: &Places) -> Result<usize, backend
     Ok(stat.map_or(0, |stat| usize::try_from(stat.num_children).unwrap_or(0)))
 }
 
-/// As `count`; if there is no room besides what is on its way, when something has changed.
+/// As `count`; if there is no room besides what is on its way, `None` when something has changed.
 async fn wait(
     session: &Arc<Session>,
     connection: u64,
     places: &Places,
     limit: usize,
     mut pending: watch::Receiver<usize>,
-) -> Result<usize, backend::Error> {
+) -> Result<Option<usize>, backend::Error> {
     let on_their_way = *pending.borrow_and_update();
     let (children, _, watch) = match session.watch_children(&places.items).await {
-        Err(backend::Error::NoNode) => return Ok(0),
+        Err(backend::Error::NoNode) => return Ok(Some(0)),
         watched => watched?,
     };
     if children.len() + on_their_way < limit {
-        return Ok(children.len());
+        return Ok(Some(children.len()));
     }
     let mut conditions = session.conditions();
     tokio::select! {
@@ -109,5 +116,5 @@ async fn wait(
         // What failed on its way leaves room, of which no watch tells.
         _ = pending.changed() => {}
     }
-    count(session, places).await
+    Ok(None)
 }

@@ -16,7 +16,8 @@ use crate::backend::{self, Watch};
 use crate::client::pool::Pool;
 use crate::client::session::Condition;
 
-type Listed = Result<Option<Listing>, backend::Error>;
+/// What was seen; `None` if the session is over.
+pub(super) type Listed = Result<Option<Listing>, backend::Error>;
 
 pub(super) struct Round {
     claimant: Claimant,
@@ -121,11 +122,12 @@ impl Round {
         self.listing = Some(self.claimant.clone().list(look).boxed());
     }
 
-    /// Takes in what was listed. `start` decides where to start among others.
+    /// Takes in what was listed. `start` decides where to start among others; so many are wanted at once.
     pub(super) fn see(
         &mut self,
         listing: Listing,
         start: Option<f64>,
+        wanted: usize,
         is_ours: impl Fn(&str) -> bool,
         is_hidden: impl Fn(&str) -> bool,
     ) {
@@ -139,7 +141,7 @@ impl Round {
             self.contended = free.len() < all;
         }
         free.retain(|name| !is_hidden(name));
-        self.heads = Heads::of(free, start.filter(|_| self.contended));
+        self.heads = Heads::of(free, start.filter(|_| self.contended), wanted);
         self.stale |= self.heads.is_empty() && self.heads.is_stale();
     }
 

@@ -155,3 +155,52 @@ async fn a_barrier_that_is_deleted_with_all_in_it_is_made_again() {
     two.expect("out");
     server.until(|| server.children(PATH).is_empty()).await;
 }
+
+/// One who is slow removes what a crashed round has left; by then the directory is another one, with a round at the same number.
+#[tokio::test(start_paused = true)]
+async fn who_removes_a_stale_ready_too_late_leaves_the_round_of_a_new_directory_alone() {
+    for millis in (0..1_500).step_by(100) {
+        let (server, clients) = scene(3).await;
+        let all = members(&clients, 2);
+        server.set_data_by_hand(PATH, "").expect("the gate is at 1");
+        server.create_by_hand(READY, "", zookeeper_recipes::CreateMode::Persistent).expect("a new node");
+        server.delay(&clients[2], std::time::Duration::from_millis(500));
+        let mut slow = Box::pin(all[2].enter());
+        assert!(tokio::time::timeout(std::time::Duration::from_millis(millis), &mut slow).await.is_err());
+        for name in server.children(PATH) {
+            server.delete_by_hand(&format!("{PATH}/{name}")).expect("it exists");
+        }
+        server.delete_by_hand(PATH).expect("it is empty");
+        enter_all(&all[..2]).await;
+        let mut leaving = Box::pin(all[0].leave());
+        let early = async { tokio::time::timeout(std::time::Duration::from_secs(3), &mut leaving).await };
+        let mut slow_too = Box::pin(async { tokio::join!(early, tokio::time::timeout(T, &mut slow)) });
+        assert!((&mut slow_too).await.0.is_err(), "after {millis} ms: the other is inside");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_barrier_deleted_at_any_moment_of_an_enter_is_made_again() {
+    for data in ["", "kept by somebody"] {
+        for micros in (0..8_000).step_by(200) {
+            let (server, clients) = scene(2).await;
+            server.set_data_by_hand(PATH, data).expect("it exists");
+            let all = members(&clients, 2);
+            let wipe = async {
+                tokio::time::sleep(std::time::Duration::from_micros(micros)).await;
+                if is_open(&server) {
+                    return;
+                }
+                for name in server.children(PATH) {
+                    server.delete_by_hand(&format!("{PATH}/{name}")).expect("it exists");
+                }
+                // With one who is just coming it is not empty.
+                let _ = server.delete_by_hand(PATH);
+            };
+            let entered = async { tokio::join!(all[0].enter(), all[1].enter(), wipe) };
+            let (one, two, ()) = within("both", T, entered).await;
+            one.expect("in");
+            two.expect("in");
+        }
+    }
+}

@@ -2,19 +2,14 @@
 //! not acked.
 
 use std::collections::BTreeMap;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use tokio::io::{AsyncBufReadExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdout, Command};
-
+use super::elsewhere::{Elsewhere, ordered, say};
 use super::words::{SOON, Scene, queue};
 use crate::scene::{builder, connect};
 use crate::support::within;
 
-/// Tells this test binary to be a consumer: the server and the queue.
-const ORDER: &str = "QUEUE_CONSUMER";
-const MARK: &str = "consumer: ";
+const TEST: &str = "queue::soak::consumers_killed_at_random_lose_nothing_and_only_what_they_had_not_acked_comes_twice";
 const CONSUMERS: usize = 4;
 /// So many of them are killed, where `QUEUE_SOAK` does not ask for more items than this.
 const ITEMS: usize = 3_000;
@@ -23,8 +18,8 @@ const SESSION: Duration = Duration::from_secs(2);
 /// With `QUEUE_SOAK=100000` it takes minutes, and as many more kills.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn consumers_killed_at_random_lose_nothing_and_only_what_they_had_not_acked_comes_twice() {
-    if let Ok(order) = std::env::var(ORDER) {
-        return consume(&order).await;
+    if let Some((server, path)) = ordered() {
+        return consume(&server, &path).await;
     }
     let items = std::env::var("QUEUE_SOAK").map_or(ITEMS, |items| items.parse().expect("QUEUE_SOAK: a number"));
     let scene = Scene::new("soak").await;
@@ -43,24 +38,22 @@ async fn consumers_killed_at_random_lose_nothing_and_only_what_they_had_not_acke
         }
         producer.close().await.expect("put");
     });
-    let order = format!("{} {}", scene.server.connect_string(), scene.path);
-    let mut consumers: Vec<_> = (0..CONSUMERS).map(|_| Elsewhere::start(&order)).collect();
+    let server = scene.server.connect_string();
+    let mut consumers: Vec<_> = (0..CONSUMERS).map(|_| Elsewhere::start(TEST, &server, &scene.path)).collect();
     let mut log = Log::default();
     let mut kills = 0;
     let every = items / 10;
     while log.acked.len() < items {
         for consumer in &mut consumers {
-            while let Ok(Some(word)) = consumer.word(Duration::from_millis(2)).await {
+            while let Some(word) = consumer.word_within(Duration::from_millis(2)).await {
                 log.note(&word);
             }
         }
         if log.acked.len() / every > kills && kills < 9 {
             let victim = fastrand::usize(..CONSUMERS);
-            let mut dead = std::mem::replace(&mut consumers[victim], Elsewhere::start(&order));
-            dead.child.kill().await.expect("it is killed");
-            while let Ok(Some(word)) = dead.word(SOON).await {
-                log.note(&word);
-            }
+            let next = Elsewhere::start(TEST, &server, &scene.path);
+            let dead = std::mem::replace(&mut consumers[victim], next);
+            dead.kill().await.iter().for_each(|word| log.note(word));
             kills += 1;
         }
         assert!(
@@ -74,11 +67,8 @@ async fn consumers_killed_at_random_lose_nothing_and_only_what_they_had_not_acke
         }
     }
     within("all is put", SOON, putting).await.expect("put");
-    for consumer in &mut consumers {
-        consumer.child.kill().await.expect("it is killed");
-        while let Ok(Some(word)) = consumer.word(SOON).await {
-            log.note(&word);
-        }
+    for consumer in consumers {
+        consumer.kill().await.iter().for_each(|word| log.note(word));
     }
     let (lost, twice) = ((0..items).filter(|item| !log.taken.contains_key(item)).count(), log.twice());
     println!(
@@ -114,45 +104,15 @@ impl Log {
 }
 
 /// In a process of its own, until it is killed.
-async fn consume(order: &str) {
-    let (server, path) = order.split_once(' ').expect("a server and a path");
+async fn consume(server: &str, path: &str) {
     let client = connect(builder(server, SESSION)).await;
     let consumer = queue(&client, path).consumer();
     loop {
         let delivery = consumer.take().await.expect("an item");
         let item = delivery.item().clone();
-        println!("\n{MARK}taken {item}");
+        say(format_args!("taken {item}"));
         if delivery.ack().await.is_ok() {
-            println!("\n{MARK}acked {item}");
-        }
-    }
-}
-
-/// Another process; killed on drop.
-struct Elsewhere {
-    child: Child,
-    words: Lines<BufReader<ChildStdout>>,
-}
-
-impl Elsewhere {
-    fn start(order: &str) -> Elsewhere {
-        let test = "queue::soak::consumers_killed_at_random_lose_nothing_and_only_what_they_had_not_acked_comes_twice";
-        let binary = std::env::current_exe().expect("the path of this test binary");
-        let mut command = Command::new(binary);
-        command.args(["--exact", test, "--nocapture"]).env(ORDER, order).stdout(Stdio::piped()).kill_on_drop(true);
-        let mut child = command.spawn().expect("the test binary starts once more");
-        let words = BufReader::new(child.stdout.take().expect("piped")).lines();
-        Elsewhere { child, words }
-    }
-
-    /// The next word, if it comes in time; `None` at the end.
-    async fn word(&mut self, within: Duration) -> Result<Option<String>, tokio::time::error::Elapsed> {
-        loop {
-            let line = tokio::time::timeout(within, self.words.next_line()).await?;
-            let Ok(Some(line)) = line else { return Ok(None) };
-            if let Some((_, word)) = line.split_once(MARK) {
-                return Ok(Some(word.to_owned()));
-            }
+            say(format_args!("acked {item}"));
         }
     }
 }

@@ -1,10 +1,10 @@
 //! At most once: an item has left the queue before it is handed out.
 
-use zookeeper_recipes::ErrorKind;
 use zookeeper_recipes::queue::{ClaimHandle, Consumer, DeliveryMode, Utf8};
 use zookeeper_recipes::testing::{Loss, Operation};
+use zookeeper_recipes::{CreateMode, ErrorKind};
 
-use super::scene::{DEAD, acked, at_rest, builder, filled, names, scene, taken, texts};
+use super::scene::{CLAIMS, DEAD, PATH, acked, at_rest, builder, filled, names, scene, taken, texts};
 use crate::in_memory::{T, polled, still_pending, within};
 
 fn consumer(client: &zookeeper_recipes::Client) -> Consumer<Utf8> {
@@ -73,7 +73,7 @@ async fn an_item_that_left_when_the_session_ended_is_lost_and_that_is_told() {
     let _producer = filled(&two, &["a"]).await;
     let consumer = consumer(&one);
     let mut taking = Box::pin(consumer.take());
-    while server.children(super::scene::CLAIMS).is_empty() {
+    while server.children(CLAIMS).is_empty() {
         assert!(polled(1, &mut taking).await.is_none());
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     }
@@ -121,6 +121,40 @@ async fn what_cannot_be_handled_has_left_the_queue_and_becomes_a_dead_letter() {
         assert_eq!(told, [(1, "no such street"), (1, "it was put back"), (1, "cannot ship c")], "{loss:?}");
         let items = letters[0].items(&Utf8).expect("text");
         assert_eq!(items, ["a"], "nothing of it is lost");
+        at_rest(&server, 0).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_item_that_could_not_leave_the_queue_comes_again() {
+    for what in ["claim deleted", "forbidden", "has a child"] {
+        let (server, one, two) = scene().await;
+        let _producer = filled(&two, &["a", "b"]).await;
+        let consumer = consumer(&one);
+        drop(taken(&consumer).await);
+        server.until(|| server.children(CLAIMS).len() == 1).await;
+        let name = server.children(CLAIMS)[0].clone();
+        let child = format!("{PATH}/{name}/child");
+        match what {
+            "claim deleted" => server.delete_by_hand(&format!("{CLAIMS}/{name}")).expect("it exists"),
+            "forbidden" => server.deny(PATH),
+            _ => drop(server.create_by_hand(&child, "", CreateMode::Persistent).expect("a new node")),
+        }
+        if what != "claim deleted" {
+            within("it is told", T, consumer.take()).await.expect_err(what);
+        }
+        match what {
+            "claim deleted" => {}
+            "forbidden" => server.allow(PATH),
+            _ => server.delete_by_hand(&child).expect("it exists"),
+        }
+        let delivery = loop {
+            // A failure from before may be told once more.
+            if let Ok(delivery) = within("it comes", T * 4, consumer.take()).await {
+                break delivery;
+            }
+        };
+        assert_eq!(delivery.item(), "b", "{what}");
         at_rest(&server, 0).await;
     }
 }

@@ -5,8 +5,9 @@ use std::time::Duration;
 use futures::future::join_all;
 use zookeeper_recipes::ErrorKind;
 use zookeeper_recipes::queue::Error;
+use zookeeper_recipes::testing::TestingServer;
 
-use super::scene::{builder, drained, names, put, queue, scene, taken, texts};
+use super::scene::{PATH, builder, drained, names, put, queue, scene, taken, texts};
 use crate::in_memory::{SOON, T, still_pending, timed, within};
 
 #[tokio::test(start_paused = true)]
@@ -81,6 +82,25 @@ async fn several_producers_go_over_the_bound_by_little() {
     assert!((10..=40).contains(&most), "{most}");
 }
 
+/// Answers to what was put and to the look for room come close together, in any order of those who wait for them.
+#[tokio::test(start_paused = true)]
+async fn one_producer_never_goes_over_the_bound_however_much_it_has_under_way() {
+    for seed in 0..40 {
+        let latency = Duration::ZERO..=Duration::from_millis(5);
+        let server = TestingServer::builder().seed(seed).latency(latency).start();
+        let client = server.client().await.expect("a client");
+        let producer = builder(&client).max_items(500).start().expect("a queue").producer();
+        let putting = async {
+            for number in 0.. {
+                drop(producer.enqueue(number.to_string()).await.expect("enqueued"));
+                tokio::task::yield_now().await;
+            }
+        };
+        assert!(tokio::time::timeout(T, putting).await.is_err(), "it is full");
+        assert_eq!(names(&server).len(), 500, "seed {seed}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_bounded_put_that_waits_survives_a_lost_connection() {
     let (server, one, two) = scene().await;
@@ -94,4 +114,26 @@ async fn a_bounded_put_that_waits_survives_a_lost_connection() {
     still_pending("it is full", &mut waiting).await;
     drained(&queue(&two).consumer(), 1).await;
     within("there is room", T, waiting).await.expect("put");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_put_that_no_server_answers_in_time_does_not_say_that_the_queue_is_full() {
+    let (server, one, _) = scene().await;
+    let producer = builder(&one).max_items(2).start().expect("a queue").producer();
+    server.stop();
+    let error = producer.put_timeout("a", Duration::from_secs(1)).await.expect_err("no answer");
+    assert!(matches!(error, Error::Client { .. }) && error.kind() == ErrorKind::TimedOut, "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_that_came_before_its_future_was_dropped_is_told_by_flush() {
+    let (server, one, _) = scene().await;
+    let producer = queue(&one).producer();
+    put(&producer, &["a"]).await;
+    server.deny(PATH);
+    let refused = producer.enqueue("b").await.expect("enqueued");
+    tokio::time::sleep(SOON).await;
+    drop(refused);
+    let error = within("it is told", SOON, producer.flush()).await.expect_err("no permission");
+    assert_eq!(error.kind(), ErrorKind::NoAuth, "{error}");
 }

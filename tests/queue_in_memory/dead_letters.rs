@@ -1,7 +1,7 @@
 //! Items that cannot be handled.
 
 use zookeeper_recipes::CreateMode;
-use zookeeper_recipes::queue::Error;
+use zookeeper_recipes::queue::{BoxError, DistributedQueue, Error, Serializer};
 
 use super::scene::{DEAD, PATH, at_rest, builder, drained, filled, names, queue, scene, taken, texts};
 use crate::in_memory::{SOON, within};
@@ -75,6 +75,32 @@ async fn what_cannot_be_decoded_is_kept_as_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_item_at_which_the_serializer_panics_is_a_dead_letter_and_the_consumer_goes_on() {
+    #[derive(Debug)]
+    struct Unwary;
+    impl Serializer for Unwary {
+        type Item = u8;
+        fn serialize(&self, item: &u8) -> Result<Vec<u8>, BoxError> {
+            Ok(vec![*item])
+        }
+        fn deserialize(&self, bytes: &[u8]) -> Result<u8, BoxError> {
+            Ok(bytes[0])
+        }
+    }
+    let (server, one, two) = scene().await;
+    let _producer = filled(&two, &["", "a"]).await;
+    let queue = DistributedQueue::builder(&one, PATH, Unwary).start().expect("a queue");
+    assert!(matches!(queue.peek().await, Err(Error::Undecodable { .. })));
+    let delivery = within("the next one comes", SOON, queue.consumer().take()).await.expect("an item");
+    assert_eq!(*delivery.item(), b'a');
+    delivery.ack().await.expect("acked");
+    at_rest(&server, 0).await;
+    let letters = queue.dead_letters().await.expect("an answer");
+    assert_eq!(letters.len(), 1);
+    assert!(letters[0].reason.contains("the serializer panicked: index out of bounds"), "{}", letters[0].reason);
+}
+
+#[tokio::test(start_paused = true)]
 async fn foreign_nodes_in_the_queue_are_left_alone() {
     let (server, one, two) = scene().await;
     for name in ["qn-0000000000", "notes"] {
@@ -97,4 +123,18 @@ async fn who_may_not_write_dead_letters_keeps_the_item_and_is_told() {
     server.allow(DEAD);
     // Hidden here for a while, as it would fail again.
     assert_eq!(drained(&queue(&two).consumer(), 1).await, ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_letter_is_put_back_also_where_the_queues_directory_was_deleted() {
+    let (server, client, _) = scene().await;
+    let queue = queue(&client);
+    queue.producer().put("a").await.expect("put");
+    let consumer = queue.consumer();
+    taken(&consumer).await.reject("no").await.expect("buried");
+    server.delete_by_hand(PATH).expect("it is empty");
+    let letters = queue.dead_letters().await.expect("letters");
+    queue.put_back(&letters[0]).await.expect("put back");
+    assert_eq!(queue.dead_letters().await, Ok(vec![]));
+    assert_eq!(taken(&consumer).await.item(), "a");
 }

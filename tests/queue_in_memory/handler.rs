@@ -73,6 +73,44 @@ async fn one_that_fails_or_panics_comes_again_ever_later_and_is_a_dead_letter_in
     assert_eq!(reasons, ["the database is away", "the handler panicked: a bug"]);
 }
 
+/// An error that cannot even say what it is.
+#[derive(Debug)]
+struct Speechless;
+
+impl std::fmt::Display for Speechless {
+    fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        panic!("no words")
+    }
+}
+
+impl std::error::Error for Speechless {}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_that_panics_when_it_is_asked_is_a_failed_attempt_like_any_other() {
+    let (server, one, two) = scene().await;
+    let _producer = filled(&two, &["fails", "good"]).await;
+    let queue = builder(&one).max_attempts(2).start().expect("a queue");
+    let (consumer, seen) = (queue.consumer(), Mutex::new(Vec::new()));
+    let handler = |item: String, _: ClaimHandle| {
+        let fails = item == "fails";
+        seen.lock().expect("no panic").push(item);
+        async move { if fails { Err(Speechless) } else { Ok(()) } }
+    };
+    let work = consumer.consume(1, handler);
+    let stop = async {
+        server.until(|| names(&server).is_empty()).await;
+        consumer.close().await;
+    };
+    within("all are handled", T, futures::future::join(work, stop)).await.0.expect("closed");
+    assert_eq!(*seen.lock().expect("no panic"), ["fails", "good", "fails"]);
+    let letters = queue.dead_letters().await.expect("an answer");
+    assert_eq!(letters.len(), 1);
+    assert_eq!(
+        (letters[0].attempts, &*letters[0].reason),
+        (2, "the handler's error panicked when it was asked: no words")
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn items_put_as_one_are_handled_one_after_the_other_and_fail_together() {
     let (server, one, two) = scene().await;
@@ -92,6 +130,46 @@ async fn items_put_as_one_are_handled_one_after_the_other_and_fail_together() {
     };
     within("all are handled", T, futures::future::join(work, stop)).await.0.expect("closed");
     assert_eq!(*seen.lock().expect("no panic"), ["a", "b", "a", "b", "c"]);
+}
+
+/// Curator's testSafetyWithCrash.
+#[tokio::test(start_paused = true)]
+async fn an_item_that_one_consumer_fails_at_before_it_ends_is_handled_by_another_and_no_other_comes_twice() {
+    let (server, one, two) = scene().await;
+    let items: Vec<String> = (0..30).map(|number| format!("{number:02}")).collect();
+    let _producer = filled(&two, &items.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    let (failing, working) = (queue(&one).consumer(), queue(&two).consumer());
+    let (first, second) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
+    let stop = tokio::sync::Notify::new();
+    let fails_at_the_eleventh = |item: String, _: ClaimHandle| {
+        let mut first = first.lock().expect("no panic");
+        let crashes = first.len() == 10;
+        if crashes {
+            stop.notify_one();
+        } else {
+            first.push(item);
+        }
+        async move { if crashes { Err("it crashes") } else { Ok(()) } }
+    };
+    let crash = async {
+        tokio::select! {
+            ended = failing.consume(1, fails_at_the_eleventh) => panic!("{ended:?}"),
+            // It closes in the middle of settling.
+            () = stop.notified() => failing.close().await,
+        }
+    };
+    within("one crashes", T, crash).await;
+    let works = |item: String, _: ClaimHandle| {
+        second.lock().expect("no panic").push(item);
+        async { Ok::<(), std::io::Error>(()) }
+    };
+    let end = async {
+        server.until(|| names(&server).is_empty()).await;
+        working.close().await;
+    };
+    within("all are handled", T, futures::future::join(working.consume(4, works), end)).await.0.expect("closed");
+    let (first, second) = (first.into_inner().expect("no panic"), second.into_inner().expect("no panic"));
+    assert_eq!((&first[..], &second[..]), (&items[..10], &items[10..]), "the failed one comes first");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,10 +1,12 @@
 //! What is too large, or too much.
 
+use futures::StreamExt;
 use zookeeper_recipes::queue::{DistributedQueue, Error, RawBytes, Utf8};
-use zookeeper_recipes::{Client, CreateMode, ErrorKind};
+use zookeeper_recipes::testing::Operation;
+use zookeeper_recipes::{Client, ConnectionState, CreateMode, ErrorKind};
 
 use super::scene::{PATH, filled, names, queue, scene, taken};
-use crate::in_memory::{SOON, T, within};
+use crate::in_memory::{SOON, T, requests, within};
 
 #[tokio::test(start_paused = true)]
 async fn an_item_of_about_a_megabyte_goes_through_everything_and_a_larger_one_is_refused_at_once() {
@@ -24,6 +26,24 @@ async fn an_item_of_about_a_megabyte_goes_through_everything_and_a_larger_one_is
     delivery.reject("x".repeat(5_000)).await.expect("buried");
     assert_eq!(queue.dead_letters().await.expect("an answer")[0].data.len(), limit);
     assert_eq!((names(&server).len(), one.session_id()), (0, session));
+}
+
+#[tokio::test(start_paused = true)]
+async fn puts_share_no_transaction_that_is_larger_than_the_servers_take() {
+    let (server, _, _) = scene().await;
+    // As with a jute.maxbuffer of 20 000: three of them, and no four.
+    let small =
+        Client::builder_for(&server).max_request_bytes(20_000).session_timeout(T).connect().await.expect("a client");
+    let producer = queue(&small).producer();
+    producer.put("first").await.expect("put");
+    server.clear_records();
+    for _ in 0..12 {
+        drop(producer.enqueue("x".repeat(4_500)).await.expect("enqueued"));
+    }
+    within("all is put", SOON, producer.flush()).await.expect("put");
+    let sent = requests(&server).iter().filter(|operation| **operation == Operation::Multi).count();
+    assert!((4..=6).contains(&sent), "{sent} transactions for 12 of which 3 fit into one");
+    assert_eq!(names(&server).len(), 13);
 }
 
 #[tokio::test(start_paused = true)]
@@ -74,4 +94,46 @@ async fn a_serializer_that_refuses_is_told_and_nothing_is_put() {
     let error = producer.put_many(["a", ""]).await.expect_err("refused");
     assert!(matches!(&error, Error::Unserializable { why, .. } if why == "empty"), "{error}");
     assert_eq!(names(&server), [""; 0]);
+}
+
+/// By others, as a put of ours leaves room for that. The servers would cut the connection of everybody on the client.
+#[tokio::test(start_paused = true)]
+async fn an_item_too_large_to_be_moved_stays_and_is_told_of_and_cuts_no_connection() {
+    for decodable in [true, false] {
+        let (server, one, two) = scene().await;
+        let mut data = vec![b'x'; 0xf_ffff - 300];
+        if decodable {
+            let length = u32::try_from(data.len() - 10).expect("a short one");
+            data[..5].copy_from_slice(&[0, 1, 0, 1, 1]);
+            data[5..9].copy_from_slice(&length.to_be_bytes());
+            *data.last_mut().expect("a byte") = 2;
+        }
+        server.create_by_hand(&format!("{PATH}/queue-"), data, CreateMode::PersistentSequential).expect("a new node");
+        filled(&one, &["good"]).await;
+        let consumer = queue(&two).consumer();
+        let states = two.connection_states();
+        if decodable {
+            let error = taken(&consumer).await.reject("no good").await.expect_err("too large");
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        }
+        let good = loop {
+            let delivery = within("it comes", T, consumer.take()).await.expect("an item");
+            if delivery.item() == "good" {
+                break delivery;
+            }
+            // Hidden here for a while, so that the next one comes.
+            drop(delivery.nack_after(T * 60).await);
+        };
+        good.ack().await.expect("acked");
+        tokio::time::sleep(T * 6).await;
+        assert_eq!(names(&server).len(), 1, "nothing is lost");
+        if !decodable {
+            let told = two.last_error().expect("somebody must know").to_string();
+            assert!(told.contains("jute.maxbuffer"), "{told}");
+        }
+        consumer.close().await;
+        two.close().await.expect("closed");
+        let states: Vec<_> = states.collect().await;
+        assert!(states.iter().all(|state| *state != Ok(ConnectionState::Suspended)), "{states:?}");
+    }
 }

@@ -1,7 +1,8 @@
 //! Paths that may not be touched.
 
-use zookeeper_recipes::ErrorKind;
 use zookeeper_recipes::queue::Error;
+use zookeeper_recipes::testing::TestingServer;
+use zookeeper_recipes::{Acl, Client, ErrorKind, Permissions};
 
 use super::scene::{CLAIMS, PATH, PRODUCERS, at_rest, filled, put, queue, scene};
 use crate::in_memory::{SOON, T, within};
@@ -70,4 +71,16 @@ async fn a_claim_that_cannot_be_settled_is_given_up_as_soon_as_that_is_allowed()
     // Its lease has to be proven first, as nothing has used it.
     let delivery = within("another gets it", T, queue(&two).consumer().take()).await.expect("an item");
     delivery.ack().await.expect("acked");
+}
+
+/// A producer counts in a node of its own.
+#[tokio::test(start_paused = true)]
+async fn acls_under_which_a_producer_cannot_count_are_told_and_not_tried_for_ever() {
+    let server = TestingServer::start();
+    let acls = vec![Acl::new(Permissions::READ | Permissions::CREATE | Permissions::DELETE, "world", "anyone")];
+    let client = Client::builder_for(&server).acls(acls).session_timeout(T).connect().await.expect("a client");
+    let producer = queue(&client).producer();
+    let error = within("it is told", SOON, producer.put("a")).await.expect_err("no permission");
+    assert_eq!(error.kind(), ErrorKind::NoAuth, "{error}");
+    assert_eq!(server.children(PATH), [""; 0]);
 }

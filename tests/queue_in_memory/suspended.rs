@@ -105,3 +105,16 @@ async fn a_claim_that_is_lost_is_no_failed_attempt() {
     assert_eq!(runs.load(std::sync::atomic::Ordering::Relaxed), 2);
     assert_eq!(queue.dead_letters().await, Ok(vec![]));
 }
+
+/// Curator's testFlush.
+#[tokio::test(start_paused = true)]
+async fn a_flush_waits_for_what_is_withheld_and_can_be_given_up_and_asked_for_again() {
+    let (server, client, _) = scene().await;
+    let producer = filled(&client, &["first"]).await;
+    server.black_hole(&client);
+    drop(producer.enqueue("a").await.expect("enqueued"));
+    assert!(tokio::time::timeout(SOON, producer.flush()).await.is_err(), "there is no answer");
+    server.heal();
+    within("the flush ends", T, producer.flush()).await.expect("put");
+    assert_eq!(super::scene::texts(&server), ["first", "a"]);
+}

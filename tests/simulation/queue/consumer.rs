@@ -48,6 +48,11 @@ impl Taker {
         };
         match taken {
             Ok(Ok(delivery)) => Some(delivery),
+            Ok(Err(error)) if self.ledger.is_at_most_once() && error.kind() == ErrorKind::OutcomeUnknown => {
+                self.ledger.note(error);
+                self.ledger.one_may_be_lost();
+                None
+            }
             Ok(Err(error)) => {
                 self.ledger.object(format!("{} cannot take: {error}", self.number));
                 sleep(self.timeout).await;
@@ -79,15 +84,25 @@ impl Taker {
     }
 
     async fn part(&mut self, delivery: Arc<Delivery<String>>) {
-        let items = delivery.items().to_vec();
-        let what = format!("{} {}", self.number, delivery.name());
+        let (items, name) = (delivery.items().to_vec(), delivery.name().to_owned());
+        let what = format!("{} {name}", self.number);
         let delivery = Arc::into_inner(delivery).expect("the ledger holds none");
         let outcome = match self.random.u8(..20) {
+            // There is nothing to be settled, which is well in any case.
+            choice if self.ledger.is_at_most_once() => match choice % 4 {
+                0 => delivery.ack().await,
+                1 => delivery.nack().await,
+                2 => delivery.reject("by chance").await,
+                _ => {
+                    drop(delivery);
+                    Ok(())
+                }
+            },
             0..=12 => {
                 self.ledger.acks(&items);
                 let acked = delivery.ack().await;
                 if acked.is_ok() {
-                    self.ledger.acked(&items);
+                    self.ledger.acked(&name, &items);
                 }
                 acked
             }
@@ -95,7 +110,7 @@ impl Taker {
                 self.ledger.acks(&items);
                 let time = self.timeout.mul_f64(self.random.f64().powi(4) / 8.0);
                 match timeout(time, delivery.ack()).await {
-                    Ok(acked) => acked.inspect(|()| self.ledger.acked(&items)),
+                    Ok(acked) => acked.inspect(|()| self.ledger.acked(&name, &items)),
                     Err(_) => {
                         self.ledger.cancelled();
                         Ok(())
@@ -108,8 +123,8 @@ impl Taker {
                 self.ledger.rejects(&items, rejected.is_ok());
                 rejected
             }
-            15 => delivery.nack_after(self.timeout / 4).await,
-            16..=17 => delivery.nack().await,
+            15 => delivery.nack_after(self.timeout / 4).await.inspect(|()| self.ledger.failed(&items)),
+            16..=17 => delivery.nack().await.inspect(|()| self.ledger.failed(&items)),
             _ => {
                 drop(delivery);
                 Ok(())

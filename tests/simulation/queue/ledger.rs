@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::time::Instant;
-use zookeeper_recipes::queue::Delivery;
+use zookeeper_recipes::queue::{Delivery, DeliveryMode};
 
 use crate::trace::Trace;
 
@@ -25,6 +25,21 @@ struct Held {
     delivery: Weak<Delivery<String>>,
 }
 
+impl Held {
+    fn is_believed(&self) -> bool {
+        self.delivery.upgrade().is_some_and(|delivery| delivery.is_held())
+    }
+}
+
+/// What attempts at an item there were.
+#[derive(Default)]
+struct Attempts {
+    /// Deliveries.
+    had: u32,
+    /// Of which it was confirmed that they failed.
+    failed: u32,
+}
+
 #[derive(Default)]
 struct State {
     puts: BTreeMap<String, Put>,
@@ -32,6 +47,11 @@ struct State {
     names: BTreeMap<String, BTreeSet<String>>,
     /// By how many an item was had.
     takers: BTreeMap<String, BTreeSet<u64>>,
+    attempts: BTreeMap<String, Attempts>,
+    /// Of items that were put as one the first.
+    together: BTreeMap<String, String>,
+    /// At most once: so many nodes may be lost with somebody who had taken them out.
+    may_be_lost: usize,
     /// Items of which somebody has said that they are done; whether that was confirmed.
     acked: BTreeMap<String, bool>,
     /// Items that somebody has given up, or tried to; whether that was confirmed.
@@ -47,13 +67,18 @@ struct State {
 /// Clones write to the same one.
 #[derive(Clone)]
 pub(super) struct Ledger {
+    mode: DeliveryMode,
     state: Arc<Mutex<State>>,
     trace: Arc<Mutex<Option<Trace>>>,
 }
 
 impl Ledger {
-    pub(super) fn new() -> Self {
-        Ledger { state: Arc::default(), trace: Arc::default() }
+    pub(super) fn new(mode: DeliveryMode) -> Self {
+        Ledger { mode, state: Arc::default(), trace: Arc::default() }
+    }
+
+    pub(super) fn is_at_most_once(&self) -> bool {
+        self.mode == DeliveryMode::AtMostOnce
     }
 
     pub(super) fn trace_to(&self, trace: Trace) {
@@ -99,14 +124,29 @@ impl Ledger {
         self.state().puts.insert(item.to_owned(), how);
     }
 
+    pub(super) fn begins_as_one(&self, items: &[String]) {
+        let mut state = self.state();
+        for item in items {
+            state.together.insert(item.clone(), items[0].clone());
+        }
+    }
+
+    /// At most once: whoever ends, or is told so, may take one node with it.
+    pub(super) fn one_may_be_lost(&self) {
+        self.state().may_be_lost += 1;
+    }
+
     pub(super) fn cancelled(&self) {
         self.state().cancelled += 1;
     }
 
     pub(super) fn taken(&self, who: u64, delivery: &Arc<Delivery<String>>) {
-        let name = delivery.name().to_owned();
-        self.note(format_args!("{who} takes {name}, attempt {}: {:?}", delivery.attempt(), delivery.items()));
-        let mut late = None;
+        let (name, attempt) = (delivery.name().to_owned(), delivery.attempt());
+        self.note(format_args!("{who} takes {name}, attempt {attempt}: {:?}", delivery.items()));
+        if !delivery.is_held() {
+            self.object(format!("{who} gets {name}, and the claim was lost before"));
+        }
+        let (mut late, mut miscounted) = (None, None);
         {
             let mut state = self.state();
             for item in delivery.items() {
@@ -115,14 +155,35 @@ impl Ledger {
                 if state.acked.get(item) == Some(&true) || state.rejected.get(item) == Some(&true) {
                     late = Some(item.clone());
                 }
+                let attempts = state.attempts.entry(item.clone()).or_default();
+                if !(attempts.failed..=attempts.had).contains(&(attempt - 1)) {
+                    miscounted = Some(format!("{item}: {} deliveries, {} failed", attempts.had, attempts.failed));
+                }
+                attempts.had += 1;
+                if self.mode == DeliveryMode::AtMostOnce {
+                    state.acked.insert(item.clone(), true);
+                }
             }
+            state.acks += u64::from(self.mode == DeliveryMode::AtMostOnce);
             state.held.retain(|held| held.delivery.strong_count() > 0);
             state.held.push(Held { name, delivery: Arc::downgrade(delivery) });
         }
-        if let Some(item) = late
-            && !self.is_excused()
-        {
+        if self.is_excused() {
+            return;
+        }
+        if let Some(item) = late {
             self.object(format!("{item} was out of the queue, and {who} gets it"));
+        }
+        if let Some(attempts) = miscounted {
+            self.object(format!("{who} gets what is said to be attempt {attempt} at {attempts}"));
+        }
+    }
+
+    /// An attempt is confirmed to have failed.
+    pub(super) fn failed(&self, items: &[String]) {
+        let mut state = self.state();
+        for item in items {
+            state.attempts.entry(item.clone()).or_default().failed += 1;
         }
     }
 
@@ -134,10 +195,11 @@ impl Ledger {
         }
     }
 
-    pub(super) fn acked(&self, items: &[String]) {
-        let mut twice = None;
+    pub(super) fn acked(&self, name: &str, items: &[String]) {
+        let (mut twice, mut others) = (None, false);
         {
             let mut state = self.state();
+            others |= state.held.iter().any(|held| held.name == name && held.is_believed());
             state.acks += 1;
             for item in items {
                 if state.acked.insert(item.clone(), true) == Some(true) {
@@ -150,6 +212,9 @@ impl Ledger {
             && !self.is_excused()
         {
             self.object(format!("{item} was acked twice"));
+        }
+        if others && !self.is_excused() {
+            self.object(format!("{name} was acked, and somebody else believes to have it"));
         }
     }
 
@@ -170,7 +235,7 @@ impl Ledger {
             }
             let mut holders = BTreeMap::<&str, usize>::new();
             for held in &state.held {
-                if held.delivery.upgrade().is_some_and(|delivery| delivery.is_held()) {
+                if held.is_believed() {
                     *holders.entry(&held.name).or_default() += 1;
                 }
             }
@@ -206,15 +271,22 @@ impl Ledger {
         claims_deleted: bool,
     ) -> Result<(), String> {
         let state = self.state();
+        let mut lost = BTreeSet::new();
         for (item, put) in &state.puts {
             let settled = state.acked.contains_key(item) || dead.iter().any(|(letter, _)| letter == item);
             match put {
+                Put::Done if !settled && self.is_at_most_once() => {
+                    lost.insert(state.together.get(item).unwrap_or(item));
+                }
                 Put::Done if !settled => return Err(format!("{item} was put, and is lost")),
                 Put::Refused if state.names.contains_key(item) => {
                     return Err(format!("{item} was not put, and was delivered"));
                 }
                 _ => {}
             }
+        }
+        if lost.len() > state.may_be_lost {
+            return Err(format!("{lost:?} are lost, and only {} may be", state.may_be_lost));
         }
         for (item, names) in &state.names {
             if !state.puts.contains_key(item) {

@@ -6,7 +6,8 @@ use fastrand::Rng;
 use futures::FutureExt;
 use tokio::sync::watch;
 use tokio::time::Instant;
-use zookeeper_recipes::queue::{DistributedQueue, Error, Utf8};
+use zookeeper_recipes::CreateMode;
+use zookeeper_recipes::queue::{DeliveryMode, DistributedQueue, Error, Utf8};
 use zookeeper_recipes::testing::Task;
 
 use super::consumer::Taker;
@@ -27,6 +28,7 @@ const DEAD: &str = "/queue-dead";
 struct Play {
     world: World,
     ledger: Ledger,
+    mode: DeliveryMode,
     came: u64,
     putters: Vec<Task<()>>,
     takers: Vec<Task<()>>,
@@ -39,18 +41,20 @@ struct Play {
 
 /// Runs one seed.
 pub(super) async fn run(seed: u64) -> Outcome {
-    let ledger = Ledger::new();
+    let mode = if seed % 4 == 3 { DeliveryMode::AtMostOnce } else { DeliveryMode::AtLeastOnce };
+    let ledger = Ledger::new(mode);
     let check = ledger.clone();
     let mut world = World::new(seed, move || check.look()).await;
     ledger.trace_to(world.trace.clone());
     let max_items = (world.random.u8(..4) == 0).then(|| world.random.usize(1..20));
     let max_attempts = world.random.bool().then(|| world.random.u32(1..4));
     let claims_deleted = world.random.u8(..4) == 0;
-    world.trace.note(format_args!("max_items {max_items:?}, max_attempts {max_attempts:?}"));
+    world.trace.note(format_args!("{mode:?}, max_items {max_items:?}, max_attempts {max_attempts:?}"));
     let (putters, takers, hurry) = (Vec::new(), Vec::new(), watch::Sender::new(false));
     let mut play = Play {
         world,
         ledger: ledger.clone(),
+        mode,
         came: 0,
         putters,
         takers,
@@ -71,6 +75,7 @@ pub(super) async fn run(seed: u64) -> Outcome {
 impl Play {
     async fn play(&mut self) -> Result<(), String> {
         self.put();
+        self.make_directory().await;
         self.take();
         for _ in 0..ACTS {
             let most = self.world.timeout / 2;
@@ -88,6 +93,23 @@ impl Play {
         self.sum()?;
         self.clean_up();
         self.world.close().await
+    }
+
+    /// Somebody makes the directory of the items while a producer begins, perhaps between two of its transactions; or a
+    /// consumer does, or the producer.
+    async fn make_directory(&mut self) {
+        if self.world.random.bool() {
+            let server = &self.world.server;
+            let begun = server.until(|| !server.children(PRODUCERS).is_empty());
+            // Nothing may be put for now.
+            let _ = tokio::time::timeout(Duration::from_millis(200), begun).await;
+        }
+        let time = Duration::from_millis(self.world.random.u64(..80));
+        self.world.pass(time).await;
+        if self.world.random.bool() {
+            // The producer may have been faster.
+            let _ = self.world.server.create_by_hand(PATH, "", CreateMode::Persistent);
+        }
     }
 
     async fn act(&mut self) {
@@ -108,6 +130,7 @@ impl Play {
     fn queue(&mut self, client: usize) -> DistributedQueue<Utf8> {
         let random = &mut self.world.random;
         let mut queue = DistributedQueue::builder(&self.world.clients[client], PATH, Utf8)
+            .delivery_mode(self.mode)
             .prefetch(random.usize(..6))
             .strict_order(random.bool());
         if let Some(items) = self.max_items {
@@ -122,6 +145,8 @@ impl Play {
     fn put(&mut self) {
         let client = self.world.a_client();
         let producer = self.queue(client).producer();
+        // One that waits for room puts no more than there is.
+        let bursts = self.max_items.is_none() && self.world.random.u8(..8) < if self.came == 0 { 4 } else { 1 };
         let putter = Putter {
             number: self.came,
             producer,
@@ -129,6 +154,7 @@ impl Play {
             random: Rng::with_seed(self.world.random.u64(..)),
             timeout: self.world.timeout,
             hurry: self.hurry.subscribe(),
+            bursts,
         };
         self.world.trace.note(format_args!("of client {client} comes producer {}", self.came));
         self.came += 1;
@@ -148,6 +174,7 @@ impl Play {
         };
         self.world.trace.note(format_args!("of client {client} comes consumer {}", self.came));
         self.came += 1;
+        self.ledger.one_may_be_lost();
         self.takers.push(self.world.server.spawn(&self.world.clients[client], taker.work()));
     }
 
@@ -226,11 +253,14 @@ impl Play {
                 Ok(Ok(delivery)) => {
                     let delivery = std::sync::Arc::new(delivery);
                     self.ledger.taken(u64::MAX, &delivery);
-                    let items = delivery.items().to_vec();
-                    self.ledger.acks(&items);
+                    let (name, items) = (delivery.name().to_owned(), delivery.items().to_vec());
                     let delivery = std::sync::Arc::into_inner(delivery).ok_or("held")?;
+                    if self.ledger.is_at_most_once() {
+                        continue;
+                    }
+                    self.ledger.acks(&items);
                     match delivery.ack().await {
-                        Ok(()) => self.ledger.acked(&items),
+                        Ok(()) => self.ledger.acked(&name, &items),
                         Err(Error::Lost { .. }) if self.ledger.is_excused() => {}
                         Err(error) => return Err(format!("healed, {items:?} cannot be acked: {error}")),
                     }

@@ -12,6 +12,8 @@ use zookeeper_recipes::queue::{Error, Producer, Utf8};
 use super::ledger::{Ledger, Put};
 
 const MOST_ITEMS: u64 = 12;
+/// In one go: enough for several transactions under way at once.
+const BURST: std::ops::RangeInclusive<u64> = 100..=200;
 
 pub(super) struct Putter {
     pub(super) number: u64,
@@ -21,19 +23,25 @@ pub(super) struct Putter {
     /// The session timeout.
     pub(super) timeout: Duration,
     pub(super) hurry: watch::Receiver<bool>,
+    /// Begins with many at once.
+    pub(super) bursts: bool,
 }
 
 impl Putter {
     pub(super) async fn work(mut self) {
         let mut next = 0;
-        while next < MOST_ITEMS && !*self.hurry.borrow() {
+        if self.bursts {
+            next = self.random.u64(BURST);
+            self.enqueue(&self.begin(0..next)).await;
+        }
+        let end = next + MOST_ITEMS;
+        while next < end && !*self.hurry.borrow() {
             let count = match self.random.u8(..4) {
                 0 => self.random.u64(2..=12),
                 _ => 1,
             };
-            let items: Vec<String> = (next..next + count).map(|item| format!("{}:{item}", self.number)).collect();
+            let items = self.begin(next..next + count);
             next += count;
-            items.iter().for_each(|item| self.ledger.begins(item));
             match self.random.u8(..8) {
                 0 => self.put_as_one(&items).await,
                 1 => self.put_half_way(&items).await,
@@ -48,6 +56,12 @@ impl Putter {
             // What nobody awaited is in doubt in any case.
             let _ = self.producer.close().await;
         }
+    }
+
+    fn begin(&self, numbers: std::ops::Range<u64>) -> Vec<String> {
+        let items: Vec<String> = numbers.map(|item| format!("{}:{item}", self.number)).collect();
+        items.iter().for_each(|item| self.ledger.begins(item));
+        items
     }
 
     fn told(&self, item: &str, outcome: &Result<(), Error>) {
@@ -72,6 +86,7 @@ impl Putter {
     }
 
     async fn put_as_one(&self, items: &[String]) {
+        self.ledger.begins_as_one(items);
         let outcome = self.producer.put_many(items.iter().cloned()).await;
         for item in items {
             self.told(item, &outcome);

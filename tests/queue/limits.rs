@@ -1,0 +1,107 @@
+//! What real servers take, and what they do not.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use zookeeper_recipes::ErrorKind;
+use zookeeper_recipes::queue::{DistributedQueue, Error, RawBytes};
+
+use super::words::{SOON, Scene, drained, queue, taken};
+use crate::scene::{States, builder, connect};
+use crate::support::{Observer, ZooKeeper, unique_path, within};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_item_of_about_a_megabyte_goes_through_everything_and_a_larger_one_is_refused_at_once() {
+    let scene = Scene::new("large").await;
+    let client = scene.client().await;
+    let session = client.session_id();
+    let queue = DistributedQueue::builder(&client, &scene.path, RawBytes).start().expect("a queue");
+    let producer = queue.producer();
+    let error = producer.put(vec![0; 1 << 20]).await.expect_err("too large");
+    let Error::TooLarge { limit, .. } = error else { panic!("{error}") };
+    within("it is put", SOON, producer.put(vec![7; limit - 10])).await.expect("put");
+    let consumer = queue.consumer();
+    let delivery = within("it comes", SOON, consumer.take()).await.expect("an item");
+    assert_eq!(delivery.item().len(), limit - 10);
+    delivery.nack().await.expect("put back");
+    let delivery = within("it comes again", SOON, consumer.take()).await.expect("an item");
+    assert_eq!((delivery.item().len(), delivery.attempt()), (limit - 10, 2));
+    delivery.reject("x".repeat(5_000)).await.expect("buried");
+    assert_eq!(queue.dead_letters().await.expect("an answer")[0].data.len(), limit);
+    // More than fit into one transaction.
+    let others = join_all((0..5).map(|_| producer.put(vec![8; 200_000])));
+    within("they are put", SOON, others).await.into_iter().for_each(|put| put.expect("put"));
+    for _ in 0..5 {
+        within("it comes", SOON, consumer.take()).await.expect("an item").ack().await.expect("acked");
+    }
+    assert_eq!(client.session_id(), session, "no request was too large for the server");
+}
+
+/// A server that takes little, and a client that was told so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn puts_that_together_are_more_than_the_server_takes_and_lists_that_are_almost_do_no_harm() {
+    const BYTES: usize = 20_000;
+    let server = ZooKeeper::builder().jvm_flag(format!("-Djute.maxbuffer={BYTES}")).start().await;
+    let path = unique_path("little");
+    let client = connect(builder(&server.connect_string(), Duration::from_secs(10)).max_request_bytes(BYTES)).await;
+    let session = client.session_id();
+    let queue = queue(&client, &path);
+    let (producer, consumer) = (queue.producer(), queue.consumer());
+    let puts = join_all((0..50).map(|_| producer.put("x".repeat(4_000))));
+    within("they are put", SOON, puts).await.into_iter().for_each(|put| put.expect("put"));
+    drained(&consumer, 50).await;
+    let mut put = 0;
+    let error = loop {
+        match within("an answer", SOON, producer.put("x")).await {
+            Ok(()) => put += 1,
+            Err(error) => break error,
+        }
+    };
+    let Error::ListingLimit { items, limit, .. } = error else { panic!("{error}") };
+    assert_eq!((items, put, limit), (limit, limit, BYTES / 20), "{put} were put");
+    assert_eq!((error.kind(), error.is_retryable()), (ErrorKind::QuotaExceeded, true));
+    // As many can be listed, and taken; then there is room.
+    drained(&consumer, 10).await;
+    within("there is room", SOON, producer.put("y")).await.expect("put");
+    drained(&consumer, limit - 9).await;
+    assert_eq!(client.session_id(), session, "no request was too large for the server");
+    let observer = Observer::connect(&server.connect_string()).await;
+    assert!(observer.children(&path).await.is_empty());
+}
+
+/// A real server's own errors: what is asked for does not exist, exists, has another version, or is not allowed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_others_do_to_the_nodes_by_hand_is_an_error_and_not_the_end() {
+    let scene = Scene::new("by-hand").await;
+    let client = scene.client().await;
+    let queue = queue(&client, &scene.path);
+    let (producer, consumer) = (queue.producer(), queue.consumer());
+    for item in ["a", "b", "c"] {
+        producer.put(item).await.expect("put");
+    }
+    let (a, b) = (taken(&consumer).await, taken(&consumer).await);
+    scene.observer.delete(&format!("{}-claims/{}", scene.path, a.name())).await;
+    scene.observer.delete(&format!("{}/{}", scene.path, b.name())).await;
+    assert!(matches!(a.ack().await, Err(Error::Lost { .. })), "its claim is gone");
+    assert!(matches!(b.ack().await, Err(Error::Lost { .. })), "the item is gone");
+    let mut again = drained(&consumer, 2).await;
+    again.sort();
+    assert_eq!(again, ["a", "c"]);
+    for name in scene.observer.children(&format!("{}-producers", scene.path)).await {
+        scene.observer.delete(&format!("{}-producers/{name}", scene.path)).await;
+    }
+    producer.put("d").await.expect("put with another number");
+    assert_eq!(drained(&consumer, 1).await, ["d"]);
+    assert!(scene.observer.children(&format!("{}-claims", scene.path)).await.is_empty());
+    let forbidden = unique_path("forbidden");
+    scene.observer.create_forbidden(&forbidden).await;
+    let queue = super::words::queue(&client, &forbidden);
+    let mut states = States::of(&client);
+    let (put, take) = (queue.producer().put("a").await, within("an answer", SOON, queue.consumer().take()).await);
+    for error in [put.expect_err("forbidden"), take.map(drop).expect_err("forbidden")] {
+        assert_eq!(error.kind(), ErrorKind::NoAuth, "{error}");
+    }
+    let nothing =
+        tokio::time::timeout(crate::scene::A_WHILE, states.wait_for(zookeeper_recipes::ConnectionState::Lost));
+    assert!(nothing.await.is_err(), "the session has survived");
+}
