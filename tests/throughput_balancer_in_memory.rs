@@ -7,6 +7,8 @@ mod in_memory;
 mod throughput_balancer_in_memory {
     mod cost;
     mod hands;
+    #[cfg(feature = "limiter")]
+    mod limited;
     mod scene;
     mod table;
     mod transition;

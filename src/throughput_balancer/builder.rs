@@ -9,14 +9,17 @@ use super::allocation::{self, Allocation};
 use super::error::Error;
 use super::events::Publisher;
 use super::leader::Leader;
+use super::limited::Limited;
 use super::member::{Member, Standing, Wishes};
 use super::paths::Paths;
 use super::plan::Transition;
 use super::registration::Registrar;
-use super::share::{Channel, OnSuspended};
+use super::share::{Channel, Interest, OnSuspended};
 use super::{Options, ThroughputBalancer};
 use crate::client::{self, Client};
 use crate::leader_latch::{LatchStatus, LeaderLatch};
+#[cfg(feature = "limiter")]
+use crate::limiter::ShareLimiter;
 use crate::path;
 
 /// The options of a member of a balancer; see [`ThroughputBalancer::builder`]. Those that concern the whole cluster (allocation,
@@ -31,6 +34,8 @@ pub struct ThroughputBalancerBuilder {
     max: Option<u64>,
     initial: u64,
     on_suspended: OnSuspended,
+    #[cfg(feature = "limiter")]
+    limiter: Option<ShareLimiter>,
     options: Options,
 }
 
@@ -44,6 +49,8 @@ impl ThroughputBalancerBuilder {
             max: None,
             initial: 0,
             on_suspended: OnSuspended::default(),
+            #[cfg(feature = "limiter")]
+            limiter: None,
             options: Options::default(),
         }
     }
@@ -79,6 +86,37 @@ impl ThroughputBalancerBuilder {
         self
     }
 
+    /// The limiter that grants this member's share, permits a second, for as long as the share stands.
+    ///
+    /// It switches before a share is told to anybody, so a lowered one is acknowledged only after the limiter grants no more than
+    /// that. It heeds the clock by itself: when the lease is over it goes to what [`on_suspended`](Self::on_suspended) says,
+    /// also if no task of the process has run since, and at once when the member leaves or is dropped. Who waits for a permit
+    /// goes on waiting for the next share. From [`join`](Self::join) on its rate is the member's: first the
+    /// [initial](Self::initial) one, whatever it was before. A limiter follows one member, the one that has joined last.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = zookeeper_recipes::Client::builder("localhost:2181").connect().await?;
+    /// use zookeeper_recipes::limiter::ShareLimiter;
+    /// use zookeeper_recipes::throughput_balancer::ThroughputBalancer;
+    ///
+    /// let limiter = ShareLimiter::new(0);
+    /// let member = ThroughputBalancer::builder(&client, "/my-service/throughput").limiter(&limiter).join().await?;
+    /// loop {
+    ///     limiter.acquire(1).await?;
+    ///     // ... one piece of work ...
+    /// #   break;
+    /// }
+    /// member.leave().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "limiter")]
+    pub fn limiter(mut self, limiter: &ShareLimiter) -> Self {
+        self.limiter = Some(limiter.clone());
+        self
+    }
+
     /// How the maximum is divided. Default [`Allocation::Equal`].
     pub fn allocation(mut self, allocation: Allocation) -> Self {
         self.options.allocation = allocation;
@@ -110,6 +148,8 @@ impl ThroughputBalancerBuilder {
     /// Dropped before it returns, what there is of the member leaves in the background.
     pub async fn join(self) -> Result<ThroughputBalancer, Error> {
         let paths = Arc::new(self.validate()?);
+        // From here on a limiter grants nothing but what this member applies.
+        let channel = Interest(Arc::new(Channel::new(self.initial, self.on_suspended, self.limited())));
         let core = Arc::clone(self.client.core());
         let registrar = Registrar { core: Arc::clone(&core), paths: Arc::clone(&paths) };
         registrar.prepare().await.map_err(|error| Error::client(&self.base, error))?;
@@ -117,7 +157,7 @@ impl ThroughputBalancerBuilder {
         let latch = LeaderLatch::builder(&self.client, paths.latch.as_str()).id(&id).start();
         let latch = Arc::new(latch.map_err(|error| of_latch(&self.base, error))?);
         entered(&self.base, &latch).await?;
-        let balancer = self.start(registrar, latch, id);
+        let balancer = self.start(registrar, latch, id, channel);
         balancer.registered().await?;
         Ok(balancer)
     }
@@ -144,10 +184,16 @@ impl ThroughputBalancerBuilder {
         Ok(Paths::new(self.client.core(), &self.base))
     }
 
+    fn limited(&self) -> Limited {
+        #[cfg(feature = "limiter")]
+        return Limited::new(self.limiter.as_ref());
+        #[cfg(not(feature = "limiter"))]
+        Limited::default()
+    }
+
     /// Starts both tasks.
-    fn start(self, registrar: Registrar, latch: Arc<LeaderLatch>, id: String) -> ThroughputBalancer {
+    fn start(self, registrar: Registrar, latch: Arc<LeaderLatch>, id: String, channel: Interest) -> ThroughputBalancer {
         let core = Arc::clone(&registrar.core);
-        let channel = Arc::new(Channel::new(self.initial, self.on_suspended));
         let events = Publisher::new(&self.base);
         let (stop, stopped) = watch::channel(false);
         let (finished, seen) = watch::channel(false);
@@ -159,7 +205,7 @@ impl ThroughputBalancerBuilder {
         let member = Member {
             registrar: registrar.clone(),
             wishes: Wishes { id, weight: self.weight, min: self.min, max: self.max, fallback },
-            channel: Arc::clone(&channel),
+            channel: Arc::clone(&channel.0),
             events: events.clone(),
             standing: standing.clone(),
             stop: stopped.clone(),

@@ -67,7 +67,10 @@
 //!
 //! A lowered share counts as applied when it is published, for those who ask [`ThroughputBalancer::share`] on use; where
 //! somebody follows [`ThroughputBalancer::shares`], when the stream is polled again; where somebody
-//! [listens](ThroughputBalancer::on_share), when the listener has returned.
+//! [listens](ThroughputBalancer::on_share), when the listener has returned. A
+#![cfg_attr(feature = "limiter", doc = "[limiter](ThroughputBalancerBuilder::limiter)")]
+#![cfg_attr(not(feature = "limiter"), doc = "limiter (feature `limiter`)")]
+//! follows before any of them is told.
 //!
 //! # Who leads
 //!
@@ -79,7 +82,9 @@ pub mod allocation;
 mod builder;
 mod error;
 mod events;
+mod known;
 mod leader;
+mod limited;
 mod maximum;
 mod member;
 mod paths;
@@ -142,7 +147,7 @@ pub struct ThroughputBalancer {
     client: Client,
     registrar: Registrar,
     latch: Arc<LeaderLatch>,
-    channel: Arc<share::Channel>,
+    channel: share::Interest,
     events: events::Publisher,
     standing: watch::Sender<Standing>,
     stop: watch::Sender<bool>,
@@ -223,6 +228,7 @@ impl ThroughputBalancer {
     /// # Cancel safety
     /// Once polled, it is carried out in the background also if the future is dropped.
     pub async fn leave(&self) {
+        self.channel.leave();
         self.stop.send_replace(true);
         let mut finished = self.finished.clone();
         // The task gone without a word: its runtime is, and there is nothing to wait for.

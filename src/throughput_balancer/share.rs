@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use futures::stream::{BoxStream, StreamExt};
 use tokio::sync::{Notify, watch};
 
+use super::limited::Limited;
 use super::record::Stamp;
 use crate::client::lease::Grant;
 use crate::client::session::Session;
@@ -109,14 +110,17 @@ impl fmt::Debug for Share {
 pub(super) struct Channel {
     shares: watch::Sender<Share>,
     followers: Arc<Followers>,
+    /// Follows each share before anybody else can see it, let alone acknowledge it.
+    limited: Limited,
     policy: OnSuspended,
 }
 
 impl Channel {
     /// `initial` is what the member applies until its first share.
-    pub(super) fn new(initial: u64, policy: OnSuspended) -> Self {
+    pub(super) fn new(initial: u64, policy: OnSuspended, limited: Limited) -> Self {
         let start = Share::new(initial, Stamp::default(), Backing::Start, policy);
-        Channel { shares: watch::Sender::new(start), followers: Arc::default(), policy }
+        limited.follow(&start);
+        Channel { shares: watch::Sender::new(start), followers: Arc::default(), limited, policy }
     }
 
     /// Publishes a share for as long as the grant is good.
@@ -140,16 +144,21 @@ impl Channel {
         }
     }
 
-    /// There will be no more shares: zero.
+    /// Zero, and whatever is told from now on, there will be no more shares. Told once.
     pub(super) fn leave(&self) {
         let latest = self.shares.borrow().clone();
         self.send(Share { backing: Backing::Left, ..latest });
     }
 
     fn send(&self, mut share: Share) {
-        self.shares.send_modify(|latest| {
+        self.shares.send_if_modified(|latest| {
+            if matches!(latest.backing, Backing::Left) {
+                return false;
+            }
             share.number = latest.number + 1;
+            self.limited.follow(&share);
             *latest = share;
+            true
         });
     }
 
@@ -194,6 +203,24 @@ impl Channel {
             Some((share, reading))
         });
         Shares { shares: shares.boxed() }
+    }
+}
+
+/// The interest of whoever is, or wants to be, a member: with it the share goes, at once.
+#[derive(Debug)]
+pub(super) struct Interest(pub(super) Arc<Channel>);
+
+impl std::ops::Deref for Interest {
+    type Target = Channel;
+
+    fn deref(&self) -> &Channel {
+        &self.0
+    }
+}
+
+impl Drop for Interest {
+    fn drop(&mut self) {
+        self.0.leave();
     }
 }
 
@@ -312,7 +339,7 @@ mod tests {
 
     #[test]
     fn a_share_is_applied_when_the_reader_asks_for_the_next() {
-        let channel = Channel::new(7, OnSuspended::Zero);
+        let channel = Channel::new(7, OnSuspended::Zero, Limited::default());
         assert!(channel.applied().now_or_never().is_some(), "nobody follows");
         let mut idle = channel.stream();
         let mut shares = channel.stream();
@@ -328,7 +355,7 @@ mod tests {
 
     #[test]
     fn a_reader_that_goes_holds_up_nobody() {
-        let channel = Channel::new(0, OnSuspended::Zero);
+        let channel = Channel::new(0, OnSuspended::Zero, Limited::default());
         let mut shares = channel.stream();
         assert!(shares.next().now_or_never().is_some());
         channel.leave();

@@ -8,18 +8,20 @@ use futures::stream::{StreamExt, TryStreamExt};
 use tokio::time::Instant;
 
 use super::events::Event;
+use super::known::Content;
 use super::leader::{Epoch, Leader};
 use super::maximum;
 use super::member::fired;
 use super::paths::read_ack;
-use super::plan::{self, Change, Transition};
+use super::plan::{self, Change, Seat, Transition, Wave};
 use super::quiet::Quiet;
 use super::record::{Record, Stamp, shown};
 use super::registration::AT_ONCE;
-use super::view::{Content, Late, View};
+use super::view::{Late, View};
 use super::writer::{self, Conditions, Stopped, Write};
 use crate::backend::{self, Op, Watch};
 use crate::client::session::Session;
+use crate::types::Stat;
 
 /// Acknowledgements come in a bunch: so long they are gathered before they are listed.
 const GATHER: Duration = Duration::from_millis(10);
@@ -123,8 +125,8 @@ impl<'a> Term<'a> {
         let members = self.members_watch.is_none().then(|| self.session.watch_children(&paths.members));
         let maximum = self.maximum_watch.is_none().then(|| self.session.watch_data(&paths.maximum));
         if let Some(acks) = acks {
-            let (names, _, watch) = self.listed(acks.await).await?;
-            self.acks_watch = watch;
+            let (names, watch) = self.listed(acks.await).await?;
+            self.acks_watch = Some(watch);
             let mut newest: BTreeMap<String, Stamp> = BTreeMap::new();
             for (member, stamp) in names.iter().filter_map(|name| read_ack(name)) {
                 let known = newest.entry(member.to_owned()).or_insert(stamp);
@@ -133,8 +135,8 @@ impl<'a> Term<'a> {
             self.view.list_acks(newest);
         }
         if let Some(members) = members {
-            let (names, _, watch) = self.listed(members.await).await?;
-            self.members_watch = watch;
+            let (names, watch) = self.listed(members.await).await?;
+            self.members_watch = Some(watch);
             let now = Instant::now();
             if self.view.list_members(names, now) {
                 self.quiet.disturb(now);
@@ -148,12 +150,12 @@ impl<'a> Term<'a> {
     }
 
     /// A listing; a directory that somebody deleted is made anew, and looked at in the next round.
-    async fn listed<S>(
+    async fn listed(
         &self,
-        answer: Result<(Vec<String>, S, Watch), backend::Error>,
-    ) -> Result<(Vec<String>, Option<S>, Option<Watch>), Over> {
+        answer: Result<(Vec<String>, Stat, Watch), backend::Error>,
+    ) -> Result<(Vec<String>, Watch), Over> {
         match answer {
-            Ok((names, stat, watch)) => Ok((names, Some(stat), Some(watch))),
+            Ok((names, _, watch)) => Ok((names, watch)),
             Err(backend::Error::NoNode) => {
                 self.leader.registrar.directories(&self.session).await.map_err(Over::Failed)?;
                 Err(Over::Again)
@@ -162,16 +164,13 @@ impl<'a> Term<'a> {
         }
     }
 
-    async fn maximum_read<S: HasVersion>(
-        &mut self,
-        read: Result<(Vec<u8>, S, Watch), backend::Error>,
-    ) -> Result<(), Over> {
+    async fn maximum_read(&mut self, read: Result<(Vec<u8>, Stat, Watch), backend::Error>) -> Result<(), Over> {
         let path = &self.leader.registrar.paths.maximum;
         let seen = match read {
             Ok((data, stat, watch)) => {
                 self.maximum_watch = Some(watch);
                 match maximum::parse(&data) {
-                    Ok(value) => Maximum::Good { value, version: stat.version() },
+                    Ok(value) => Maximum::Good { value, version: stat.version },
                     Err(why) => Maximum::Bad(format!("{path} holds {why}")),
                 }
             }
@@ -264,49 +263,54 @@ impl<'a> Term<'a> {
         let now = Instant::now();
         let elsewhere = self.view.held_elsewhere(now);
         let (names, seats) = self.view.seats();
-        let held = seats.iter().map(|seat| u128::from(seat.held)).sum::<u128>();
-        // What nobody knows is not told as if it were known.
-        let known_elsewhere = if elsewhere == u64::MAX { 0 } else { elsewhere };
-        let excess = (held + u128::from(known_elsewhere)).saturating_sub(u128::from(value));
-        let excess = u64::try_from(excess).unwrap_or(u64::MAX);
         let credit = plan::credit(value, &seats, elsewhere);
-        let transition = self.leader.options.transition;
-        let wave = plan::plan(&seats, credit, transition);
-        let waits = self.lowered.is_some_and(|at| now < at + WAVE) && self.view.awaits();
-        // A wave of lowers and what it makes possible are two steps: until the first is done the second is not begun.
-        let hold_back = transition == Transition::Safe && (waits || !wave.lowers.is_empty());
-        let chosen: Vec<Change> =
-            if hold_back { wave.lowers.clone() } else { [wave.lowers.clone(), wave.raises.clone()].concat() };
+        let wave = plan::plan(&seats, credit, self.leader.options.transition);
+        self.tell(value, &seats, elsewhere, wave == Wave::default());
+        let lowers = !wave.lowers.is_empty();
         let stamp = Stamp { epoch: self.epoch.number, sequence: self.sequence + 1 };
-        let writes = chosen.iter().filter_map(|change| self.write_of(&names[change.seat], change, stamp)).collect();
-        let all_settled = wave == plan::Wave::default()
-            && !self.view.awaits()
-            && held + u128::from(elsewhere) <= u128::from(value)
-            && self.view.unread().is_empty()
-            && seats.iter().all(|seat| seat.target == seat.throughput);
-        let shared = seats.iter().map(|seat| seat.throughput).sum();
-        let members = seats.len();
-        self.tell(value, excess, all_settled.then_some((value, members, shared)));
+        let chosen = self.chosen(wave, now);
         if chosen.is_empty() {
             return Ok(false);
         }
-        self.sequence += 1;
-        if !wave.lowers.is_empty() {
+        let writes = chosen.iter().filter_map(|change| self.write_of(&names[change.seat], change, stamp)).collect();
+        self.sequence = stamp.sequence;
+        if lowers {
             self.lowered = Some(now);
         }
         self.write(writes, version).await?;
         Ok(true)
     }
 
-    fn tell(&mut self, maximum: u64, excess: u64, settled: Option<(u64, usize, u64)>) {
+    /// What of a wave is to be written now. The lowers and what they make possible are two steps: until the first is done the
+    /// second is not begun.
+    fn chosen(&self, wave: Wave, now: Instant) -> Vec<Change> {
+        let Wave { lowers, raises } = wave;
+        let waits = self.lowered.is_some_and(|at| now < at + WAVE) && self.view.awaits();
+        let is_safe = self.leader.options.transition == Transition::Safe;
+        if is_safe && (waits || !lowers.is_empty()) { lowers } else { [lowers, raises].concat() }
+    }
+
+    /// Tells of what has changed: by how much the maximum is exceeded, and that there is nothing left to do.
+    fn tell(&mut self, maximum: u64, seats: &[Seat], elsewhere: u64, nothing_to_write: bool) {
+        let held = seats.iter().map(|seat| u128::from(seat.held)).sum::<u128>();
+        // What nobody knows is not told as if it were known.
+        let known_elsewhere = if elsewhere == u64::MAX { 0 } else { elsewhere };
+        let excess = (held + u128::from(known_elsewhere)).saturating_sub(u128::from(maximum));
+        let excess = u64::try_from(excess).unwrap_or(u64::MAX);
         if excess != self.exceeded && excess > 0 {
             self.leader.events.tell(Event::Exceeded { maximum, by: excess });
         }
         self.exceeded = excess;
         // Nothing is settled before the first decision.
-        let settled = settled.filter(|_| self.quiet.is_settled());
+        let is_settled = nothing_to_write
+            && self.quiet.is_settled()
+            && !self.view.awaits()
+            && held + u128::from(elsewhere) <= u128::from(maximum)
+            && self.view.unread().is_empty()
+            && seats.iter().all(|seat| seat.target == seat.throughput);
+        let settled = is_settled.then(|| (maximum, seats.len(), seats.iter().map(|seat| seat.throughput).sum()));
         if let Some((maximum, members, shared)) = settled
-            && self.settled != Some((maximum, members, shared))
+            && self.settled != settled
         {
             self.leader.events.tell(Event::Settled { maximum, members, shared });
         }
@@ -377,16 +381,5 @@ impl<'a> Term<'a> {
             }
             () = nap => {}
         }
-    }
-}
-
-/// What the leader needs of a stat.
-trait HasVersion {
-    fn version(&self) -> i32;
-}
-
-impl HasVersion for crate::types::Stat {
-    fn version(&self) -> i32 {
-        self.version
     }
 }

@@ -5,14 +5,18 @@ use std::time::Duration;
 use futures::StreamExt;
 use tokio::time::timeout;
 use zookeeper_recipes::Client;
+use zookeeper_recipes::limiter::ShareLimiter;
 use zookeeper_recipes::throughput_balancer::{ThroughputBalancer, ThroughputBalancerBuilder, set_max_throughput};
 
 use crate::cancel::{Run, cases};
 
 cases! {
     join: "ThroughputBalancerBuilder::join", at least 100 drops, 50 faults;
+    join_with_a_limiter: "ThroughputBalancerBuilder::join", at least 100 drops, 50 faults;
     leave: "ThroughputBalancer::leave", at least 50 drops, 20 faults;
     members: "ThroughputBalancer::members", at least 50 drops, 20 faults;
+    leave_with_a_limiter: "ThroughputBalancer::leave", at least 50 drops, 20 faults;
+    acquire_a_share: "ShareLimiter::acquire", at least 5 drops, 2 faults;
     set_as_a_member: "ThroughputBalancer::set_max_throughput", at least 20 drops, 5 faults;
     set_as_an_operator: "maximum::set_max_throughput", at least 20 drops, 5 faults;
     shares: "Shares::next", at least 20 drops, 5 faults;
@@ -59,6 +63,47 @@ async fn join(run: &mut Run) {
     only(run, 0).await;
     let member = member(&client).await;
     has_all(run, &member).await;
+}
+
+/// With the member goes what its limiter grants, wherever it is dropped.
+async fn join_with_a_limiter(run: &mut Run) {
+    directories(run);
+    let client = run.client().await;
+    let limiter = ShareLimiter::new(0);
+    drop(run.cut(builder(&client).limiter(&limiter).initial(5).join()).await.done());
+    assert_eq!(limiter.rate(), 0);
+    only(run, 0).await;
+    let member = builder(&client).limiter(&limiter).join().await.expect("it joins");
+    has_all(run, &member).await;
+    assert_eq!(limiter.rate(), 1_000);
+}
+
+/// Once polled, it grants nothing any more.
+async fn leave_with_a_limiter(run: &mut Run) {
+    directories(run);
+    let client = run.client().await;
+    let limiter = ShareLimiter::new(0);
+    let leaves = builder(&client).limiter(&limiter).join().await.expect("it joins");
+    has_all(run, &leaves).await;
+    let left = run.cut(leaves.leave()).await.done().is_some();
+    if left || run.is_polled() {
+        assert_eq!(limiter.rate(), 0);
+        only(run, 0).await;
+    }
+    drop(leaves);
+    assert_eq!(limiter.rate(), 0);
+    only(run, 0).await;
+}
+
+/// Whoever waits no more leaves the next permit to the next one.
+async fn acquire_a_share(run: &mut Run) {
+    directories(run);
+    let client = run.client().await;
+    let limiter = ShareLimiter::new(0);
+    let member = builder(&client).limiter(&limiter).join().await.expect("it joins");
+    let _ = run.cut(limiter.acquire(1)).await;
+    has_all(run, &member).await;
+    timeout(Duration::from_secs(60), limiter.acquire(1)).await.expect("a permit in time").expect("a burst of one");
 }
 
 async fn leave(run: &mut Run) {

@@ -1,34 +1,9 @@
 //! The table of the documentation, and members whose sessions end.
 
-use std::time::Duration;
+use zookeeper_recipes::throughput_balancer::set_max_throughput;
 
-use zookeeper_recipes::Client;
-use zookeeper_recipes::throughput_balancer::{ThroughputBalancer, set_max_throughput};
-
-use crate::scene::{SOON, Scene};
+use super::words::{SOON, Scene, have, member};
 use crate::support::within;
-
-async fn member(client: &Client, base: &str) -> ThroughputBalancer {
-    let joining = ThroughputBalancer::builder(client, base).debounce(Duration::ZERO, Duration::ZERO).join();
-    within("a member joins", SOON, joining).await.expect("it joins")
-}
-
-/// Waits until the members have these shares, and never sees more than `most` together.
-async fn have(members: &[&ThroughputBalancer], shares: &[u64], most: u64) {
-    let now = || members.iter().map(|member| member.share().borrow().throughput()).collect::<Vec<_>>();
-    let reached = async {
-        loop {
-            let seen = now();
-            assert!(seen.iter().sum::<u64>() <= most, "{seen:?} are more than {most}");
-            if seen == shares {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    };
-    let reached = tokio::time::timeout(SOON, reached).await;
-    assert!(reached.is_ok(), "{:?}, not {shares:?}", now());
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn members_come_and_go_and_the_maximum_changes() {
@@ -82,4 +57,19 @@ async fn under_a_maximum_that_makes_no_sense_shares_are_kept() {
     have(&[&one, &two], &[100, 0], 100).await;
     client.set(&maximum, "80", None).await.expect("set");
     have(&[&one, &two], &[40, 40], 100).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_maximum_that_another_kind_of_client_sets_counts_at_once() {
+    let scene = Scene::new("byhand").await;
+    let base = scene.path.as_str();
+    let client = scene.client().await;
+    set_max_throughput(&client, base, 100).await.expect("set");
+    let (one, two) = (member(&client, base).await, member(&scene.client().await, base).await);
+    have(&[&one, &two], &[50, 50], 100).await;
+    let maximum = format!("{base}/global-config/max-throughput");
+    for (by_hand, share, most) in [("60\n", 30, 100), ("4000", 2_000, 4_000), ("0", 0, 4_000)] {
+        scene.observer.set_data(&maximum, by_hand.as_bytes()).await;
+        have(&[&one, &two], &[share; 2], most).await;
+    }
 }

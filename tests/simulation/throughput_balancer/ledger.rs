@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::watch;
+use zookeeper_recipes::limiter::ShareLimiter;
 use zookeeper_recipes::testing::TestingServer;
 use zookeeper_recipes::throughput_balancer::Share;
 
 pub(crate) const MAXIMUM: &str = "/throughput/global-config/max-throughput";
+const EPOCH: &str = "/throughput/epoch";
+const MEMBERS: &str = "/throughput/client";
 
 /// How a member applies its share.
 #[derive(Debug)]
@@ -16,6 +19,18 @@ enum Applied {
     Asked(watch::Receiver<Share>),
     /// It goes by what it was last told, until it has been told the next.
     Told(Share),
+    /// Its limiter does.
+    Limited(ShareLimiter),
+}
+
+impl Applied {
+    fn throughput(&self) -> u64 {
+        match self {
+            Applied::Asked(share) => share.borrow().throughput(),
+            Applied::Told(share) => share.throughput(),
+            Applied::Limited(limiter) => limiter.rate(),
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -51,6 +66,10 @@ impl Ledger {
         self.state().members.insert(member, Applied::Told(share));
     }
 
+    pub(crate) fn is_limited(&self, member: u64, limiter: ShareLimiter) {
+        self.state().members.insert(member, Applied::Limited(limiter));
+    }
+
     pub(crate) fn forget(&self, member: u64) {
         self.state().members.remove(&member);
     }
@@ -69,27 +88,36 @@ impl Ledger {
     }
 
     pub(crate) fn applied(&self) -> Vec<(u64, u64)> {
-        let state = self.state();
-        let applied = state.members.iter().map(|(member, applied)| {
-            let throughput = match applied {
-                Applied::Asked(share) => share.borrow().throughput(),
-                Applied::Told(share) => share.throughput(),
-            };
-            (*member, throughput)
-        });
-        applied.collect()
+        self.state().members.iter().map(|(member, applied)| (*member, applied.throughput())).collect()
     }
 
     /// The check after each step.
     pub(crate) fn look(&self) {
         let Some(maximum) = self.maximum() else { return };
-        let applied = self.applied();
-        let sum: u64 = applied.iter().map(|(_, throughput)| throughput).sum();
         let mut state = self.state();
         state.bound = state.bound.max(maximum);
+        let sum: u64 = state.members.values().map(Applied::throughput).sum();
         if sum > state.bound && state.violation.is_none() {
             let bound = state.bound;
-            state.violation = Some(format!("{sum} of {bound} are applied (the maximum is {maximum}): {applied:?}"));
+            let all = state.members.iter().map(|(member, applied)| (member, applied, applied.throughput()));
+            let all: Vec<_> = all.collect();
+            let violation = format!("{sum} of {bound} are applied (the maximum is {maximum}): {all:?}");
+            state.violation = Some(violation);
+        }
+    }
+
+    /// What was written to a member's node since the last take-over was written by the leader that has taken over.
+    pub(crate) fn look_for_late_writes(&self) {
+        let Some(server) = self.server.get() else { return };
+        let Some(taken_over) = server.stat(EPOCH).map(|stat| stat.mzxid) else { return };
+        for name in server.children(MEMBERS) {
+            let node = format!("{MEMBERS}/{name}");
+            let (Some(stat), Some(record)) = (server.stat(&node), server.get(&node)) else { continue };
+            let record = String::from_utf8_lossy(&record);
+            if stat.version > 0 && stat.mzxid > taken_over && !record.contains(&format!(r#""epoch":{taken_over},"#)) {
+                let violation = format!("after {taken_over} took over, another one has written {record} to {name}");
+                self.state().violation.get_or_insert(violation);
+            }
         }
     }
 

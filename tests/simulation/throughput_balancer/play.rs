@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use tokio::time::{Instant, sleep};
+use zookeeper_recipes::limiter::ShareLimiter;
 use zookeeper_recipes::testing::{Loss, Operation, Task};
-use zookeeper_recipes::throughput_balancer::{Error, Event, Events, ThroughputBalancer, set_max_throughput};
+use zookeeper_recipes::throughput_balancer::{Error, Event, Events, Share, ThroughputBalancer, set_max_throughput};
 
 use super::ledger::Ledger;
 use crate::seeds::Outcome;
@@ -34,6 +35,19 @@ struct Play {
     seats: Vec<Seat>,
     /// They apply a share until they are gone.
     leaving: Vec<(u64, Task<()>)>,
+    /// Members of processes that have died.
+    dead: Vec<Seat>,
+}
+
+/// How a member applies its share.
+#[derive(Debug)]
+enum Way {
+    /// It asks whenever it does something.
+    Asks,
+    /// It is told, and takes its time.
+    IsTold(Duration),
+    /// It has a limiter.
+    IsLimited(ShareLimiter),
 }
 
 /// Runs one seed.
@@ -42,8 +56,8 @@ pub(crate) async fn run(seed: u64) -> Outcome {
     let check = ledger.clone();
     let world = World::new(seed, move || check.look()).await;
     ledger.watch(&world.server);
-    let leaving = Vec::new();
-    let mut play = Play { world, ledger: ledger.clone(), entered: 0, joining: Vec::new(), seats: Vec::new(), leaving };
+    let (joining, seats, leaving, dead) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut play = Play { world, ledger: ledger.clone(), entered: 0, joining, seats, leaving, dead };
     let played = play.run().await;
     play.seats.clear();
     ledger.release();
@@ -77,7 +91,7 @@ impl Play {
             let time = self.world.a_while(most);
             self.world.pass(time).await;
             self.settle();
-            self.act(act);
+            self.act(act).await;
             if self.world.random.u8(..4) == 0 {
                 self.world.fault();
             }
@@ -85,6 +99,8 @@ impl Play {
                 return Err(violation);
             }
         }
+        // What is still there of those that died is only what they have left behind.
+        self.dead.clear();
         self.world.heal();
         self.end().await
     }
@@ -100,8 +116,8 @@ impl Play {
         set_max_throughput(&self.world.clients[0], BASE, maximum).await.expect("nothing is wrong yet");
     }
 
-    fn act(&mut self, number: u64) {
-        match self.world.random.u8(..14) {
+    async fn act(&mut self, number: u64) {
+        match self.world.random.u8(..15) {
             0..=3 if self.seats.len() + self.joining.len() < MOST_MEMBERS => self.join(),
             0..=3 => {}
             4..=5 => {
@@ -115,7 +131,9 @@ impl Play {
             7 => {
                 if let Some(seat) = self.take_a_seat() {
                     self.world.trace.note(format_args!("{} is dropped", seat.number));
-                    // Whoever drops the handle applies nothing more.
+                    // Whoever drops the handle applies nothing more; a limiter heeds that by itself.
+                    drop(seat.balancer);
+                    self.ledger.look();
                     self.ledger.forget(seat.number);
                 }
             }
@@ -137,24 +155,48 @@ impl Play {
                     .trace
                     .note(format_args!("the next reply to a multi of client {client} will be lost, {loss:?}"));
             }
-            _ => self.freeze_a_leader(),
+            12 => self.die().await,
+            _ => self.hit_a_leader(),
         }
+    }
+
+    /// A process dies: it applies nothing any more, and says nothing. Often that of the leader. Another one is started.
+    async fn die(&mut self) {
+        let (leader, anybody) = (self.seats.iter().find(|seat| seat.balancer.is_leader()), self.world.a_client());
+        let client = leader.map_or(anybody, |seat| seat.client);
+        self.world.trace.note(format_args!("client {client} dies"));
+        self.world.figures.faults += 1;
+        self.world.freeze(client);
+        let died: Vec<Seat> = self.seats.extract_if(.., |seat| seat.client == client).collect();
+        for seat in &died {
+            self.ledger.forget(seat.number);
+        }
+        self.dead.extend(died);
+        self.world.connect().await;
     }
 
     fn join(&mut self) {
         let (number, client) = (self.entered, self.world.a_client());
         self.entered += 1;
         let quiet = Duration::from_millis(if self.world.random.bool() { 0 } else { 200 });
-        // Some ask, others are told and take their time.
-        let takes = self.world.random.bool().then(|| self.world.a_while(Duration::from_secs(2)));
-        self.world.trace.note(format_args!("{number} joins, of client {client}; {takes:?}"));
+        let way = match self.world.random.u8(..3) {
+            0 => Way::Asks,
+            1 => Way::IsTold(self.world.a_while(Duration::from_secs(2))),
+            _ => Way::IsLimited(ShareLimiter::new(0)),
+        };
+        self.world.trace.note(format_args!("{number} joins, of client {client}; {way:?}"));
         let (of, ledger) = (self.world.clients[client].clone(), self.ledger.clone());
         let joining = async move {
-            let builder = ThroughputBalancer::builder(&of, BASE).debounce(quiet, quiet * 10);
+            let mut builder = ThroughputBalancer::builder(&of, BASE).debounce(quiet, quiet * 10);
+            if let Way::IsLimited(limiter) = &way {
+                ledger.is_limited(number, limiter.clone());
+                builder = builder.limiter(limiter);
+            }
             let balancer = builder.join().await?;
-            match takes {
-                None => ledger.asks(number, balancer.share()),
-                Some(takes) => drop(balancer.on_share(move |share: zookeeper_recipes::throughput_balancer::Share| {
+            match way {
+                Way::IsLimited(_) => {}
+                Way::Asks => ledger.asks(number, balancer.share()),
+                Way::IsTold(takes) => drop(balancer.on_share(move |share: Share| {
                     let ledger = ledger.clone();
                     async move {
                         sleep(takes).await;
@@ -194,7 +236,7 @@ impl Play {
     }
 
     /// Things go wrong with whoever leads more often than with others.
-    fn freeze_a_leader(&mut self) {
+    fn hit_a_leader(&mut self) {
         let leader = self.seats.iter().find(|seat| seat.balancer.is_leader());
         self.world.focus = leader.and_then(|seat| self.world.clients[seat.client].session_id());
         self.world.fault();
@@ -202,6 +244,7 @@ impl Play {
 
     /// Takes note of what has happened.
     fn settle(&mut self) {
+        self.ledger.look_for_late_writes();
         let Play { joining, seats, leaving, ledger, world, .. } = self;
         joining.retain_mut(|(number, client, task)| match task.now_or_never() {
             None => true,
