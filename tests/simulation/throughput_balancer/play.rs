@@ -117,16 +117,10 @@ impl Play {
     }
 
     async fn act(&mut self, number: u64) {
-        match self.world.random.u8(..15) {
+        match self.world.random.u8(..16) {
             0..=3 if self.seats.len() + self.joining.len() < MOST_MEMBERS => self.join(),
             0..=3 => {}
-            4..=5 => {
-                let (maximum, client) = (self.a_maximum() + number * 1_000, self.world.a_client());
-                self.world.trace.note(format_args!("the maximum is set to {maximum}"));
-                let client = self.world.clients[client].clone();
-                let set = async move { drop(set_max_throughput(&client, BASE, maximum).await) };
-                drop(self.world.server.spawn(&self.world.clients[0], set));
-            }
+            4..=5 => self.change_the_maximum(number),
             6 => self.leave(),
             7 => {
                 if let Some(seat) = self.take_a_seat() {
@@ -156,8 +150,29 @@ impl Play {
                     .note(format_args!("the next reply to a multi of client {client} will be lost, {loss:?}"));
             }
             12 => self.die().await,
+            13 => self.depose_in_the_middle(number).await,
             _ => self.hit_a_leader(),
         }
+    }
+
+    fn change_the_maximum(&mut self, number: u64) {
+        let (maximum, client) = (self.a_maximum() + number * 1_000, self.world.a_client());
+        self.world.trace.note(format_args!("the maximum is set to {maximum}"));
+        let client = self.world.clients[client].clone();
+        let set = async move { drop(set_max_throughput(&client, BASE, maximum).await) };
+        drop(self.world.server.spawn(&self.world.clients[0], set));
+    }
+
+    /// Somebody deletes the leader's place in the line while it has something to write.
+    async fn depose_in_the_middle(&mut self, number: u64) {
+        self.change_the_maximum(number);
+        let time = self.world.a_while(Duration::from_millis(100));
+        self.world.pass(time).await;
+        let line = self.world.server.children(&format!("{BASE}/leader"));
+        let Some(first) = line.iter().min_by_key(|name| name.rsplit('-').next()) else { return };
+        self.world.trace.note(format_args!("{first}, which leads, is deleted by hand"));
+        self.world.figures.faults += 1;
+        self.world.sweep(&format!("{BASE}/leader/{first}"));
     }
 
     /// A process dies: it applies nothing any more, and says nothing. Often that of the leader. Another one is started.
