@@ -149,7 +149,11 @@ impl ThroughputBalancerBuilder {
     pub async fn join(self) -> Result<ThroughputBalancer, Error> {
         let paths = Arc::new(self.validate()?);
         // From here on a limiter grants nothing but what this member applies.
-        let channel = Interest(Arc::new(Channel::new(self.initial, self.on_suspended, self.limited())));
+        #[cfg(feature = "limiter")]
+        let limited = Limited::new(self.limiter.as_ref());
+        #[cfg(not(feature = "limiter"))]
+        let limited = Limited::default();
+        let channel = Interest(Arc::new(Channel::new(self.initial, self.on_suspended, limited)));
         let core = Arc::clone(self.client.core());
         let registrar = Registrar { core: Arc::clone(&core), paths: Arc::clone(&paths) };
         registrar.prepare().await.map_err(|error| Error::client(&self.base, error))?;
@@ -182,13 +186,6 @@ impl ThroughputBalancerBuilder {
             return Err(Error::closed(&self.base));
         }
         Ok(Paths::new(self.client.core(), &self.base))
-    }
-
-    fn limited(&self) -> Limited {
-        #[cfg(feature = "limiter")]
-        return Limited::new(self.limiter.as_ref());
-        #[cfg(not(feature = "limiter"))]
-        Limited::default()
     }
 
     /// Starts both tasks.

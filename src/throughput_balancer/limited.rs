@@ -19,7 +19,7 @@ impl Limited {
 
     /// When this returns nothing is granted any more but what `share` is worth at each moment: less as soon as its lease is
     /// over, also if no task of this process has run since.
-    #[cfg_attr(not(feature = "limiter"), allow(unused_variables, clippy::unused_self))]
+    #[cfg_attr(not(feature = "limiter"), allow(unused_variables))]
     pub(super) fn follow(&self, share: &Share) {
         #[cfg(feature = "limiter")]
         if let Some(reins) = &self.reins {

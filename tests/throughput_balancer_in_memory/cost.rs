@@ -5,7 +5,7 @@ use std::time::Duration;
 use zookeeper_recipes::testing::Operation;
 use zookeeper_recipes::throughput_balancer::ThroughputBalancer;
 
-use super::scene::{BASE, all_joined, eager, have, joined, records, scene, throughput};
+use super::scene::{BASE, all_joined, eager, have, have_within, joined, records, scene, throughput};
 use crate::in_memory::{SOON, T, polled, requests, within};
 
 fn count(requests: &[Operation], of: Operation) -> usize {
@@ -123,4 +123,19 @@ async fn joining_or_leaving_dropped_at_any_poll() {
         assert_eq!(gone, times > 0, "after {times} polls");
         assert!(left.is_none() || times > 0);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_maximum_counts_at_once_however_long_the_quiet_time_is() {
+    let (server, clients) = scene(2).await;
+    let patient = |client| {
+        let (quiet, at_most) = (Duration::from_secs(60), Duration::from_secs(600));
+        ThroughputBalancer::builder(client, BASE).debounce(quiet, at_most).join()
+    };
+    let one = patient(&clients[0]).await.expect("it joins");
+    have_within(&server, Duration::from_secs(70), &[&one], &[1000]).await;
+    let two = patient(&clients[1]).await.expect("it joins");
+    have(&server, &[&one, &two], &[1000, 0]).await;
+    one.set_max_throughput(600).await.expect("set");
+    have(&server, &[&one, &two], &[300, 300]).await;
 }
