@@ -1,8 +1,8 @@
 //! Apache Curator's coordination recipes for async Rust, on ZooKeeper.
 //!
-//! Leader election, locks, barriers and queues today; a throughput balancer follows, all on Curator's own znodes, so that
-//! Java services and Rust services stand in one line. What you hold alone (a leadership, a lock, an item of a queue) is a
-//! value with a fence, a `lost()` future, and an `is_held()` that compares the clock each time it is asked.
+//! Leader election, locks, barriers and queues on Curator's own znodes, so that Java services and Rust services stand in one
+//! line; and a throughput for a whole cluster, divided among its live members. What you hold alone (a leadership, a lock, an
+//! item of a queue) is a value with a fence, a `lost()` future, and an `is_held()` that compares the clock each time it is asked.
 //!
 //! # Which recipe when
 //!
@@ -14,6 +14,7 @@
 //! | a number of processes to start a step together, and to end it together | [`double_barrier`] |
 //! | everybody to wait until somebody says go | [`barrier`] |
 //! | work that many put and many take, each item at least once | [`queue`] |
+//! | a maximum for the whole cluster, divided among its live members | [`throughput_balancer`] |
 //!
 //! # Getting started
 //!
@@ -52,6 +53,7 @@
 //! | `DoubleBarrier` | under either policy `enter` and `leave` wait on; the node stays, and with it the place in the round | same node, looked up; a round that opened or ended meanwhile is noticed | the call under way, or the next `leave`, is an error; the member may enter again. The others wait for its node until the session is over, and no longer | a waiter makes a new node (it watches its own after a second); inside, `leave` is an error and the others do not wait. `ready` deleted by hand lets nobody leave early | create: found again by its name, or made anew; never two nodes. Opening, ending, joining, giving up: transactions, looked up again. A timed call that cannot know by its deadline says `OutcomeUnknown` | an error after waking, also if the round opened meanwhile; the others went on without it |
 //! | `Barrier` | `wait` waits on; `set` and `remove` are retried as the client's policy allows | `wait` looks again | nothing is lost: the barrier belongs to no session, and `wait` goes on with the next one | deleted by anybody, the barrier is removed | `set` and `remove` are repeated until they are done | `wait` looks again |
 //! | `DistributedQueue` | a put goes on and waits. [`Standard`](ErrorPolicy::Standard): a delivery is lost; its claim's node stays until it is settled or dropped, so nobody else has the item before, and an ack still counts. [`Session`](ErrorPolicy::Session): it lasts until the lease is over, never past T | puts under way: a number of the producer's own tells which were carried out; the others are sent again, in order. Claims stand | puts under way say `OutcomeUnknown`, those behind go on with the next session. Claims are lost, and settling them is an error; others get the items when the ensemble forgets the session, without any put | a claim: nobody is told, the ack is refused and the item comes again. A producer's node: it makes another | put: found out by the producer's number, never twice; claim: ours only if session and consumer match; ack, nack, dead letter: found out by the claim, which goes in the same transaction | at the first look after waking `is_held()` is false, a handler is dropped before it is polled again, and an ack is refused |
+//! | `ThroughputBalancer` | [`Standard`](ErrorPolicy::Standard): the share is what [`OnSuspended`](throughput_balancer::OnSuspended) says, by default zero. [`Session`](ErrorPolicy::Session): it lasts until the lease is over, never past T. Others are given none of it. An attached limiter grants what the share is worth at each moment | same nodes, looked up; the share is there again, under the same name | zero, then a new name with the next session; the leader divides among the others | a member goes to zero and registers again; what it held is given to nobody before it says so, or its session is over. An acknowledgement is asked for again. A record that no leader has written makes the member register again | create: found again by its id, or made anew. The leader takes over anew and reads everything before it writes; what it had sent is refused from then on | at the first look after waking the share is zero, and an attached limiter grants nothing; a leader's write is refused |
 //!
 //! `docs/failure-contract.md`, in the repository, names the test of each cell. Three things hold for every recipe:
 //!
@@ -87,8 +89,9 @@
 //!
 //! Events go through `tracing`, under `zookeeper_recipes`: sessions opened and over (`session`, `reason`), leadership
 //! (`path`, `id`, `token`; the end of a selector's term with `end`), locks (`path`, `token`), items of a queue that fail or
-//! become dead letters (`path`, `item`, `reason`), deletes that are tried again (`target`), and every error that no caller
-//! awaits (`error`, `kind`), which [`Client::last_error`] keeps as well.
+//! become dead letters (`path`, `item`, `reason`), shares (`path`, `member`, `throughput`, `epoch`, `sequence`) and what a leader
+//! writes of them (`changed`), deletes that are tried again (`target`), and every error that no caller awaits (`error`, `kind`),
+//! which [`Client::last_error`] keeps as well.
 
 // Without all recipes, what only some of them need has no user.
 #![cfg_attr(
@@ -98,7 +101,8 @@
         feature = "mutex",
         feature = "double-barrier",
         feature = "barrier",
-        feature = "queue"
+        feature = "queue",
+        feature = "throughput-balancer"
     )),
     allow(dead_code)
 )]

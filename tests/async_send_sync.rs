@@ -84,6 +84,12 @@ fn handles_and_values_can_be_shared_between_tasks() {
     send_sync_unpin::<Enqueued>();
     send_sync_unpin::<QueueError>();
     send_unpin::<Deliveries<Utf8>>();
+    send_sync_unpin::<zookeeper_recipes::throughput_balancer::ThroughputBalancer>();
+    send_sync_unpin::<zookeeper_recipes::throughput_balancer::ThroughputBalancerBuilder>();
+    send_sync_unpin::<zookeeper_recipes::throughput_balancer::Share>();
+    send_sync_unpin::<zookeeper_recipes::throughput_balancer::Error>();
+    send_unpin::<zookeeper_recipes::throughput_balancer::Shares>();
+    send_unpin::<zookeeper_recipes::throughput_balancer::Events>();
     send_unpin::<ConnectionStates>();
     send_unpin::<Outcomes>();
     send_unpin::<LeaderStream>();
@@ -196,4 +202,18 @@ fn every_public_future_of_the_queue_is_send(
     send_future(delivery().nack_after(std::time::Duration::ZERO));
     send_future(delivery().reject("a"));
     send_future(async move { delivery().lost().await });
+}
+
+/// As above.
+#[allow(dead_code)]
+fn every_public_future_of_the_balancer_is_send(
+    client: &Client,
+    balancer: &zookeeper_recipes::throughput_balancer::ThroughputBalancer,
+) {
+    use zookeeper_recipes::throughput_balancer::{ThroughputBalancer, set_max_throughput};
+    send_future(ThroughputBalancer::builder(client, "/a").join());
+    send_future(balancer.members());
+    send_future(balancer.set_max_throughput(1));
+    send_future(balancer.leave());
+    send_future(set_max_throughput(client, "/a", 1));
 }

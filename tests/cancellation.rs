@@ -8,6 +8,7 @@
     feature = "double-barrier",
     feature = "barrier",
     feature = "queue",
+    feature = "throughput-balancer",
     feature = "testing"
 ))]
 
@@ -28,9 +29,10 @@ mod cancellation {
     pub(crate) mod mutex_guard;
     pub(crate) mod queue;
     pub(crate) mod queue_delivery;
+    pub(crate) mod throughput_balancer;
 
     /// What the files cover.
-    pub(crate) const COVERED: [&[&str]; 13] = [
+    pub(crate) const COVERED: [&[&str]; 14] = [
         barrier::COVERED,
         client::COVERED,
         double_barrier::COVERED,
@@ -44,6 +46,7 @@ mod cancellation {
         mutex_guard::COVERED,
         queue::COVERED,
         queue_delivery::COVERED,
+        throughput_balancer::COVERED,
     ];
 }
 

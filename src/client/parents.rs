@@ -11,9 +11,22 @@ use crate::types::{Acl, CreateMode};
 /// nodes where it knows no containers. Walks up no further than the first directory that exists, so no permission is
 /// needed above it.
 pub(crate) async fn create(session: &Arc<Session>, dir: &str, acls: &[Acl]) -> Result<(), backend::Error> {
+    create_as(CreateMode::Container, session, dir, acls).await
+}
+
+/// As [`create`], but all that is missing is created to stay: where a counter must not start anew, or data must not go.
+pub(crate) async fn create_persistent(session: &Arc<Session>, dir: &str, acls: &[Acl]) -> Result<(), backend::Error> {
+    create_as(CreateMode::Persistent, session, dir, acls).await
+}
+
+async fn create_as(
+    mut mode: CreateMode,
+    session: &Arc<Session>,
+    dir: &str,
+    acls: &[Acl],
+) -> Result<(), backend::Error> {
     let all: Vec<&str> = ancestors(dir).collect();
     let mut depth = all.len();
-    let mut mode = CreateMode::Container;
     while depth > 0 {
         match session.create(all[depth - 1], &[], mode, acls).await {
             Ok(_) | Err(backend::Error::NodeExists) => break,

@@ -47,10 +47,6 @@ impl Bucket {
         self.at = self.at.max(now);
     }
 
-    pub(super) fn empty(&mut self) {
-        self.parts = 0;
-    }
-
     /// What has accumulated stays, as far as there is room for it.
     pub(super) fn set_rate(&mut self, rate: u64) {
         self.rate = rate;

@@ -2,6 +2,7 @@
 //!
 //! [`ShareLimiter`] grants permits at a rate of so many a second, first come first served. It is made for a share of a
 //! cluster-wide maximum, which another process changes at any moment; it needs no server and can be used for any other rate.
+//! A member of a throughput balancer drives it by itself (`ThroughputBalancerBuilder::limiter`).
 //!
 //! ```
 //! use zookeeper_recipes::limiter::ShareLimiter;
@@ -74,12 +75,16 @@ struct Shared {
 
 struct State {
     bucket: Bucket,
-    lease: Option<Box<Lease>>,
+    /// Says what the rate is, whenever it matters; none if it is as it was set.
+    source: Option<Box<Source>>,
+    /// Counts those who were given the [`Reins`].
+    #[cfg(feature = "throughput-balancer")]
+    drivers: u64,
     /// How many wait. Nobody who comes later is served before them.
     waiting: usize,
 }
 
-type Lease = dyn Fn() -> bool + Send + Sync;
+type Source = dyn Fn() -> u64 + Send + Sync;
 
 impl ShareLimiter {
     /// A limiter of `rate` permits a second, which are acquired one by one: with a burst of 1.
@@ -100,7 +105,13 @@ impl ShareLimiter {
     }
 
     fn of(rate: u64, burst: u64) -> Self {
-        let state = State { bucket: Bucket::new(rate, burst, Instant::now()), lease: None, waiting: 0 };
+        let state = State {
+            bucket: Bucket::new(rate, burst, Instant::now()),
+            source: None,
+            #[cfg(feature = "throughput-balancer")]
+            drivers: 0,
+            waiting: 0,
+        };
         let (front, changed) = (sync::Mutex::new(()), Notify::new());
         ShareLimiter { shared: Arc::new(Shared { burst, state: Mutex::new(state), front, changed }) }
     }
@@ -154,7 +165,10 @@ impl ShareLimiter {
 
     /// From now on `rate` permits a second; 0 closes the limiter until the next rate. It has taken effect when this returns.
     pub fn set_rate(&self, rate: u64) {
-        self.set(rate, None);
+        self.shared.set(|state| {
+            state.bucket.set_rate(rate);
+            state.source.take()
+        });
     }
 
     /// As [`set_rate`](Self::set_rate), for as long as `lease` says yes. It is asked each time permits are to be granted and must
@@ -181,7 +195,7 @@ impl ShareLimiter {
     /// # }
     /// ```
     pub fn set_rate_while(&self, rate: u64, lease: impl Fn() -> bool + Send + Sync + 'static) {
-        self.set(rate, Some(Box::new(lease)));
+        self.shared.set(|state| state.follow(move || if lease() { rate } else { 0 }));
     }
 
     /// As [`set_rate`](Self::set_rate), until `deadline`, from which on the limiter is closed.
@@ -196,8 +210,7 @@ impl ShareLimiter {
 
     /// How many permits a second are granted: 0 while it is closed, or its lease is over.
     pub fn rate(&self) -> u64 {
-        let state = self.shared.state();
-        if state.holds() { state.bucket.rate() } else { 0 }
+        self.shared.state().rate()
     }
 
     /// How many permits can be acquired at once.
@@ -205,15 +218,30 @@ impl ShareLimiter {
         self.shared.burst
     }
 
-    fn set(&self, rate: u64, lease: Option<Box<Lease>>) {
+    /// The right to set the rate from now on, in the place of whoever had it.
+    #[cfg(feature = "throughput-balancer")]
+    pub(crate) fn reins(&self) -> Reins {
         let mut state = self.shared.state();
-        state.pass();
-        state.bucket.set_rate(rate);
-        let old = std::mem::replace(&mut state.lease, lease);
-        drop(state);
-        // Whatever the old lease owns may do as it likes when it is dropped.
-        drop(old);
-        self.shared.changed.notify_waiters();
+        state.drivers += 1;
+        Reins { limiter: self.clone(), number: state.drivers }
+    }
+}
+
+/// The right to set the rate of a limiter. It is void when somebody else has been given it: what a member that is on its way
+/// out has to say is no rate for its successor.
+#[cfg(feature = "throughput-balancer")]
+#[derive(Debug)]
+pub(crate) struct Reins {
+    limiter: ShareLimiter,
+    number: u64,
+}
+
+#[cfg(feature = "throughput-balancer")]
+impl Reins {
+    /// From now on the rate is what `source` says, whenever it matters. It may fall by itself, but not rise, as those who wait
+    /// would not notice; and it must not use the limiter.
+    pub(crate) fn follow(&self, source: impl Fn() -> u64 + Send + Sync + 'static) {
+        self.limiter.shared.set(|state| if state.drivers == self.number { state.follow(source) } else { None });
     }
 }
 
@@ -228,25 +256,44 @@ impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Changes the rate; what has come until now is of the old one. `change` returns what has become of no use.
+    fn set(&self, change: impl FnOnce(&mut State) -> Option<Box<Source>>) {
+        let mut state = self.state();
+        state.pass();
+        let old = change(&mut state);
+        drop(state);
+        // What a user's source owns may do as it likes when it is dropped.
+        drop(old);
+        self.changed.notify_waiters();
+    }
 }
 
 impl State {
-    fn holds(&self) -> bool {
-        self.lease.as_ref().is_none_or(|lease| lease())
+    fn rate(&self) -> u64 {
+        self.source.as_ref().map_or(self.bucket.rate(), |source| source())
     }
 
-    /// The bucket fills up to now, or is empty if the lease is over. Says whether permits may be granted.
-    fn pass(&mut self) -> bool {
-        let holds = self.holds();
-        self.bucket.fill(Instant::now());
-        if !holds {
-            self.bucket.empty();
+    /// Returns the source of the rate until now, if it had one.
+    fn follow(&mut self, source: impl Fn() -> u64 + Send + Sync + 'static) -> Option<Box<Source>> {
+        let old = self.source.replace(Box::new(source));
+        self.pass();
+        old
+    }
+
+    /// The bucket fills up to now. When the rate fell in the meantime nobody knows when: what came since is of the lower one.
+    fn pass(&mut self) {
+        let (rate, now) = (self.rate(), Instant::now());
+        if rate < self.bucket.rate() {
+            self.bucket.set_rate(rate);
         }
-        holds
+        self.bucket.fill(now);
+        self.bucket.set_rate(rate);
     }
 
     fn take(&mut self, permits: u64) -> Result<(), Wait> {
-        if self.pass() { self.bucket.take(permits) } else { Err(Wait::ForRate) }
+        self.pass();
+        self.bucket.take(permits)
     }
 }
 

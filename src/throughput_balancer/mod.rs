@@ -1,6 +1,274 @@
 //! A cluster-wide maximum throughput, divided among the live members of a cluster by the one that leads.
 //!
-//! [`allocation`] is the arithmetic: who gets how much of a maximum. It knows no server, so that it can be used and tested by
-//! itself.
+//! The way this is often done: every server keeps its throughput in a shared store, polls everybody else's, and each
+//! computes the same for itself; the load on the store grows with every server. Here one elected leader computes, every
+//! member watches a node of its own, and nothing polls.
+//!
+//! ```no_run
+//! use futures::StreamExt;
+//! use zookeeper_recipes::Client;
+//! use zookeeper_recipes::throughput_balancer::{ThroughputBalancer, set_max_throughput};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = Client::builder("localhost:2181").connect().await?;
+//! set_max_throughput(&client, "/my-service/throughput", 1_000).await?; // by whoever operates the cluster
+//!
+//! let member = ThroughputBalancer::builder(&client, "/my-service/throughput").join().await?;
+//! let mut shares = member.shares();
+//! while let Some(share) = shares.next().await {
+//!     println!("{} may do {} a second", member.member_id().unwrap_or_default(), share.throughput());
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What happens
+//!
+//! With the default, [`Allocation::Equal`], and the members c1 to c5:
+//!
+//! | step | who leads | shares |
+//! |---|---|---|
+//! | the maximum is 1000, c1 comes | c1 | 1000 |
+//! | c2 comes | c1 | 500 500 |
+//! | c3 comes | c1 | 333 333 333 |
+//! | c4 comes | c1 | 250 250 250 250 |
+//! | c1 goes | c2 | 333 333 333 (c2 c3 c4) |
+//! | c4 goes | c2 | 500 500 (c2 c3) |
+//! | the maximum is lowered to 500 | c2 | 250 250 |
+//! | c5 comes | c2 | 166 166 166 (c2 c3 c5) |
+//!
+//! # Nodes
+//!
+//! ```text
+//! <base>
+//! ├── global-config
+//! │   └── max-throughput          "1000": the maximum, decimal text
+//! ├── leader                      a LeaderLatch
+//! ├── client
+//! │   ├── client-0000000000       {"throughput":500,…}: a member; ephemeral. The leader writes it, the member watches it
+//! │   └── client-0000000001       {"throughput":500,…}
+//! ├── ack
+//! │   ├── client-0000000000~17.3  ephemeral: this member follows what leader 17 has decided third
+//! │   └── client-0000000001~0.0
+//! └── epoch                       written at each take-over; every write of a leader checks it
+//! ```
+//!
+//! # Never more than the maximum
+//!
+//! With [`Transition::Safe`], the default, what members may be applying never adds up to more than the maximum in force. Some
+//! are lowered first; others are raised only by what those have *acknowledged* to have given up, or what members that are gone
+//! had. A member is gone when both of its nodes are, which the end of its session removes together, and by then its
+//! [`Share`] says zero by the clock, also if its process stands still. A member that does not acknowledge blocks what it
+//! holds, and nothing else. When the maximum itself is lowered, more may be applied until the members have acknowledged;
+//! [`Event::Exceeded`] tells by how much, [`Event::Settled`] that it is over.
+//!
+//! What this cannot see: an operator who deletes *both* nodes of a member by hand (for the length of a notification it goes
+//! on with its share), and a process that applies a share it was once told without asking [`Share::throughput`] again.
+//!
+//! A lowered share counts as applied when it is published, for those who ask [`ThroughputBalancer::share`] on use; where
+//! somebody follows [`ThroughputBalancer::shares`], when the stream is polled again; where somebody
+//! [listens](ThroughputBalancer::on_share), when the listener has returned. A
+#![cfg_attr(feature = "limiter", doc = "[limiter](ThroughputBalancerBuilder::limiter)")]
+#![cfg_attr(not(feature = "limiter"), doc = "limiter (feature `limiter`)")]
+//! follows before any of them is told.
+//!
+//! # Who leads
+//!
+//! Any member may. Each write of a leader is a transaction that checks its node in the line of the latch, the epoch and the
+//! version of the maximum that it acts on: one that was stopped, cut off or superseded changes nothing. A new leader finds
+//! everything it needs in the nodes and rewrites nothing that is right, also when the old one died between two writes.
 
 pub mod allocation;
+mod builder;
+mod error;
+mod events;
+mod known;
+mod leader;
+mod limited;
+mod maximum;
+mod member;
+mod paths;
+mod plan;
+mod quiet;
+mod record;
+mod registration;
+mod roster;
+mod share;
+mod term;
+mod view;
+mod writer;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+pub use self::allocation::Allocation;
+pub use self::builder::ThroughputBalancerBuilder;
+pub use self::error::Error;
+pub use self::events::{Event, Events};
+pub use self::maximum::{MAX_THROUGHPUT, set_max_throughput};
+use self::member::Standing;
+pub use self::plan::Transition;
+use self::registration::Registrar;
+pub use self::roster::MemberInfo;
+pub use self::share::{OnSuspended, Share, ShareListener, Shares};
+use crate::client::{Client, ListenerHandle, listener};
+use crate::leader_latch::LeaderLatch;
+
+/// How a leader leads.
+#[derive(Debug, Clone)]
+struct Options {
+    allocation: Allocation,
+    transition: Transition,
+    quiet: Duration,
+    at_most: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            allocation: Allocation::default(),
+            transition: Transition::default(),
+            quiet: Duration::from_millis(200),
+            at_most: Duration::from_secs(2),
+        }
+    }
+}
+
+/// A member of a balancer; see the [module](self).
+///
+/// It survives the loss of its session: it registers again, with another name, and stands in the line of leaders again.
+/// Dropping it leaves in the background; [`leave`](Self::leave) waits for it. If the runtime is gone by then, its nodes stay
+/// until the session ends.
+#[must_use = "dropped, the member leaves"]
+pub struct ThroughputBalancer {
+    client: Client,
+    registrar: Registrar,
+    latch: Arc<LeaderLatch>,
+    channel: share::Interest,
+    events: events::Publisher,
+    standing: watch::Sender<Standing>,
+    stop: watch::Sender<bool>,
+    finished: watch::Receiver<bool>,
+}
+
+impl ThroughputBalancer {
+    /// The options of a member of the balancer at `base`.
+    pub fn builder(client: &Client, base: impl Into<String>) -> ThroughputBalancerBuilder {
+        ThroughputBalancerBuilder::new(client, base.into())
+    }
+
+    /// The name of this member's node (`client-0000000000`), while it has one. It is another one after the loss of a session.
+    pub fn member_id(&self) -> Option<String> {
+        self.standing.borrow().name.clone()
+    }
+
+    /// The base path of the balancer.
+    pub fn path(&self) -> &str {
+        &self.registrar.paths.base
+    }
+
+    /// The share, to look at whenever something is done, or to wait for changes of. A lowered share is acknowledged as soon as
+    /// it can be seen here, so read [`Share::throughput`] on use and keep no number.
+    pub fn share(&self) -> watch::Receiver<Share> {
+        self.channel.subscribe()
+    }
+
+    /// The share now, then every change. A lowered share is acknowledged when the stream is polled for the next one: apply
+    /// each before that, and keep polling or drop it.
+    pub fn shares(&self) -> Shares {
+        self.channel.stream()
+    }
+
+    /// Tells `listener` the share now, then every change, on a task of its own. A lowered share is acknowledged when the call
+    /// has returned. One that panics is reported and removed.
+    pub fn on_share(&self, listener: impl ShareListener) -> ListenerHandle {
+        listener::tell(self.client.core(), "share listener", self.shares(), share::Hearer(listener))
+    }
+
+    /// Whether this member leads at this instant: compares the clock at each call.
+    pub fn is_leader(&self) -> bool {
+        self.latch.has_leadership()
+    }
+
+    /// What happens from now on, as far as this member sees it.
+    pub fn events(&self) -> Events {
+        self.events.subscribe()
+    }
+
+    /// Everybody, in the order of joining, as the ensemble knows them. One whose node holds no record is left out.
+    ///
+    /// # Errors
+    /// [`Error::Client`].
+    ///
+    /// # Cancel safety
+    /// Cancel safe: it only reads.
+    pub async fn members(&self) -> Result<Vec<MemberInfo>, Error> {
+        let all = roster::members(&self.client, &self.registrar.paths, &self.latch).await;
+        all.map_err(|error| Error::client(&self.registrar.paths.base, error))
+    }
+
+    /// Sets the maximum of the whole cluster; as [`set_max_throughput`], for members.
+    ///
+    /// # Errors
+    /// As [`set_max_throughput`].
+    ///
+    /// # Cancel safety
+    /// Once polled, it is carried out in the background also if the future is dropped.
+    pub async fn set_max_throughput(&self, maximum: u64) -> Result<(), Error> {
+        maximum::set(self.client.core(), &self.registrar.paths, maximum).await
+    }
+
+    /// Leaves: the share goes to zero, then, when those who follow it have applied that (at the latest after a session
+    /// timeout), the nodes go, and with them the place in the line of leaders. Returns when the server has done that, or the
+    /// session is over. Leaving twice is fine.
+    ///
+    /// # Cancel safety
+    /// Once polled, it is carried out in the background also if the future is dropped.
+    pub async fn leave(&self) {
+        self.channel.leave();
+        self.stop.send_replace(true);
+        let mut finished = self.finished.clone();
+        // The task gone without a word: its runtime is, and there is nothing to wait for.
+        let _ = finished.wait_for(|finished| *finished).await;
+    }
+
+    /// Waits for the first registration.
+    async fn registered(&self) -> Result<(), Error> {
+        let mut standing = self.standing.subscribe();
+        let mut finished = self.finished.clone();
+        loop {
+            let Standing { name, error } = standing.borrow_and_update().clone();
+            if let Some(error) = error {
+                return Err(error);
+            }
+            if name.is_some() {
+                return Ok(());
+            }
+            tokio::select! {
+                biased;
+                _ = standing.changed() => {}
+                _ = finished.wait_for(|finished| *finished) => return Err(Error::closed(self.path())),
+            }
+        }
+    }
+}
+
+impl Drop for ThroughputBalancer {
+    fn drop(&mut self) {
+        self.stop.send_replace(true);
+    }
+}
+
+impl fmt::Debug for ThroughputBalancer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ThroughputBalancer")
+            .field("path", &self.path())
+            .field("member", &self.member_id())
+            .field("share", &*self.channel.subscribe().borrow())
+            .field("leads", &self.is_leader())
+            .finish_non_exhaustive()
+    }
+}

@@ -19,6 +19,7 @@ mod mutex;
 mod queue;
 mod seeds;
 mod stage;
+mod throughput_balancer;
 mod trace;
 mod watcher;
 mod world;

@@ -1,0 +1,278 @@
+//! The options of a balancer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::allocation::{self, Allocation};
+use super::error::Error;
+use super::events::Publisher;
+use super::leader::Leader;
+use super::limited::Limited;
+use super::member::{Member, Standing, Wishes};
+use super::paths::Paths;
+use super::plan::Transition;
+use super::registration::Registrar;
+use super::share::{Channel, Interest, OnSuspended};
+use super::{Options, ThroughputBalancer};
+use crate::client::{self, Client};
+use crate::leader_latch::{LatchStatus, LeaderLatch};
+#[cfg(feature = "limiter")]
+use crate::limiter::ShareLimiter;
+use crate::path;
+
+/// The options of a member of a balancer; see [`ThroughputBalancer::builder`]. Those that concern the whole cluster (allocation,
+/// transition, debounce) are those of the member that leads: give all members the same.
+#[derive(Debug, Clone)]
+#[must_use = "nothing happens before join()"]
+pub struct ThroughputBalancerBuilder {
+    client: Client,
+    base: String,
+    weight: u64,
+    min: u64,
+    max: Option<u64>,
+    initial: u64,
+    on_suspended: OnSuspended,
+    #[cfg(feature = "limiter")]
+    limiter: Option<ShareLimiter>,
+    options: Options,
+}
+
+impl ThroughputBalancerBuilder {
+    pub(super) fn new(client: &Client, base: String) -> Self {
+        ThroughputBalancerBuilder {
+            client: client.clone(),
+            base,
+            weight: 1,
+            min: 0,
+            max: None,
+            initial: 0,
+            on_suspended: OnSuspended::default(),
+            #[cfg(feature = "limiter")]
+            limiter: None,
+            options: Options::default(),
+        }
+    }
+
+    /// How much this member counts, compared with the others, where the allocation heeds weights. At least 1, the default.
+    pub fn weight(mut self, weight: u64) -> Self {
+        self.weight = weight;
+        self
+    }
+
+    /// This member should have at least so much. Default 0.
+    pub fn min(mut self, min: u64) -> Self {
+        self.min = min;
+        self
+    }
+
+    /// This member can use at most so much. Default: no limit.
+    pub fn max(mut self, max: u64) -> Self {
+        self.max = Some(max);
+        self
+    }
+
+    /// What this member applies until the leader gives it a share. Default 0, which alone keeps the maximum at all times: with
+    /// more all together may exceed it for as long as it takes the others to make room.
+    pub fn initial(mut self, initial: u64) -> Self {
+        self.initial = initial;
+        self
+    }
+
+    /// What this member applies when the connection is in doubt, or its lease is over. Default [`OnSuspended::Zero`].
+    pub fn on_suspended(mut self, policy: OnSuspended) -> Self {
+        self.on_suspended = policy;
+        self
+    }
+
+    /// The limiter that grants this member's share, permits a second, for as long as the share stands.
+    ///
+    /// It switches before a share is told to anybody, so a lowered one is acknowledged only after the limiter grants no more than
+    /// that. It heeds the clock by itself: when the lease is over it goes to what [`on_suspended`](Self::on_suspended) says,
+    /// also if no task of the process has run since, and at once when the member leaves or is dropped. Who waits for a permit
+    /// goes on waiting for the next share. From [`join`](Self::join) on its rate is the member's: first the
+    /// [initial](Self::initial) one, whatever it was before. A limiter follows one member, the one that has joined last.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = zookeeper_recipes::Client::builder("localhost:2181").connect().await?;
+    /// use zookeeper_recipes::limiter::ShareLimiter;
+    /// use zookeeper_recipes::throughput_balancer::ThroughputBalancer;
+    ///
+    /// let limiter = ShareLimiter::new(0);
+    /// let member = ThroughputBalancer::builder(&client, "/my-service/throughput").limiter(&limiter).join().await?;
+    /// loop {
+    ///     limiter.acquire(1).await?;
+    ///     // ... one piece of work ...
+    /// #   break;
+    /// }
+    /// member.leave().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "limiter")]
+    pub fn limiter(mut self, limiter: &ShareLimiter) -> Self {
+        self.limiter = Some(limiter.clone());
+        self
+    }
+
+    /// How the maximum is divided. Default [`Allocation::Equal`].
+    pub fn allocation(mut self, allocation: Allocation) -> Self {
+        self.options.allocation = allocation;
+        self
+    }
+
+    /// How shares are changed. Default [`Transition::Safe`].
+    pub fn transition(mut self, transition: Transition) -> Self {
+        self.options.transition = transition;
+        self
+    }
+
+    /// Members that come or go are reckoned with when nobody else came or went for `quiet`, at the latest after `at_most`.
+    /// Default 200 ms and 2 s. Zero acts at once. A change of the maximum always does.
+    pub fn debounce(mut self, quiet: Duration, at_most: Duration) -> Self {
+        (self.options.quiet, self.options.at_most) = (quiet, at_most);
+        self
+    }
+
+    /// Becomes a member: stands in the line of those who may lead, and registers. Returns when both is done; the first share
+    /// comes soon after it.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`] for a weight of zero, a min above the max, or an [`at_most`](Self::debounce) below its quiet;
+    /// [`Error::Client`] with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) for a malformed path, and if the ensemble
+    /// refuses; [`Error::Closed`] if the client is closed. It waits for a connection as long as it takes.
+    ///
+    /// # Cancel safety
+    /// Dropped before it returns, what there is of the member leaves in the background.
+    pub async fn join(self) -> Result<ThroughputBalancer, Error> {
+        let paths = Arc::new(self.validate()?);
+        // From here on a limiter grants nothing but what this member applies.
+        #[cfg(feature = "limiter")]
+        let limited = Limited::new(self.limiter.as_ref());
+        #[cfg(not(feature = "limiter"))]
+        let limited = Limited::default();
+        let channel = Interest(Arc::new(Channel::new(self.initial, self.on_suspended, limited)));
+        let core = Arc::clone(self.client.core());
+        let registrar = Registrar { core: Arc::clone(&core), paths: Arc::clone(&paths) };
+        registrar.prepare().await.map_err(|error| Error::client(&self.base, error))?;
+        let id = core.random.uuid().to_string();
+        let latch = LeaderLatch::builder(&self.client, paths.latch.as_str()).id(&id).start();
+        let latch = Arc::new(latch.map_err(|error| of_latch(&self.base, error))?);
+        entered(&self.base, &latch).await?;
+        let balancer = self.start(registrar, latch, id, channel);
+        balancer.registered().await?;
+        Ok(balancer)
+    }
+
+    fn validate(&self) -> Result<Paths, Error> {
+        path::validate(&self.base).map_err(|error| Error::client(&self.base, error.into()))?;
+        let bad = |why| Err(Error::invalid(&self.base, why));
+        let wishes = allocation::Member { id: String::new(), weight: self.weight, min: self.min, max: self.max };
+        if wishes.weight == 0 {
+            return bad("a weight of 0; must be at least 1".into());
+        }
+        if let Some(max) = wishes.max.filter(|max| wishes.min > *max) {
+            return bad(format!("a min of {}, above the max of {max}; must be at most that", wishes.min));
+        }
+        let Options { quiet, at_most, .. } = &self.options;
+        if at_most < quiet {
+            return bad(format!(
+                "a debounce of at most {at_most:?} with a quiet time of {quiet:?}; must be at least that"
+            ));
+        }
+        if *self.client.core().closing.borrow() {
+            return Err(Error::closed(&self.base));
+        }
+        Ok(Paths::new(self.client.core(), &self.base))
+    }
+
+    /// Starts both tasks.
+    fn start(self, registrar: Registrar, latch: Arc<LeaderLatch>, id: String, channel: Interest) -> ThroughputBalancer {
+        let core = Arc::clone(&registrar.core);
+        let events = Publisher::new(&self.base);
+        let (stop, stopped) = watch::channel(false);
+        let (finished, seen) = watch::channel(false);
+        let standing = watch::Sender::new(Standing::default());
+        let fallback = match self.on_suspended {
+            OnSuspended::Fallback(fallback) => Some(fallback),
+            _ => None,
+        };
+        let member = Member {
+            registrar: registrar.clone(),
+            wishes: Wishes { id, weight: self.weight, min: self.min, max: self.max, fallback },
+            channel: Arc::clone(&channel.0),
+            events: events.clone(),
+            standing: standing.clone(),
+            stop: stopped.clone(),
+            delays: Member::delays(),
+            _keep_alive: core.keep_alive(),
+        };
+        let leader = Leader {
+            registrar: registrar.clone(),
+            latch: Arc::clone(&latch),
+            options: Arc::new(self.options),
+            events: events.clone(),
+            stop: stopped,
+        };
+        core.runtime.spawn(leader.run());
+        let leaving = Arc::clone(&latch);
+        core.runtime.spawn(async move {
+            member.run().await;
+            // After the member's own nodes: whoever leads next finds them gone already.
+            if let Err(error) = leaving.close().await {
+                tracing::warn!(%error, "a member has left, but may stand in the line of leaders for a while");
+            }
+            finished.send_replace(true);
+        });
+        ThroughputBalancer { client: self.client, registrar, latch, channel, events, standing, stop, finished: seen }
+    }
+}
+
+impl Registrar {
+    /// Creates the directories, so that the latch's own way of doing so leaves them alone.
+    async fn prepare(&self) -> Result<(), client::Error> {
+        let refused = |error| client::Error::from_backend("join", &self.paths.base, error);
+        loop {
+            let session = self.core.connected_session().await?;
+            let Ok(connection) = session.connected().await else { continue };
+            match self.directories(&session).await {
+                Ok(()) => return Ok(()),
+                Err(error) if error.is_passing() => {
+                    // The next round looks at what came of it.
+                    let _ = session.connected_after_loss(connection).await;
+                }
+                Err(error) => return Err(refused(error)),
+            }
+        }
+    }
+}
+
+/// Waits until the latch has a node.
+async fn entered(base: &str, latch: &LeaderLatch) -> Result<(), Error> {
+    let mut states = latch.state();
+    loop {
+        let state = states.borrow_and_update().clone();
+        if let Some(error) = state.error() {
+            return Err(of_latch(base, error.clone()));
+        }
+        if state.status() == LatchStatus::Closed {
+            return Err(Error::closed(base));
+        }
+        if latch.our_path().is_some() {
+            return Ok(());
+        }
+        if states.changed().await.is_err() {
+            return Err(Error::closed(base));
+        }
+    }
+}
+
+fn of_latch(base: &str, error: crate::leader_latch::Error) -> Error {
+    match error {
+        crate::leader_latch::Error::Client { error, .. } => Error::client(base, error),
+        crate::leader_latch::Error::Closed { .. } => Error::closed(base),
+        other => Error::invalid(base, other.to_string()),
+    }
+}

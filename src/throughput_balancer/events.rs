@@ -1,0 +1,158 @@
+//! What happened that nobody asked for.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures::stream::{BoxStream, StreamExt};
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
+
+use super::allocation::{AllocationError, Shortfall};
+use super::error::Error;
+
+/// How many events a reader may fall behind.
+const CAPACITY: usize = 1_024;
+
+/// Something that happened in a balancer. What concerns the whole cluster is told by the member that leads.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Event {
+    /// This member took over, with this epoch.
+    TookOver {
+        /// The transaction by which it did.
+        epoch: i64,
+    },
+    /// The maximum is missing or makes no sense: shares are kept as they are until it does.
+    MaximumInvalid {
+        /// The bytes seen, and what is allowed.
+        why: String,
+    },
+    /// More is being applied than the maximum allows, as it was lowered: until the members have acknowledged.
+    Exceeded {
+        /// The maximum in force.
+        maximum: u64,
+        /// By how much the members together may exceed it.
+        by: u64,
+    },
+    /// Every member has its share, and what was lowered is acknowledged.
+    Settled {
+        /// The maximum in force.
+        maximum: u64,
+        /// How many members there are.
+        members: usize,
+        /// What they have together.
+        shared: u64,
+    },
+    /// The rule of allocation failed: shares are kept as they are.
+    NotDivided {
+        /// Why.
+        error: AllocationError,
+    },
+    /// Members have less than they should have at least.
+    Shortfall {
+        /// Who lacks how much.
+        shortfall: Shortfall,
+    },
+    /// A member's node holds something else than a record: it gets nothing, the others are served.
+    MemberUnreadable {
+        /// The name of its node.
+        member: String,
+        /// The bytes seen, and what is wrong with them.
+        why: String,
+    },
+    /// A member's record was changed by somebody else than the leader.
+    MemberEdited {
+        /// The name of its node.
+        member: String,
+    },
+    /// A member was given less five seconds ago and has not said yet that it follows. Only what it holds is blocked.
+    Unacked {
+        /// The name of its node.
+        member: String,
+        /// What it may be applying.
+        held: u64,
+    },
+    /// A member that never acknowledges is believed to follow now, a session timeout after its share was lowered.
+    Assumed {
+        /// The name of its node.
+        member: String,
+    },
+    /// This member is registered under this name.
+    Registered {
+        /// The name of its node.
+        member: String,
+    },
+    /// This member's registration is gone (its session is over, or its node was deleted or spoiled by somebody); it registers
+    /// again.
+    Unregistered {
+        /// The name that its node had.
+        member: String,
+    },
+    /// Something failed; it is tried again, ever more slowly.
+    Failed {
+        /// What and why.
+        error: Error,
+    },
+    /// So many events were not read in time and are lost.
+    Missed {
+        /// How many.
+        events: u64,
+    },
+}
+
+/// Publishes the events of one member.
+#[derive(Debug, Clone)]
+pub(super) struct Publisher {
+    path: std::sync::Arc<str>,
+    events: broadcast::Sender<Event>,
+}
+
+impl Publisher {
+    pub(super) fn new(path: &str) -> Self {
+        Publisher { path: path.into(), events: broadcast::Sender::new(CAPACITY) }
+    }
+
+    pub(super) fn tell(&self, event: Event) {
+        let path = &*self.path;
+        match &event {
+            Event::Failed { error } => tracing::warn!(path, %error, kind = ?error.kind(), "throughput balancer"),
+            Event::TookOver { .. } | Event::Registered { .. } => tracing::info!(path, ?event, "throughput balancer"),
+            Event::Settled { .. } => tracing::debug!(path, ?event, "throughput balancer"),
+            event => tracing::warn!(path, ?event, "throughput balancer"),
+        }
+        // Nobody listening is fine.
+        let _ = self.events.send(event);
+    }
+
+    pub(super) fn subscribe(&self) -> Events {
+        let events = futures::stream::unfold(self.events.subscribe(), |mut events| async move {
+            match events.recv().await {
+                Ok(event) => Some((event, events)),
+                Err(RecvError::Lagged(missed)) => Some((Event::Missed { events: missed }, events)),
+                Err(RecvError::Closed) => None,
+            }
+        });
+        Events { events: events.boxed() }
+    }
+}
+
+/// What happens in a balancer from now on, as far as this member sees it. A reader that falls 1 024 events behind gets
+/// [`Event::Missed`]. Ends when the member has left.
+pub struct Events {
+    events: BoxStream<'static, Event>,
+}
+
+impl futures::Stream for Events {
+    type Item = Event;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+        self.events.poll_next_unpin(cx)
+    }
+}
+
+impl fmt::Debug for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Events").finish_non_exhaustive()
+    }
+}

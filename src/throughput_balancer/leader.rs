@@ -1,0 +1,133 @@
+//! The task of whoever leads: sees who is there and what there is, and writes what changes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::Options;
+use super::error::Error;
+use super::events::{Event, Publisher};
+use super::registration::Registrar;
+use super::term::{Over, Term};
+use crate::backend::{self, Multi, Op, OpResult};
+use crate::client::delays::Delays;
+use crate::client::session::{Condition, Session};
+use crate::client::{self, Fence};
+use crate::leader_latch::{self, LeaderLatch, Leadership};
+
+/// Delays after the server has refused the leader something, each twice the one before, up to the second figure.
+const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+
+pub(super) struct Leader {
+    pub(super) registrar: Registrar,
+    pub(super) latch: Arc<LeaderLatch>,
+    pub(super) options: Arc<Options>,
+    pub(super) events: Publisher,
+    pub(super) stop: watch::Receiver<bool>,
+}
+
+/// A take-over: its number, and the version of the node that it has written.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Epoch {
+    pub(super) number: i64,
+    pub(super) version: i32,
+}
+
+impl Leader {
+    /// Runs until the member leaves, or the client is closed.
+    pub(super) async fn run(mut self) {
+        let mut stop = self.stop.clone();
+        tokio::select! {
+            biased;
+            _ = stop.wait_for(|stop| *stop) => {}
+            () = self.lead_again() => {}
+        }
+    }
+
+    async fn lead_again(&mut self) {
+        loop {
+            match self.latch.wait_for_leadership().await {
+                Ok(leadership) => {
+                    // Dropped in the middle of a write it may happen yet: its conditions stand or fall with the leadership.
+                    let _ = leadership.run(self.lead(&leadership)).await;
+                }
+                Err(leader_latch::Error::Closed { .. }) => return,
+                Err(leader_latch::Error::Client { error, .. }) => self.failed(error),
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn failed(&self, error: client::Error) {
+        self.events.tell(Event::Failed { error: Error::client(&self.registrar.paths.base, error) });
+    }
+
+    /// Leads, whatever goes wrong, until this is dropped with the leadership. Every beginning is a take-over: what an earlier
+    /// one has sent without an answer is refused from then on.
+    async fn lead(&self, leadership: &Leadership) {
+        let fence = leadership.fence();
+        let session = Arc::clone(&fence.session);
+        let mut conditions = session.conditions();
+        let mut delays = Delays::new(AGAIN);
+        loop {
+            let began = self.registrar.core.clock.now();
+            let Ok(connection) = session.connected().await else { return };
+            let here = Condition::Connected(connection);
+            let over = tokio::select! {
+                biased;
+                // Nothing that was watched is watched any more.
+                _ = conditions.wait_for(|condition| *condition != here) => continue,
+                over = self.take_over_and_lead(&session, &fence) => over,
+            };
+            match over {
+                // Its end is on the way.
+                Over::Fenced => {
+                    tracing::warn!(path = self.registrar.paths.base, "a write was refused: another member leads");
+                    return leadership.lost().await;
+                }
+                Over::Again => {}
+                Over::Failed(error) if error.is_passing() => {
+                    // The next round reads everything again.
+                    let _ = session.connected_after_loss(connection).await;
+                }
+                Over::Failed(error) => {
+                    let doing = "divide the throughput in";
+                    self.failed(client::Error::from_backend(doing, &self.registrar.paths.base, error));
+                    tokio::time::sleep(delays.next(&self.registrar.core, began)).await;
+                }
+            }
+        }
+    }
+
+    async fn take_over_and_lead(&self, session: &Arc<Session>, fence: &Fence) -> Over {
+        match self.take_over(session, fence.check()).await {
+            Ok(epoch) => {
+                self.events.tell(Event::TookOver { epoch: epoch.number });
+                Term::new(self, session, fence.check(), epoch).run().await
+            }
+            Err(over) => over,
+        }
+    }
+
+    /// Writes the node that every write of a leader depends on: from then on those of earlier leaders are refused.
+    async fn take_over(&self, session: &Arc<Session>, fence: Op) -> Result<Epoch, Over> {
+        let path = &self.registrar.paths.epoch;
+        let set = Op::SetData { path: path.clone(), data: self.latch.id().as_bytes().to_vec(), version: None };
+        loop {
+            match session.multi(vec![fence.clone(), set.clone()]).await.map_err(Over::Failed)? {
+                Multi::Committed(results) => match results.into_iter().next_back() {
+                    Some(OpResult::SetData { stat }) => {
+                        return Ok(Epoch { number: stat.mzxid, version: stat.version });
+                    }
+                    _ => return Err(Over::Again),
+                },
+                Multi::Refused { index: 0, .. } => return Err(Over::Fenced),
+                Multi::Refused { error: backend::Error::NoNode, .. } => {
+                    self.registrar.directories(session).await.map_err(Over::Failed)?;
+                }
+                Multi::Refused { error, .. } => return Err(Over::Failed(error)),
+            }
+        }
+    }
+}

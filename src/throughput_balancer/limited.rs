@@ -1,0 +1,30 @@
+//! The limiter that follows a member's share, where the feature `limiter` is there and a member has one.
+
+use super::share::Share;
+#[cfg(feature = "limiter")]
+use crate::limiter::{Reins, ShareLimiter};
+
+/// What is limited to a share: one limiter, or nothing.
+#[derive(Debug, Default)]
+pub(super) struct Limited {
+    #[cfg(feature = "limiter")]
+    reins: Option<Reins>,
+}
+
+impl Limited {
+    #[cfg(feature = "limiter")]
+    pub(super) fn new(limiter: Option<&ShareLimiter>) -> Self {
+        Limited { reins: limiter.map(ShareLimiter::reins) }
+    }
+
+    /// When this returns nothing is granted any more but what `share` is worth at each moment: less as soon as its lease is
+    /// over, also if no task of this process has run since.
+    #[cfg_attr(not(feature = "limiter"), allow(unused_variables))]
+    pub(super) fn follow(&self, share: &Share) {
+        #[cfg(feature = "limiter")]
+        if let Some(reins) = &self.reins {
+            let share = share.clone();
+            reins.follow(move || share.throughput());
+        }
+    }
+}

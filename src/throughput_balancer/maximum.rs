@@ -1,0 +1,152 @@
+//! The maximum of the whole cluster: what its node may hold, and how it is set.
+
+use std::sync::Arc;
+
+use super::error::Error;
+use super::paths::Paths;
+use super::record::shown;
+use crate::backend;
+use crate::client::core::Core;
+use crate::client::{self, Client, ErrorKind, parents};
+use crate::path;
+use crate::types::CreateMode;
+
+/// The largest maximum: what fits a signed number of 64 bits, as other languages have.
+pub const MAX_THROUGHPUT: u64 = i64::MAX as u64;
+
+/// Reads what the node holds; in words, what is wrong with it.
+pub(super) fn parse(data: &[u8]) -> Result<u64, String> {
+    let bad = |why: &str| Err(format!("{} {why}; must be a whole number from 0 to {MAX_THROUGHPUT}", shown(data)));
+    let Ok(text) = std::str::from_utf8(data) else { return bad("is not text") };
+    let digits = text.trim();
+    if digits.is_empty() {
+        return bad("is empty");
+    }
+    if let Some(rest) = digits.strip_prefix('-')
+        && rest.bytes().all(|byte| byte.is_ascii_digit())
+    {
+        return bad("is negative");
+    }
+    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return bad("is not a number");
+    }
+    match digits.parse::<u64>() {
+        Ok(maximum) if maximum <= MAX_THROUGHPUT => Ok(maximum),
+        _ => bad("is too large"),
+    }
+}
+
+/// Sets the maximum that the members of the balancer at `base` divide among themselves: for operators, who need not be
+/// members. It may be set before there is any member. The leader acts on it at once.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = zookeeper_recipes::Client::builder("localhost:2181").connect().await?;
+/// zookeeper_recipes::throughput_balancer::set_max_throughput(&client, "/my-service/throughput", 1_000).await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// [`Error::Client`]: with [`ErrorKind::InvalidPath`] for a malformed path, with [`ErrorKind::OutcomeUnknown`] if no answer
+/// came and somebody else has set another maximum since. [`Error::InvalidOption`] above [`MAX_THROUGHPUT`].
+///
+/// # Cancel safety
+/// Once polled, it is carried out in the background also if the future is dropped.
+pub async fn set_max_throughput(client: &Client, base: &str, maximum: u64) -> Result<(), Error> {
+    path::validate(base).map_err(|error| Error::client(base, error.into()))?;
+    let paths = Arc::new(Paths::new(client.core(), base));
+    set(client.core(), &paths, maximum).await
+}
+
+pub(super) async fn set(core: &Arc<Core>, paths: &Arc<Paths>, maximum: u64) -> Result<(), Error> {
+    if maximum > MAX_THROUGHPUT {
+        let why = format!("a maximum of {maximum}; at most {MAX_THROUGHPUT} is allowed");
+        return Err(Error::invalid(&paths.base, why));
+    }
+    let (done, outcome) = tokio::sync::oneshot::channel();
+    let (core, paths) = (Arc::clone(core), Arc::clone(paths));
+    let base = paths.base.clone();
+    let runtime = core.runtime.clone();
+    runtime.spawn(async move {
+        let outcome = write(&core, &paths, maximum).await.map_err(|error| Error::client(&paths.base, error));
+        if let Err(Err(error)) = done.send(outcome) {
+            tracing::warn!(%error, "nobody waits for a maximum that could not be set");
+        }
+    });
+    // The task gone without a word: its runtime is.
+    outcome.await.unwrap_or_else(|_| Err(Error::closed(&base)))
+}
+
+/// Writes it at the version just read, so that after a lost answer it can be told whether it was written.
+async fn write(core: &Arc<Core>, paths: &Paths, maximum: u64) -> Result<(), client::Error> {
+    const DOING: &str = "set the maximum at";
+    let (at, text) = (&paths.maximum, maximum.to_string());
+    let failed = |error| client::Error::from_backend(DOING, at, error);
+    // The version at which a write of ours was lost.
+    let mut lost_at: Option<i32> = None;
+    loop {
+        let session = core.session_in_time(DOING, at).await?;
+        let Ok(connection) = session.connected().await else { continue };
+        let (sync, read) = futures::join!(session.sync(at), session.get_data(at));
+        let outcome = match (sync.and(read), lost_at) {
+            (Ok((data, stat)), Some(version)) if stat.version != version => {
+                if parse(&data) == Ok(maximum) {
+                    return Ok(());
+                }
+                return Err(client::Error::new(
+                    ErrorKind::OutcomeUnknown,
+                    format!("{DOING} {at}: no answer came, and by now somebody has set {}", shown(&data)),
+                ));
+            }
+            (Ok((_, stat)), _) => {
+                lost_at = Some(stat.version);
+                session.set_data(at, text.as_bytes(), Some(stat.version)).await.map(drop)
+            }
+            (Err(backend::Error::NoNode), _) => {
+                let acls = &core.config.acls;
+                lost_at = None;
+                match parents::create_persistent(&session, &paths.config, acls).await {
+                    Ok(()) => session.create(at, text.as_bytes(), CreateMode::Persistent, acls).await.map(drop),
+                    Err(error) => Err(error),
+                }
+            }
+            (Err(error), _) => Err(error),
+        };
+        match outcome {
+            Ok(()) => return Ok(()),
+            // Somebody else was faster: ours comes after it.
+            Err(backend::Error::BadVersion | backend::Error::NoNode | backend::Error::NodeExists) => lost_at = None,
+            Err(error) if error.is_passing() => {
+                // The next round looks at what came of it.
+                let _ = session.connected_after_loss(connection).await;
+            }
+            Err(error) => return Err(failed(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_maximum_is_a_whole_number_and_what_is_not_is_told_why() {
+        assert_eq!(parse(b"1000"), Ok(1000));
+        assert_eq!(parse(b" 0\n"), Ok(0));
+        assert_eq!(parse(b"9223372036854775807"), Ok(MAX_THROUGHPUT));
+        for (data, why) in [
+            (&b""[..], "is empty"),
+            (b"\xff", "is not text"),
+            (b"-5", "is negative"),
+            (b"12.5", "is not a number"),
+            (b"lots", "is not a number"),
+            (b"+1", "is not a number"),
+            (b"9223372036854775808", "is too large"),
+            (b"99999999999999999999999", "is too large"),
+        ] {
+            let error = parse(data).expect_err("bad");
+            assert!(error.contains(why) && error.contains("9223372036854775807"), "{error}");
+        }
+    }
+}

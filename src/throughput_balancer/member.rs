@@ -1,0 +1,300 @@
+//! The task of a member: registers, follows its own node, says that it does; again with each session.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::error::Error;
+use super::events::{Event, Publisher};
+use super::record::Record;
+use super::registration::{Failed, Registered, Registrar};
+use super::share::Channel;
+use crate::backend::{self, Event as Change, Watch};
+use crate::client::clock::Instant;
+use crate::client::core::KeepAlive;
+use crate::client::delays::Delays;
+use crate::client::session::{Condition, Session};
+
+/// Delays before registering again after the server has refused, or somebody has deleted or spoiled the node: each twice the
+/// one before, up to the second figure.
+const AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+
+/// What a member wants.
+#[derive(Debug, Clone)]
+pub(super) struct Wishes {
+    /// Of the whole balancer: also the id of its latch.
+    pub(super) id: String,
+    pub(super) weight: u64,
+    pub(super) min: u64,
+    pub(super) max: Option<u64>,
+    pub(super) fallback: Option<u64>,
+}
+
+/// What a member is, for its handle.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Standing {
+    /// The name of its node, while it has one.
+    pub(super) name: Option<String>,
+    /// Why it has none, if the server has refused.
+    pub(super) error: Option<Error>,
+}
+
+pub(super) struct Member {
+    pub(super) registrar: Registrar,
+    pub(super) wishes: Wishes,
+    pub(super) channel: Arc<Channel>,
+    pub(super) events: Publisher,
+    pub(super) standing: watch::Sender<Standing>,
+    pub(super) stop: watch::Receiver<bool>,
+    pub(super) delays: Delays,
+    pub(super) _keep_alive: KeepAlive,
+}
+
+/// Why a member follows its node no more.
+enum End {
+    /// It is to leave.
+    Asked,
+    SessionOver,
+    /// The node was deleted, or holds what no leader writes.
+    Spoiled,
+    Refused(backend::Error),
+}
+
+/// What a member knows of its node.
+struct View {
+    watch: Option<Watch>,
+    /// The connection on which it was read.
+    verified: Option<u64>,
+    /// A request failed on this connection: none is sent before more is known of it.
+    failed_on: Option<u64>,
+}
+
+impl Member {
+    pub(super) fn delays() -> Delays {
+        Delays::new(AGAIN)
+    }
+
+    /// Runs until the member leaves, or the client is closed.
+    pub(super) async fn run(mut self) {
+        // Of sessions that were given up: they may stand until the servers notice.
+        let mut leftovers: Vec<Registered> = Vec::new();
+        loop {
+            let session = tokio::select! {
+                biased;
+                _ = self.stop.wait_for(|stop| *stop) => break,
+                session = self.registrar.core.connected_session() => session,
+            };
+            let Ok(session) = session else { break };
+            for mut old in leftovers.drain(..) {
+                self.registrar.remove(&session, &mut old).await;
+            }
+            let began = self.registrar.core.clock.now();
+            let mut registered = match self.registrar.register(&session, self.record()).await {
+                Ok(registered) => registered,
+                Err(Failed::SessionOver) => continue,
+                Err(Failed::Refused(error)) => {
+                    let error = Error::client(&self.registrar.paths.base, error);
+                    self.standing.send_replace(Standing { name: None, error: Some(error.clone()) });
+                    self.events.tell(Event::Failed { error });
+                    self.pause(began).await;
+                    continue;
+                }
+            };
+            self.standing.send_replace(Standing { name: Some(registered.name.clone()), error: None });
+            self.events.tell(Event::Registered { member: registered.name.clone() });
+            let end = self.follow(&mut registered).await;
+            if let End::Asked = end {
+                self.leave(&session, &mut registered).await;
+                break;
+            }
+            self.channel.suspend();
+            self.standing.send_replace(Standing::default());
+            self.events.tell(Event::Unregistered { member: registered.name.clone() });
+            match end {
+                End::SessionOver => leftovers.push(registered),
+                _ => self.start_anew(&session, registered, end, began).await,
+            }
+        }
+        self.channel.leave();
+        self.standing.send_replace(Standing::default());
+    }
+
+    fn record(&self) -> Record {
+        let Wishes { id, weight, min, max, fallback } = &self.wishes;
+        let (weight, min, max, fallback) = (*weight, *min, *max, *fallback);
+        // What it applies at this moment is what the leader has to reckon with.
+        Record { weight, min, max, fallback, ..Record::new(id, self.channel.latest().throughput()) }
+    }
+
+    /// Follows the node until something ends that.
+    async fn follow(&mut self, registered: &mut Registered) -> End {
+        let session = Arc::clone(&registered.session);
+        let mut conditions = session.conditions();
+        let mut stop = self.stop.clone();
+        let mut view = View { watch: None, verified: None, failed_on: None };
+        loop {
+            if *stop.borrow() {
+                return End::Asked;
+            }
+            // Made before the lease is looked at, so no extension is missed.
+            let extended = session.lease().extended();
+            let condition = *conditions.borrow_and_update();
+            match condition {
+                Condition::Ended(_) => return End::SessionOver,
+                Condition::Suspended => self.channel.suspend(),
+                Condition::Connected(connection) if view.failed_on == Some(connection) => {
+                    session.loss_known(connection).await;
+                    view.failed_on = None;
+                    continue;
+                }
+                Condition::Connected(connection) => {
+                    let read = tokio::select! {
+                        biased;
+                        _ = conditions.changed() => continue,
+                        read = self.look(registered, &mut view, connection) => read,
+                    };
+                    match read {
+                        Ok(()) => {}
+                        Err(End::Refused(error)) if error.is_passing() => {
+                            view.failed_on = Some(connection);
+                            continue;
+                        }
+                        Err(end) => return end,
+                    }
+                    self.publish(registered);
+                }
+            }
+            let connected = matches!(condition, Condition::Connected(_));
+            let owed = connected && registered.record.wants_ack() && registered.acked < registered.record.stamp();
+            let unproven = connected && !self.channel.latest().is_current();
+            let acknowledged = async {
+                // Only what is followed is acknowledged.
+                self.channel.applied().await;
+                let stamp = registered.record.stamp();
+                self.registrar.acknowledge(registered, stamp).await
+            };
+            tokio::select! {
+                biased;
+                _ = stop.wait_for(|stop| *stop) => return End::Asked,
+                event = fired(&mut view.watch) => {
+                    view.watch = None;
+                    match event {
+                        Change::NodeDeleted => return End::Spoiled,
+                        Change::SessionEnded => view.verified = None,
+                        _ => {}
+                    }
+                }
+                _ = conditions.changed() => {}
+                () = extended, if unproven => {}
+                outcome = acknowledged, if owed => match outcome {
+                    Ok(()) => {}
+                    Err(error) if error.is_passing() => {
+                        if let Condition::Connected(connection) = condition {
+                            view.failed_on = Some(connection);
+                        }
+                    }
+                    Err(error) => return End::Refused(error),
+                },
+            }
+        }
+    }
+
+    /// Reads the node if that is due, with a watch.
+    async fn look(&self, registered: &mut Registered, view: &mut View, connection: u64) -> Result<(), End> {
+        if view.watch.is_some() && view.verified == Some(connection) {
+            return Ok(());
+        }
+        let path = self.registrar.paths.member(&registered.name);
+        let (data, stat, watch) = match registered.session.watch_data(&path).await {
+            Ok(read) => read,
+            Err(backend::Error::NoNode) => return Err(End::Spoiled),
+            Err(error) => return Err(End::Refused(error)),
+        };
+        if stat.ephemeral_owner != registered.session.id() {
+            return Err(End::Spoiled);
+        }
+        let Ok(record) = Record::parse(&data) else { return Err(End::Spoiled) };
+        // Each of a leader's records is newer than the one before.
+        if record != registered.record && record.stamp() <= registered.record.stamp() {
+            return Err(End::Spoiled);
+        }
+        registered.record = record;
+        (view.watch, view.verified) = (Some(watch), Some(connection));
+        Ok(())
+    }
+
+    /// Makes the record the share, if it is not yet.
+    fn publish(&self, registered: &Registered) {
+        let (record, latest) = (&registered.record, self.channel.latest());
+        let stamp = record.stamp();
+        let told = latest.is_current() && (latest.epoch(), latest.sequence()) == (stamp.epoch, stamp.sequence);
+        if told {
+            return;
+        }
+        match registered.session.grant() {
+            Some(grant) => {
+                tracing::debug!(
+                    path = self.registrar.paths.base,
+                    member = registered.name,
+                    throughput = record.throughput,
+                    epoch = stamp.epoch,
+                    sequence = stamp.sequence,
+                    "share"
+                );
+                self.channel.publish(record.throughput, stamp, &registered.session, grant);
+            }
+            // Not proven yet: the next extension of the lease brings us back here.
+            None => self.channel.doubt(record.throughput, stamp),
+        }
+    }
+
+    /// The share goes to zero, then both nodes go.
+    async fn leave(&self, session: &Arc<Session>, registered: &mut Registered) {
+        self.channel.leave();
+        // Later than this nobody is waited for who does not look.
+        let followed = tokio::time::timeout(session.timeout(), self.channel.applied()).await;
+        if followed.is_err() {
+            tracing::warn!(member = registered.name, "left, though not all who follow the share have heard of it");
+        }
+        self.registrar.remove(session, registered).await;
+    }
+
+    /// The member's node is of no use any more: what there is goes, as soon as nobody applies a share that it stood for.
+    async fn start_anew(&mut self, session: &Arc<Session>, mut registered: Registered, end: End, began: Instant) {
+        if let End::Refused(error) = end {
+            let doing = "follow the share in";
+            let error = crate::client::Error::from_backend(doing, &self.registrar.paths.base, error);
+            self.events.tell(Event::Failed { error: Error::client(&self.registrar.paths.base, error) });
+        }
+        let mut stop = self.stop.clone();
+        let mut conditions = session.conditions();
+        let given_up = async {
+            let _ = stop.wait_for(|stop| *stop).await;
+            // As when it leaves.
+            tokio::time::sleep(session.timeout()).await;
+        };
+        tokio::select! {
+            biased;
+            () = self.channel.applied() => {}
+            () = given_up => {}
+            _ = conditions.wait_for(|condition| matches!(condition, Condition::Ended(_))) => {}
+        }
+        self.registrar.remove(session, &mut registered).await;
+        self.pause(began).await;
+    }
+
+    async fn pause(&mut self, began: Instant) {
+        let delay = self.delays.next(&self.registrar.core, began);
+        // Also when the handle is gone without a word.
+        let _: Result<Result<_, _>, _> = tokio::time::timeout(delay, self.stop.wait_for(|stop| *stop)).await;
+    }
+}
+
+/// Resolves when a watch fires; never if there is none.
+pub(super) async fn fired(watch: &mut Option<Watch>) -> Change {
+    match watch {
+        Some(watch) => watch.await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,77 @@
+//! Where the nodes of a balancer are.
+
+use super::record::Stamp;
+use crate::client::core::Core;
+use crate::path::join;
+
+/// What a member's node is called, before the number that the server appends.
+const MEMBER: &str = "client-";
+/// Stands between a member's name and what it has acknowledged.
+const ACKNOWLEDGED: char = '~';
+
+/// The paths of one balancer, as the server names them; but for the latch, which has the client's view.
+#[derive(Debug)]
+pub(super) struct Paths {
+    /// The base as the user gave it, for messages.
+    pub(super) base: String,
+    /// The directory of the latch, as the user would name it.
+    pub(super) latch: String,
+    pub(super) config: String,
+    pub(super) maximum: String,
+    pub(super) members: String,
+    pub(super) acks: String,
+    pub(super) epoch: String,
+}
+
+impl Paths {
+    /// `base` has been validated.
+    pub(super) fn new(core: &Core, base: &str) -> Self {
+        let full = core.full_path(base);
+        let config = join(&full, "global-config");
+        Paths {
+            base: base.to_owned(),
+            latch: join(base, "leader"),
+            maximum: join(&config, "max-throughput"),
+            config,
+            members: join(&full, "client"),
+            acks: join(&full, "ack"),
+            epoch: join(&full, "epoch"),
+        }
+    }
+
+    /// What to ask the server to create for a new member.
+    pub(super) fn new_member(&self) -> String {
+        join(&self.members, MEMBER)
+    }
+
+    pub(super) fn member(&self, name: &str) -> String {
+        join(&self.members, name)
+    }
+
+    /// The node that says how far a member follows.
+    pub(super) fn ack(&self, name: &str, stamp: Stamp) -> String {
+        format!("{}/{name}{ACKNOWLEDGED}{}.{}", self.acks, stamp.epoch, stamp.sequence)
+    }
+}
+
+/// Whose acknowledgement a child of the directory is, and of what; none if it is something else.
+pub(super) fn read_ack(name: &str) -> Option<(&str, Stamp)> {
+    let (member, stamp) = name.rsplit_once(ACKNOWLEDGED)?;
+    let (epoch, sequence) = stamp.split_once('.')?;
+    Some((member, Stamp { epoch: epoch.parse().ok()?, sequence: sequence.parse().ok()? }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_acknowledgement_is_read_as_it_was_written() {
+        let stamp = Stamp { epoch: 12, sequence: 7 };
+        assert_eq!(read_ack("client-0000000003~12.7"), Some(("client-0000000003", stamp)));
+        assert!(stamp > Stamp { epoch: 11, sequence: 900 } && stamp > Stamp { epoch: 12, sequence: 6 });
+        for other in ["", "~", "client-0000000003", "client-0000000003~12", "client-0000000003~a.7", "x~1.-1"] {
+            assert_eq!(read_ack(other), None, "{other}");
+        }
+    }
+}

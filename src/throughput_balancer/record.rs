@@ -1,0 +1,146 @@
+//! What a member's node holds.
+
+use serde::{Deserialize, Serialize};
+
+/// Which decision of which leader: grows with each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub(super) struct Stamp {
+    /// The transaction by which the leader took over.
+    pub(super) epoch: i64,
+    /// Counted by that leader.
+    pub(super) sequence: u64,
+}
+
+/// A member's record: its wishes, written by itself when it registers, and its share, written by the leader.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Record {
+    /// The share.
+    pub(super) throughput: u64,
+    /// The largest share that the member may be applying for as long as it has not acknowledged this record.
+    #[serde(default)]
+    pub(super) ceiling: u64,
+    #[serde(default)]
+    pub(super) epoch: i64,
+    #[serde(default)]
+    pub(super) sequence: u64,
+    /// Found again by it after a lost reply; also the id of the member's latch.
+    #[serde(default)]
+    pub(super) id: String,
+    #[serde(default = "one")]
+    pub(super) weight: u64,
+    #[serde(default)]
+    pub(super) min: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) max: Option<u64>,
+    /// What it applies when its lease is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) fallback: Option<u64>,
+    /// Whether it acknowledges at all.
+    #[serde(default)]
+    pub(super) acks: bool,
+    /// The leader wants an acknowledgement also of what is not lowered.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) confirm: bool,
+    /// What somebody else keeps here is kept.
+    #[serde(flatten)]
+    pub(super) others: serde_json::Map<String, serde_json::Value>,
+}
+
+fn one() -> u64 {
+    1
+}
+
+impl Record {
+    /// The record of a member that registers and applies `throughput` until it is told otherwise.
+    pub(super) fn new(id: &str, throughput: u64) -> Self {
+        Record {
+            throughput,
+            ceiling: throughput,
+            epoch: 0,
+            sequence: 0,
+            id: id.to_owned(),
+            weight: 1,
+            min: 0,
+            max: None,
+            fallback: None,
+            acks: true,
+            confirm: false,
+            others: serde_json::Map::new(),
+        }
+    }
+
+    /// Why it cannot be read, in words, if it cannot.
+    pub(super) fn parse(data: &[u8]) -> Result<Self, String> {
+        let mut record: Record = serde_json::from_slice(data).map_err(|error| error.to_string())?;
+        if record.weight == 0 {
+            return Err("weight 0; must be at least 1".into());
+        }
+        if let Some(max) = record.max
+            && record.min > max
+        {
+            return Err(format!("min {} is above max {max}", record.min));
+        }
+        // One that was written without it.
+        record.ceiling = record.ceiling.max(record.throughput);
+        Ok(record)
+    }
+
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    pub(super) fn stamp(&self) -> Stamp {
+        Stamp { epoch: self.epoch, sequence: self.sequence }
+    }
+
+    /// The next record of the same member.
+    pub(super) fn next(&self, throughput: u64, ceiling: u64, confirm: bool, stamp: Stamp) -> Record {
+        Record { throughput, ceiling, confirm, epoch: stamp.epoch, sequence: stamp.sequence, ..self.clone() }
+    }
+
+    /// Whether the leader waits for the member to say that it follows.
+    pub(super) fn wants_ack(&self) -> bool {
+        self.throughput < self.ceiling || self.confirm
+    }
+}
+
+/// What a node holds, for a message: as text, shortened.
+pub(super) fn shown(data: &[u8]) -> String {
+    const MOST: usize = 64;
+    let text: String = String::from_utf8_lossy(data).chars().take(MOST).collect();
+    let more = if data.len() > text.len() { "…" } else { "" };
+    format!("{text:?}{more}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_read_as_it_was_written_also_what_others_keep_in_it() {
+        let stamp = Stamp { epoch: 3, sequence: 4 };
+        let record = Record { max: Some(9), ..Record::new("me", 5) }.next(2, 5, false, stamp);
+        let read = Record::parse(&record.bytes()).expect("a record");
+        assert_eq!((&read, read.stamp(), read.wants_ack()), (&record, stamp, true));
+        let foreign = Record::parse(br#"{"throughput":333,"colour":"red"}"#).expect("a record");
+        assert_eq!((foreign.throughput, foreign.ceiling, foreign.weight, foreign.acks), (333, 333, 1, false));
+        let next = foreign.next(1, 333, false, stamp);
+        assert!(String::from_utf8_lossy(&next.bytes()).contains(r#""colour":"red""#));
+    }
+
+    #[test]
+    fn what_is_no_record_is_told_why() {
+        for (data, why) in [
+            (&b""[..], "EOF"),
+            (b"{}", "throughput"),
+            (br#"{"throughput":-1}"#, "-1"),
+            (br#"{"throughput":1,"weight":0}"#, "at least 1"),
+            (br#"{"throughput":1,"min":3,"max":2}"#, "min 3 is above max 2"),
+        ] {
+            let error = Record::parse(data).expect_err("no record");
+            assert!(error.contains(why), "{error}");
+        }
+        assert_eq!(shown(b"ab\xff"), "\"ab\u{fffd}\"");
+        assert!(shown(&[b'x'; 100]).ends_with('…'));
+    }
+}

@@ -1,0 +1,226 @@
+//! A member's two nodes: its record, and next to it how far it follows. Both go with its session, together.
+
+use std::sync::Arc;
+
+use futures::stream::{StreamExt, TryStreamExt};
+
+use super::paths::Paths;
+use super::record::{Record, Stamp};
+use crate::backend::{self, Multi, Op};
+use crate::client::core::Core;
+use crate::client::session::Session;
+use crate::client::{Error, parents};
+use crate::path::{join, split};
+use crate::types::CreateMode;
+
+/// How many records are read at once.
+pub(super) const AT_ONCE: usize = 256;
+
+/// What is needed to register, and what a member's nodes are.
+#[derive(Debug, Clone)]
+pub(super) struct Registrar {
+    pub(super) core: Arc<Core>,
+    pub(super) paths: Arc<Paths>,
+}
+
+/// A member's nodes on one session.
+#[derive(Debug)]
+pub(super) struct Registered {
+    pub(super) session: Arc<Session>,
+    pub(super) name: String,
+    /// The record that was written.
+    pub(super) record: Record,
+    /// What the second node says.
+    pub(super) acked: Stamp,
+    /// A change of it that was handed over and not answered.
+    intent: Option<Stamp>,
+}
+
+/// Why there is no registration.
+#[derive(Debug)]
+pub(super) enum Failed {
+    SessionOver,
+    Refused(Error),
+}
+
+impl Registrar {
+    /// Creates both nodes, and the directories if they are missing. Not to be dropped half way, but with its session: whoever
+    /// gives up waits for it and then deletes them.
+    pub(super) async fn register(&self, session: &Arc<Session>, record: Record) -> Result<Registered, Failed> {
+        let mut in_doubt = false;
+        let path = loop {
+            let connection = session.connected().await.map_err(|_| Failed::SessionOver)?;
+            let outcome = if in_doubt { self.find(session, &record.id).await } else { Ok(None) };
+            let outcome = match outcome {
+                Ok(Some(path)) => break path,
+                Ok(None) => {
+                    in_doubt = true;
+                    self.create(session, &record).await
+                }
+                Err(error) => Err(error),
+            };
+            match outcome {
+                Ok(path) => break path,
+                Err(backend::Error::NoNode) => in_doubt = false,
+                Err(error) => self.pass(session, connection, error).await?,
+            }
+        };
+        let mut registered = Registered {
+            session: Arc::clone(session),
+            name: split(&path).1.to_owned(),
+            record,
+            acked: Stamp::default(),
+            intent: None,
+        };
+        loop {
+            let connection = session.connected().await.map_err(|_| Failed::SessionOver)?;
+            match self.create_ack(&registered, Stamp::default()).await {
+                Ok(()) => return Ok(registered),
+                Err(backend::Error::NoNode) => {
+                    if let Err(error) = self.directories(session).await {
+                        self.pass(session, connection, error).await?;
+                    }
+                }
+                Err(error) => {
+                    if let Err(failed) = self.pass(session, connection, error).await {
+                        self.remove(session, &mut registered).await;
+                        return Err(failed);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits for what passes by itself.
+    async fn pass(&self, session: &Session, connection: u64, error: backend::Error) -> Result<(), Failed> {
+        if !error.is_passing() {
+            return Err(Failed::Refused(Error::from_backend("register at", &self.paths.base, error)));
+        }
+        session.connected_after_loss(connection).await.map(drop).map_err(|_| Failed::SessionOver)
+    }
+
+    async fn create(&self, session: &Arc<Session>, record: &Record) -> Result<String, backend::Error> {
+        let (at, acls) = (self.paths.new_member(), &self.core.config.acls);
+        match session.create(&at, &record.bytes(), CreateMode::EphemeralSequential, acls).await {
+            Ok((path, _)) => Ok(path),
+            Err(backend::Error::NoNode) => {
+                self.directories(session).await?;
+                Err(backend::Error::NoNode)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// All of them are persistent: names must not be given twice, also when nobody was there for a while.
+    pub(super) async fn directories(&self, session: &Arc<Session>) -> Result<(), backend::Error> {
+        let acls = &self.core.config.acls;
+        for dir in [&self.paths.members, &self.paths.acks, &self.paths.config, &self.paths.epoch] {
+            parents::create_persistent(session, dir, acls).await?;
+        }
+        Ok(())
+    }
+
+    /// Looks for a record whose create was not answered, the newest first. It counts only if our live session owns it.
+    async fn find(&self, session: &Arc<Session>, id: &str) -> Result<Option<String>, backend::Error> {
+        let dir = &self.paths.members;
+        let (sync, list) = futures::join!(session.sync(dir), session.list_children(dir));
+        sync?;
+        let mut names = match list {
+            Ok((names, _)) => names,
+            Err(backend::Error::NoNode) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        names.sort_unstable_by(|one, other| other.cmp(one));
+        let mut reads = futures::stream::iter(names)
+            .map(|name| async move {
+                let path = join(dir, &name);
+                match session.get_data(&path).await {
+                    Ok((data, stat)) => {
+                        let ours = stat.ephemeral_owner == session.id()
+                            && Record::parse(&data).is_ok_and(|record| record.id == id);
+                        Ok(ours.then_some(path))
+                    }
+                    Err(backend::Error::NoNode) => Ok(None),
+                    Err(error) => Err(error),
+                }
+            })
+            .buffered(AT_ONCE);
+        while let Some(found) = reads.try_next().await? {
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
+    async fn create_ack(&self, of: &Registered, stamp: Stamp) -> Result<(), backend::Error> {
+        let (path, acls) = (self.paths.ack(&of.name, stamp), &self.core.config.acls);
+        match of.session.create(&path, &[], CreateMode::Ephemeral, acls).await {
+            // The name is nobody else's.
+            Ok(_) | Err(backend::Error::NodeExists) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Says that everything up to `stamp` is followed. Repeated after a lost answer it comes to the same.
+    pub(super) async fn acknowledge(&self, of: &mut Registered, stamp: Stamp) -> Result<(), backend::Error> {
+        loop {
+            let next = *of.intent.get_or_insert(stamp);
+            let old = Op::Delete { path: self.paths.ack(&of.name, of.acked), version: None };
+            let new = Op::Create {
+                path: self.paths.ack(&of.name, next),
+                data: Vec::new(),
+                mode: CreateMode::Ephemeral,
+                acls: self.core.config.acls.clone(),
+            };
+            match of.session.multi(vec![old, new]).await? {
+                Multi::Committed(_) => {}
+                // It was done before, or the old one was deleted by somebody.
+                Multi::Refused { index: 0, error: backend::Error::NoNode } => self.create_ack(of, next).await?,
+                Multi::Refused { error, .. } => return Err(error),
+            }
+            (of.acked, of.intent) = (next, None);
+            if next >= stamp {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Deletes both nodes and returns when they are gone, or the session is over. A server that refuses is reported.
+    pub(super) async fn remove(&self, session: &Arc<Session>, of: &mut Registered) {
+        let member = self.paths.member(&of.name);
+        let acks = [Some(of.acked), of.intent].into_iter().flatten().map(|stamp| self.paths.ack(&of.name, stamp));
+        let nodes: Vec<String> = std::iter::once(member).chain(acks).collect();
+        while let Ok(connection) = session.connected().await {
+            match delete_all(session, &nodes).await {
+                Ok(()) => return,
+                Err(error) if error.is_passing() => {
+                    // The next round looks at what came of it.
+                    let _ = session.connected_after_loss(connection).await;
+                }
+                Err(error) => {
+                    return self.core.report(Error::from_backend(
+                        "delete the nodes of a member in",
+                        &self.paths.base,
+                        error,
+                    ));
+                }
+            }
+        }
+    }
+}
+
+/// Together if all are there, as usual; otherwise one by one.
+async fn delete_all(session: &Arc<Session>, nodes: &[String]) -> Result<(), backend::Error> {
+    let together = nodes.iter().map(|path| Op::Delete { path: path.clone(), version: None }).collect();
+    if let Multi::Committed(_) = session.multi(together).await? {
+        return Ok(());
+    }
+    for path in nodes {
+        match session.delete(path, None).await {
+            Ok(()) | Err(backend::Error::NoNode) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,366 @@
+//! A member's share, and how those who follow it say that they do.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use futures::stream::{BoxStream, StreamExt};
+use tokio::sync::{Notify, watch};
+
+use super::limited::Limited;
+use super::record::Stamp;
+use crate::client::lease::Grant;
+use crate::client::session::Session;
+
+/// What a member applies when it is no longer certain of its share: the connection is in doubt
+/// ([`ErrorPolicy::Standard`](crate::ErrorPolicy::Standard)), or its lease is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum OnSuspended {
+    /// Nothing: the only one that keeps the maximum whatever happens.
+    #[default]
+    Zero,
+    /// What it had. Others are given this share once the member's session is over, so together they may exceed the maximum
+    /// for as long as the outage lasts.
+    Keep,
+    /// So much, or what it had if that is less. The leader keeps it free for one session timeout after the member's nodes
+    /// went; an outage that lasts longer, or a change of leader in that time, may let all together exceed the maximum by it.
+    Fallback(u64),
+}
+
+/// A member's share at some moment. It goes on heeding the clock: [`throughput`](Self::throughput) is what may be applied
+/// when it is asked, however long ago the share was read.
+#[derive(Clone)]
+pub struct Share {
+    throughput: u64,
+    stamp: Stamp,
+    backing: Backing,
+    policy: OnSuspended,
+    /// Counts what was published.
+    pub(super) number: u64,
+}
+
+/// What a share rests on.
+#[derive(Clone)]
+enum Backing {
+    /// Nothing was ever promised: what the member began with is applied.
+    Start,
+    /// A session that lives, as far as this goes.
+    Lease(Arc<Session>, Grant),
+    /// The session is gone, or in doubt, or the node was deleted.
+    Over,
+    /// The member has left.
+    Left,
+}
+
+impl Share {
+    fn new(throughput: u64, stamp: Stamp, backing: Backing, policy: OnSuspended) -> Self {
+        Share { throughput, stamp, backing, policy, number: 0 }
+    }
+
+    /// What may be applied at this instant: compares the clock at each call. Ask whenever it is used.
+    pub fn throughput(&self) -> u64 {
+        match &self.backing {
+            Backing::Start => self.throughput,
+            Backing::Lease(session, grant) if session.lease().is_valid(*grant) => self.throughput,
+            Backing::Lease(..) | Backing::Over => self.without_lease(),
+            Backing::Left => 0,
+        }
+    }
+
+    /// Whether the leader's word stands at this instant; if not, [`OnSuspended`] decides.
+    pub fn is_current(&self) -> bool {
+        matches!(&self.backing, Backing::Lease(session, grant) if session.lease().is_valid(*grant))
+    }
+
+    /// Which leader gave it: the transaction by which it took over. Grows with every change of leader; 0 before the first
+    /// decision.
+    pub fn epoch(&self) -> i64 {
+        self.stamp.epoch
+    }
+
+    /// The number of the decision, counted by that leader.
+    pub fn sequence(&self) -> u64 {
+        self.stamp.sequence
+    }
+
+    fn without_lease(&self) -> u64 {
+        match self.policy {
+            OnSuspended::Zero => 0,
+            OnSuspended::Keep => self.throughput,
+            OnSuspended::Fallback(fallback) => fallback.min(self.throughput),
+        }
+    }
+}
+
+impl fmt::Debug for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Share")
+            .field("throughput", &self.throughput())
+            .field("epoch", &self.epoch())
+            .field("sequence", &self.sequence())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Publishes the shares of one member.
+#[derive(Debug)]
+pub(super) struct Channel {
+    shares: watch::Sender<Share>,
+    followers: Arc<Followers>,
+    /// Follows each share before anybody else can see it, let alone acknowledge it.
+    limited: Limited,
+    policy: OnSuspended,
+}
+
+impl Channel {
+    /// `initial` is what the member applies until its first share.
+    pub(super) fn new(initial: u64, policy: OnSuspended, limited: Limited) -> Self {
+        let start = Share::new(initial, Stamp::default(), Backing::Start, policy);
+        limited.follow(&start);
+        Channel { shares: watch::Sender::new(start), followers: Arc::default(), limited, policy }
+    }
+
+    /// Publishes a share for as long as the grant is good.
+    pub(super) fn publish(&self, throughput: u64, stamp: Stamp, session: &Arc<Session>, grant: Grant) {
+        self.send(Share::new(throughput, stamp, Backing::Lease(Arc::clone(session), grant), self.policy));
+    }
+
+    /// What the node says, while the lease is not proven. Told once.
+    pub(super) fn doubt(&self, throughput: u64, stamp: Stamp) {
+        let latest = self.shares.borrow().clone();
+        if latest.stamp != stamp || !matches!(latest.backing, Backing::Over) {
+            self.send(Share::new(throughput, stamp, Backing::Over, self.policy));
+        }
+    }
+
+    /// The lease is over, or in doubt. Told once.
+    pub(super) fn suspend(&self) {
+        let latest = self.shares.borrow().clone();
+        if matches!(latest.backing, Backing::Lease(..)) {
+            self.send(Share { backing: Backing::Over, ..latest });
+        }
+    }
+
+    /// Zero, and whatever is told from now on, there will be no more shares. Told once.
+    pub(super) fn leave(&self) {
+        let latest = self.shares.borrow().clone();
+        self.send(Share { backing: Backing::Left, ..latest });
+    }
+
+    fn send(&self, mut share: Share) {
+        self.shares.send_if_modified(|latest| {
+            if matches!(latest.backing, Backing::Left) {
+                return false;
+            }
+            share.number = latest.number + 1;
+            self.limited.follow(&share);
+            *latest = share;
+            true
+        });
+    }
+
+    pub(super) fn latest(&self) -> Share {
+        self.shares.borrow().clone()
+    }
+
+    pub(super) fn subscribe(&self) -> watch::Receiver<Share> {
+        self.shares.subscribe()
+    }
+
+    /// Resolves when all who follow have applied what has been published by now.
+    pub(super) async fn applied(&self) {
+        let number = self.latest().number;
+        loop {
+            let changed = self.followers.changed.notified();
+            if self.followers.applied() >= number {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// See [`Shares`].
+    pub(super) fn stream(&self) -> Shares {
+        let reading = Reading { shares: self.subscribe(), follower: self.followers.join(), last: None };
+        let shares = futures::stream::unfold(reading, |mut reading| async move {
+            if let Some(number) = reading.last {
+                // Asking for the next one says that this one is applied.
+                reading.follower.has_applied(number);
+                let left = matches!(reading.shares.borrow().backing, Backing::Left);
+                if (left && !reading.shares.has_changed().unwrap_or(false)) || reading.shares.changed().await.is_err() {
+                    return None;
+                }
+            }
+            let share = reading.shares.borrow_and_update().clone();
+            if reading.last.is_none() {
+                // Whoever reads its first share has applied none before.
+                reading.follower.has_applied(share.number);
+            }
+            reading.last = Some(share.number);
+            Some((share, reading))
+        });
+        Shares { shares: shares.boxed() }
+    }
+}
+
+/// The interest of whoever is, or wants to be, a member: with it the share goes, at once.
+#[derive(Debug)]
+pub(super) struct Interest(pub(super) Arc<Channel>);
+
+impl std::ops::Deref for Interest {
+    type Target = Channel;
+
+    fn deref(&self) -> &Channel {
+        &self.0
+    }
+}
+
+impl Drop for Interest {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+/// The reader of a stream.
+struct Reading {
+    shares: watch::Receiver<Share>,
+    follower: Follower,
+    /// The number of the share it was given last.
+    last: Option<u64>,
+}
+
+/// The shares of a member: the present one, then every change; of several at once only the newest. Asking for the next one
+/// tells the leader that the one before is applied, so a lowered share counts as soon as this stream is polled again. Keep
+/// polling it, or drop it. It ends after the zero with which the member leaves.
+pub struct Shares {
+    shares: BoxStream<'static, Share>,
+}
+
+impl futures::Stream for Shares {
+    type Item = Share;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Share>> {
+        self.shares.poll_next_unpin(cx)
+    }
+}
+
+impl fmt::Debug for Shares {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shares").finish_non_exhaustive()
+    }
+}
+
+/// Those whose word an acknowledgement waits for.
+#[derive(Debug, Default)]
+struct Followers {
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    joined: u64,
+    /// What each has applied; those that were given nothing yet hold up nothing.
+    applied: BTreeMap<u64, u64>,
+}
+
+impl Followers {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn join(self: &Arc<Self>) -> Follower {
+        let mut state = self.lock();
+        state.joined += 1;
+        let id = state.joined;
+        state.applied.insert(id, u64::MAX);
+        Follower { id, all: Arc::clone(self) }
+    }
+
+    fn applied(&self) -> u64 {
+        self.lock().applied.values().copied().min().unwrap_or(u64::MAX)
+    }
+}
+
+/// One of them; with it goes its say.
+#[derive(Debug)]
+struct Follower {
+    id: u64,
+    all: Arc<Followers>,
+}
+
+impl Follower {
+    fn has_applied(&self, number: u64) {
+        self.all.lock().applied.insert(self.id, number);
+        self.all.changed.notify_waiters();
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.all.lock().applied.remove(&self.id);
+        self.all.changed.notify_waiters();
+    }
+}
+
+/// Is told every share, one after the other, on a task of its own: closures `Fn(Share) -> Future` are listeners. A lowered
+/// share is acknowledged when the call has returned.
+pub trait ShareListener: Send + Sync + 'static {
+    /// The share is another one now. Ask [`Share::throughput`] for what it is worth whenever it is used.
+    fn share_changed(&self, share: Share) -> impl Future<Output = ()> + Send;
+}
+
+impl<F, Fut> ShareListener for F
+where
+    F: Fn(Share) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = ()> + Send,
+{
+    fn share_changed(&self, share: Share) -> impl Future<Output = ()> + Send {
+        self(share)
+    }
+}
+
+pub(super) struct Hearer<L>(pub(super) L);
+
+impl<L: ShareListener> crate::client::listener::Hearer<Share> for Hearer<L> {
+    fn hear(&self, share: Share) -> impl Future<Output = ()> + Send {
+        self.0.share_changed(share)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn a_share_is_applied_when_the_reader_asks_for_the_next() {
+        let channel = Channel::new(7, OnSuspended::Zero, Limited::default());
+        assert!(channel.applied().now_or_never().is_some(), "nobody follows");
+        let mut idle = channel.stream();
+        let mut shares = channel.stream();
+        assert_eq!(shares.next().now_or_never().flatten().map(|share| share.throughput()), Some(7));
+        channel.leave();
+        assert!(channel.applied().now_or_never().is_none());
+        assert_eq!(shares.next().now_or_never().flatten().map(|share| share.throughput()), Some(0));
+        assert!(channel.applied().now_or_never().is_none(), "it has it in hand only");
+        assert!(shares.next().now_or_never().is_some_and(|end| end.is_none()));
+        assert!(channel.applied().now_or_never().is_some());
+        assert_eq!(idle.next().now_or_never().flatten().map(|share| share.throughput()), Some(0));
+    }
+
+    #[test]
+    fn a_reader_that_goes_holds_up_nobody() {
+        let channel = Channel::new(0, OnSuspended::Zero, Limited::default());
+        let mut shares = channel.stream();
+        assert!(shares.next().now_or_never().is_some());
+        channel.leave();
+        assert!(channel.applied().now_or_never().is_none());
+        drop(shares);
+        assert!(channel.applied().now_or_never().is_some());
+    }
+}

@@ -1,0 +1,132 @@
+//! What members apply, looked at after each step.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use tokio::sync::watch;
+use zookeeper_recipes::limiter::ShareLimiter;
+use zookeeper_recipes::testing::TestingServer;
+use zookeeper_recipes::throughput_balancer::Share;
+
+pub(crate) const MAXIMUM: &str = "/throughput/global-config/max-throughput";
+const EPOCH: &str = "/throughput/epoch";
+const MEMBERS: &str = "/throughput/client";
+
+/// How a member applies its share.
+#[derive(Debug)]
+enum Applied {
+    /// It asks whenever it does something.
+    Asked(watch::Receiver<Share>),
+    /// It goes by what it was last told, until it has been told the next.
+    Told(Share),
+    /// Its limiter does.
+    Limited(ShareLimiter),
+}
+
+impl Applied {
+    fn throughput(&self) -> u64 {
+        match self {
+            Applied::Asked(share) => share.borrow().throughput(),
+            Applied::Told(share) => share.throughput(),
+            Applied::Limited(limiter) => limiter.rate(),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    members: BTreeMap<u64, Applied>,
+    /// What may be applied: the maximum, or an older one until all have followed.
+    bound: u64,
+    violation: Option<String>,
+}
+
+/// All members. Clones look at the same ones.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Ledger {
+    server: Arc<OnceLock<TestingServer>>,
+    state: Arc<Mutex<State>>,
+}
+
+impl Ledger {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn watch(&self, server: &TestingServer) {
+        // There is one.
+        let _ = self.server.set(server.clone());
+    }
+
+    pub(crate) fn asks(&self, member: u64, share: watch::Receiver<Share>) {
+        self.state().members.insert(member, Applied::Asked(share));
+    }
+
+    pub(crate) fn is_told(&self, member: u64, share: Share) {
+        self.state().members.insert(member, Applied::Told(share));
+    }
+
+    pub(crate) fn is_limited(&self, member: u64, limiter: ShareLimiter) {
+        self.state().members.insert(member, Applied::Limited(limiter));
+    }
+
+    pub(crate) fn forget(&self, member: u64) {
+        self.state().members.remove(&member);
+    }
+
+    /// The maximum that stands in the node.
+    pub(crate) fn maximum(&self) -> Option<u64> {
+        let data = self.server.get()?.get(MAXIMUM)?;
+        String::from_utf8(data).ok()?.parse().ok()
+    }
+
+    /// A leader says that all follow this maximum.
+    pub(crate) fn settled(&self, maximum: u64) {
+        if self.maximum() == Some(maximum) {
+            self.state().bound = maximum;
+        }
+    }
+
+    pub(crate) fn applied(&self) -> Vec<(u64, u64)> {
+        self.state().members.iter().map(|(member, applied)| (*member, applied.throughput())).collect()
+    }
+
+    /// The check after each step.
+    pub(crate) fn look(&self) {
+        let Some(maximum) = self.maximum() else { return };
+        let mut state = self.state();
+        state.bound = state.bound.max(maximum);
+        let sum: u64 = state.members.values().map(Applied::throughput).sum();
+        if sum > state.bound && state.violation.is_none() {
+            let bound = state.bound;
+            let all = state.members.iter().map(|(member, applied)| (member, applied, applied.throughput()));
+            let all: Vec<_> = all.collect();
+            let violation = format!("{sum} of {bound} are applied (the maximum is {maximum}): {all:?}");
+            state.violation = Some(violation);
+        }
+    }
+
+    /// What was written to a member's node since the last take-over was written by the leader that has taken over.
+    pub(crate) fn look_for_late_writes(&self) {
+        let Some(server) = self.server.get() else { return };
+        let Some(taken_over) = server.stat(EPOCH).map(|stat| stat.mzxid) else { return };
+        for name in server.children(MEMBERS) {
+            let node = format!("{MEMBERS}/{name}");
+            let (Some(stat), Some(record)) = (server.stat(&node), server.get(&node)) else { continue };
+            let record = String::from_utf8_lossy(&record);
+            if stat.version > 0 && stat.mzxid > taken_over && !record.contains(&format!(r#""epoch":{taken_over},"#)) {
+                let violation = format!("after {taken_over} took over, another one has written {record} to {name}");
+                self.state().violation.get_or_insert(violation);
+            }
+        }
+    }
+
+    pub(crate) fn violation(&self) -> Option<String> {
+        self.state().violation.clone()
+    }
+
+    /// Lets go of everything.
+    pub(crate) fn release(&self) {
+        self.state().members.clear();
+    }
+}

@@ -1,0 +1,161 @@
+//! Bad input, and nodes that people touch.
+
+use std::time::Duration;
+
+use zookeeper_recipes::throughput_balancer::{Error, Event, MAX_THROUGHPUT, ThroughputBalancer, set_max_throughput};
+use zookeeper_recipes::{CreateMode, ErrorKind};
+
+use super::scene::{BASE, MAXIMUM, all_joined, eager, have, have_within, joined, node, records, scene, throughput};
+use super::transition::told;
+use crate::in_memory::{SOON, T, within};
+
+#[tokio::test(start_paused = true)]
+async fn a_maximum_that_makes_no_sense_keeps_the_shares_and_is_told_and_a_good_one_counts_again() {
+    let (server, clients) = scene(3).await;
+    let (one, two) = (joined(&clients[0]).await, joined(&clients[1]).await);
+    have(&server, &[&one, &two], &[500, 500]).await;
+    for bad in ["", "-5", "lots", "12.5", "99999999999999999999"] {
+        let mut events = one.events();
+        server.set_data_by_hand(MAXIMUM, bad).expect("set");
+        have(&server, &[&one, &two], &[500, 500]).await;
+        let told = told(&mut events);
+        let why = format!("{told:?}");
+        assert!(matches!(told[..], [Event::MaximumInvalid { .. }]) && why.contains(&format!("\\\"{bad}\\\"")), "{why}");
+    }
+    let mut events = one.events();
+    server.delete_by_hand(MAXIMUM).expect("deleted");
+    let three = joined(&clients[2]).await;
+    have(&server, &[&one, &two, &three], &[500, 500, 0]).await;
+    assert!(matches!(&told(&mut events)[..], [Event::MaximumInvalid { why }] if why.contains("does not exist")));
+    set_max_throughput(&clients[2], BASE, 600).await.expect("set");
+    have(&server, &[&one, &two, &three], &[200, 200, 200]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_meant_is_refused_at_once() {
+    let (_server, clients) = scene(1).await;
+    let client = &clients[0];
+    let builder = || ThroughputBalancer::builder(client, BASE);
+    for (builder, why) in [
+        (builder().weight(0), "a weight of 0; must be at least 1"),
+        (builder().min(5).max(4), "a min of 5, above the max of 4"),
+        (builder().debounce(SOON, Duration::ZERO), "must be at least that"),
+    ] {
+        let error = builder.join().await.expect_err("refused");
+        assert!(matches!(&error, Error::InvalidOption { .. }) && error.to_string().contains(why), "{error}");
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    }
+    let error = ThroughputBalancer::builder(client, "no/slash").join().await.expect_err("refused");
+    assert_eq!(error.kind(), ErrorKind::InvalidPath);
+    let error = set_max_throughput(client, BASE, MAX_THROUGHPUT + 1).await.expect_err("refused");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    client.close().await.expect("closed");
+    assert!(matches!(builder().join().await, Err(Error::Closed { .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_permission_joining_is_an_error() {
+    let (server, clients) = scene(1).await;
+    server.create_by_hand("/throughput/client", "", CreateMode::Persistent).expect("created");
+    server.deny("/throughput/client");
+    let error = within("an answer", SOON, eager(&clients[0]).join()).await.expect_err("no permission");
+    assert_eq!(error.kind(), ErrorKind::NoAuth);
+}
+
+#[tokio::test(start_paused = true)]
+async fn junk_among_the_members_is_told_of_and_the_others_are_served() {
+    let (server, clients) = scene(2).await;
+    let one = joined(&clients[0]).await;
+    let mut events = one.events();
+    server.create_by_hand("/throughput/client/client-junk", "hello", CreateMode::Persistent).expect("created");
+    let two = joined(&clients[1]).await;
+    have(&server, &[&one, &two], &[500, 500]).await;
+    let told = told(&mut events);
+    let junk = |event: &Event| matches!(event, Event::MemberUnreadable { member, why } if member == "client-junk" && why.contains("hello"));
+    assert!(told.iter().any(junk), "{told:?}");
+    assert_eq!(two.members().await.expect("members").len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_whose_node_is_deleted_or_spoiled_by_hand_registers_again_and_nothing_is_given_twice() {
+    let hands: [fn(&zookeeper_recipes::testing::TestingServer, &str); 3] = [
+        |server, node| server.delete_by_hand(node).expect("deleted"),
+        |server, node| server.set_data_by_hand(node, "oops").expect("set"),
+        |server, node| {
+            let old = String::from_utf8(server.get(node).expect("it is there")).expect("text");
+            server.set_data_by_hand(node, old.replace(r#""throughput":500"#, r#""throughput":9000"#)).expect("set");
+        },
+    ];
+    for (case, hand) in hands.into_iter().enumerate() {
+        for victim in 0..2 {
+            let (server, clients) = scene(2).await;
+            let members = all_joined(&clients).await;
+            let both: Vec<_> = members.iter().collect();
+            have(&server, &both, &[500, 500]).await;
+            let (old, mut slow) = (node(both[victim]), both[victim].shares());
+            let held = futures::StreamExt::next(&mut slow).await.expect("a share").throughput();
+            assert_eq!(held, 500);
+            hand(&server, &old);
+            // Whoever follows the share has not heard of it yet: nobody gets any of that.
+            tokio::time::sleep(T * 2).await;
+            assert_eq!((throughput(both[victim]), throughput(both[1 - victim])), (0, 500), "{case}");
+            drop(slow);
+            have_within(&server, T * 2, &both, &[500, 500]).await;
+            assert_ne!(node(both[victim]), old, "{case}");
+            assert_eq!(records(&server).len(), 4);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_acknowledgement_that_is_deleted_by_hand_is_asked_for_again() {
+    let (server, clients) = scene(3).await;
+    let (one, two) = (joined(&clients[0]).await, joined(&clients[1]).await);
+    have(&server, &[&one, &two], &[500, 500]).await;
+    for name in server.children("/throughput/ack") {
+        server.delete_by_hand(&format!("/throughput/ack/{name}")).expect("deleted");
+    }
+    let three = joined(&clients[2]).await;
+    have_within(&server, T * 2, &[&one, &two, &three], &[333; 3]).await;
+    assert_eq!(server.children("/throughput/ack").len(), 3);
+    let four = joined(&clients[2]).await;
+    have_within(&server, T * 2, &[&one, &two, &three, &four], &[250; 4]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_epoch_or_directory_that_is_touched_by_hand_costs_a_new_look() {
+    let (server, clients) = scene(3).await;
+    let (one, two) = (joined(&clients[0]).await, joined(&clients[1]).await);
+    have(&server, &[&one, &two], &[500, 500]).await;
+    server.set_data_by_hand("/throughput/epoch", "me").expect("set");
+    let three = joined(&clients[2]).await;
+    have(&server, &[&one, &two, &three], &[333; 3]).await;
+    server.delete_by_hand("/throughput/epoch").expect("deleted");
+    three.leave().await;
+    have(&server, &[&one, &two], &[500, 500]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_of_another_kind_that_never_acknowledges_is_believed_after_a_session_timeout() {
+    let (server, clients) = scene(2).await;
+    let one = joined(&clients[0]).await;
+    have(&server, &[&one], &[1000]).await;
+    let foreign = server
+        .create_by_hand(
+            "/throughput/client/client-",
+            r#"{"throughput":0,"who":"java"}"#,
+            CreateMode::PersistentSequential,
+        )
+        .expect("created");
+    have(&server, &[&one], &[500]).await;
+    let share = |of: &str| serde_free(&server.get(of).expect("it is there"));
+    server.until(|| share(&foreign).contains(r#""throughput":500"#)).await;
+    assert!(share(&foreign).contains(r#""who":"java""#));
+    let two = joined(&clients[1]).await;
+    have(&server, &[&one, &two], &[333, 167]).await;
+    have_within(&server, T * 2, &[&one, &two], &[333, 333]).await;
+}
+
+fn serde_free(data: &[u8]) -> String {
+    String::from_utf8_lossy(data).into_owned()
+}

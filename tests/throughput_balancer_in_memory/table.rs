@@ -1,0 +1,62 @@
+//! The table of the documentation: who leads, and what each has.
+
+use super::scene::{eager, have, have_within, joined, scene};
+use crate::in_memory::{SOON, T, within};
+
+#[tokio::test(start_paused = true)]
+async fn members_come_and_go_and_the_maximum_changes() {
+    let (server, clients) = scene(5).await;
+    let c1 = joined(&clients[0]).await;
+    have(&server, &[&c1], &[1000]).await;
+    assert!(c1.is_leader());
+    let c2 = joined(&clients[1]).await;
+    have(&server, &[&c1, &c2], &[500, 500]).await;
+    let c3 = joined(&clients[2]).await;
+    have(&server, &[&c1, &c2, &c3], &[333, 333, 333]).await;
+    let c4 = joined(&clients[3]).await;
+    have(&server, &[&c1, &c2, &c3, &c4], &[250, 250, 250, 250]).await;
+    assert!(c1.is_leader() && !c2.is_leader() && !c3.is_leader() && !c4.is_leader());
+    let names: Vec<_> = [&c1, &c2, &c3, &c4].iter().filter_map(|member| member.member_id()).collect();
+    assert_eq!(names, ["client-0000000000", "client-0000000001", "client-0000000002", "client-0000000003"]);
+
+    clients[0].close().await.expect("closed");
+    have(&server, &[&c1, &c2, &c3, &c4], &[0, 333, 333, 333]).await;
+    assert!(c2.is_leader() && !c1.is_leader() && !c3.is_leader());
+    within("it leaves", SOON, c4.leave()).await;
+    have(&server, &[&c2, &c3, &c4], &[500, 500, 0]).await;
+    c3.set_max_throughput(500).await.expect("set");
+    have(&server, &[&c2, &c3], &[250, 250]).await;
+    let c5 = joined(&clients[4]).await;
+    have(&server, &[&c2, &c3, &c5], &[166, 166, 166]).await;
+    assert!(c2.is_leader());
+
+    let members = c5.members().await.expect("members");
+    let seen: Vec<_> = members.iter().map(|member| (member.throughput, member.is_leader)).collect();
+    assert_eq!(seen, [(166, true), (166, false), (166, false)]);
+    assert!(server.panics().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_crashes_is_missed_when_its_session_is_over() {
+    let (server, clients) = scene(3).await;
+    let (c1, c2, c3) = (joined(&clients[0]).await, joined(&clients[1]).await, joined(&clients[2]).await);
+    have(&server, &[&c1, &c2, &c3], &[333, 333, 333]).await;
+    server.freeze_client(&clients[0]);
+    have_within(&server, T * 2, &[&c1, &c2, &c3], &[0, 500, 500]).await;
+    assert!(c2.is_leader() && !c1.is_leader());
+    server.thaw_client(&clients[0]);
+    have_within(&server, T, &[&c1, &c2, &c3], &[333, 333, 333]).await;
+    assert_eq!(c1.member_id().as_deref(), Some("client-0000000003"));
+    assert!(c2.is_leader());
+}
+
+#[tokio::test(start_paused = true)]
+async fn weights_and_bounds_are_the_members_own() {
+    use zookeeper_recipes::throughput_balancer::Allocation;
+    let (server, clients) = scene(3).await;
+    let fair = |client| eager(client).allocation(Allocation::FairShare);
+    let a = fair(&clients[0]).join().await.expect("it joins");
+    let b = fair(&clients[1]).max(100).join().await.expect("it joins");
+    let c = fair(&clients[2]).weight(2).join().await.expect("it joins");
+    have(&server, &[&a, &b, &c], &[300, 100, 600]).await;
+}
