@@ -150,6 +150,14 @@ pub use client::{
 pub use types::{Acl, CreateMode, Permissions, Stat};
 
 /// The examples of the README are compiled like all others.
-#[cfg(all(doctest, feature = "leader-latch", feature = "leader-selector", feature = "mutex", feature = "testing"))]
+#[cfg(all(
+    doctest,
+    feature = "leader-latch",
+    feature = "leader-selector",
+    feature = "mutex",
+    feature = "throughput-balancer",
+    feature = "limiter",
+    feature = "testing"
+))]
 #[doc = include_str!("../README.md")]
 mod readme {}

@@ -27,7 +27,7 @@ async fn ends_quietly_when_nobody_reads(path: &str, place: &str) {
 /// Nobody else could see an ensemble in memory.
 async fn needs_a_real_ensemble(path: &str, arguments: &[&str]) {
     let told = Program::start(path, arguments).ends(1).await;
-    told.complains(": --id needs a real ensemble");
+    told.complains(&format!(": {} needs a real ensemble", arguments[0]));
     told.complains("--connect localhost:2181");
 }
 
@@ -227,5 +227,82 @@ mod distributed_queue {
     #[tokio::test]
     async fn ends_early_when_asked() {
         ends_when_asked(PROGRAM, "parcels are in the queue", Signal::TERM).await.lacks("99 shipped");
+    }
+}
+
+mod throughput_balancer {
+    use super::*;
+
+    const PROGRAM: &str = env!("CARGO_BIN_EXE_throughput_balancer");
+
+    #[tokio::test]
+    async fn plays_its_scenario() {
+        let told = Program::start(PROGRAM, &[]).ends(0).await;
+        told.in_order(&[
+            "on an ensemble in memory",
+            "c1     c2     c3     c4     c5   together   at most",
+            "c1 comes        *1000      -      -      -      -       1000      1000",
+            "c2 comes                       *500    500      -      -      -       1000      1000",
+            "c3 comes                       *333    333    333      -      -        999      1000",
+            "c4 comes                       *250    250    250    250      -       1000      1000",
+            "c1 goes, its session ends         -   *333    333    333      -        999      1000",
+            "c4 leaves                         -   *500    500      -      -       1000      1000",
+            "maximum lowered to 500            -   *250    250      -      -        500      1000",
+            "c5 comes                          -   *166    166      -    166        498       500",
+            "maximum 650                                    450                           150",
+            "lowered to 250                                 150                            50",
+            "bob leaves                                     200                             -",
+            "Nobody did more than its share",
+            "Done.",
+        ]);
+    }
+
+    #[tokio::test]
+    async fn ends_early_when_asked() {
+        ends_when_asked(PROGRAM, "c3 comes", Signal::TERM).await.lacks("c5 comes");
+        ends_when_asked(PROGRAM, "maximum 650", Signal::INT).await.lacks("Nobody did more");
+    }
+
+    #[tokio::test]
+    async fn ends_quietly_when_nobody_reads() {
+        super::ends_quietly_when_nobody_reads(PROGRAM, "c2 comes").await;
+    }
+
+    #[tokio::test]
+    async fn members_and_operators_need_a_real_ensemble() {
+        needs_a_real_ensemble(PROGRAM, &["--member"]).await;
+        needs_a_real_ensemble(PROGRAM, &["--set-max", "500"]).await;
+    }
+}
+
+mod partition_controller {
+    use super::*;
+
+    const PROGRAM: &str = env!("CARGO_BIN_EXE_partition_controller");
+
+    #[tokio::test]
+    async fn plays_its_scenario() {
+        let told = Program::start(PROGRAM, &[]).ends(0).await;
+        told.in_order(&[
+            "on an ensemble in memory",
+            "one controller assigns all",
+            "20 20 20 20 20",
+            "0 25 25 25 25",
+            "an election for each",
+            "a race for each",
+            "1301",
+            "Every partition had a leader, and never two.",
+            "Done.",
+        ]);
+    }
+
+    #[tokio::test]
+    async fn ends_early_when_asked() {
+        ends_when_asked(PROGRAM, "one controller assigns all", Signal::INT).await.lacks("Every partition had a leader");
+    }
+
+    #[tokio::test]
+    async fn ends_quietly_when_nobody_reads() {
+        super::ends_quietly_when_nobody_reads(PROGRAM, "one controller assigns all").await;
     }
 }

@@ -1,0 +1,142 @@
+//! A thousand members of a ThroughputBalancer on one machine, in memory and on a real server: how long it takes until every
+//! one has its share, and all that were lowered have acknowledged it.
+//!
+//! `cargo bench --features integration --bench balancer`. The aim is 1 s after the quiet time, or after the change of the maximum.
+
+#[path = "../tests/support/mod.rs"]
+mod support;
+
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use futures::future::{join_all, try_join_all};
+use zookeeper_recipes::testing::TestingServer;
+use zookeeper_recipes::throughput_balancer::{Event, ThroughputBalancer, set_max_throughput};
+use zookeeper_recipes::{Client, ClientBuilder};
+
+use support::{ZooKeeper, unique_path};
+
+const MEMBERS: usize = 1_000;
+/// Members of one client, but for those that lead.
+const A_CLIENT: usize = 50;
+/// Leaders that go, one after the other: each has a client of its own.
+const TAKE_OVERS: usize = 5;
+/// How often the maximum is changed, down and up in turn.
+const CHANGES: usize = 10;
+const MAXIMUM: u64 = 1_000_000;
+const QUIET: Duration = Duration::from_millis(200);
+const AT_MOST: Duration = Duration::from_secs(2);
+/// Something is wrong, if it takes so long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Cluster {
+    name: &'static str,
+    base: String,
+    operator: Client,
+    /// In the order of the line of leaders, as far as they have a client of their own.
+    members: Vec<(Client, ThroughputBalancer)>,
+}
+
+async fn join(client: Client, base: &str) -> (Client, ThroughputBalancer) {
+    let joined = ThroughputBalancer::builder(&client, base).debounce(QUIET, AT_MOST).join().await;
+    (client, joined.expect("it joins"))
+}
+
+impl Cluster {
+    async fn start(name: &'static str, base: String, builder: impl Fn() -> ClientBuilder) -> Cluster {
+        let connect =
+            || async { builder().session_timeout(Duration::from_secs(30)).connect().await.expect("a client") };
+        let operator = connect().await;
+        set_max_throughput(&operator, &base, MAXIMUM).await.expect("a maximum");
+        let mut members = Vec::new();
+        for _ in 0..TAKE_OVERS {
+            members.push(join(connect().await, &base).await);
+        }
+        let clients = join_all((0..(MEMBERS - TAKE_OVERS).div_ceil(A_CLIENT)).map(|_| connect())).await;
+        let began = Instant::now();
+        let others = (TAKE_OVERS..MEMBERS).map(|number| join(clients[number % clients.len()].clone(), &base));
+        members.extend(join_all(others).await);
+        let joined = Instant::now();
+        let cluster = Cluster { name, base, operator, members };
+        cluster.all_have(MAXIMUM).await;
+        cluster.tell("all joined: nodes are there", vec![joined - began]);
+        cluster.tell("all joined: settled after the quiet time", vec![joined.elapsed().saturating_sub(QUIET)]);
+        cluster
+    }
+
+    /// Waits until each has its part of the maximum, to apply from now on.
+    async fn all_have(&self, maximum: u64) {
+        let share = maximum / self.members.len() as u64;
+        let have = self.members.iter().map(|(_, member)| async move {
+            member.share().wait_for(|given| given.throughput() == share).await.map(drop)
+        });
+        let have = tokio::time::timeout(PATIENCE, try_join_all(have)).await;
+        have.expect("everybody has its share in time").expect("members");
+    }
+
+    /// Waits for the leader's word that everybody has its share and that all has been acknowledged.
+    async fn change(&self, maximum: u64) -> Duration {
+        let (_, leader) = self.members.iter().find(|(_, member)| member.is_leader()).expect("a leader");
+        let mut events = leader.events();
+        let settled = async {
+            while let Some(event) = events.next().await {
+                if matches!(event, Event::Settled { maximum: settled, .. } if settled == maximum) {
+                    return;
+                }
+            }
+        };
+        let began = Instant::now();
+        let set = set_max_throughput(&self.operator, &self.base, maximum);
+        let (set, settled, ()) = tokio::join!(set, tokio::time::timeout(PATIENCE, settled), self.all_have(maximum));
+        set.expect("the maximum is set");
+        settled.expect("all is settled in time");
+        began.elapsed()
+    }
+
+    /// The leader's session ends.
+    async fn take_over(&mut self) -> Duration {
+        let (client, gone) = self.members.remove(0);
+        assert!(gone.is_leader(), "the first one leads");
+        let began = Instant::now();
+        client.close().await.expect("closed");
+        self.all_have(MAXIMUM).await;
+        began.elapsed().saturating_sub(QUIET)
+    }
+
+    fn tell(&self, what: &str, mut took: Vec<Duration>) {
+        took.sort_unstable();
+        let millis = |took: Duration| took.as_secs_f64() * 1e3;
+        let (median, worst) = (millis(took[took.len() / 2]), millis(took[took.len() - 1]));
+        let name = self.name;
+        println!("{MEMBERS} members, {name}: {what}: median {median:.0} ms, worst {worst:.0} ms of {}", took.len());
+    }
+
+    async fn measure(mut self) {
+        let (mut lowered, mut raised) = (Vec::new(), Vec::new());
+        for _ in 0..CHANGES {
+            lowered.push(self.change(MAXIMUM / 2).await);
+            raised.push(self.change(MAXIMUM).await);
+        }
+        self.tell("maximum lowered: all have acknowledged", lowered);
+        self.tell("maximum raised: all have it", raised);
+        let mut took_over = Vec::new();
+        for _ in 0..TAKE_OVERS {
+            took_over.push(self.take_over().await);
+        }
+        self.tell("the leader goes: settled after the quiet time", took_over);
+        let mut clients: Vec<Client> = self.members.into_iter().map(|(client, _)| client).collect();
+        clients.push(self.operator);
+        // Members share clients: closing one again is fine.
+        join_all(clients.iter().map(Client::close)).await.into_iter().collect::<Result<Vec<()>, _>>().expect("closed");
+    }
+}
+
+#[tokio::main]
+async fn main() {
+    tracing_subscriber::fmt().with_env_filter(tracing_subscriber::EnvFilter::from_default_env()).init();
+    let memory = TestingServer::start();
+    Cluster::start("in memory", "/balancer".into(), || Client::builder_for(&memory)).await.measure().await;
+    let server = ZooKeeper::shared().await;
+    let connect = server.connect_string();
+    Cluster::start("ZooKeeper", unique_path("balancer"), || Client::builder(&connect)).await.measure().await;
+}

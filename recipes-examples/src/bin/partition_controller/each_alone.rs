@@ -1,0 +1,44 @@
+//! Every partition by itself: an election for each, or a race for each.
+
+use std::future::pending;
+
+use futures::future::try_join_all;
+use recipes_examples::Result;
+use zookeeper_recipes::barrier::Barrier;
+use zookeeper_recipes::leader_latch::LeaderLatch;
+use zookeeper_recipes::{Client, CreateMode, ErrorKind};
+
+use crate::{Board, MEMBERS, PARTITIONS};
+
+/// Stands in the line of every partition; a change wakes the next one in line.
+pub(crate) async fn elect(client: &Client, number: usize, path: &str, board: &Board) -> Result<()> {
+    let line = |partition: usize| async move {
+        let latch = LeaderLatch::builder(client, format!("{path}/{partition}")).id(MEMBERS[number]).start()?;
+        let leadership = latch.wait_for_leadership().await?;
+        board.leads(number, partition);
+        leadership.lost().await;
+        Err::<(), _>("the leadership is lost".into())
+    };
+    try_join_all((0..PARTITIONS).map(line)).await.map(drop)
+}
+
+/// Whoever creates the node leads. All others watch that one node, and when it goes all of them try again: a herd, in which
+/// chance decides and nobody can say who is next.
+pub(crate) async fn race(client: &Client, number: usize, path: &str, board: &Board) -> Result<()> {
+    let race = |partition: usize| async move {
+        let node = format!("{path}/{partition}");
+        let taken = Barrier::new(client, &node)?;
+        loop {
+            match client.create(&node, MEMBERS[number], CreateMode::Ephemeral).await {
+                Ok(_) => board.leads(number, partition),
+                Err(error) if error.kind() == ErrorKind::NodeExists => {
+                    taken.wait().await?;
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            }
+            return pending().await;
+        }
+    };
+    try_join_all((0..PARTITIONS).map(race)).await.map(|_: Vec<()>| ())
+}
