@@ -10,7 +10,7 @@ mod janitor;
 pub(crate) mod lease;
 pub(crate) mod listener;
 pub(crate) mod open;
-mod ops;
+pub(crate) mod ops;
 pub(crate) mod owned_node;
 pub(crate) mod parents;
 pub(crate) mod pool;

@@ -14,6 +14,7 @@ use super::serializer::Serializer;
 use crate::backend::{self, Multi, Op};
 use crate::client::core::Core;
 use crate::client::listener::caught;
+use crate::client::ops::outcome_unknown;
 use crate::client::session::Session;
 use crate::client::{self, ErrorKind};
 use crate::path::join;
@@ -109,36 +110,61 @@ pub(super) async fn list(core: &Core, places: &Places) -> Result<Vec<DeadLetter>
     letters.buffered(AT_ONCE).try_filter_map(|letter| async { Ok(letter) }).try_collect().await
 }
 
-/// At most once: writes the letter of an item that has left the queue already.
+/// At most once: writes the letter of an item that has left the queue already, however long it takes, on whatever session.
 pub(super) async fn keep(core: &Core, places: &Places, claim: &Claim, reason: &str) -> Result<(), Error> {
     let doing = "write a dead letter to";
     let path = places.dead_letters();
     let failed = |error| Error::client(&places.path, error);
-    let acls = &core.config.acls;
-    let mut unknown = false;
+    let node = write(claim, FIRST_ATTEMPT, reason);
+    core.check_size(doing, &path, node.len()).map_err(failed)?;
+    let mut in_doubt = false;
     loop {
-        let session = core.session_in_time(doing, &path).await.map_err(failed)?;
-        if unknown {
-            let (children, _) = core.read("list", &path, Session::list_children).await.map_err(failed)?;
-            if children.iter().any(|name| name.starts_with(&names::letter_of(&claim.name))) {
-                return Ok(());
-            }
-        }
-        let node = write(claim, FIRST_ATTEMPT, reason);
-        let written = session.create(&places.new_dead(&claim.name), &node, CreateMode::PersistentSequential, acls);
-        let error = match core.bounded(doing, &path, written).await.map_err(failed)? {
-            Ok(_) => return Ok(()),
-            Err(backend::Error::NoNode) => match directory::make(&session, &places.dead, acls).await {
-                Ok(()) => continue,
-                Err(error) => error,
-            },
+        let session = match core.connected_session().await {
+            Ok(session) => session,
+            Err(_) if in_doubt => return Err(failed(outcome_unknown(doing, &path))),
+            Err(error) => return Err(failed(error)),
+        };
+        let Ok(connection) = session.connected().await else { continue };
+        let error = match letter_once(core, places, &session, &claim.name, &node, in_doubt).await {
+            Ok(true) => return Ok(()),
+            Ok(false) => continue,
             Err(error) => error,
         };
-        // The next round looks for it.
-        unknown |= error.leaves_outcome_unknown();
-        if !error.is_passing() {
+        in_doubt |= error.leaves_outcome_unknown();
+        if !error.is_passing() && error != backend::Error::SessionEnded {
             return Err(failed(client::Error::from_backend(doing, &path, error)));
         }
+        // The next round looks at what came of it.
+        let _ = session.connected_after_loss(connection).await;
+    }
+}
+
+/// Whether the letter is there now; false if that is worth another try. In doubt it is looked for first: an item dies once.
+async fn letter_once(
+    core: &Core,
+    places: &Places,
+    session: &Arc<Session>,
+    item: &str,
+    node: &[u8],
+    in_doubt: bool,
+) -> Result<bool, backend::Error> {
+    if in_doubt {
+        let (sync, list) = (session.sync(&places.dead), session.list_children(&places.dead));
+        let (synced, listed) = futures::join!(sync, list);
+        synced?;
+        match listed {
+            Ok((children, _)) if children.iter().any(|name| name.starts_with(&names::letter_of(item))) => {
+                return Ok(true);
+            }
+            Ok(_) | Err(backend::Error::NoNode) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let acls = &core.config.acls;
+    match session.create(&places.new_dead(item), node, CreateMode::PersistentSequential, acls).await {
+        Ok(_) => Ok(true),
+        Err(backend::Error::NoNode) => directory::make(session, &places.dead, acls).await.map(|()| false),
+        Err(error) => Err(error),
     }
 }
 

@@ -297,6 +297,8 @@ mod tests {
         view.list_acks(acks(&[("a", 1), ("b", 0), ("c", 0)]));
         assert_eq!(view.held_elsewhere(now), u64::MAX);
         view.list_members(names(&["a", "b", "c"]), now);
+        assert_eq!(view.held_elsewhere(now), u64::MAX, "it may be anything before it is read");
+        view.read("c", 1, Some(Record::new("c", 0)));
         assert_eq!(view.held_elsewhere(now), 0, "it was only the order of two listings");
     }
 

@@ -32,7 +32,7 @@ cases! {
 pub(super) const PATH: &str = "/queue";
 pub(super) const CLAIMS: &str = "/queue-claims";
 const PRODUCERS: &str = "/queue-producers";
-const DEAD: &str = "/queue-dead";
+pub(crate) const DEAD: &str = "/queue-dead";
 
 pub(super) fn queue(client: &Client) -> DistributedQueue<Utf8> {
     DistributedQueue::builder(client, PATH, Utf8).start().expect("a good path")

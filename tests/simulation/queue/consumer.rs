@@ -88,11 +88,16 @@ impl Taker {
         let what = format!("{} {name}", self.number);
         let delivery = Arc::into_inner(delivery).expect("the ledger holds none");
         let outcome = match self.random.u8(..20) {
-            // There is nothing to be settled, which is well in any case.
             choice if self.ledger.is_at_most_once() => match choice % 4 {
+                // There is nothing to be settled, which is well in any case.
                 0 => delivery.ack().await,
-                1 => delivery.nack().await,
-                2 => delivery.reject("by chance").await,
+                1 | 2 => {
+                    self.ledger.rejects(&items, false);
+                    let failed =
+                        if choice % 4 == 1 { delivery.nack().await } else { delivery.reject("by chance").await };
+                    self.ledger.rejects(&items, failed.is_ok());
+                    failed
+                }
                 _ => {
                     drop(delivery);
                     Ok(())

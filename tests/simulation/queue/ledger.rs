@@ -300,7 +300,7 @@ impl Ledger {
             if dead.iter().filter(|(other, _)| other == item).count() > 1 {
                 return Err(format!("there are two dead letters of {item}"));
             }
-            if !claims_deleted && state.acked.get(item) == Some(&true) {
+            if !claims_deleted && !self.is_at_most_once() && state.acked.get(item) == Some(&true) {
                 return Err(format!("{item} was acked, and is a dead letter"));
             }
             let given_up = state.rejected.contains_key(item);

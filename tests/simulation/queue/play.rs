@@ -136,7 +136,8 @@ impl Play {
         if let Some(items) = self.max_items {
             queue = queue.max_items(items);
         }
-        if let Some(attempts) = self.max_attempts {
+        // At most once there is one attempt.
+        if let Some(attempts) = self.max_attempts.filter(|_| self.mode == DeliveryMode::AtLeastOnce) {
             queue = queue.max_attempts(attempts);
         }
         queue.start().expect("a queue")
