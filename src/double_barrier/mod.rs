@@ -53,6 +53,10 @@
 //!
 //! The *data version* of the node at the path is the number of the rounds, and Curator leaves it alone. What the node holds is
 //! kept; but do not write to it while members are leaving, as they would take that for the end of the round.
+//!
+//! Every child of the path but `ready` counts as a member, as with Curator: keep nothing else there. And leave `ready` alone while
+//! a round is on. Without it nobody leaves early, but whoever enters then takes those inside for waiting ones: enough of them, and
+//! a new round opens, which ends the leaving of the old one; too few, and the leaving wait for the newcomer as well.
 
 mod builder;
 mod enter;

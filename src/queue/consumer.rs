@@ -84,7 +84,7 @@ impl<S: Serializer> Consumer<S> {
 
     /// Claims no more items, and gives back those that nobody has taken; then [`take`](Self::take) says
     /// [`Error::Closed`]. What was delivered can still be settled. Waits until everything is settled of which that was asked
-    /// before. Closing twice is fine.
+    /// before, as long as that takes: also for a permission that is missing. Closing twice is fine.
     ///
     /// # Cancel safety
     /// Once polled, the consumer is closed also if the future is dropped.

@@ -74,6 +74,8 @@
 //! <path>-dead             the dead letters
 //! ```
 //!
+//! Do not delete the directory of the items while anybody holds a claim: the numbers begin anew, and a claim is on a name.
+//!
 //! # Together with Curator
 //!
 //! Producers of both may be mixed. Consumers may be, if all name the same lock path
