@@ -1,8 +1,10 @@
 //! The task of whoever leads: sees who is there and what there is, and writes what changes.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use tokio::sync::watch;
 
 use super::Options;
@@ -12,8 +14,9 @@ use super::registration::Registrar;
 use super::term::{Over, Term};
 use crate::backend::{self, Multi, Op, OpResult};
 use crate::client::delays::Delays;
+use crate::client::listener::panic_text;
 use crate::client::session::{Condition, Session};
-use crate::client::{self, Fence};
+use crate::client::{self, ErrorKind, Fence};
 use crate::leader_latch::{self, LeaderLatch, Leadership};
 
 /// Delays after the server has refused the leader something, each twice the one before, up to the second figure.
@@ -41,7 +44,14 @@ impl Leader {
         tokio::select! {
             biased;
             _ = stop.wait_for(|stop| *stop) => {}
-            () = self.lead_again() => {}
+            led = AssertUnwindSafe(self.lead_again()).catch_unwind() => if let Err(panic) = led {
+                // A defect of ours, or of what we call. Others are to lead then.
+                let why = format!("the leader's task panicked and leads no more: {}", panic_text(panic));
+                self.failed(client::Error::new(ErrorKind::Other, why));
+                if let Err(error) = self.latch.close().await {
+                    tracing::warn!(path = self.registrar.paths.base, %error, "the place in the line stays until the session ends");
+                }
+            }
         }
     }
 
