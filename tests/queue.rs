@@ -7,7 +7,6 @@ mod support;
 /// One idea a file; `words` holds what they share.
 mod queue {
     mod basics;
-    mod elsewhere;
     mod expiry;
     mod limits;
     mod lost_replies;

@@ -5,16 +5,16 @@ use std::time::Duration;
 use futures::future::join_all;
 use zookeeper_recipes::{ErrorKind, ErrorPolicy};
 
-use super::elsewhere::{Elsewhere, ordered, say};
 use super::words::{SOON, Scene, drained, queue, taken};
 use crate::scene::{builder, connect};
+use crate::support::elsewhere::{Elsewhere, ordered, say};
 use crate::support::within;
 
 const SESSION: Duration = Duration::from_secs(2);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_consumer_that_is_killed_with_claims_frees_them_within_its_session_and_without_any_put() {
-    if let Some((server, path)) = ordered() {
+    if let Some([server, path]) = ordered() {
         let client = connect(builder(&server, SESSION)).await;
         let consumer = queue(&client, &path).consumer();
         let held = join_all((0..3).map(|_| taken(&consumer))).await;
@@ -29,7 +29,7 @@ async fn a_consumer_that_is_killed_with_claims_frees_them_within_its_session_and
     join_all(items.iter().map(|item| producer.put(item.clone()))).await.into_iter().for_each(|put| put.expect("put"));
     let test = "queue::processes::\
                 a_consumer_that_is_killed_with_claims_frees_them_within_its_session_and_without_any_put";
-    let mut other = Elsewhere::start(test, &scene.server.connect_string(), &scene.path);
+    let mut other = Elsewhere::start(test, &[&scene.server.connect_string(), &scene.path]);
     assert_eq!(other.word().await, "has three");
     // What it has, and what it has claimed ahead: all there is. Whoever waits now has nothing to hope for but its end.
     let claims = format!("{}-claims", scene.path);
@@ -48,7 +48,7 @@ async fn a_consumer_that_is_killed_with_claims_frees_them_within_its_session_and
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_consumer_that_was_stopped_wakes_without_its_claim_and_neither_its_ack_nor_its_fenced_write_is_accepted() {
-    if let Some((server, path)) = ordered() {
+    if let Some([server, path]) = ordered() {
         return wake_late(&server, &path).await;
     }
     let scene = Scene::new("stopped").await;
@@ -57,7 +57,7 @@ async fn a_consumer_that_was_stopped_wakes_without_its_claim_and_neither_its_ack
     queue(&client, &scene.path).producer().put("a").await.expect("put");
     let test = "queue::processes::a_consumer_that_was_stopped_wakes_without_its_claim_and_neither_its_ack_nor_its_fenced_\
                 write_is_accepted";
-    let mut stopped = Elsewhere::start(test, &scene.server.connect_string(), &scene.path);
+    let mut stopped = Elsewhere::start(test, &[&scene.server.connect_string(), &scene.path]);
     assert_eq!(stopped.word().await, "held: true");
     stopped.stop().await;
     // Its session is over when another has the item.

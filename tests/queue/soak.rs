@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::elsewhere::{Elsewhere, ordered, say};
 use super::words::{SOON, Scene, queue};
 use crate::scene::{builder, connect};
+use crate::support::elsewhere::{Elsewhere, ordered, say};
 use crate::support::within;
 
 const TEST: &str = "queue::soak::consumers_killed_at_random_lose_nothing_and_only_what_they_had_not_acked_comes_twice";
@@ -18,7 +18,7 @@ const SESSION: Duration = Duration::from_secs(2);
 /// With `QUEUE_SOAK=100000` it takes minutes, and as many more kills.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn consumers_killed_at_random_lose_nothing_and_only_what_they_had_not_acked_comes_twice() {
-    if let Some((server, path)) = ordered() {
+    if let Some([server, path]) = ordered() {
         return consume(&server, &path).await;
     }
     let items = std::env::var("QUEUE_SOAK").map_or(ITEMS, |items| items.parse().expect("QUEUE_SOAK: a number"));
@@ -39,7 +39,7 @@ async fn consumers_killed_at_random_lose_nothing_and_only_what_they_had_not_acke
         producer.close().await.expect("put");
     });
     let server = scene.server.connect_string();
-    let mut consumers: Vec<_> = (0..CONSUMERS).map(|_| Elsewhere::start(TEST, &server, &scene.path)).collect();
+    let mut consumers: Vec<_> = (0..CONSUMERS).map(|_| Elsewhere::start(TEST, &[&server, &scene.path])).collect();
     let mut log = Log::default();
     let mut kills = 0;
     let every = items / 10;
@@ -51,7 +51,7 @@ async fn consumers_killed_at_random_lose_nothing_and_only_what_they_had_not_acke
         }
         if log.acked.len() / every > kills && kills < 9 {
             let victim = fastrand::usize(..CONSUMERS);
-            let next = Elsewhere::start(TEST, &server, &scene.path);
+            let next = Elsewhere::start(TEST, &[&server, &scene.path]);
             let dead = std::mem::replace(&mut consumers[victim], next);
             dead.kill().await.iter().for_each(|word| log.note(word));
             kills += 1;

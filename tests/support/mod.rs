@@ -6,6 +6,7 @@
 
 pub mod container;
 pub mod docker;
+pub mod elsewhere;
 pub mod ensemble;
 pub mod four_letter;
 pub mod leftovers;
@@ -16,6 +17,7 @@ pub mod runtime;
 pub mod server;
 pub mod waiting;
 
+pub use elsewhere::Elsewhere;
 pub use ensemble::Ensemble;
 pub use observer::Observer;
 pub use proxy::{Fault, How, OneShot, OpCode, Proxy, Session};

@@ -1,47 +1,49 @@
-//! A consumer in a process of its own, to be killed or stopped. It is this test binary once more: an environment variable tells
-//! it to consume instead of to test.
+//! A test's other half in a process of its own, to be killed or stopped. The process is the test binary once more: an environment
+//! variable tells the test to take the other part.
 
+use std::fmt::Display;
 use std::process::Stdio;
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-use super::words::SOON;
-use crate::support::{eventually, within};
+use super::waiting::{eventually, within};
 
-/// The server and the queue.
-const ORDER: &str = "ZOOKEEPER_RECIPES_QUEUE_CONSUMER";
-/// Before everything that the process says to its parent, as the test harness prints lines as well.
-const MARK: &str = "queue-consumer: ";
+/// What the other process is told at its start.
+const ORDER: &str = "ZOOKEEPER_RECIPES_ELSEWHERE";
+/// Before everything that it says to its parent, as the test harness prints lines as well.
+const MARK: &str = "elsewhere: ";
+const PATIENCE: Duration = Duration::from_secs(60);
 
-/// To be asked at the start of a test: the server and the queue, if this process is to be a consumer.
-pub(crate) fn ordered() -> Option<(String, String)> {
+/// To be asked at the start of a test: what this process was told, if it is the other one.
+pub fn ordered<const WORDS: usize>() -> Option<[String; WORDS]> {
     let order = std::env::var(ORDER).ok()?;
-    let (server, path) = order.split_once(' ').expect("a server and a path");
-    Some((server.to_owned(), path.to_owned()))
+    let words: Vec<String> = order.split(' ').map(str::to_owned).collect();
+    Some(words.try_into().unwrap_or_else(|words| panic!("{WORDS} words, not {words:?}")))
 }
 
 /// Says something to the parent.
-pub(crate) fn say(word: impl std::fmt::Display) {
+pub fn say(word: impl Display) {
     println!("\n{MARK}{word}");
 }
 
 /// The other process; killed on drop.
-pub(crate) struct Elsewhere {
+#[derive(Debug)]
+pub struct Elsewhere {
     child: Child,
     orders: ChildStdin,
     words: Lines<BufReader<ChildStdout>>,
 }
 
 impl Elsewhere {
-    /// Starts `test` of this binary as a consumer.
-    pub(crate) fn start(test: &str, server: &str, path: &str) -> Elsewhere {
+    /// Starts `test` of this binary in another process, with words that hold no space.
+    pub fn start(test: &str, order: &[&str]) -> Elsewhere {
         let binary = std::env::current_exe().expect("the path of this test binary");
         let mut command = Command::new(binary);
         command
             .args(["--exact", test, "--nocapture"])
-            .env(ORDER, format!("{server} {path}"))
+            .env(ORDER, order.join(" "))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             // If this process is killed, the kernel ends a stopped process only in a group of its own.
@@ -54,13 +56,13 @@ impl Elsewhere {
     }
 
     /// The next word, which is expected to come.
-    pub(crate) async fn word(&mut self) -> String {
-        let word = within("the other process says something", SOON * 2, self.next_word()).await;
+    pub async fn word(&mut self) -> String {
+        let word = within("the other process says something", PATIENCE, self.next_word()).await;
         word.expect("the other process lives")
     }
 
     /// The next word, if it comes in time; `None` at the end.
-    pub(crate) async fn word_within(&mut self, time: Duration) -> Option<String> {
+    pub async fn word_within(&mut self, time: Duration) -> Option<String> {
         tokio::time::timeout(time, self.next_word()).await.ok().flatten()
     }
 
@@ -75,34 +77,48 @@ impl Elsewhere {
     }
 
     /// A line for it to read.
-    pub(crate) async fn tell(&mut self, order: &str) {
+    pub async fn tell(&mut self, order: &str) {
         self.orders.write_all(format!("{order}\n").as_bytes()).await.expect("the pipe takes it");
         self.orders.flush().await.expect("the pipe takes it");
     }
 
+    /// With the end of its input; it is expected to end in good order.
+    pub async fn end(self) {
+        let Elsewhere { mut child, orders, words: _words } = self;
+        drop(orders);
+        let status = within("the other process ends", PATIENCE, child.wait()).await;
+        assert!(status.is_ok_and(|status| status.success()), "in good order");
+    }
+
     /// With SIGKILL; what it had said before.
-    pub(crate) async fn kill(mut self) -> Vec<String> {
+    pub async fn kill(mut self) -> Vec<String> {
         self.child.kill().await.expect("it is killed");
         let mut words = Vec::new();
-        while let Some(word) = within("its last words", SOON, self.next_word()).await {
+        while let Some(word) = within("its last words", PATIENCE, self.next_word()).await {
             words.push(word);
         }
         words
     }
 
-    /// With SIGSTOP; returns when no thread of it runs any more: a signal is obeyed a moment after it was sent.
-    pub(crate) async fn stop(&self) {
+    /// With SIGSTOP. It stands still a moment later: [`stop`](Self::stop) waits for that.
+    pub fn order_to_stop(&self) {
         self.signal("-STOP");
+    }
+
+    /// With SIGSTOP; returns when no thread of it runs any more.
+    pub async fn stop(&self) {
+        self.order_to_stop();
         let tasks = format!("/proc/{}/task", self.child.id().expect("the process was not waited for"));
         let stands = |stat: String| stat.rsplit(") ").next().is_some_and(|state| state.starts_with('T'));
-        eventually("every thread stands still", SOON, || async {
+        eventually("every thread stands still", PATIENCE, || async {
             let threads = std::fs::read_dir(&tasks).expect("the process lives");
             threads.flatten().all(|thread| std::fs::read_to_string(thread.path().join("stat")).is_ok_and(&stands))
         })
         .await;
     }
 
-    pub(crate) fn go_on(&self) {
+    /// With SIGCONT.
+    pub fn go_on(&self) {
         self.signal("-CONT");
     }
 
