@@ -74,7 +74,8 @@ pub(crate) fn tell<News: Send + 'static>(
                 biased;
                 // A listener that never returns can be removed all the same.
                 () = removal.requested() => return,
-                told = AssertUnwindSafe(hearer.hear(next)).catch_unwind() => told,
+                // Also what the listener does before it makes its future.
+                told = AssertUnwindSafe(async { hearer.hear(next).await }).catch_unwind() => told,
             };
             if let Err(panic) = told {
                 let text = panic_text(panic);

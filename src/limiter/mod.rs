@@ -1,4 +1,4 @@
-//! A rate limiter for a share that changes: a rate that can be set while it is used, without a burst.
+//! A rate limiter for a share that changes: a rate that can be set while it is used, and whose change causes no burst.
 //!
 //! [`ShareLimiter`] grants permits at a rate of so many a second, first come first served. It is made for a share of a
 //! cluster-wide maximum, which another process changes at any moment; it needs no server and can be used for any other rate.
@@ -26,7 +26,7 @@
 //!
 //! # What it promises
 //!
-//! * In any time of d seconds it grants no more than `rate · d` permits, and once its capacity: the
+//! * In any time of d seconds it grants at most `rate · d` permits, plus, once, its capacity: the
 //!   [burst](ShareLimiter::with_burst) and what the rate brings in 10 ms, without which timers that tick in milliseconds, and
 //!   wake late on a busy machine, would never let the rate be reached.
 //! * Permits come from time alone: a new limiter has none, and neither has one that was closed. A raised rate grants nothing
@@ -92,8 +92,8 @@ impl ShareLimiter {
         ShareLimiter::of(rate, 1)
     }
 
-    /// A limiter of `rate` permits a second, of which up to `burst` accumulate while nobody takes them, and up to `burst` can be
-    /// acquired at once.
+    /// A limiter of `rate` permits a second, of which up to `burst`, and what the rate brings in 10 ms, accumulate while nobody
+    /// takes them, and up to `burst` can be acquired at once.
     ///
     /// # Errors
     /// [`Error::NoBurst`] if `burst` is 0: nothing could ever be acquired.
@@ -116,13 +116,14 @@ impl ShareLimiter {
         ShareLimiter { shared: Arc::new(Shared { burst, state: Mutex::new(state), front, changed }) }
     }
 
-    /// Takes `permits` as soon as they are there, after all who came before. Of none there are always enough.
+    /// Takes `permits` as soon as they are there, after all who came before. To take 0 returns at once. While the rate is 0 it
+    /// waits, for ever if no other rate comes.
     ///
     /// # Errors
     /// [`Error::TooMany`], at once, if they are more than the burst: so many are never there.
     ///
     /// # Cancel safety
-    /// Cancel safe: nothing is taken, and those behind move up.
+    /// Cancel safe: nothing is taken, and those behind move up. A future that is neither polled nor dropped holds them up.
     pub async fn acquire(&self, permits: u64) -> Result<(), Error> {
         // A loop over permits that are there must let other tasks run too.
         tokio::task::coop::consume_budget().await;
@@ -164,6 +165,9 @@ impl ShareLimiter {
     }
 
     /// From now on `rate` permits a second; 0 closes the limiter until the next rate. It has taken effect when this returns.
+    ///
+    /// Not for a limiter that a member of a throughput balancer drives: it would override the share, and its lease, until the
+    /// member's next share.
     pub fn set_rate(&self, rate: u64) {
         self.shared.set(|state| {
             state.bucket.set_rate(rate);

@@ -61,13 +61,13 @@ impl ThroughputBalancerBuilder {
         self
     }
 
-    /// This member should have at least so much. Default 0.
+    /// This member should have at least so much, where the allocation heeds bounds. Default 0.
     pub fn min(mut self, min: u64) -> Self {
         self.min = min;
         self
     }
 
-    /// This member can use at most so much. Default: no limit.
+    /// This member can use at most so much, where the allocation heeds bounds. Default: no limit.
     pub fn max(mut self, max: u64) -> Self {
         self.max = Some(max);
         self
@@ -91,7 +91,7 @@ impl ThroughputBalancerBuilder {
     /// It switches before a share is told to anybody, so a lowered one is acknowledged only after the limiter grants no more than
     /// that. It heeds the clock by itself: when the lease is over it goes to what [`on_suspended`](Self::on_suspended) says,
     /// also if no task of the process has run since, and at once when the member leaves or is dropped. Who waits for a permit
-    /// goes on waiting for the next share. From [`join`](Self::join) on its rate is the member's: first the
+    /// goes on waiting for the next share, also when there will be none as the member has left. From [`join`](Self::join) on its rate is the member's: first the
     /// [initial](Self::initial) one, whatever it was before. A limiter follows one member, the one that has joined last.
     ///
     /// ```no_run
@@ -137,7 +137,8 @@ impl ThroughputBalancerBuilder {
     }
 
     /// Becomes a member: stands in the line of those who may lead, and registers. Returns when both is done; the first share
-    /// comes soon after it.
+    /// comes soon after it, if there is a maximum. Without one every share stays 0, and the leader tells why
+    /// ([`Event::MaximumInvalid`](super::Event::MaximumInvalid)).
     ///
     /// # Errors
     /// [`Error::InvalidOption`] for a weight of zero, a min above the max, or an [`at_most`](Self::debounce) below its quiet;
@@ -191,7 +192,7 @@ impl ThroughputBalancerBuilder {
     /// Starts both tasks.
     fn start(self, registrar: Registrar, latch: Arc<LeaderLatch>, id: String, channel: Interest) -> ThroughputBalancer {
         let core = Arc::clone(&registrar.core);
-        let events = Publisher::new(&self.base);
+        let events = Publisher::new(self.client.core(), &self.base);
         let (stop, stopped) = watch::channel(false);
         let (finished, seen) = watch::channel(false);
         let standing = watch::Sender::new(Standing::default());
@@ -205,7 +206,7 @@ impl ThroughputBalancerBuilder {
             channel: Arc::clone(&channel.0),
             events: events.clone(),
             standing: standing.clone(),
-            stop: stopped.clone(),
+            stop: stopped,
             delays: Member::delays(),
             _keep_alive: core.keep_alive(),
         };
@@ -214,7 +215,6 @@ impl ThroughputBalancerBuilder {
             latch: Arc::clone(&latch),
             options: Arc::new(self.options),
             events: events.clone(),
-            stop: stopped,
         };
         core.runtime.spawn(leader.run());
         let leaving = Arc::clone(&latch);

@@ -2,19 +2,24 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures::stream::{BoxStream, StreamExt};
-use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{broadcast, watch};
 
 use super::allocation::{AllocationError, Shortfall};
 use super::error::Error;
+use crate::client;
+use crate::client::core::Core;
 
 /// How many events a reader may fall behind.
 const CAPACITY: usize = 1_024;
 
-/// Something that happened in a balancer. What concerns the whole cluster is told by the member that leads.
+/// Something that happened in a balancer. What concerns the whole cluster is told by the member that leads, and by no other;
+/// [`Registered`](Event::Registered), [`Unregistered`](Event::Unregistered), [`Failed`](Event::Failed) and
+/// [`Missed`](Event::Missed) concern the member itself.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Event {
@@ -89,7 +94,7 @@ pub enum Event {
         /// The name that its node had.
         member: String,
     },
-    /// Something failed; it is tried again, ever more slowly.
+    /// Something failed; it is tried again, ever more slowly. [`Client::last_error`](crate::Client::last_error) keeps it as well.
     Failed {
         /// What and why.
         error: Error,
@@ -104,19 +109,21 @@ pub enum Event {
 /// Publishes the events of one member.
 #[derive(Debug, Clone)]
 pub(super) struct Publisher {
-    path: std::sync::Arc<str>,
+    core: Arc<Core>,
+    path: Arc<str>,
     events: broadcast::Sender<Event>,
 }
 
 impl Publisher {
-    pub(super) fn new(path: &str) -> Self {
-        Publisher { path: path.into(), events: broadcast::Sender::new(CAPACITY) }
+    pub(super) fn new(core: &Arc<Core>, path: &str) -> Self {
+        Publisher { core: Arc::clone(core), path: path.into(), events: broadcast::Sender::new(CAPACITY) }
     }
 
     pub(super) fn tell(&self, event: Event) {
         let path = &*self.path;
         match &event {
-            Event::Failed { error } => tracing::warn!(path, %error, kind = ?error.kind(), "throughput balancer"),
+            // Nobody awaits it, and nobody may listen.
+            Event::Failed { error } => self.core.report(client::Error::new(error.kind(), error.to_string())),
             Event::TookOver { .. } | Event::Registered { .. } => tracing::info!(path, ?event, "throughput balancer"),
             Event::Settled { .. } => tracing::debug!(path, ?event, "throughput balancer"),
             event => tracing::warn!(path, ?event, "throughput balancer"),
@@ -125,20 +132,29 @@ impl Publisher {
         let _ = self.events.send(event);
     }
 
-    pub(super) fn subscribe(&self) -> Events {
-        let events = futures::stream::unfold(self.events.subscribe(), |mut events| async move {
-            match events.recv().await {
-                Ok(event) => Some((event, events)),
-                Err(RecvError::Lagged(missed)) => Some((Event::Missed { events: missed }, events)),
-                Err(RecvError::Closed) => None,
-            }
+    /// The events from now on, until the member has `finished`.
+    pub(super) fn subscribe(&self, finished: watch::Receiver<bool>) -> Events {
+        let here = (self.events.subscribe(), finished);
+        let events = futures::stream::unfold(here, |(mut events, mut finished)| async move {
+            let next = tokio::select! {
+                biased;
+                next = events.recv() => next,
+                // Also when its task is gone without a word.
+                _ = finished.wait_for(|finished| *finished) => Err(RecvError::Closed),
+            };
+            let event = match next {
+                Ok(event) => event,
+                Err(RecvError::Lagged(missed)) => Event::Missed { events: missed },
+                Err(RecvError::Closed) => return None,
+            };
+            Some((event, (events, finished)))
         });
         Events { events: events.boxed() }
     }
 }
 
 /// What happens in a balancer from now on, as far as this member sees it. A reader that falls 1 024 events behind gets
-/// [`Event::Missed`]. Ends when the member has left.
+/// [`Event::Missed`]. Ends when the member has left, or its client is closed.
 pub struct Events {
     events: BoxStream<'static, Event>,
 }

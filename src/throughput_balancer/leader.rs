@@ -1,10 +1,10 @@
 //! The task of whoever leads: sees who is there and what there is, and writes what changes.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
-
+use futures::FutureExt;
 use super::Options;
 use super::error::Error;
 use super::events::{Event, Publisher};
@@ -12,8 +12,9 @@ use super::registration::Registrar;
 use super::term::{Over, Term};
 use crate::backend::{self, Multi, Op, OpResult};
 use crate::client::delays::Delays;
+use crate::client::listener::panic_text;
 use crate::client::session::{Condition, Session};
-use crate::client::{self, Fence};
+use crate::client::{self, ErrorKind, Fence};
 use crate::leader_latch::{self, LeaderLatch, Leadership};
 
 /// Delays after the server has refused the leader something, each twice the one before, up to the second figure.
@@ -24,7 +25,6 @@ pub(super) struct Leader {
     pub(super) latch: Arc<LeaderLatch>,
     pub(super) options: Arc<Options>,
     pub(super) events: Publisher,
-    pub(super) stop: watch::Receiver<bool>,
 }
 
 /// A take-over: its number, and the version of the node that it has written.
@@ -35,13 +35,15 @@ pub(super) struct Epoch {
 }
 
 impl Leader {
-    /// Runs until the member leaves, or the client is closed.
+    /// Runs until the latch is closed: also a member that is leaving leads, for as long as that takes.
     pub(super) async fn run(mut self) {
-        let mut stop = self.stop.clone();
-        tokio::select! {
-            biased;
-            _ = stop.wait_for(|stop| *stop) => {}
-            () = self.lead_again() => {}
+        let Err(panic) = AssertUnwindSafe(self.lead_again()).catch_unwind().await else { return };
+        // A defect of ours, or of what we call. Others are to lead then.
+        let why = format!("the leader's task panicked and leads no more: {}", panic_text(panic));
+        self.failed(client::Error::new(ErrorKind::Other, why));
+        if let Err(error) = self.latch.close().await {
+            let path = &self.registrar.paths.base;
+            tracing::warn!(path, %error, "the place in the line stays until the session ends");
         }
     }
 

@@ -70,6 +70,13 @@ struct View {
     failed_on: Option<u64>,
 }
 
+/// The task may end without having come to its end: with its runtime, or by a panic.
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.channel.leave();
+    }
+}
+
 impl Member {
     pub(super) fn delays() -> Delays {
         Delays::new(AGAIN)
@@ -142,6 +149,8 @@ impl Member {
             let condition = *conditions.borrow_and_update();
             match condition {
                 Condition::Ended(_) => return End::SessionOver,
+                // Under `ErrorPolicy::Session` the lease goes on; its end is told by the condition too.
+                Condition::Suspended if self.channel.latest().is_current() => {}
                 Condition::Suspended => self.channel.suspend(),
                 Condition::Connected(connection) if view.failed_on == Some(connection) => {
                     session.loss_known(connection).await;
@@ -167,7 +176,6 @@ impl Member {
             }
             let connected = matches!(condition, Condition::Connected(_));
             let owed = connected && registered.record.wants_ack() && registered.acked < registered.record.stamp();
-            let unproven = connected && !self.channel.latest().is_current();
             let acknowledged = async {
                 // Only what is followed is acknowledged.
                 self.channel.applied().await;
@@ -186,7 +194,8 @@ impl Member {
                     }
                 }
                 _ = conditions.changed() => {}
-                () = extended, if unproven => {}
+                // Also of a lease that lapsed unseen, while the process stood still.
+                () = extended => {}
                 outcome = acknowledged, if owed => match outcome {
                     Ok(()) => {}
                     Err(error) if error.is_passing() => {

@@ -62,8 +62,11 @@
 //! holds, and nothing else. When the maximum itself is lowered, more may be applied until the members have acknowledged;
 //! [`Event::Exceeded`] tells by how much, [`Event::Settled`] that it is over.
 //!
-//! What this cannot see: an operator who deletes *both* nodes of a member by hand (for the length of a notification it goes
-//! on with its share), and a process that applies a share it was once told without asking [`Share::throughput`] again.
+//! This holds with the defaults: [`Transition::Safe`], [`OnSuspended::Zero`], and 0 as the
+//! [initial](ThroughputBalancerBuilder::initial) throughput. What it cannot see: an operator who deletes *both* nodes of a
+//! member by hand, or an administrator who ends its session (until the notification reaches it, it goes on with its share); a
+//! virtual machine that is paused or restored; a process that applies a share it was once told without asking
+//! [`Share::throughput`] again. A share has no fence.
 //!
 //! A lowered share counts as applied when it is published, for those who ask [`ThroughputBalancer::share`] on use; where
 //! somebody follows [`ThroughputBalancer::shares`], when the stream is polled again; where somebody
@@ -71,6 +74,18 @@
 #![cfg_attr(feature = "limiter", doc = "[limiter](ThroughputBalancerBuilder::limiter)")]
 #![cfg_attr(not(feature = "limiter"), doc = "limiter (feature `limiter`)")]
 //! follows before any of them is told.
+//!
+//! # Units
+//!
+//! A throughput is a whole number of whatever you count (requests, bytes) in whatever time you choose, the same for the maximum
+//! and all members. A limiter reads it as permits a second. A maximum of 0 stops everybody.
+//!
+//! # Shutting down
+//!
+//! Take no more work, then [`leave`](ThroughputBalancer::leave): share and limiter are at zero at once, and the others have
+//! the share as soon as the debounce is over. Whoever still waits for a permit waits for ever: drop those futures, for
+//! instance by a `select!` with the signal. A process that drops the member and ends before its runtime has deleted the nodes
+//! keeps the share from the others until its session is over.
 //!
 //! # Who leads
 //!
@@ -177,13 +192,14 @@ impl ThroughputBalancer {
     }
 
     /// The share now, then every change. A lowered share is acknowledged when the stream is polled for the next one: apply
-    /// each before that, and keep polling or drop it.
+    /// each before that, and keep polling or drop it. A stream that is kept and not polled holds a lowered share back, and
+    /// nobody else is given it; to wait only once, use [`share`](Self::share).
     pub fn shares(&self) -> Shares {
         self.channel.stream()
     }
 
     /// Tells `listener` the share now, then every change, on a task of its own. A lowered share is acknowledged when the call
-    /// has returned. One that panics is reported and removed.
+    /// has returned; one that hangs holds it back for good. One that panics is reported and removed.
     pub fn on_share(&self, listener: impl ShareListener) -> ListenerHandle {
         listener::tell(self.client.core(), "share listener", self.shares(), share::Hearer(listener))
     }
@@ -195,13 +211,13 @@ impl ThroughputBalancer {
 
     /// What happens from now on, as far as this member sees it.
     pub fn events(&self) -> Events {
-        self.events.subscribe()
+        self.events.subscribe(self.finished.clone())
     }
 
     /// Everybody, in the order of joining, as the ensemble knows them. One whose node holds no record is left out.
     ///
     /// # Errors
-    /// [`Error::Client`].
+    /// [`Error::Client`]; [`Error::Closed`] if the client was closed.
     ///
     /// # Cancel safety
     /// Cancel safe: it only reads.

@@ -31,9 +31,11 @@ impl Quiet {
         self.now = true;
     }
 
-    /// When to act.
+    /// When to act. A time beyond the end of the clock never comes.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.disturbed.map(|(first, last)| (last + self.quiet).min(first + self.at_most))
+        let (first, last) = self.disturbed?;
+        let times = [last.checked_add(self.quiet), first.checked_add(self.at_most)];
+        times.into_iter().flatten().min()
     }
 
     pub(super) fn is_over(&self, now: Instant) -> bool {

@@ -19,14 +19,14 @@ use crate::client::session::Session;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum OnSuspended {
-    /// Nothing: the only one that keeps the maximum whatever happens.
+    /// Nothing: the only one that adds no exception to [what the balancer promises](super#never-more-than-the-maximum).
     #[default]
     Zero,
     /// What it had. Others are given this share once the member's session is over, so together they may exceed the maximum
     /// for as long as the outage lasts.
     Keep,
-    /// So much, or what it had if that is less. The leader keeps it free for one session timeout after the member's nodes
-    /// went; an outage that lasts longer, or a change of leader in that time, may let all together exceed the maximum by it.
+    /// So much, or what it had if that is less. For one session timeout after the member's nodes went the leader gives it to
+    /// nobody; an outage that lasts longer, or a change of leader in that time, may let all together exceed the maximum by it.
     Fallback(u64),
 }
 
@@ -70,7 +70,9 @@ impl Share {
         }
     }
 
-    /// Whether the leader's word stands at this instant; if not, [`OnSuspended`] decides.
+    /// Whether the session that carries this share is known to live at this instant. If not, [`OnSuspended`] decides; before the
+    /// first registration it is [`initial`](super::ThroughputBalancerBuilder::initial) that is applied, after leaving nothing.
+    /// To wait for the first decision of a leader: `share().wait_for(|share| share.is_current() && share.epoch() > 0)`.
     pub fn is_current(&self) -> bool {
         matches!(&self.backing, Backing::Lease(session, grant) if session.lease().is_valid(*grant))
     }
@@ -193,6 +195,10 @@ impl Channel {
                 if (left && !reading.shares.has_changed().unwrap_or(false)) || reading.shares.changed().await.is_err() {
                     return None;
                 }
+            }
+            if reading.last.is_none() {
+                // From here on what is published waits for this reader.
+                reading.follower.has_applied(0);
             }
             let share = reading.shares.borrow_and_update().clone();
             if reading.last.is_none() {

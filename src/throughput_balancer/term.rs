@@ -110,7 +110,8 @@ impl<'a> Term<'a> {
             if self.quiet.is_over(now) {
                 self.decide();
             }
-            if self.act().await? {
+            // Without a watch on the maximum (it was created between two looks at it) nobody would tell of it.
+            if self.act().await? || self.maximum_watch.is_none() {
                 continue;
             }
             self.wait().await;

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
+use zookeeper_recipes::ErrorPolicy;
 use zookeeper_recipes::testing::{Loss, Operation};
 use zookeeper_recipes::throughput_balancer::{Event, OnSuspended, ThroughputBalancer, Transition};
 
-use super::scene::{all_joined, eager, have, have_within, joined, records, scene, throughput};
-use crate::in_memory::{SOON, T};
+use super::scene::{BASE, all_joined, eager, have, have_within, joined, records, scene, throughput};
+use crate::in_memory::{SOON, T, client_with, within};
 
 /// What has been told until now.
 pub(super) fn told(events: &mut zookeeper_recipes::throughput_balancer::Events) -> Vec<Event> {
@@ -210,4 +211,65 @@ async fn whatever_reply_is_lost_to_a_leader_or_a_member_everybody_has_its_share_
             }
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn under_the_session_policy_a_share_outlasts_a_short_cut_and_ends_with_the_lease() {
+    let (server, _clients) = scene(1).await;
+    let client = client_with(&server, ErrorPolicy::Session).await;
+    let member = joined(&client).await;
+    have(&server, &[&member], &[1000]).await;
+    let mut shares = member.share();
+    shares.mark_unchanged();
+    for _ in 0..3 {
+        server.disconnect(&client);
+        tokio::time::sleep(SOON).await;
+        assert_eq!(throughput(&member), 1000);
+    }
+    assert!(!shares.has_changed().expect("the member is there"), "nobody is told of what was no change");
+    server.refuse(&client);
+    server.disconnect(&client);
+    let zero = member.share();
+    within("the lease ends", T, async { zero.clone().wait_for(|share| share.throughput() == 0).await.map(drop) })
+        .await
+        .expect("the member is there");
+    server.heal();
+    have_within(&server, T * 3, &[&member], &[1000]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_events_end_when_the_member_has_left_or_its_client_is_closed() {
+    for closed in [false, true] {
+        let (_server, clients) = scene(1).await;
+        let member = joined(&clients[0]).await;
+        let events = member.events();
+        if closed {
+            clients[0].close().await.expect("closed");
+        } else {
+            member.leave().await;
+        }
+        within("they end", T, events.collect::<Vec<_>>()).await;
+        assert!(within("they have ended", SOON, member.events().collect::<Vec<_>>()).await.is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_that_nobody_listens_to_is_kept_by_the_client() {
+    let (server, clients) = scene(1).await;
+    let member = joined(&clients[0]).await;
+    have(&server, &[&member], &[1000]).await;
+    server.deny(&format!("{BASE}/client"));
+    server.expire_session(&clients[0]);
+    let error = async {
+        loop {
+            match clients[0].last_error() {
+                Some(error) if error.to_string().contains("throughput") => return error,
+                _ => tokio::time::sleep(SOON).await,
+            }
+        }
+    };
+    let error = within("somebody must know", T * 3, error).await;
+    assert!(error.to_string().contains("permission"), "{error}");
+    server.allow(&format!("{BASE}/client"));
+    have_within(&server, T * 9, &[&member], &[1000]).await;
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::error::AllocationError;
 use super::member::Member;
+use crate::client::listener::panic_text;
 
 /// A user's function; see [`Allocation::custom`](super::Allocation::custom). Two are equal if they are clones of one.
 #[derive(Clone)]
@@ -22,7 +23,7 @@ impl Custom {
     pub(super) fn divide(&self, maximum: u64, members: Vec<Member>) -> Result<Vec<u64>, AllocationError> {
         // A panic is the function's failure, not that of the leader who calls it.
         let shares = catch_unwind(AssertUnwindSafe(|| (self.0)(maximum, &members)))
-            .map_err(|panic| AllocationError::Panicked { message: message(&*panic) })?;
+            .map_err(|panic| AllocationError::Panicked { message: panic_text(panic) })?;
         check(maximum, &members, &shares)?;
         Ok(shares)
     }
@@ -42,11 +43,6 @@ fn check(maximum: u64, members: &[Member], shares: &[u64]) -> Result<(), Allocat
         }
     }
     Ok(())
-}
-
-fn message(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".into())
 }
 
 impl PartialEq for Custom {
