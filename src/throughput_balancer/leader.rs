@@ -4,7 +4,6 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt;
 use super::Options;
 use super::error::Error;
 use super::events::{Event, Publisher};
@@ -16,6 +15,7 @@ use crate::client::listener::panic_text;
 use crate::client::session::{Condition, Session};
 use crate::client::{self, ErrorKind, Fence};
 use crate::leader_latch::{self, LeaderLatch, Leadership};
+use futures::FutureExt;
 
 /// Delays after the server has refused the leader something, each twice the one before, up to the second figure.
 const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
