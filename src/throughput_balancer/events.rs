@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use futures::stream::{BoxStream, StreamExt};
@@ -28,7 +28,8 @@ pub enum Event {
         /// The transaction by which it did.
         epoch: i64,
     },
-    /// The maximum is missing or makes no sense: shares are kept as they are until it does.
+    /// The maximum is missing or makes no sense: shares are kept as they are until it does. [`Settled`](Event::Settled) tells
+    /// that it does.
     MaximumInvalid {
         /// The bytes seen, and what is allowed.
         why: String,
@@ -59,12 +60,22 @@ pub enum Event {
         /// Who lacks how much.
         shortfall: Shortfall,
     },
-    /// A member's node holds something else than a record: it gets nothing, the others are served.
+    /// A member's node holds something else than a record, or may not be read or written: it is given nothing, the others are
+    /// served. What it was given before stays reserved for it; if nobody knows what that is and its session lives, nobody is
+    /// given more until it has gone.
     MemberUnreadable {
         /// The name of its node.
         member: String,
-        /// The bytes seen, and what is wrong with them.
+        /// The bytes seen, and what is wrong with them; or what the server refuses.
         why: String,
+    },
+    /// A member's node was deleted by somebody five seconds ago, and its session lives: what it may be applying is given to
+    /// nobody until it has noticed.
+    MemberOrphaned {
+        /// The name that its node had.
+        member: String,
+        /// What it may be applying; none if nobody knows: then nobody is given more.
+        held: Option<u64>,
     },
     /// A member's record was changed by somebody else than the leader.
     MemberEdited {
@@ -112,11 +123,34 @@ pub(super) struct Publisher {
     core: Arc<Core>,
     path: Arc<str>,
     events: broadcast::Sender<Event>,
+    /// That the maximum makes no sense, for as long as it does not: for whoever begins to listen later.
+    invalid: Arc<Mutex<Option<Event>>>,
 }
 
 impl Publisher {
     pub(super) fn new(core: &Arc<Core>, path: &str) -> Self {
-        Publisher { core: Arc::clone(core), path: path.into(), events: broadcast::Sender::new(CAPACITY) }
+        Publisher {
+            core: Arc::clone(core),
+            path: path.into(),
+            events: broadcast::Sender::new(CAPACITY),
+            invalid: Arc::default(),
+        }
+    }
+
+    fn invalid(&self) -> MutexGuard<'_, Option<Event>> {
+        self.invalid.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn maximum_is_invalid(&self, why: &str) {
+        let event = Event::MaximumInvalid { why: why.to_owned() };
+        let mut invalid = self.invalid();
+        *invalid = Some(event.clone());
+        self.tell(event);
+    }
+
+    /// It is good, or is somebody else's concern.
+    pub(super) fn maximum_is_not_invalid(&self) {
+        *self.invalid() = None;
     }
 
     pub(super) fn tell(&self, event: Event) {
@@ -134,7 +168,10 @@ impl Publisher {
 
     /// The events from now on, until the member has `finished`.
     pub(super) fn subscribe(&self, finished: watch::Receiver<bool>) -> Events {
-        let here = (self.events.subscribe(), finished);
+        let (here, invalid) = {
+            let invalid = self.invalid();
+            ((self.events.subscribe(), finished), invalid.clone())
+        };
         let events = futures::stream::unfold(here, |(mut events, mut finished)| async move {
             let next = tokio::select! {
                 biased;
@@ -149,11 +186,12 @@ impl Publisher {
             };
             Some((event, (events, finished)))
         });
-        Events { events: events.boxed() }
+        Events { events: futures::stream::iter(invalid).chain(events).boxed() }
     }
 }
 
-/// What happens in a balancer from now on, as far as this member sees it. A reader that falls 1 024 events behind gets
+/// What happens in a balancer from now on, as far as this member sees it; before that, if this member leads and the maximum
+/// makes no sense, [`Event::MaximumInvalid`]. A reader that falls 1 024 events behind gets
 /// [`Event::Missed`]. Ends when the member has left, or its client is closed.
 pub struct Events {
     events: BoxStream<'static, Event>,

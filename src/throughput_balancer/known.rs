@@ -27,8 +27,8 @@ pub(super) struct Known {
 pub(super) enum Content {
     /// It must be read, again if there was a record.
     Unread(Option<Record>),
-    /// No record; what was held before, if anything was.
-    Unreadable(Option<u64>),
+    /// No record, or one that cannot be written; the last that there was.
+    Unreadable(Option<Record>),
     Record(Record),
 }
 
@@ -52,6 +52,14 @@ impl Known {
         }
     }
 
+    /// Its record, or the last that it had.
+    pub(super) fn last_record(&self) -> Option<&Record> {
+        match &self.content {
+            Content::Record(record) => Some(record),
+            Content::Unread(last) | Content::Unreadable(last) => last.as_ref(),
+        }
+    }
+
     fn follows(&self, record: &Record, ack: Option<Stamp>) -> bool {
         !self.edited && (ack.max(self.assumed).is_some_and(|ack| ack >= record.stamp()) || !record.wants_ack())
     }
@@ -63,12 +71,7 @@ impl Known {
 
     /// The largest share that it may be applying; none if nobody knows.
     pub(super) fn held(&self, ack: Option<Stamp>) -> Option<u64> {
-        match &self.content {
-            Content::Record(record) | Content::Unread(Some(record)) => {
-                Some(if self.follows(record, ack) { record.throughput } else { record.ceiling })
-            }
-            Content::Unreadable(held) => *held,
-            Content::Unread(None) => None,
-        }
+        let record = self.last_record()?;
+        Some(if self.follows(record, ack) { record.throughput } else { record.ceiling })
     }
 }

@@ -8,6 +8,7 @@ use super::Options;
 use super::error::Error;
 use super::events::{Event, Publisher};
 use super::registration::Registrar;
+use super::reserve::Reserve;
 use super::term::{Over, Term};
 use crate::backend::{self, Multi, Op, OpResult};
 use crate::client::delays::Delays;
@@ -48,11 +49,13 @@ impl Leader {
     }
 
     async fn lead_again(&mut self) {
+        let mut reserve = Reserve::default();
         loop {
             match self.latch.wait_for_leadership().await {
                 Ok(leadership) => {
                     // Dropped in the middle of a write it may happen yet: its conditions stand or fall with the leadership.
-                    let _ = leadership.run(self.lead(&leadership)).await;
+                    let _ = leadership.run(self.lead(&leadership, &mut reserve)).await;
+                    self.events.maximum_is_not_invalid();
                 }
                 Err(leader_latch::Error::Closed { .. }) => return,
                 Err(leader_latch::Error::Client { error, .. }) => self.failed(error),
@@ -67,7 +70,7 @@ impl Leader {
 
     /// Leads, whatever goes wrong, until this is dropped with the leadership. Every beginning is a take-over: what an earlier
     /// one has sent without an answer is refused from then on.
-    async fn lead(&self, leadership: &Leadership) {
+    async fn lead(&self, leadership: &Leadership, reserve: &mut Reserve) {
         let fence = leadership.fence();
         let session = Arc::clone(&fence.session);
         let mut conditions = session.conditions();
@@ -80,7 +83,7 @@ impl Leader {
                 biased;
                 // Nothing that was watched is watched any more.
                 _ = conditions.wait_for(|condition| *condition != here) => continue,
-                over = self.take_over_and_lead(&session, &fence) => over,
+                over = self.take_over_and_lead(&session, &fence, reserve) => over,
             };
             match over {
                 // Its end is on the way.
@@ -102,11 +105,11 @@ impl Leader {
         }
     }
 
-    async fn take_over_and_lead(&self, session: &Arc<Session>, fence: &Fence) -> Over {
+    async fn take_over_and_lead(&self, session: &Arc<Session>, fence: &Fence, reserve: &mut Reserve) -> Over {
         match self.take_over(session, fence.check()).await {
             Ok(epoch) => {
                 self.events.tell(Event::TookOver { epoch: epoch.number });
-                Term::new(self, session, fence.check(), epoch).run().await
+                Term::new(self, session, fence.check(), epoch, reserve).run().await
             }
             Err(over) => over,
         }
@@ -124,8 +127,10 @@ impl Leader {
                     }
                     _ => return Err(Over::Again),
                 },
-                Multi::Refused { index: 0, .. } => return Err(Over::Fenced),
-                Multi::Refused { error: backend::Error::NoNode, .. } => {
+                Multi::Refused { index: 0, error: backend::Error::NoNode | backend::Error::BadVersion } => {
+                    return Err(Over::Fenced);
+                }
+                Multi::Refused { index: 1, error: backend::Error::NoNode } => {
                     self.registrar.directories(session).await.map_err(Over::Failed)?;
                 }
                 Multi::Refused { error, .. } => return Err(Over::Failed(error)),

@@ -86,6 +86,8 @@ impl Member {
     pub(super) async fn run(mut self) {
         // Of sessions that were given up: they may stand until the servers notice.
         let mut leftovers: Vec<Registered> = Vec::new();
+        // The session on which it was tried last.
+        let mut tried_on = None;
         loop {
             let session = tokio::select! {
                 biased;
@@ -93,11 +95,12 @@ impl Member {
                 session = self.registrar.core.connected_session() => session,
             };
             let Ok(session) = session else { break };
-            for mut old in leftovers.drain(..) {
-                self.registrar.remove(&session, &mut old).await;
+            for old in leftovers.drain(..) {
+                self.registrar.remove(&session, &old).await;
             }
             let began = self.registrar.core.clock.now();
-            let mut registered = match self.registrar.register(&session, self.record()).await {
+            let in_doubt = tried_on.replace(session.id()) == Some(session.id());
+            let mut registered = match self.registrar.register(&session, self.record(), in_doubt).await {
                 Ok(registered) => registered,
                 Err(Failed::SessionOver) => continue,
                 Err(Failed::Refused(error)) => {
@@ -112,7 +115,7 @@ impl Member {
             self.events.tell(Event::Registered { member: registered.name.clone() });
             let end = self.follow(&mut registered).await;
             if let End::Asked = end {
-                self.leave(&session, &mut registered).await;
+                self.leave(&session, &registered).await;
                 break;
             }
             self.channel.suspend();
@@ -228,7 +231,7 @@ impl Member {
         if record != registered.record && record.stamp() <= registered.record.stamp() {
             return Err(End::Spoiled);
         }
-        registered.record = record;
+        (registered.record, registered.version) = (record, stat.version);
         (view.watch, view.verified) = (Some(watch), Some(connection));
         Ok(())
     }
@@ -259,7 +262,7 @@ impl Member {
     }
 
     /// The share goes to zero, then both nodes go.
-    async fn leave(&self, session: &Arc<Session>, registered: &mut Registered) {
+    async fn leave(&self, session: &Arc<Session>, registered: &Registered) {
         self.channel.leave();
         // Later than this nobody is waited for who does not look.
         let followed = tokio::time::timeout(session.timeout(), self.channel.applied()).await;
@@ -270,7 +273,7 @@ impl Member {
     }
 
     /// The member's node is of no use any more: what there is goes, as soon as nobody applies a share that it stood for.
-    async fn start_anew(&mut self, session: &Arc<Session>, mut registered: Registered, end: End, began: Instant) {
+    async fn start_anew(&mut self, session: &Arc<Session>, registered: Registered, end: End, began: Instant) {
         if let End::Refused(error) = end {
             let doing = "follow the share in";
             let error = crate::client::Error::from_backend(doing, &self.registrar.paths.base, error);
@@ -289,7 +292,7 @@ impl Member {
             () = given_up => {}
             _ = conditions.wait_for(|condition| matches!(condition, Condition::Ended(_))) => {}
         }
-        self.registrar.remove(session, &mut registered).await;
+        self.registrar.remove(session, &registered).await;
         self.pause(began).await;
     }
 

@@ -107,6 +107,7 @@ mod plan;
 mod quiet;
 mod record;
 mod registration;
+mod reserve;
 mod roster;
 mod share;
 mod term;

@@ -28,8 +28,9 @@ pub(super) struct Registrar {
 pub(super) struct Registered {
     pub(super) session: Arc<Session>,
     pub(super) name: String,
-    /// The record that was written.
+    /// The record that was written, or read last, and the version of its node.
     pub(super) record: Record,
+    pub(super) version: i32,
     /// What the second node says.
     pub(super) acked: Stamp,
     /// A change of it that was handed over and not answered.
@@ -44,10 +45,14 @@ pub(super) enum Failed {
 }
 
 impl Registrar {
-    /// Creates both nodes, and the directories if they are missing. Not to be dropped half way, but with its session: whoever
-    /// gives up waits for it and then deletes them.
-    pub(super) async fn register(&self, session: &Arc<Session>, record: Record) -> Result<Registered, Failed> {
-        let mut in_doubt = false;
+    /// Creates both nodes, and the directories if they are missing. `in_doubt` if this session may have a node already, of an
+    /// earlier try. Not to be dropped half way, but with its session: whoever gives up waits for it and then deletes them.
+    pub(super) async fn register(
+        &self,
+        session: &Arc<Session>,
+        record: Record,
+        mut in_doubt: bool,
+    ) -> Result<Registered, Failed> {
         let path = loop {
             let connection = session.connected().await.map_err(|_| Failed::SessionOver)?;
             let outcome = if in_doubt { self.find(session, &record.id).await } else { Ok(None) };
@@ -65,10 +70,11 @@ impl Registrar {
                 Err(error) => self.pass(session, connection, error).await?,
             }
         };
-        let mut registered = Registered {
+        let registered = Registered {
             session: Arc::clone(session),
             name: split(&path).1.to_owned(),
             record,
+            version: 0,
             acked: Stamp::default(),
             intent: None,
         };
@@ -83,7 +89,7 @@ impl Registrar {
                 }
                 Err(error) => {
                     if let Err(failed) = self.pass(session, connection, error).await {
-                        self.remove(session, &mut registered).await;
+                        self.remove(session, &registered).await;
                         return Err(failed);
                     }
                 }
@@ -140,7 +146,8 @@ impl Registrar {
                             && Record::parse(&data).is_ok_and(|record| record.id == id);
                         Ok(ours.then_some(path))
                     }
-                    Err(backend::Error::NoNode) => Ok(None),
+                    // Gone by now, or hidden from us: our own may be read.
+                    Err(backend::Error::NoNode | backend::Error::NoAuth) => Ok(None),
                     Err(error) => Err(error),
                 }
             })
@@ -187,12 +194,9 @@ impl Registrar {
     }
 
     /// Deletes both nodes and returns when they are gone, or the session is over. A server that refuses is reported.
-    pub(super) async fn remove(&self, session: &Arc<Session>, of: &mut Registered) {
-        let member = self.paths.member(&of.name);
-        let acks = [Some(of.acked), of.intent].into_iter().flatten().map(|stamp| self.paths.ack(&of.name, stamp));
-        let nodes: Vec<String> = std::iter::once(member).chain(acks).collect();
+    pub(super) async fn remove(&self, session: &Arc<Session>, of: &Registered) {
         while let Ok(connection) = session.connected().await {
-            match delete_all(session, &nodes).await {
+            match self.delete(session, of).await {
                 Ok(()) => return,
                 Err(error) if error.is_passing() => {
                     // The next round looks at what came of it.
@@ -208,19 +212,37 @@ impl Registrar {
             }
         }
     }
+
+    /// Together if all are there and as they were read last, as usual; otherwise one by one. A node of somebody else, who was
+    /// given the name after the directory was deleted by hand, is left alone.
+    async fn delete(&self, session: &Arc<Session>, of: &Registered) -> Result<(), backend::Error> {
+        let member = self.paths.member(&of.name);
+        let acks = [Some(of.acked), of.intent].into_iter().flatten().map(|stamp| self.paths.ack(&of.name, stamp));
+        let acks: Vec<String> = acks.collect();
+        let together = std::iter::once((&member, Some(of.version))).chain(acks.iter().map(|ack| (ack, None)));
+        let together = together.map(|(path, version)| Op::Delete { path: path.clone(), version }).collect();
+        if let Multi::Committed(_) = session.multi(together).await? {
+            return Ok(());
+        }
+        for path in acks.iter().chain([&member]) {
+            delete_owned(session, path, of.session.id()).await?;
+        }
+        Ok(())
+    }
 }
 
-/// Together if all are there, as usual; otherwise one by one.
-async fn delete_all(session: &Arc<Session>, nodes: &[String]) -> Result<(), backend::Error> {
-    let together = nodes.iter().map(|path| Op::Delete { path: path.clone(), version: None }).collect();
-    if let Multi::Committed(_) = session.multi(together).await? {
-        return Ok(());
-    }
-    for path in nodes {
-        match session.delete(path, None).await {
-            Ok(()) | Err(backend::Error::NoNode) => {}
+/// Deletes a node that this session owns, if there is one.
+async fn delete_owned(session: &Arc<Session>, path: &str, owner: i64) -> Result<(), backend::Error> {
+    loop {
+        let outcome = match session.exists(path).await? {
+            Some(stat) if stat.ephemeral_owner == owner => session.delete(path, Some(stat.version)).await,
+            _ => return Ok(()),
+        };
+        match outcome {
+            Ok(()) | Err(backend::Error::NoNode) => return Ok(()),
+            // A leader has written it just now.
+            Err(backend::Error::BadVersion) => {}
             Err(error) => return Err(error),
         }
     }
-    Ok(())
 }

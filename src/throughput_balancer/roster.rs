@@ -48,7 +48,8 @@ pub(super) async fn members(client: &Client, paths: &Paths, latch: &LeaderLatch)
                 async move {
                     match session.get_data(&paths.member(&name)).await {
                         Ok((data, _)) => Ok(Record::parse(&data).ok().map(|record| (name, record))),
-                        Err(backend::Error::NoNode) => Ok(None),
+                        // Gone by now, or hidden from us.
+                        Err(backend::Error::NoNode | backend::Error::NoAuth) => Ok(None),
                         Err(error) => Err(error),
                     }
                 }

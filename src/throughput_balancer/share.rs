@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::task::{Context, Poll};
 
 use futures::stream::{BoxStream, StreamExt};
@@ -30,16 +30,24 @@ pub enum OnSuspended {
     Fallback(u64),
 }
 
-/// A member's share at some moment. It goes on heeding the clock: [`throughput`](Self::throughput) is what may be applied
-/// when it is asked, however long ago the share was read.
+/// A member's share. It goes on heeding the clock and what came after it: [`throughput`](Self::throughput) is what may be
+/// applied when it is asked. One that is kept grants at most what it was given as, and less as soon as the member has less.
 #[derive(Clone)]
 pub struct Share {
-    throughput: u64,
+    worth: Worth,
     stamp: Stamp,
-    backing: Backing,
-    policy: OnSuspended,
     /// Counts what was published.
     pub(super) number: u64,
+    /// What the member has by now.
+    newest: Arc<RwLock<Worth>>,
+}
+
+/// A number, and what it rests on.
+#[derive(Clone)]
+struct Worth {
+    throughput: u64,
+    backing: Backing,
+    policy: OnSuspended,
 }
 
 /// What a share rests on.
@@ -55,26 +63,44 @@ enum Backing {
     Left,
 }
 
-impl Share {
-    fn new(throughput: u64, stamp: Stamp, backing: Backing, policy: OnSuspended) -> Self {
-        Share { throughput, stamp, backing, policy, number: 0 }
-    }
-
-    /// What may be applied at this instant: compares the clock at each call. Ask whenever it is used.
-    pub fn throughput(&self) -> u64 {
+impl Worth {
+    fn now(&self) -> u64 {
         match &self.backing {
             Backing::Start => self.throughput,
-            Backing::Lease(session, grant) if session.lease().is_valid(*grant) => self.throughput,
+            Backing::Lease(..) if self.backing.is_valid() => self.throughput,
             Backing::Lease(..) | Backing::Over => self.without_lease(),
             Backing::Left => 0,
         }
+    }
+
+    fn without_lease(&self) -> u64 {
+        match self.policy {
+            OnSuspended::Zero => 0,
+            OnSuspended::Keep => self.throughput,
+            OnSuspended::Fallback(fallback) => fallback.min(self.throughput),
+        }
+    }
+}
+
+impl Backing {
+    fn is_valid(&self) -> bool {
+        matches!(self, Backing::Lease(session, grant) if session.lease().is_valid(*grant))
+    }
+}
+
+impl Share {
+    /// What may be applied at this instant: compares the clock, and what the member has been given since, at each call. Ask
+    /// whenever it is used.
+    pub fn throughput(&self) -> u64 {
+        let newest = self.newest.read().unwrap_or_else(PoisonError::into_inner).now();
+        newest.min(self.worth.now())
     }
 
     /// Whether the session that carries this share is known to live at this instant. If not, [`OnSuspended`] decides; before the
     /// first registration it is [`initial`](super::ThroughputBalancerBuilder::initial) that is applied, after leaving nothing.
     /// To wait for the first decision of a leader: `share().wait_for(|share| share.is_current() && share.epoch() > 0)`.
     pub fn is_current(&self) -> bool {
-        matches!(&self.backing, Backing::Lease(session, grant) if session.lease().is_valid(*grant))
+        self.worth.backing.is_valid()
     }
 
     /// Which leader gave it: the transaction by which it took over. Grows with every change of leader; 0 before the first
@@ -88,12 +114,8 @@ impl Share {
         self.stamp.sequence
     }
 
-    fn without_lease(&self) -> u64 {
-        match self.policy {
-            OnSuspended::Zero => 0,
-            OnSuspended::Keep => self.throughput,
-            OnSuspended::Fallback(fallback) => fallback.min(self.throughput),
-        }
+    fn backing(&self) -> &Backing {
+        &self.worth.backing
     }
 }
 
@@ -114,52 +136,56 @@ pub(super) struct Channel {
     followers: Arc<Followers>,
     /// Follows each share before anybody else can see it, let alone acknowledge it.
     limited: Limited,
-    policy: OnSuspended,
 }
 
 impl Channel {
     /// `initial` is what the member applies until its first share.
     pub(super) fn new(initial: u64, policy: OnSuspended, limited: Limited) -> Self {
-        let start = Share::new(initial, Stamp::default(), Backing::Start, policy);
+        let worth = Worth { throughput: initial, backing: Backing::Start, policy };
+        let newest = Arc::new(RwLock::new(worth.clone()));
+        let start = Share { worth, stamp: Stamp::default(), number: 0, newest };
         limited.follow(&start);
-        Channel { shares: watch::Sender::new(start), followers: Arc::default(), limited, policy }
+        Channel { shares: watch::Sender::new(start), followers: Arc::default(), limited }
     }
 
     /// Publishes a share for as long as the grant is good.
     pub(super) fn publish(&self, throughput: u64, stamp: Stamp, session: &Arc<Session>, grant: Grant) {
-        self.send(Share::new(throughput, stamp, Backing::Lease(Arc::clone(session), grant), self.policy));
+        self.send(|_| Some((throughput, stamp, Backing::Lease(Arc::clone(session), grant))));
     }
 
     /// What the node says, while the lease is not proven. Told once.
     pub(super) fn doubt(&self, throughput: u64, stamp: Stamp) {
-        let latest = self.shares.borrow().clone();
-        if latest.stamp != stamp || !matches!(latest.backing, Backing::Over) {
-            self.send(Share::new(throughput, stamp, Backing::Over, self.policy));
-        }
+        self.send(|latest| {
+            let is_told = latest.stamp == stamp && matches!(latest.backing(), Backing::Over);
+            (!is_told).then_some((throughput, stamp, Backing::Over))
+        });
     }
 
     /// The lease is over, or in doubt. Told once.
     pub(super) fn suspend(&self) {
-        let latest = self.shares.borrow().clone();
-        if matches!(latest.backing, Backing::Lease(..)) {
-            self.send(Share { backing: Backing::Over, ..latest });
-        }
+        self.send(|latest| {
+            let has_lease = matches!(latest.backing(), Backing::Lease(..));
+            has_lease.then_some((latest.worth.throughput, latest.stamp, Backing::Over))
+        });
     }
 
     /// Zero, and whatever is told from now on, there will be no more shares. Told once.
     pub(super) fn leave(&self) {
-        let latest = self.shares.borrow().clone();
-        self.send(Share { backing: Backing::Left, ..latest });
+        self.send(|latest| Some((latest.worth.throughput, latest.stamp, Backing::Left)));
     }
 
-    fn send(&self, mut share: Share) {
+    /// Publishes what follows from the latest share, if anything does.
+    fn send(&self, next: impl FnOnce(&Share) -> Option<(u64, Stamp, Backing)>) {
         self.shares.send_if_modified(|latest| {
-            if matches!(latest.backing, Backing::Left) {
+            if matches!(latest.backing(), Backing::Left) {
                 return false;
             }
-            share.number = latest.number + 1;
-            self.limited.follow(&share);
-            *latest = share;
+            let Some((throughput, stamp, backing)) = next(latest) else { return false };
+            latest.worth = Worth { throughput, backing, ..latest.worth };
+            (latest.stamp, latest.number) = (stamp, latest.number + 1);
+            // Those that were kept fall with it, and the limiter follows, before anybody can acknowledge it.
+            *latest.newest.write().unwrap_or_else(PoisonError::into_inner) = latest.worth.clone();
+            self.limited.follow(latest);
             true
         });
     }
@@ -191,7 +217,7 @@ impl Channel {
             if let Some(number) = reading.last {
                 // Asking for the next one says that this one is applied.
                 reading.follower.has_applied(number);
-                let left = matches!(reading.shares.borrow().backing, Backing::Left);
+                let left = matches!(reading.shares.borrow().backing(), Backing::Left);
                 if (left && !reading.shares.has_changed().unwrap_or(false)) || reading.shares.changed().await.is_err() {
                     return None;
                 }
@@ -357,6 +383,19 @@ mod tests {
         assert!(shares.next().now_or_never().is_some_and(|end| end.is_none()));
         assert!(channel.applied().now_or_never().is_some());
         assert_eq!(idle.next().now_or_never().flatten().map(|share| share.throughput()), Some(0));
+    }
+
+    #[test]
+    fn a_share_that_was_kept_falls_with_the_newest_and_does_not_rise_with_it() {
+        let channel = Channel::new(7, OnSuspended::Keep, Limited::default());
+        let first = channel.latest();
+        channel.doubt(9, Stamp { epoch: 1, sequence: 1 });
+        let second = channel.latest();
+        assert_eq!((first.throughput(), second.throughput()), (7, 9));
+        channel.doubt(3, Stamp { epoch: 1, sequence: 2 });
+        assert_eq!((first.throughput(), second.throughput()), (3, 3));
+        channel.leave();
+        assert_eq!((first.throughput(), second.throughput()), (0, 0));
     }
 
     #[test]

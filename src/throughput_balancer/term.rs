@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
+use futures::FutureExt;
 use futures::stream::{StreamExt, TryStreamExt};
 use tokio::time::Instant;
 
@@ -17,6 +19,7 @@ use super::plan::{self, Change, Seat, Transition, Wave};
 use super::quiet::Quiet;
 use super::record::{Record, Stamp, shown};
 use super::registration::AT_ONCE;
+use super::reserve::Reserve;
 use super::view::{Late, View};
 use super::writer::{self, Conditions, Stopped, Write};
 use crate::backend::{self, Op, Watch};
@@ -56,10 +59,13 @@ pub(super) struct Term<'a> {
     /// Counts the decisions.
     sequence: u64,
     view: View,
+    reserve: &'a mut Reserve,
     maximum: Maximum,
     members_watch: Option<Watch>,
     acks_watch: Option<Watch>,
     maximum_watch: Option<Watch>,
+    /// Of nodes that hold no record: they may become one.
+    spoiled: Vec<(String, Watch)>,
     quiet: Quiet,
     /// When members were given less; none if nobody is waited for.
     lowered: Option<Instant>,
@@ -69,7 +75,13 @@ pub(super) struct Term<'a> {
 }
 
 impl<'a> Term<'a> {
-    pub(super) fn new(leader: &'a Leader, session: &Arc<Session>, fence: Op, epoch: Epoch) -> Self {
+    pub(super) fn new(
+        leader: &'a Leader,
+        session: &Arc<Session>,
+        fence: Op,
+        epoch: Epoch,
+        reserve: &'a mut Reserve,
+    ) -> Self {
         let options = &leader.options;
         Term {
             leader,
@@ -78,10 +90,12 @@ impl<'a> Term<'a> {
             epoch,
             sequence: 0,
             view: View::new(session.timeout()),
+            reserve,
             maximum: Maximum::Unread,
             members_watch: None,
             acks_watch: None,
             maximum_watch: None,
+            spoiled: Vec::new(),
             quiet: Quiet::new(options.quiet, options.at_most),
             lowered: None,
             settled: None,
@@ -102,9 +116,15 @@ impl<'a> Term<'a> {
         let (sync, looked) = futures::join!(sync, self.look());
         sync.map_err(Over::Failed)?;
         looked?;
+        self.read_members().await?;
+        if self.is_exceeded() {
+            // The maximum was lowered while nobody led: that is not waited with.
+            self.quiet.end();
+        }
         loop {
             self.look().await?;
             self.read_members().await?;
+            self.prove_strangers().await?;
             let now = Instant::now();
             self.watch_over(now);
             if self.quiet.is_over(now) {
@@ -133,7 +153,7 @@ impl<'a> Term<'a> {
                 let known = newest.entry(member.to_owned()).or_insert(stamp);
                 *known = stamp.max(*known);
             }
-            self.view.list_acks(newest);
+            self.view.list_acks(newest, Instant::now());
         }
         if let Some(members) = members {
             let (names, watch) = self.listed(members.await).await?;
@@ -147,6 +167,9 @@ impl<'a> Term<'a> {
             let read = maximum.await;
             self.maximum_read(read).await?;
         }
+        let (now, view) = (Instant::now(), &self.view);
+        let until = now.checked_add(self.session.timeout()).unwrap_or(now);
+        self.reserve.keep_for_the_gone(until, |name| view.is_there(name));
         Ok(())
     }
 
@@ -187,12 +210,17 @@ impl<'a> Term<'a> {
             Err(error) => return Err(Over::Failed(error)),
         };
         if seen != self.maximum {
-            if let Maximum::Bad(why) = &seen {
-                self.leader.events.tell(Event::MaximumInvalid { why: why.clone() });
-            }
             // At once; but for the first look, which comes with the members.
             if self.maximum != Maximum::Unread {
                 self.quiet.end();
+            }
+            match &seen {
+                Maximum::Bad(why) => {
+                    // That it is good again is told, also if that changes no share.
+                    self.settled = None;
+                    self.leader.events.maximum_is_invalid(why);
+                }
+                _ => self.leader.events.maximum_is_not_invalid(),
             }
             self.maximum = seen;
         }
@@ -209,24 +237,57 @@ impl<'a> Term<'a> {
         let reads = futures::stream::iter(self.view.unread()).map(|name| async move {
             let read = session.get_data(&paths.member(&name)).await;
             match read {
-                Ok((data, stat)) => Ok(Some((name, data, stat.version))),
+                Ok((data, stat)) => {
+                    let record = Record::parse(&data).map_err(|why| format!("{} is no record: {why}", shown(&data)));
+                    Ok(Some((name, stat.version, record)))
+                }
                 // It has left since the listing; the next one knows.
                 Err(backend::Error::NoNode) => Ok(None),
+                Err(error @ backend::Error::NoAuth) => {
+                    Ok(Some((name, 0, Err(format!("it cannot be read: {error:?}")))))
+                }
                 Err(error) => Err(Over::Failed(error)),
             }
         });
         let reads: Vec<_> = reads.buffered(AT_ONCE).try_collect().await?;
-        for (name, data, version) in reads.into_iter().flatten() {
-            let record = match Record::parse(&data) {
-                Ok(record) => Some(record),
-                Err(why) => {
-                    let why = format!("{} is no record: {why}", shown(&data));
-                    self.leader.events.tell(Event::MemberUnreadable { member: name.clone(), why });
-                    None
-                }
-            };
-            if self.view.read(&name, version, record) {
-                self.leader.events.tell(Event::MemberEdited { member: name });
+        for (name, version, record) in reads.into_iter().flatten() {
+            if let Ok(record) = &record {
+                self.reserve.note(&name, record);
+            }
+            let unreadable = record.as_ref().err().cloned();
+            if self.view.read(&name, version, record.ok()) {
+                self.leader.events.tell(Event::MemberEdited { member: name.clone() });
+            }
+            if let Some(why) = unreadable {
+                self.spoiled(name, version, why).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells of a node that cannot be served, and looks at it again when somebody has changed it.
+    async fn spoiled(&mut self, member: String, version: i32, why: String) -> Result<(), Over> {
+        match self.session.watch_data(&self.leader.registrar.paths.member(&member)).await {
+            Ok((_, stat, watch)) if stat.version == version => self.spoiled.push((member.clone(), watch)),
+            Ok(_) => self.view.doubt(&member),
+            // One that is gone is known to be by the next listing; one that may not be read is left alone.
+            Err(backend::Error::NoNode | backend::Error::NoAuth) => {}
+            Err(error) => return Err(Over::Failed(error)),
+        }
+        self.leader.events.tell(Event::MemberUnreadable { member, why });
+        Ok(())
+    }
+
+    /// Acknowledgements of members that were never seen: only the end of a session frees what they stand for, unless
+    /// somebody has made them by hand.
+    async fn prove_strangers(&mut self) -> Result<(), Over> {
+        for (member, stamp) in self.view.strangers() {
+            match self.session.get_data(&self.leader.registrar.paths.ack(&member, stamp)).await {
+                Ok((_, stat)) => self.view.prove(&member, stat.ephemeral_owner != 0),
+                // Gone by now: the next listing knows.
+                Err(backend::Error::NoNode) => {}
+                Err(backend::Error::NoAuth) => self.view.prove(&member, true),
+                Err(error) => return Err(Over::Failed(error)),
             }
         }
         Ok(())
@@ -238,6 +299,7 @@ impl<'a> Term<'a> {
             self.leader.events.tell(match late {
                 Late::Unacked { held } => Event::Unacked { member, held },
                 Late::Assumed => Event::Assumed { member },
+                Late::Orphaned { held } => Event::MemberOrphaned { member, held },
             });
         }
     }
@@ -262,7 +324,7 @@ impl<'a> Term<'a> {
     async fn act(&mut self) -> Result<bool, Over> {
         let Maximum::Good { value, version } = self.maximum else { return Ok(false) };
         let now = Instant::now();
-        let elsewhere = self.view.held_elsewhere(now);
+        let elsewhere = self.view.held_elsewhere().saturating_add(self.reserve.held(now));
         let (names, seats) = self.view.seats();
         let credit = plan::credit(value, &seats, elsewhere);
         let wave = plan::plan(&seats, credit, self.leader.options.transition);
@@ -280,6 +342,12 @@ impl<'a> Term<'a> {
         }
         self.write(writes, version).await?;
         Ok(true)
+    }
+
+    /// Whether more may be applied than the maximum allows.
+    fn is_exceeded(&self) -> bool {
+        let Maximum::Good { value, .. } = self.maximum else { return false };
+        self.view.seats().1.iter().map(|seat| u128::from(seat.held)).sum::<u128>() > u128::from(value)
     }
 
     /// What of a wave is to be written now. The lowers and what they make possible are two steps: until the first is done the
@@ -340,10 +408,17 @@ impl<'a> Term<'a> {
         let (written, outcome) = writer::write(&self.session, &registrar.paths, &conditions, writes, limit).await;
         let now = Instant::now();
         for (write, version) in written.done {
+            self.reserve.note(&write.name, &write.record);
             self.view.wrote(&write.name, write.record, version, now);
         }
         for write in written.stale {
             self.view.doubt(&write.name);
+        }
+        for (write, why) in written.refused {
+            self.view.give_up(&write.name);
+            // One less to divide among.
+            self.quiet.disturb(now);
+            self.spoiled(write.name, write.version, why).await?;
         }
         match outcome {
             Ok(()) => Ok(()),
@@ -360,7 +435,7 @@ impl<'a> Term<'a> {
     /// Until something has changed, or is due.
     async fn wait(&mut self) {
         let wave = self.lowered.map(|at| at + WAVE).filter(|at| self.view.awaits() && *at > Instant::now());
-        let due = [self.quiet.due(), self.view.next_look(), wave].into_iter().flatten().min();
+        let due = [self.quiet.due(), self.view.next_look(), self.reserve.next_look(), wave].into_iter().flatten().min();
         let due = due.filter(|_| matches!(self.maximum, Maximum::Good { .. }));
         let nap = async {
             match due {
@@ -380,7 +455,21 @@ impl<'a> Term<'a> {
                 tokio::time::sleep(GATHER).await;
                 self.acks_watch = None;
             }
+            name = changed(&mut self.spoiled) => {
+                self.view.doubt(&name);
+                self.quiet.disturb(Instant::now());
+            }
             () = nap => {}
         }
     }
+}
+
+/// The first of those nodes that is changed, which is watched no more.
+async fn changed(watched: &mut Vec<(String, Watch)>) -> String {
+    let at = std::future::poll_fn(|cx| {
+        let fired = watched.iter_mut().position(|(_, watch)| watch.poll_unpin(cx).is_ready());
+        fired.map_or(Poll::Pending, Poll::Ready)
+    });
+    let at = at.await;
+    watched.remove(at).0
 }

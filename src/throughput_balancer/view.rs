@@ -20,11 +20,22 @@ pub(super) struct View {
     pub(super) members: BTreeMap<String, Known>,
     /// Acknowledgements, by members; also of those whose node is gone.
     acks: BTreeMap<String, Stamp>,
-    /// What somebody may be applying whose own node is gone while its session lives: deleted by hand. None: anything.
-    orphans: BTreeMap<String, Option<u64>>,
-    /// Kept free for those that went with a fallback, until then.
-    reserved: Vec<(Instant, u64)>,
+    /// Those that have acknowledged and have no node: their session may live.
+    orphans: BTreeMap<String, Orphan>,
+    /// Acknowledgements that no session stands behind: made by hand.
+    junk: BTreeMap<String, Stamp>,
     session_timeout: Duration,
+}
+
+/// A member whose own node is gone while its session lives: deleted by hand. It may be applying its share until it notices.
+#[derive(Debug)]
+struct Orphan {
+    /// What it may be applying. None: anything.
+    held: Option<u64>,
+    /// Whether a session stands behind it.
+    is_proven: bool,
+    /// Since when it is seen; none once that was told.
+    since: Option<Instant>,
 }
 
 /// What is to be told of a member that does not follow.
@@ -32,6 +43,7 @@ pub(super) struct View {
 pub(super) enum Late {
     Unacked { held: u64 },
     Assumed,
+    Orphaned { held: Option<u64> },
 }
 
 impl View {
@@ -40,7 +52,7 @@ impl View {
             members: BTreeMap::new(),
             acks: BTreeMap::new(),
             orphans: BTreeMap::new(),
-            reserved: Vec::new(),
+            junk: BTreeMap::new(),
             session_timeout,
         }
     }
@@ -59,27 +71,48 @@ impl View {
         }
         let went = !old.is_empty();
         for (name, known) in old {
-            let held = known.held(self.acks.get(&name).copied());
-            if self.acks.contains_key(&name) {
-                // Its session lives: it may be applying its share until it notices.
-                self.orphans.insert(name, held);
-            } else if let Content::Record(Record { fallback: Some(fallback), .. }) = known.content {
-                self.reserved.push((now + self.session_timeout, held.unwrap_or(fallback).min(fallback)));
+            if let Some(ack) = self.acks.get(&name) {
+                let held = known.held(Some(*ack));
+                self.orphans.insert(name, Orphan { held, is_proven: true, since: Some(now) });
             }
         }
         came || went
     }
 
     /// Takes in a listing of the acknowledgements.
-    pub(super) fn list_acks(&mut self, acks: BTreeMap<String, Stamp>) {
+    pub(super) fn list_acks(&mut self, mut acks: BTreeMap<String, Stamp>, now: Instant) {
+        self.junk.retain(|name, stamp| acks.get(name) == Some(stamp));
+        acks.retain(|name, _| !self.junk.contains_key(name));
         self.orphans.retain(|name, _| acks.contains_key(name));
-        for name in acks.keys() {
-            if !self.members.contains_key(name) {
-                // What it held was never seen.
-                self.orphans.entry(name.clone()).or_insert(None);
-            }
+        for name in acks.keys().filter(|name| !self.members.contains_key(*name)) {
+            // What it held was never seen.
+            let stranger = || Orphan { held: None, is_proven: false, since: Some(now) };
+            self.orphans.entry(name.clone()).or_insert_with(stranger);
         }
         self.acks = acks;
+    }
+
+    /// Acknowledgements of which nobody knows yet whether a session stands behind them.
+    pub(super) fn strangers(&self) -> Vec<(String, Stamp)> {
+        let strangers = self.orphans.iter().filter(|(_, orphan)| !orphan.is_proven);
+        strangers.filter_map(|(name, _)| Some((name.clone(), *self.acks.get(name)?))).collect()
+    }
+
+    /// Takes in whether a session stands behind one of the [`strangers`](Self::strangers).
+    pub(super) fn prove(&mut self, name: &str, has_session: bool) {
+        if has_session {
+            if let Some(orphan) = self.orphans.get_mut(name) {
+                orphan.is_proven = true;
+            }
+        } else if let Some(stamp) = self.acks.remove(name) {
+            self.orphans.remove(name);
+            self.junk.insert(name.to_owned(), stamp);
+        }
+    }
+
+    /// Whether there is a node of this member, or was when it was looked for.
+    pub(super) fn is_there(&self, name: &str) -> bool {
+        self.members.contains_key(name) || self.acks.contains_key(name)
     }
 
     /// The names of those whose node must be read.
@@ -97,17 +130,13 @@ impl View {
     pub(super) fn read(&mut self, name: &str, version: i32, record: Option<Record>) -> bool {
         let ack = self.acks.get(name).copied();
         let Some(known) = self.members.get_mut(name) else { return false };
-        let before = match &known.content {
-            Content::Record(record) | Content::Unread(Some(record)) => Some(record.clone()),
-            _ => None,
-        };
-        let held = known.held(ack);
+        let (before, held) = (known.last_record().cloned(), known.held(ack));
         known.version = version;
         let Some(mut record) = record else {
-            known.content = Content::Unreadable(before.and(held));
+            known.content = Content::Unreadable(before);
             return false;
         };
-        let edited = before.as_ref().is_some_and(|before| *before != record);
+        let edited = before.is_some_and(|before| before != record);
         if edited {
             record.ceiling = record.ceiling.max(held.unwrap_or(0));
             known.edited = true;
@@ -127,18 +156,22 @@ impl View {
 
     /// The node must be read again before anything is written there.
     pub(super) fn doubt(&mut self, name: &str) {
+        self.set_aside(name, Content::Unread);
+    }
+
+    /// The node cannot be written.
+    pub(super) fn give_up(&mut self, name: &str) {
+        self.set_aside(name, Content::Unreadable);
+    }
+
+    fn set_aside(&mut self, name: &str, content: fn(Option<Record>) -> Content) {
         if let Some(known) = self.members.get_mut(name) {
-            let old = std::mem::replace(&mut known.content, Content::Unread(None));
-            known.content = match old {
-                Content::Record(record) => Content::Unread(Some(record)),
-                other => other,
-            };
+            known.content = content(known.last_record().cloned());
         }
     }
 
     /// What somebody may be applying who is no member; `u64::MAX` if nobody knows.
-    pub(super) fn held_elsewhere(&mut self, now: Instant) -> u64 {
-        self.reserved.retain(|(until, _)| *until > now);
+    pub(super) fn held_elsewhere(&self) -> u64 {
         let unseen = self.members.iter().filter_map(|(name, known)| match &known.content {
             Content::Record(_) => None,
             // Gone since the listing, or spoiled: what it was last known to hold.
@@ -148,8 +181,7 @@ impl View {
                 Some(if ack.is_some() { held } else { held.or(Some(0)) })
             }
         });
-        let unknown = self.orphans.values().copied().chain(unseen);
-        let all = unknown.chain(self.reserved.iter().map(|(_, held)| Some(*held)));
+        let all = self.orphans.values().map(|orphan| orphan.held).chain(unseen);
         all.fold(0, |sum: u64, held| sum.saturating_add(held.unwrap_or(u64::MAX)))
     }
 
@@ -219,10 +251,16 @@ impl View {
                 late.push((name.clone(), Late::Unacked { held: known.held(ack).unwrap_or(record.ceiling) }));
             }
         }
+        for (name, orphan) in &mut self.orphans {
+            if orphan.since.is_some_and(|since| now >= since + PATIENCE) {
+                orphan.since = None;
+                late.push((name.clone(), Late::Orphaned { held: orphan.held }));
+            }
+        }
         late
     }
 
-    /// When [`late`](Self::late), or what is reserved, has to be looked at again.
+    /// When [`late`](Self::late) has to be looked at again.
     pub(super) fn next_look(&self) -> Option<Instant> {
         let late = self.members.values().filter_map(|known| {
             let Content::Record(record) = &known.content else { return None };
@@ -233,7 +271,7 @@ impl View {
                 (true, false) => Some(since + self.session_timeout),
             }
         });
-        late.chain(self.reserved.iter().map(|(until, _)| *until)).min()
+        late.chain(self.orphans.values().filter_map(|orphan| Some(orphan.since? + PATIENCE))).min()
     }
 }
 
@@ -259,7 +297,7 @@ mod tests {
     fn lowered(now: Instant) -> View {
         let mut view = View::new(T);
         assert!(view.list_members(names(&["a", "b"]), now));
-        view.list_acks(acks(&[("a", 0), ("b", 0)]));
+        view.list_acks(acks(&[("a", 0), ("b", 0)]), now);
         for name in ["a", "b"] {
             view.read(name, 0, Some(Record::new(name, 9)));
         }
@@ -276,7 +314,7 @@ mod tests {
         let now = Instant::now();
         let mut view = lowered(now);
         assert_eq!((held(&view), view.awaits()), (vec![9, 9], true));
-        view.list_acks(acks(&[("a", 1), ("b", 0)]));
+        view.list_acks(acks(&[("a", 1), ("b", 0)]), now);
         assert_eq!((held(&view), view.awaits()), (vec![4, 9], false));
     }
 
@@ -285,28 +323,28 @@ mod tests {
         let now = Instant::now();
         let mut view = lowered(now);
         assert!(view.list_members(names(&["b"]), now));
-        assert_eq!((held(&view), view.held_elsewhere(now)), (vec![9], 9), "its session lives");
-        view.list_acks(acks(&[("b", 0)]));
-        assert_eq!(view.held_elsewhere(now), 0);
+        assert_eq!((held(&view), view.held_elsewhere()), (vec![9], 9), "its session lives");
+        view.list_acks(acks(&[("b", 0)]), now);
+        assert_eq!(view.held_elsewhere(), 0);
     }
 
     #[test]
     fn of_a_node_that_was_gone_before_it_was_read_nobody_knows_what_it_stood_for() {
         let now = Instant::now();
         let mut view = lowered(now);
-        view.list_acks(acks(&[("a", 1), ("b", 0), ("c", 0)]));
-        assert_eq!(view.held_elsewhere(now), u64::MAX);
+        view.list_acks(acks(&[("a", 1), ("b", 0), ("c", 0)]), now);
+        assert_eq!(view.held_elsewhere(), u64::MAX);
         view.list_members(names(&["a", "b", "c"]), now);
-        assert_eq!(view.held_elsewhere(now), u64::MAX, "it may be anything before it is read");
+        assert_eq!(view.held_elsewhere(), u64::MAX, "it may be anything before it is read");
         view.read("c", 1, Some(Record::new("c", 0)));
-        assert_eq!(view.held_elsewhere(now), 0, "it was only the order of two listings");
+        assert_eq!(view.held_elsewhere(), 0, "it was only the order of two listings");
     }
 
     #[test]
     fn what_was_edited_does_not_count_for_what_is_held() {
         let now = Instant::now();
         let mut view = lowered(now);
-        view.list_acks(acks(&[("a", 1), ("b", 0)]));
+        view.list_acks(acks(&[("a", 1), ("b", 0)]), now);
         view.doubt("b");
         assert_eq!(view.unread(), ["b"]);
         assert!(view.read("b", 5, Some(Record::new("b", 0))), "somebody has changed it");
@@ -314,7 +352,7 @@ mod tests {
         assert!(view.seats().1[1].rewrite);
         view.doubt("b");
         view.read("b", 6, None);
-        assert_eq!(view.held_elsewhere(now), 9);
+        assert_eq!(view.held_elsewhere(), 9);
     }
 
     #[test]
@@ -322,11 +360,11 @@ mod tests {
         let now = Instant::now();
         let mut view = lowered(now);
         view.doubt("a");
-        assert_eq!((held(&view), view.held_elsewhere(now)), (vec![9], 9));
+        assert_eq!((held(&view), view.held_elsewhere()), (vec![9], 9));
         view.list_members(names(&["a", "b", "c"]), now);
-        assert_eq!(view.held_elsewhere(now), 9, "one that just came has said nothing yet");
-        view.list_acks(acks(&[("a", 0), ("b", 0), ("c", 0)]));
-        assert_eq!(view.held_elsewhere(now), u64::MAX, "it may be anything before it is read");
+        assert_eq!(view.held_elsewhere(), 9, "one that just came has said nothing yet");
+        view.list_acks(acks(&[("a", 0), ("b", 0), ("c", 0)]), now);
+        assert_eq!(view.held_elsewhere(), u64::MAX, "it may be anything before it is read");
     }
 
     #[test]
@@ -335,20 +373,43 @@ mod tests {
         let mut view = View::new(T);
         view.list_members(names(&["junk"]), now);
         view.read("junk", 0, None);
-        assert_eq!((view.seats().1.len(), view.held_elsewhere(now)), (0, 0));
-        view.list_acks(acks(&[("junk", 3)]));
-        assert_eq!(view.held_elsewhere(now), u64::MAX);
+        assert_eq!((view.seats().1.len(), view.held_elsewhere()), (0, 0));
+        view.list_acks(acks(&[("junk", 3)]), now);
+        assert_eq!(view.held_elsewhere(), u64::MAX);
     }
 
     #[test]
-    fn a_fallback_is_kept_free_for_a_session_timeout() {
+    fn an_acknowledgement_made_by_hand_blocks_nobody_and_one_of_a_session_is_told_of() {
         let now = Instant::now();
-        let mut view = View::new(T);
-        view.list_members(names(&["a"]), now);
-        view.read("a", 0, Some(Record { fallback: Some(3), ..Record::new("a", 9) }));
-        view.list_members(Vec::new(), now);
-        assert_eq!((view.held_elsewhere(now), view.next_look()), (3, Some(now + T)));
-        assert_eq!(view.held_elsewhere(now + T), 0);
+        let mut view = lowered(now);
+        let listed = acks(&[("a", 1), ("b", 0), ("x", 7), ("y", 7)]);
+        view.list_acks(listed.clone(), now);
+        assert_eq!(view.strangers(), [("x".into(), stamp(7)), ("y".into(), stamp(7))]);
+        assert_eq!((view.held_elsewhere(), view.next_look()), (u64::MAX, Some(now + PATIENCE)));
+        view.prove("x", false);
+        view.prove("y", true);
+        assert_eq!((view.strangers(), view.held_elsewhere()), (vec![], u64::MAX));
+        assert_eq!(view.late(now + PATIENCE), [("y".into(), Late::Orphaned { held: None })]);
+        assert_eq!(view.late(now + PATIENCE * 2), []);
+        // The next listing has forgotten neither.
+        view.list_acks(listed, now);
+        assert_eq!((view.strangers(), view.held_elsewhere()), (vec![], u64::MAX));
+        view.list_acks(acks(&[("a", 1), ("b", 0), ("x", 7)]), now);
+        assert_eq!((view.held_elsewhere(), view.is_there("x"), view.is_there("y")), (0, false, false));
+    }
+
+    #[test]
+    fn one_that_became_unreadable_holds_what_it_had_also_when_it_is_read_again() {
+        let now = Instant::now();
+        let mut view = lowered(now);
+        view.doubt("b");
+        view.read("b", 3, None);
+        assert_eq!((view.held_elsewhere(), view.unread()), (9, vec![]));
+        view.doubt("b");
+        assert!(view.read("b", 4, Some(Record::new("b", 2))));
+        assert_eq!(held(&view), [9, 9]);
+        view.give_up("a");
+        assert_eq!((held(&view), view.held_elsewhere()), (vec![9], 9));
     }
 
     #[test]
@@ -370,7 +431,7 @@ mod tests {
     fn one_whose_acknowledgement_was_deleted_is_asked_for_it() {
         let now = Instant::now();
         let mut view = lowered(now);
-        view.list_acks(acks(&[("a", 1)]));
+        view.list_acks(acks(&[("a", 1)]), now);
         assert!(!view.seats().1[1].ready && view.awaits());
         view.late(now);
         assert_eq!(view.late(now + PATIENCE).len(), 1);

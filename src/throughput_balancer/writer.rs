@@ -1,5 +1,6 @@
 //! Writes records, in transactions that are refused unless their author still leads and its maximum still stands.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::paths::Paths;
@@ -35,6 +36,8 @@ pub(super) struct Written {
     pub(super) done: Vec<(Write, i32)>,
     /// Their nodes are gone, or were changed by somebody.
     pub(super) stale: Vec<Write>,
+    /// They cannot be written, and why.
+    pub(super) refused: Vec<(Write, String)>,
 }
 
 /// Why the rest was not written.
@@ -50,7 +53,8 @@ pub(super) enum Stopped {
     Failed(backend::Error),
 }
 
-/// Writes in the order given, chunk by chunk. What has become stale is left out; the others are written.
+/// Writes in the order given, chunk by chunk. What has become stale, or cannot be written, is left out; the others are
+/// written.
 pub(super) async fn write(
     session: &Arc<Session>,
     paths: &Paths,
@@ -59,7 +63,12 @@ pub(super) async fn write(
     max_bytes: usize,
 ) -> (Written, Result<(), Stopped>) {
     let mut written = Written::default();
-    let mut rest: std::collections::VecDeque<Write> = writes.into();
+    let (mut rest, too_large): (VecDeque<_>, VecDeque<_>) =
+        writes.into_iter().partition(|write| bytes(write, paths) + 3 * bytes_of_guard(paths) <= max_bytes);
+    for write in too_large {
+        let why = format!("its record of {} bytes is too large to be written", write.record.bytes().len());
+        written.refused.push((write, why));
+    }
     while !rest.is_empty() {
         let mut chunk = take_chunk(&mut rest, paths, max_bytes);
         while !chunk.is_empty() {
@@ -67,23 +76,37 @@ pub(super) async fn write(
                 Ok(versions) => {
                     written.done.extend(chunk.drain(..).zip(versions));
                 }
-                Err((Some(stale), _)) if stale < chunk.len() => written.stale.push(chunk.remove(stale)),
-                Err((_, stopped)) => return (written, Err(stopped)),
+                Err(Refusal::Of(index, backend::Error::NoNode | backend::Error::BadVersion)) => {
+                    written.stale.push(chunk.remove(index));
+                }
+                Err(Refusal::Of(index, error)) => {
+                    written.refused.push((chunk.remove(index), format!("it cannot be written: {error:?}")));
+                }
+                Err(Refusal::All(stopped)) => return (written, Err(stopped)),
             }
         }
     }
     (written, Ok(()))
 }
 
+/// What a record takes in a request: with the header of an operation, and what the server adds to it.
+fn bytes(write: &Write, paths: &Paths) -> usize {
+    write.record.bytes().len() + paths.members.len() + write.name.len() + 64
+}
+
+/// At most what a check of a path takes.
+fn bytes_of_guard(paths: &Paths) -> usize {
+    paths.latch.len() + 256
+}
+
 /// So many that a server takes them in one request, at least one.
-fn take_chunk(rest: &mut std::collections::VecDeque<Write>, paths: &Paths, max_bytes: usize) -> Vec<Write> {
-    let mut bytes = 0;
+fn take_chunk(rest: &mut VecDeque<Write>, paths: &Paths, max_bytes: usize) -> Vec<Write> {
+    let mut total = 0;
     let mut chunk = Vec::new();
     while chunk.len() < CHUNK {
         let Some(next) = rest.front() else { break };
-        // The header of an operation, and what the server adds to it.
-        bytes += next.record.bytes().len() + paths.members.len() + next.name.len() + 64;
-        if bytes > max_bytes / 2 && !chunk.is_empty() {
+        total += bytes(next, paths);
+        if total > max_bytes / 2 && !chunk.is_empty() {
             break;
         }
         chunk.extend(rest.pop_front());
@@ -91,13 +114,21 @@ fn take_chunk(rest: &mut std::collections::VecDeque<Write>, paths: &Paths, max_b
     chunk
 }
 
-/// The new versions; or the index of a write that has become stale; or why nothing can be written.
+/// Why a transaction was not carried out.
+enum Refusal {
+    /// Because of one write, by its index.
+    Of(usize, backend::Error),
+    /// Nothing can be written.
+    All(Stopped),
+}
+
+/// The new versions.
 async fn commit(
     session: &Arc<Session>,
     paths: &Paths,
     conditions: &Conditions,
     chunk: &[Write],
-) -> Result<Vec<i32>, (Option<usize>, Stopped)> {
+) -> Result<Vec<i32>, Refusal> {
     let guards = [
         conditions.fence.clone(),
         Op::Check { path: paths.epoch.clone(), version: Some(conditions.epoch) },
@@ -118,12 +149,14 @@ async fn commit(
                 _ => None,
             })
             .collect()),
-        Ok(Multi::Refused { index: 0, .. }) => Err((None, Stopped::Fenced)),
-        Ok(Multi::Refused { index: 1, .. }) => Err((None, Stopped::Epoch)),
-        Ok(Multi::Refused { index: 2, .. }) => Err((None, Stopped::Maximum)),
-        Ok(Multi::Refused { index, error: error @ (backend::Error::NoNode | backend::Error::BadVersion) }) => {
-            Err((Some(index - guarded), Stopped::Failed(error)))
+        Ok(Multi::Refused { index, error }) if index >= guarded => Err(Refusal::Of(index - guarded, error)),
+        Ok(Multi::Refused { index, error: backend::Error::NoNode | backend::Error::BadVersion }) => {
+            Err(Refusal::All(match index {
+                0 => Stopped::Fenced,
+                1 => Stopped::Epoch,
+                _ => Stopped::Maximum,
+            }))
         }
-        Ok(Multi::Refused { error, .. }) | Err(error) => Err((None, Stopped::Failed(error))),
+        Ok(Multi::Refused { error, .. }) | Err(error) => Err(Refusal::All(Stopped::Failed(error))),
     }
 }

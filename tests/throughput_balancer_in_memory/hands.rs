@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use futures::StreamExt;
+use zookeeper_recipes::testing::{Loss, Operation};
 use zookeeper_recipes::throughput_balancer::{Error, Event, MAX_THROUGHPUT, ThroughputBalancer, set_max_throughput};
 use zookeeper_recipes::{CreateMode, ErrorKind};
 
@@ -14,21 +16,29 @@ async fn a_maximum_that_makes_no_sense_keeps_the_shares_and_is_told_and_a_good_o
     let (server, clients) = scene(3).await;
     let (one, two) = (joined(&clients[0]).await, joined(&clients[1]).await);
     have(&server, &[&one, &two], &[500, 500]).await;
+    let mut events = one.events();
     for bad in ["", "-5", "lots", "12.5", "99999999999999999999"] {
-        let mut events = one.events();
         server.set_data_by_hand(MAXIMUM, bad).expect("set");
         have(&server, &[&one, &two], &[500, 500]).await;
         let told = told(&mut events);
         let why = format!("{told:?}");
         assert!(matches!(told[..], [Event::MaximumInvalid { .. }]) && why.contains(&format!("\\\"{bad}\\\"")), "{why}");
     }
-    let mut events = one.events();
+    // The same again: nobody's share changes, and yet it is told.
+    set_max_throughput(&clients[2], BASE, 1_000).await.expect("set");
+    have(&server, &[&one, &two], &[500, 500]).await;
+    assert_eq!(told(&mut events), [Event::Settled { maximum: 1_000, members: 2, shared: 1_000 }]);
     server.delete_by_hand(MAXIMUM).expect("deleted");
     let three = joined(&clients[2]).await;
     have(&server, &[&one, &two, &three], &[500, 500, 0]).await;
-    assert!(matches!(&told(&mut events)[..], [Event::MaximumInvalid { why }] if why.contains("does not exist")));
+    let missing =
+        |told: Vec<Event>| matches!(&told[..], [Event::MaximumInvalid { why }] if why.contains("does not exist"));
+    assert!(missing(told(&mut events)));
+    assert!(missing(told(&mut one.events())), "also who listens only now is told");
+    assert_eq!(told(&mut two.events()), [], "that is the leader's concern");
     set_max_throughput(&clients[2], BASE, 600).await.expect("set");
     have(&server, &[&one, &two, &three], &[200, 200, 200]).await;
+    assert_eq!(told(&mut one.events()), []);
 }
 
 #[tokio::test(start_paused = true)]
@@ -154,6 +164,128 @@ async fn a_member_of_another_kind_that_never_acknowledges_is_believed_after_a_se
     let two = joined(&clients[1]).await;
     have(&server, &[&one, &two], &[333, 167]).await;
     have_within(&server, T * 2, &[&one, &two], &[333, 333]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_no_record_is_served_as_soon_as_it_is_one() {
+    let (server, clients) = scene(1).await;
+    let one = joined(&clients[0]).await;
+    // As a program in another language may register: a node first, its record later.
+    let foreign = server.create_by_hand("/throughput/client/client-", "", CreateMode::PersistentSequential);
+    let foreign = foreign.expect("created");
+    have(&server, &[&one], &[1000]).await;
+    server.set_data_by_hand(&foreign, "{}").expect("set");
+    have(&server, &[&one], &[1000]).await;
+    server.set_data_by_hand(&foreign, r#"{"throughput":0}"#).expect("set");
+    have(&server, &[&one], &[500]).await;
+    server.until(|| serde_free(&server.get(&foreign).expect("it is there")).contains(r#""throughput":500"#)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_whose_node_is_closed_to_the_leader_is_told_of_and_the_others_are_served() {
+    let (server, clients) = scene(3).await;
+    let (one, two) = (joined(&clients[0]).await, joined(&clients[1]).await);
+    have(&server, &[&one, &two], &[500, 500]).await;
+    let mut events = one.events();
+    let denied = two.member_id().expect("it is registered");
+    server.deny(&node(&two));
+    set_max_throughput(&clients[0], BASE, 1_200).await.expect("set");
+    let three = joined(&clients[2]).await;
+    // It keeps what it has, which is given to nobody.
+    have(&server, &[&one, &two, &three], &[600, 500, 100]).await;
+    let told = told(&mut events);
+    let refused = |event: &Event| matches!(event, Event::MemberUnreadable { member, why } if *member == denied && why.contains("NoAuth"));
+    assert!(told.iter().any(refused), "{told:?}");
+    // It cannot be read either: by the next leader, by others, by itself.
+    one.leave().await;
+    have(&server, &[&two, &three], &[500, 100]).await;
+    assert_eq!(three.members().await.expect("members").len(), 1);
+    server.allow(&node(&two));
+    two.leave().await;
+    have(&server, &[&three], &[1200]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_epoch_closed_to_the_leader_is_told_and_tried_again_ever_more_slowly() {
+    let (server, clients) = scene(2).await;
+    let one = joined(&clients[0]).await;
+    have(&server, &[&one], &[1000]).await;
+    let mut events = one.events();
+    server.deny("/throughput/epoch");
+    let two = joined(&clients[1]).await;
+    server.clear_records();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let failed = told(&mut events);
+    assert!(matches!(&failed[..], [Event::Failed { error }, ..] if error.kind() == ErrorKind::NoAuth), "{failed:?}");
+    assert!(failed.len() < 10 && crate::in_memory::requests(&server).len() < 100, "{failed:?}");
+    assert!(one.is_leader(), "what is refused to a leader is no proof that another one leads");
+    server.allow("/throughput/epoch");
+    have_within(&server, Duration::from_secs(40), &[&one, &two], &[500, 500]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_acknowledgement_made_by_hand_blocks_nobody() {
+    let (server, clients) = scene(2).await;
+    let one = joined(&clients[0]).await;
+    server.create_by_hand("/throughput/ack/foo~1.2", "", CreateMode::Persistent).expect("created");
+    let two = joined(&clients[1]).await;
+    have(&server, &[&one, &two], &[500, 500]).await;
+    one.leave().await;
+    have(&server, &[&two], &[1000]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_whose_node_went_before_anybody_read_it_blocks_what_nobody_knows_and_is_told_of() {
+    let (server, clients) = scene(2).await;
+    let one = joined(&clients[0]).await;
+    have(&server, &[&one], &[1000]).await;
+    let mut events = one.events();
+    let (stranger, name) = (server.client().await.expect("a client"), "/throughput/ack/client-0000000077~1.2");
+    stranger.create(name, b"", CreateMode::Ephemeral).await.expect("created");
+    let two = joined(&clients[1]).await;
+    have_within(&server, SOON, &[&one, &two], &[500, 0]).await;
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    let orphaned = Event::MemberOrphaned { member: "client-0000000077".into(), held: None };
+    assert!(told(&mut events).contains(&orphaned));
+    stranger.close().await.expect("closed");
+    have(&server, &[&one, &two], &[500, 500]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_is_given_twice_costs_its_new_owner_nothing() {
+    let (server, clients) = scene(2).await;
+    let one = joined(&clients[0]).await;
+    have(&server, &[&one], &[1000]).await;
+    // The directory is deleted by hand, with all that is in it; it is made anew, and names begin with 0 again.
+    let old = node(&one);
+    server.freeze_client(&clients[0]);
+    server.delete_by_hand(&old).expect("deleted");
+    server.delete_by_hand("/throughput/client").expect("deleted");
+    let two = joined(&clients[1]).await;
+    assert_eq!(node(&two), old);
+    let owner = server.stat(&old).expect("it is there").ephemeral_owner;
+    server.thaw_client(&clients[0]);
+    have_within(&server, T * 2, &[&one, &two], &[500, 500]).await;
+    assert_eq!(node(&two), old);
+    assert_eq!(server.stat(&old).expect("it is there").ephemeral_owner, owner);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_registration_that_was_refused_half_way_leaves_nothing_behind() {
+    let (server, clients) = scene(1).await;
+    let one = joined(&clients[0]).await;
+    have(&server, &[&one], &[1000]).await;
+    // Its node is spoiled, and while it registers again the reply is lost and then all is refused.
+    server.lose_next_reply(&clients[0], Some(Operation::Create), Loss::Applied);
+    let mut events = one.events();
+    server.delete_by_hand(&node(&one)).expect("deleted");
+    while !matches!(events.next().await.expect("events"), Event::Unregistered { .. }) {}
+    server.until(|| server.children("/throughput/client").len() == 1).await;
+    server.deny("/throughput/client");
+    while !matches!(events.next().await.expect("events"), Event::Failed { .. }) {}
+    server.allow("/throughput/client");
+    have_within(&server, Duration::from_secs(40), &[&one], &[1000]).await;
+    assert_eq!(records(&server).len(), 2, "{:#?}", records(&server));
 }
 
 fn serde_free(data: &[u8]) -> String {

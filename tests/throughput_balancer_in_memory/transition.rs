@@ -5,10 +5,12 @@ use std::time::Duration;
 use futures::{FutureExt, StreamExt};
 use zookeeper_recipes::ErrorPolicy;
 use zookeeper_recipes::testing::{Loss, Operation};
-use zookeeper_recipes::throughput_balancer::{Event, OnSuspended, ThroughputBalancer, Transition};
+use zookeeper_recipes::throughput_balancer::{
+    Event, OnSuspended, ThroughputBalancer, Transition, set_max_throughput,
+};
 
 use super::scene::{BASE, all_joined, eager, have, have_within, joined, records, scene, throughput};
-use crate::in_memory::{SOON, T, client_with, within};
+use crate::in_memory::{SOON, T, client_with, polled, within};
 
 /// What has been told until now.
 pub(super) fn told(events: &mut zookeeper_recipes::throughput_balancer::Events) -> Vec<Event> {
@@ -173,6 +175,60 @@ async fn what_is_applied_without_a_lease_is_the_members_own_choice() {
         server.heal();
         have_within(&server, T, &[&one, &two], &[500, 500]).await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fallback_is_kept_free_for_a_session_timeout_after_its_member_went() {
+    for leader_reconnects in [false, true] {
+        let (server, clients) = scene(2).await;
+        let one = joined(&clients[0]).await;
+        let two = eager(&clients[1]).on_suspended(OnSuspended::Fallback(70)).join().await.expect("it joins");
+        have(&server, &[&one, &two], &[500, 500]).await;
+        server.refuse(&clients[1]);
+        server.disconnect(&clients[1]);
+        server.until(|| records(&server).len() == 2).await;
+        if leader_reconnects {
+            server.disconnect(&clients[0]);
+        }
+        have_within(&server, T / 2, &[&one, &two], &[930, 70]).await;
+        have_within(&server, T * 2, &[&one, &two], &[1000, 70]).await;
+        server.heal();
+        have_within(&server, T, &[&one, &two], &[500, 500]).await;
+        // One that leaves has nothing to fall back to, but nobody knows that.
+        two.leave().await;
+        have(&server, &[&one], &[930]).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_maximum_that_was_lowered_while_nobody_led_is_not_waited_with() {
+    let (server, clients) = scene(3).await;
+    let patient = |client| ThroughputBalancer::builder(client, BASE).debounce(T * 10, T * 10);
+    let one = joined(&clients[0]).await;
+    let two = patient(&clients[1]).join().await.expect("it joins");
+    have(&server, &[&one, &two], &[500, 500]).await;
+    server.freeze_client(&clients[0]);
+    set_max_throughput(&clients[2], BASE, 300).await.expect("set");
+    have_within(&server, T * 2, &[&two], &[300]).await;
+    assert!(two.is_leader());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_leads_until_it_is_gone() {
+    let (server, clients) = scene(3).await;
+    let (one, two) = (joined(&clients[0]).await, joined(&clients[1]).await);
+    have(&server, &[&one, &two], &[500, 500]).await;
+    let mut slow = one.shares();
+    assert_eq!(slow.next().await.expect("a share").throughput(), 500);
+    let mut leaving = Box::pin(one.leave());
+    assert!(polled(1, &mut leaving).await.is_none(), "somebody still applies its share");
+    let three = joined(&clients[2]).await;
+    have(&server, &[&one, &two, &three], &[0, 333, 167]).await;
+    assert!(one.is_leader());
+    drop(slow);
+    leaving.await;
+    have(&server, &[&two, &three], &[500, 500]).await;
+    assert!(two.is_leader());
 }
 
 #[tokio::test(start_paused = true)]
