@@ -62,7 +62,7 @@ use crate::contender::participants;
 pub use crate::contender::participants::Participant;
 
 /// What its node's name ends in, before the number: Curator's.
-const BASE: &str = "latch-";
+pub(crate) const BASE: &str = "latch-";
 
 /// What `close` does for listeners.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

@@ -31,6 +31,14 @@ pub enum Error {
         /// Which value, and what is allowed.
         why: String,
     },
+    /// The node of the maximum holds something else.
+    #[error("throughput balancer at {path}: its maximum: {why}")]
+    InvalidMaximum {
+        /// The base path of the balancer.
+        path: Arc<str>,
+        /// The bytes seen, and what is allowed.
+        why: String,
+    },
 }
 
 impl Error {
@@ -40,6 +48,7 @@ impl Error {
             Error::Client { error, .. } => error.kind(),
             Error::Closed { .. } => ErrorKind::Closed,
             Error::InvalidOption { .. } => ErrorKind::InvalidArgument,
+            Error::InvalidMaximum { .. } => ErrorKind::Other,
         }
     }
 
@@ -53,7 +62,7 @@ impl Error {
         match self {
             Error::Client { error, .. } => error.is_lost(),
             Error::Closed { .. } => true,
-            Error::InvalidOption { .. } => false,
+            Error::InvalidOption { .. } | Error::InvalidMaximum { .. } => false,
         }
     }
 

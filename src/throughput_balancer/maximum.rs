@@ -7,6 +7,7 @@ use super::paths::Paths;
 use super::record::shown;
 use crate::backend;
 use crate::client::core::Core;
+use crate::client::session::Session;
 use crate::client::{self, Client, ErrorKind, parents};
 use crate::path;
 use crate::types::CreateMode;
@@ -57,6 +58,35 @@ pub async fn set_max_throughput(client: &Client, base: &str, maximum: u64) -> Re
     path::validate(base).map_err(|error| Error::client(base, error.into()))?;
     let paths = Arc::new(Paths::new(client.core(), base));
     set(client.core(), &paths, maximum).await
+}
+
+/// The maximum of the balancer at `base`, as the ensemble knows it; `None` if none was set yet. For operators, who need not be
+/// members.
+///
+/// # Errors
+/// [`Error::InvalidMaximum`] if the node holds something else; [`Error::Client`], with [`ErrorKind::InvalidPath`] for a
+/// malformed path.
+///
+/// # Cancel safety
+/// Cancel safe: it only reads.
+pub async fn max_throughput(client: &Client, base: &str) -> Result<Option<u64>, Error> {
+    path::validate(base).map_err(|error| Error::client(base, error.into()))?;
+    get(client.core(), &Paths::new(client.core(), base)).await
+}
+
+pub(super) async fn get(core: &Core, paths: &Paths) -> Result<Option<u64>, Error> {
+    let look = |session: &Arc<Session>, _: &str| {
+        let (session, at) = (Arc::clone(session), &paths.maximum);
+        async move { session.get_data(at).await }
+    };
+    match core.read("read the maximum of", &paths.base, look).await {
+        Ok((data, _)) => match parse(&data) {
+            Ok(maximum) => Ok(Some(maximum)),
+            Err(why) => Err(Error::InvalidMaximum { path: paths.base.as_str().into(), why }),
+        },
+        Err(error) if error.kind() == ErrorKind::NoNode => Ok(None),
+        Err(error) => Err(Error::client(&paths.base, error)),
+    }
 }
 
 pub(super) async fn set(core: &Arc<Core>, paths: &Arc<Paths>, maximum: u64) -> Result<(), Error> {

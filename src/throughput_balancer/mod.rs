@@ -64,9 +64,9 @@
 //!
 //! This holds with the defaults: [`Transition::Safe`], [`OnSuspended::Zero`], and 0 as the
 //! [initial](ThroughputBalancerBuilder::initial) throughput. What it cannot see: an operator who deletes *both* nodes of a
-//! member by hand, or an administrator who ends its session (until the notification reaches it, it goes on with its share); a
-//! virtual machine that is paused or restored; a process that applies a share it was once told without asking
-//! [`Share::throughput`] again. A share has no fence.
+//! member by hand, or the whole directory `client`, after which names are given anew; an administrator who ends its session
+//! (until the notification reaches it, it goes on with its share); a virtual machine that is paused or restored; a process that
+//! keeps the number and does not ask [`Share::throughput`] again. A share has no fence.
 //!
 //! A lowered share counts as applied when it is published, for those who ask [`ThroughputBalancer::share`] on use; where
 //! somebody follows [`ThroughputBalancer::shares`], when the stream is polled again; where somebody
@@ -85,7 +85,8 @@
 //! Take no more work, then [`leave`](ThroughputBalancer::leave): share and limiter are at zero at once, and the others have
 //! the share as soon as the debounce is over. Whoever still waits for a permit waits for ever: drop those futures, for
 //! instance by a `select!` with the signal. A process that drops the member and ends before its runtime has deleted the nodes
-//! keeps the share from the others until its session is over.
+//! keeps the share from the others until its session is over: a minute, with the default
+//! [session timeout](crate::ClientBuilder::session_timeout).
 //!
 //! # Who leads
 //!
@@ -124,11 +125,11 @@ pub use self::allocation::Allocation;
 pub use self::builder::ThroughputBalancerBuilder;
 pub use self::error::Error;
 pub use self::events::{Event, Events};
-pub use self::maximum::{MAX_THROUGHPUT, set_max_throughput};
+pub use self::maximum::{MAX_THROUGHPUT, max_throughput, set_max_throughput};
 use self::member::Standing;
 pub use self::plan::Transition;
 use self::registration::Registrar;
-pub use self::roster::MemberInfo;
+pub use self::roster::{MemberInfo, members};
 pub use self::share::{OnSuspended, Share, ShareListener, Shares};
 use crate::client::{Client, ListenerHandle, listener};
 use crate::leader_latch::LeaderLatch;
@@ -192,6 +193,11 @@ impl ThroughputBalancer {
         self.channel.subscribe()
     }
 
+    /// What this member may do at this instant: what [`Share::throughput`] of its share says.
+    pub fn throughput(&self) -> u64 {
+        self.channel.latest().throughput()
+    }
+
     /// The share now, then every change. A lowered share is acknowledged when the stream is polled for the next one: apply
     /// each before that, and keep polling or drop it. A stream that is kept and not polled holds a lowered share back, and
     /// nobody else is given it; to wait only once, use [`share`](Self::share).
@@ -210,7 +216,7 @@ impl ThroughputBalancer {
         self.latch.has_leadership()
     }
 
-    /// What happens from now on, as far as this member sees it.
+    /// What happens from now on, as far as this member sees it; first of all, if it leads and the maximum makes no sense, that.
     pub fn events(&self) -> Events {
         self.events.subscribe(self.finished.clone())
     }
@@ -223,8 +229,18 @@ impl ThroughputBalancer {
     /// # Cancel safety
     /// Cancel safe: it only reads.
     pub async fn members(&self) -> Result<Vec<MemberInfo>, Error> {
-        let all = roster::members(&self.client, &self.registrar.paths, &self.latch).await;
-        all.map_err(|error| Error::client(&self.registrar.paths.base, error))
+        roster::list(&self.client, &self.registrar.paths).await
+    }
+
+    /// The maximum of the whole cluster; as [`max_throughput`], for members.
+    ///
+    /// # Errors
+    /// As [`max_throughput`].
+    ///
+    /// # Cancel safety
+    /// Cancel safe: it only reads.
+    pub async fn max_throughput(&self) -> Result<Option<u64>, Error> {
+        maximum::get(self.client.core(), &self.registrar.paths).await
     }
 
     /// Sets the maximum of the whole cluster; as [`set_max_throughput`], for members.

@@ -2,13 +2,14 @@
 
 use futures::stream::{StreamExt, TryStreamExt};
 
+use super::error::Error;
 use super::paths::Paths;
 use super::record::Record;
 use super::registration::AT_ONCE;
-use crate::backend;
 use crate::client::session::Session;
-use crate::client::{Client, Error};
-use crate::leader_latch::{self, LeaderLatch};
+use crate::client::{self, Client};
+use crate::contender::participants;
+use crate::{backend, leader_latch, path};
 
 /// A member of a balancer, as its node says.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -28,12 +29,27 @@ pub struct MemberInfo {
     pub is_leader: bool,
 }
 
-pub(super) async fn members(client: &Client, paths: &Paths, latch: &LeaderLatch) -> Result<Vec<MemberInfo>, Error> {
-    let leader = match latch.leader().await {
-        Ok(leader) => leader.map(|leader| leader.id),
-        Err(leader_latch::Error::Client { error, .. }) => return Err(error),
-        Err(_) => None,
-    };
+/// Everybody in the balancer at `base`, as [`ThroughputBalancer::members`](super::ThroughputBalancer::members): for operators,
+/// who need not be members. Who leads can be followed by
+/// [`leader_latch::observe_leader`](crate::leader_latch::observe_leader) of `<base>/leader`.
+///
+/// # Errors
+/// [`Error::Client`]: with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) for a malformed path;
+/// [`Error::Closed`] if the client was closed.
+///
+/// # Cancel safety
+/// Cancel safe: it only reads.
+pub async fn members(client: &Client, base: &str) -> Result<Vec<MemberInfo>, Error> {
+    path::validate(base).map_err(|error| Error::client(base, error.into()))?;
+    list(client, &Paths::new(client.core(), base)).await
+}
+
+pub(super) async fn list(client: &Client, paths: &Paths) -> Result<Vec<MemberInfo>, Error> {
+    read(client, paths).await.map_err(|error| Error::client(&paths.base, error))
+}
+
+async fn read(client: &Client, paths: &Paths) -> Result<Vec<MemberInfo>, client::Error> {
+    let leader = participants::leader(client, &paths.latch, leader_latch::BASE).await?.map(|leader| leader.id);
     let look = |session: &std::sync::Arc<Session>, _: &str| {
         let session = std::sync::Arc::clone(session);
         async move {

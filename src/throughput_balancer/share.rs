@@ -25,8 +25,9 @@ pub enum OnSuspended {
     /// What it had. Others are given this share once the member's session is over, so together they may exceed the maximum
     /// for as long as the outage lasts.
     Keep,
-    /// So much, or what it had if that is less. For one session timeout after the member's nodes went the leader gives it to
-    /// nobody; an outage that lasts longer, or a change of leader in that time, may let all together exceed the maximum by it.
+    /// So much, or what it had if that is less. For one session timeout after the member's nodes went, for whatever reason, the
+    /// leader gives it to nobody; an outage that lasts longer, or a change of leader in that time, may let all together exceed
+    /// the maximum by it.
     Fallback(u64),
 }
 

@@ -195,7 +195,7 @@ impl<'a> Term<'a> {
                 self.maximum_watch = Some(watch);
                 match maximum::parse(&data) {
                     Ok(value) => Maximum::Good { value, version: stat.version },
-                    Err(why) => Maximum::Bad(format!("{path} holds {why}")),
+                    Err(why) => Maximum::Bad(format!("{path}: {why}")),
                 }
             }
             Err(backend::Error::NoNode) => {

@@ -41,7 +41,7 @@ pub(crate) async fn all_joined(clients: &[Client]) -> Vec<ThroughputBalancer> {
 }
 
 pub(crate) fn throughput(member: &ThroughputBalancer) -> u64 {
-    member.share().borrow().throughput()
+    member.throughput()
 }
 
 /// Waits until the members have these shares. A client that was idle for long first has to prove its lease, which takes a

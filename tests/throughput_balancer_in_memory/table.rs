@@ -1,6 +1,9 @@
 //! The table of the documentation: who leads, and what each has.
 
-use super::scene::{eager, have, have_within, joined, scene};
+use zookeeper_recipes::ErrorKind;
+use zookeeper_recipes::throughput_balancer::{Error, max_throughput, members};
+
+use super::scene::{BASE, MAXIMUM, eager, have, have_within, joined, scene};
 use crate::in_memory::{SOON, T, within};
 
 #[tokio::test(start_paused = true)]
@@ -59,4 +62,27 @@ async fn weights_and_bounds_are_the_members_own() {
     let b = fair(&clients[1]).max(100).join().await.expect("it joins");
     let c = fair(&clients[2]).weight(2).join().await.expect("it joins");
     have(&server, &[&a, &b, &c], &[300, 100, 600]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operator_sees_the_maximum_and_the_members_without_being_one() {
+    let (server, clients) = scene(3).await;
+    let operator = &clients[2];
+    assert_eq!(max_throughput(operator, "/elsewhere").await, Ok(None));
+    assert_eq!(members(operator, "/elsewhere").await, Ok(Vec::new()));
+    let (one, two) = (joined(&clients[0]).await, joined(&clients[1]).await);
+    have(&server, &[&one, &two], &[500, 500]).await;
+    assert_eq!((max_throughput(operator, BASE).await, one.max_throughput().await), (Ok(Some(1_000)), Ok(Some(1_000))));
+    let all = members(operator, BASE).await.expect("members");
+    assert_eq!(Ok(&all), two.members().await.as_ref());
+    let shown: Vec<_> = all.iter().map(|member| (member.id.as_str(), member.throughput, member.is_leader)).collect();
+    assert_eq!(shown, [("client-0000000000", 500, true), ("client-0000000001", 500, false)]);
+    server.set_data_by_hand(MAXIMUM, "-5").expect("set");
+    let error = max_throughput(operator, BASE).await.expect_err("no maximum");
+    assert!(
+        matches!(error, Error::InvalidMaximum { .. }) && error.to_string().contains("\"-5\" is negative"),
+        "{error}"
+    );
+    let error = members(operator, "no/slash").await.expect_err("no path");
+    assert_eq!(error.kind(), ErrorKind::InvalidPath);
 }

@@ -5,9 +5,7 @@ use std::time::Duration;
 use futures::{FutureExt, StreamExt};
 use zookeeper_recipes::ErrorPolicy;
 use zookeeper_recipes::testing::{Loss, Operation};
-use zookeeper_recipes::throughput_balancer::{
-    Event, OnSuspended, ThroughputBalancer, Transition, set_max_throughput,
-};
+use zookeeper_recipes::throughput_balancer::{Event, OnSuspended, ThroughputBalancer, Transition, set_max_throughput};
 
 use super::scene::{BASE, all_joined, eager, have, have_within, joined, records, scene, throughput};
 use crate::in_memory::{SOON, T, client_with, polled, within};
