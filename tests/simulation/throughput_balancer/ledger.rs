@@ -17,8 +17,10 @@ const MEMBERS: &str = "/throughput/client";
 enum Applied {
     /// It asks whenever it does something.
     Asked(watch::Receiver<Share>),
-    /// It goes by what it was last told, until it has been told the next.
-    Told(Share),
+    /// As well; but what it falls back to without a lease, and comes back with, is its own choice: no bound holds for it.
+    AskedWithFallback(watch::Receiver<Share>),
+    /// It goes by the number that it was last told, until it has been told the next, or the lease is over.
+    Told(Share, u64),
     /// Its limiter does.
     Limited(ShareLimiter),
 }
@@ -26,9 +28,23 @@ enum Applied {
 impl Applied {
     fn throughput(&self) -> u64 {
         match self {
-            Applied::Asked(share) => share.borrow().throughput(),
-            Applied::Told(share) => share.throughput(),
+            Applied::Asked(share) | Applied::AskedWithFallback(share) => share.borrow().throughput(),
+            Applied::Told(share, number) => {
+                if share.is_current() {
+                    *number
+                } else {
+                    0
+                }
+            }
             Applied::Limited(limiter) => limiter.rate(),
+        }
+    }
+
+    /// What the bound holds for.
+    fn bounded(&self) -> u64 {
+        match self {
+            Applied::AskedWithFallback(_) => 0,
+            bounded => bounded.throughput(),
         }
     }
 }
@@ -62,8 +78,13 @@ impl Ledger {
         self.state().members.insert(member, Applied::Asked(share));
     }
 
+    pub(crate) fn asks_with_fallback(&self, member: u64, share: watch::Receiver<Share>) {
+        self.state().members.insert(member, Applied::AskedWithFallback(share));
+    }
+
     pub(crate) fn is_told(&self, member: u64, share: Share) {
-        self.state().members.insert(member, Applied::Told(share));
+        let number = share.throughput();
+        self.state().members.insert(member, Applied::Told(share, number));
     }
 
     pub(crate) fn is_limited(&self, member: u64, limiter: ShareLimiter) {
@@ -96,7 +117,7 @@ impl Ledger {
         let Some(maximum) = self.maximum() else { return };
         let mut state = self.state();
         state.bound = state.bound.max(maximum);
-        let sum: u64 = state.members.values().map(Applied::throughput).sum();
+        let sum: u64 = state.members.values().map(Applied::bounded).sum();
         if sum > state.bound && state.violation.is_none() {
             let bound = state.bound;
             let all = state.members.iter().map(|(member, applied)| (member, applied, applied.throughput()));

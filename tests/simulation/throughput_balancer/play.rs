@@ -6,7 +6,9 @@ use futures::{FutureExt, StreamExt};
 use tokio::time::{Instant, sleep};
 use zookeeper_recipes::limiter::ShareLimiter;
 use zookeeper_recipes::testing::{Loss, Operation, Task};
-use zookeeper_recipes::throughput_balancer::{Error, Event, Events, Share, ThroughputBalancer, set_max_throughput};
+use zookeeper_recipes::throughput_balancer::{
+    Error, Event, Events, OnSuspended, Share, ThroughputBalancer, set_max_throughput,
+};
 
 use super::ledger::Ledger;
 use crate::seeds::Outcome;
@@ -44,6 +46,8 @@ struct Play {
 enum Way {
     /// It asks whenever it does something.
     Asks,
+    /// As well, and has something to fall back to.
+    AsksWithFallback(u64),
     /// It is told, and takes its time.
     IsTold(Duration),
     /// It has a limiter.
@@ -194,8 +198,9 @@ impl Play {
         let (number, client) = (self.entered, self.world.a_client());
         self.entered += 1;
         let quiet = Duration::from_millis(if self.world.random.bool() { 0 } else { 200 });
-        let way = match self.world.random.u8(..3) {
+        let way = match self.world.random.u8(..4) {
             0 => Way::Asks,
+            3 => Way::AsksWithFallback(self.world.random.u64(..1_000_000)),
             1 => Way::IsTold(self.world.a_while(Duration::from_secs(2))),
             _ => Way::IsLimited(ShareLimiter::new(0)),
         };
@@ -207,10 +212,14 @@ impl Play {
                 ledger.is_limited(number, limiter.clone());
                 builder = builder.limiter(limiter);
             }
+            if let Way::AsksWithFallback(fallback) = &way {
+                builder = builder.on_suspended(OnSuspended::Fallback(*fallback));
+            }
             let balancer = builder.join().await?;
             match way {
                 Way::IsLimited(_) => {}
                 Way::Asks => ledger.asks(number, balancer.share()),
+                Way::AsksWithFallback(_) => ledger.asks_with_fallback(number, balancer.share()),
                 Way::IsTold(takes) => drop(balancer.on_share(move |share: Share| {
                     let ledger = ledger.clone();
                     async move {
