@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use criterion::Criterion;
 use tokio::runtime::Runtime;
 
-pub use self::raw::{RawLine, RawLock};
+pub use self::raw::{RawLine, RawLock, make_directory};
 use crate::support::{ZooKeeper, unique_path};
 
 /// A real server, and a runtime for whoever talks to it.
