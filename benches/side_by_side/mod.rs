@@ -86,6 +86,10 @@ impl Pair {
 
     fn tell(&self) {
         let samples = self.samples.borrow();
+        if samples.is_empty() {
+            // The filter of the command line left the pair out.
+            return;
+        }
         let median = |mut values: Vec<f64>| {
             values.sort_by(f64::total_cmp);
             values[values.len() / 2]
