@@ -17,7 +17,7 @@ use zookeeper as zk;
 use zookeeper_recipes::Client;
 use zookeeper_recipes::double_barrier::DoubleBarrier;
 
-use self::side_by_side::{Pair, Stage};
+use self::side_by_side::{Pair, Stage, make_directory};
 
 async fn ours(stage: &Stage, path: &str, members: usize) -> DoubleBarrier {
     let client = Client::builder(stage.connect_string()).session_timeout(Duration::from_secs(30)).connect();
@@ -42,11 +42,8 @@ impl RawMember {
     async fn connect(stage: &Stage, dir: &str, members: usize) -> Self {
         let connector = zk::Client::connector().with_session_timeout(Duration::from_secs(30));
         let client = connector.connect(&stage.connect_string()).await.expect("a session");
-        let container = zk::CreateMode::Container.with_acls(zk::Acls::anyone_all());
-        match client.create(dir, b"", &container).await {
-            Ok(_) | Err(zk::Error::NodeExists) => RawMember { client, dir: dir.to_owned(), members },
-            Err(error) => panic!("{dir}: {error}"),
-        }
+        make_directory(&client, dir).await;
+        RawMember { client, dir: dir.to_owned(), members }
     }
 
     async fn rounds(&self, rounds: u64) {
@@ -67,7 +64,11 @@ impl RawMember {
             self.client.get_children(&self.dir)
         );
         let (stat, _) = created.expect("created");
-        let ((_, watcher), (mut children, dir)) = (watched.expect("watched"), listed.expect("listed"));
+        let ((ready_stat, watcher), (mut children, dir)) = (watched.expect("watched"), listed.expect("listed"));
+        if ready_stat.is_some() {
+            // Others were faster between the create and the look: the round is on, and the watch would wait for its end.
+            return name;
+        }
         children.retain(|child| child != "ready");
         if children.len() == self.members && dir.pzxid == stat.czxid {
             let mut opening = self.client.new_multi_writer();
@@ -123,8 +124,10 @@ fn round(criterion: &mut Criterion, members: usize) {
     let stage = Stage::new();
     let (path, raw_path) = stage.paths("barrier");
     let (barriers, raws) = stage.block_on(async {
-        let barriers = join_all((0..members).map(|_| ours(&stage, &path, members))).await;
-        (barriers, join_all((0..members).map(|_| RawMember::connect(&stage, &raw_path, members))).await)
+        let raws = join_all((0..members).map(|_| RawMember::connect(&stage, &raw_path, members))).await;
+        // Both find a directory that no server reaps in between.
+        make_directory(&raws[0].client, &path).await;
+        (join_all((0..members).map(|_| ours(&stage, &path, members))).await, raws)
     });
     Pair::new(&format!("double barrier, enter and leave, {members} members")).measure(
         criterion,

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use criterion::Criterion;
 use tokio::runtime::Runtime;
 
-pub use self::raw::{RawLine, RawLock};
+pub use self::raw::{RawLine, RawLock, make_directory};
 use crate::support::{ZooKeeper, unique_path};
 
 /// A real server, and a runtime for whoever talks to it.
@@ -86,6 +86,10 @@ impl Pair {
 
     fn tell(&self) {
         let samples = self.samples.borrow();
+        if samples.is_empty() {
+            // The filter of the command line left the pair out.
+            return;
+        }
         let median = |mut values: Vec<f64>| {
             values.sort_by(f64::total_cmp);
             values[values.len() / 2]

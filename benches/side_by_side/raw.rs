@@ -86,7 +86,8 @@ impl RawLock {
     }
 }
 
-async fn make_directory(client: &zk::Client, dir: &str) {
+/// Makes a directory that lasts, if there is none.
+pub async fn make_directory(client: &zk::Client, dir: &str) {
     let lasting = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
     match client.create(dir, b"", &lasting).await {
         Ok(_) | Err(zk::Error::NodeExists) => {}
