@@ -2,6 +2,7 @@
 #![cfg(feature = "limiter")]
 
 mod limiter {
+    mod closed;
     mod lease;
     mod model;
     mod rates;

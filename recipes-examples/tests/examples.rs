@@ -291,7 +291,7 @@ mod partition_controller {
             "an election for each",
             "a race for each",
             "1301",
-            "Every partition had a leader, and never two.",
+            "Every partition had a leader, and never two: nobody was stopped or cut off.",
             "Done.",
         ]);
     }

@@ -67,7 +67,7 @@ impl Bucket {
         Ok(())
     }
 
-    /// A closed one keeps nothing.
+    /// At a rate of 0 nothing is kept.
     fn capacity(&self) -> u128 {
         match self.rate {
             0 => 0,

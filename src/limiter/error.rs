@@ -15,4 +15,13 @@ pub enum Error {
     /// A burst of 0, of which nothing could ever be acquired.
     #[error("the burst of a limiter is 0; it must be at least 1")]
     NoBurst,
+    /// The limiter was [closed](super::ShareLimiter::close): it grants nothing any more.
+    #[error("the limiter is closed")]
+    Closed,
+    /// The limiter is driven by a member of a throughput balancer: its rate is the member's share, and nobody else's to set.
+    #[error(
+        "set the rate of a limiter that follows the share of a throughput balancer's member; \
+         take another limiter, or let the member leave first"
+    )]
+    Driven,
 }

@@ -3,15 +3,20 @@
 use std::fmt;
 use std::task::{Context, Poll, ready};
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, MapErr, TryFutureExt};
 use tower_layer::Layer;
 use tower_service::Service;
 
 use super::{Error, ShareLimiter};
 
+/// What a limited service fails with: any error, as `tower::BoxError`.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
 /// Limits services to the rate of a [`ShareLimiter`]: one permit a request.
 ///
-/// All services made by it, and their clones, share the one limiter, whose rate you keep a handle to:
+/// All services made by it, and their clones, share the one limiter, whose rate you keep a handle to. Their error is a
+/// [`BoxError`], as in tower's own layers that may fail by themselves: the service's error, or [`Error::Closed`] once the limiter
+/// is [closed](ShareLimiter::close).
 ///
 /// ```
 /// use std::convert::Infallible;
@@ -39,12 +44,17 @@ use super::{Error, ShareLimiter};
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
+/// # async fn main() -> Result<(), zookeeper_recipes::limiter::BoxError> {
 /// let limiter = ShareLimiter::new(100);
 /// let mut service = ShareLimitLayer::new(limiter.clone()).layer(Echo);
-/// poll_fn(|cx| service.poll_ready(cx)).await.expect("it never fails"); // 10 ms later
-/// assert_eq!(service.call(7).await, Ok(7));
-/// limiter.set_rate(50);
+/// poll_fn(|cx| service.poll_ready(cx)).await?; // 10 ms later
+/// assert_eq!(service.call(7).await?, 7);
+/// limiter.set_rate(50)?;
+///
+/// limiter.close();
+/// let error = poll_fn(|cx| service.poll_ready(cx)).await.expect_err("no more permits");
+/// assert!(error.is::<zookeeper_recipes::limiter::Error>());
+/// # Ok(())
 /// # }
 /// ```
 #[derive(Debug, Clone)]
@@ -67,7 +77,8 @@ impl<S> Layer<S> for ShareLimitLayer {
     }
 }
 
-/// A service that is ready when a permit has been granted. A permit that is not used, as the service was dropped, is lost.
+/// A service that is ready when a permit has been granted. A permit that is not used, as the service was dropped, is lost; one
+/// that was granted before the limiter was closed is still good.
 pub struct ShareLimit<S> {
     inner: S,
     limiter: ShareLimiter,
@@ -90,13 +101,14 @@ impl<S> ShareLimit<S> {
         ShareLimit { inner, limiter, permit: Permit::None }
     }
 
-    fn poll_permit(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_permit(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         loop {
             match &mut self.permit {
-                Permit::Granted => return Poll::Ready(()),
+                Permit::Granted => return Poll::Ready(Ok(())),
                 Permit::Awaited(permit) => {
-                    ready!(permit.as_mut().poll(cx)).expect("every burst is at least one permit");
-                    self.permit = Permit::Granted;
+                    let granted = ready!(permit.as_mut().poll(cx));
+                    self.permit = if granted.is_ok() { Permit::Granted } else { Permit::None };
+                    granted?;
                 }
                 Permit::None => {
                     let limiter = self.limiter.clone();
@@ -107,23 +119,26 @@ impl<S> ShareLimit<S> {
     }
 }
 
-impl<S: Service<Request>, Request> Service<Request> for ShareLimit<S> {
+impl<S, Request> Service<Request> for ShareLimit<S>
+where
+    S: Service<Request, Error: Into<BoxError>>,
+{
     type Response = S::Response;
-    type Error = S::Error;
-    type Future = S::Future;
+    type Error = BoxError;
+    type Future = MapErr<S::Future, fn(S::Error) -> BoxError>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         // The service first: no permit is taken for one that cannot use it.
-        ready!(self.inner.poll_ready(cx))?;
-        self.poll_permit(cx).map(Ok)
+        ready!(self.inner.poll_ready(cx)).map_err(Into::into)?;
+        self.poll_permit(cx).map_err(Into::into)
     }
 
     /// # Panics
     /// If the service was not ready, as [`Service::call`] allows.
-    fn call(&mut self, request: Request) -> S::Future {
+    fn call(&mut self, request: Request) -> Self::Future {
         assert!(matches!(self.permit, Permit::Granted), "poll_ready must return Ready before each call");
         self.permit = Permit::None;
-        self.inner.call(request)
+        self.inner.call(request).map_err(Into::into)
     }
 }
 

@@ -17,7 +17,7 @@
 //! assert_eq!(start.elapsed().as_millis(), 100);
 //!
 //! // Holds from this line on, for those who wait already too.
-//! limiter.set_rate(50);
+//! limiter.set_rate(50)?;
 //! limiter.acquire(1).await?;
 //! assert_eq!(start.elapsed().as_millis(), 120);
 //! # Ok(())
@@ -29,12 +29,15 @@
 //! * In any time of d seconds it grants at most `rate · d` permits, plus, once, its capacity: the
 //!   [burst](ShareLimiter::with_burst) and what the rate brings in 10 ms, without which timers that tick in milliseconds, and
 //!   wake late on a busy machine, would never let the rate be reached.
-//! * Permits come from time alone: a new limiter has none, and neither has one that was closed. A raised rate grants nothing
+//! * Permits come from time alone: a new limiter has none, and neither has one whose rate was 0. A raised rate grants nothing
 //!   for the time before; what had accumulated is kept, up to the new capacity. After a lowered rate whoever waits for the
 //!   rest of a permit waits for the same rest, at the new rate.
 //! * [`set_rate`](ShareLimiter::set_rate) is not async and has taken effect when it returns: whoever has to confirm a lowered
 //!   share can do so then.
-//! * A rate of 0 is a closed limiter. Nobody is turned away, all wait for the next rate, in their order.
+//! * At a rate of 0 it grants nothing. Nobody is turned away, all wait for the next rate, in their order.
+//! * [`close`](ShareLimiter::close) ends it, for good: whoever waits, or comes later, is told so.
+//! * While a member of a throughput balancer drives it nobody else sets its rate: that would be more than the member's share,
+//!   and so more than the cluster's maximum, and nobody would hear of it.
 //!
 //! This is the generic cell rate algorithm (GCRA), kept in permits and not in a point of time, so that a change of the rate
 //! leaves it as it is. The crate `governor` has the same algorithm for a rate that is fixed when its limiter is made: to
@@ -50,13 +53,13 @@ mod layer;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{self, Notify};
+use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, timeout};
 
 use self::bucket::{Bucket, Wait};
 pub use self::error::Error;
 #[cfg(feature = "tower")]
-pub use self::layer::{ShareLimit, ShareLimitLayer};
+pub use self::layer::{BoxError, ShareLimit, ShareLimitLayer};
 
 /// Grants permits at a rate that can be changed at any time; see the [module](self). Cheap to clone; all clones are one limiter.
 #[derive(Clone)]
@@ -67,9 +70,9 @@ pub struct ShareLimiter {
 struct Shared {
     burst: u64,
     state: Mutex<State>,
-    /// Held by the first of those who wait; tokio's mutex lets the others follow in their order.
-    front: sync::Mutex<()>,
-    /// Tells the first one of a new rate.
+    /// One permit, held by the first of those who wait; the others follow in their order. It is closed with the limiter.
+    front: Semaphore,
+    /// Tells the first one of a new rate, or that there will be none.
     changed: Notify,
 }
 
@@ -77,7 +80,9 @@ struct State {
     bucket: Bucket,
     /// Says what the rate is, whenever it matters; none if it is as it was set.
     source: Option<Box<Source>>,
-    /// Counts those who were given the [`Reins`].
+    /// The number of those who have the [`Reins`]; none if the rate is the user's to set.
+    driver: Option<u64>,
+    /// Counts those who were given them.
     #[cfg(feature = "throughput-balancer")]
     drivers: u64,
     /// How many wait. Nobody who comes later is served before them.
@@ -108,11 +113,12 @@ impl ShareLimiter {
         let state = State {
             bucket: Bucket::new(rate, burst, Instant::now()),
             source: None,
+            driver: None,
             #[cfg(feature = "throughput-balancer")]
             drivers: 0,
             waiting: 0,
         };
-        let (front, changed) = (sync::Mutex::new(()), Notify::new());
+        let (front, changed) = (Semaphore::new(1), Notify::new());
         ShareLimiter { shared: Arc::new(Shared { burst, state: Mutex::new(state), front, changed }) }
     }
 
@@ -120,7 +126,8 @@ impl ShareLimiter {
     /// waits, for ever if no other rate comes.
     ///
     /// # Errors
-    /// [`Error::TooMany`], at once, if they are more than the burst: so many are never there.
+    /// [`Error::TooMany`], at once, if they are more than the burst: so many are never there. [`Error::Closed`] once the limiter
+    /// is [closed](Self::close), also while it waits, and also for 0 permits.
     ///
     /// # Cancel safety
     /// Cancel safe: nothing is taken, and those behind move up. A future that is neither polled nor dropped holds them up.
@@ -131,13 +138,13 @@ impl ShareLimiter {
             return Ok(());
         }
         let waiting = Waiting::new(&self.shared);
-        let _front = self.shared.front.lock().await;
+        let _front = self.shared.front.acquire().await.map_err(|_| Error::Closed)?;
         loop {
             let changed = self.shared.changed.notified();
             tokio::pin!(changed);
             // From here on a change is not missed, also if it comes before the wait.
             changed.as_mut().enable();
-            let wait = match self.shared.state().take(permits) {
+            let wait = match self.shared.open()?.take(permits) {
                 Ok(()) => break,
                 Err(wait) => wait,
             };
@@ -154,31 +161,33 @@ impl ShareLimiter {
     /// Takes `permits` if they are there and nobody waits for any; says whether it did.
     ///
     /// # Errors
-    /// [`Error::TooMany`] if they are more than the burst: so many are never there.
+    /// [`Error::TooMany`] if they are more than the burst: so many are never there. [`Error::Closed`] once the limiter is
+    /// [closed](Self::close).
     pub fn try_acquire(&self, permits: u64) -> Result<bool, Error> {
+        let mut state = self.shared.open()?;
         let burst = self.shared.burst;
         if permits > burst {
             return Err(Error::TooMany { permits, burst });
         }
-        let mut state = self.shared.state();
         Ok(permits == 0 || (state.waiting == 0 && state.take(permits).is_ok()))
     }
 
-    /// From now on `rate` permits a second; 0 closes the limiter until the next rate. It has taken effect when this returns.
+    /// From now on `rate` permits a second; at 0 all wait for the next rate. It has taken effect when this returns.
     ///
-    /// Not for a limiter that a member of a throughput balancer drives: it would override the share, and its lease, until the
-    /// member's next share.
-    pub fn set_rate(&self, rate: u64) {
-        self.shared.set(|state| {
-            state.bucket.set_rate(rate);
-            state.source.take()
-        });
+    /// # Errors
+    /// Nothing has changed then. [`Error::Driven`] while a member of a throughput balancer drives the limiter: until that member
+    /// leaves or is dropped. [`Error::Closed`] once the limiter is [closed](Self::close).
+    pub fn set_rate(&self, rate: u64) -> Result<(), Error> {
+        self.shared.set(None, |state| state.fix(rate))
     }
 
     /// As [`set_rate`](Self::set_rate), for as long as `lease` says yes. It is asked each time permits are to be granted and must
-    /// not use the limiter itself. While it says no the limiter is closed, and what had accumulated is gone.
+    /// not use the limiter itself. While it says no the rate is 0, and what had accumulated is gone.
     ///
     /// Those who wait do not notice by themselves that a lease which was over holds again: set the rate anew.
+    ///
+    /// # Errors
+    /// As [`set_rate`](Self::set_rate).
     ///
     /// ```
     /// use std::sync::Arc;
@@ -190,7 +199,7 @@ impl ShareLimiter {
     /// let lease = Arc::new(AtomicBool::new(true));
     /// let limiter = ShareLimiter::new(0);
     /// let holds = Arc::clone(&lease);
-    /// limiter.set_rate_while(100, move || holds.load(Ordering::SeqCst));
+    /// limiter.set_rate_while(100, move || holds.load(Ordering::SeqCst))?;
     /// limiter.acquire(1).await?;
     ///
     /// lease.store(false, Ordering::SeqCst);
@@ -198,21 +207,54 @@ impl ShareLimiter {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn set_rate_while(&self, rate: u64, lease: impl Fn() -> bool + Send + Sync + 'static) {
-        self.shared.set(|state| state.follow(move || if lease() { rate } else { 0 }));
+    pub fn set_rate_while(&self, rate: u64, lease: impl Fn() -> bool + Send + Sync + 'static) -> Result<(), Error> {
+        self.shared.set(None, |state| state.follow(move || if lease() { rate } else { 0 }))
     }
 
-    /// As [`set_rate`](Self::set_rate), until `deadline`, from which on the limiter is closed.
-    pub fn set_rate_until(&self, rate: u64, deadline: Instant) {
-        self.set_rate_while(rate, move || Instant::now() < deadline);
+    /// As [`set_rate`](Self::set_rate), until `deadline`, from which on the rate is 0.
+    ///
+    /// # Errors
+    /// As [`set_rate`](Self::set_rate).
+    pub fn set_rate_until(&self, rate: u64, deadline: Instant) -> Result<(), Error> {
+        self.set_rate_while(rate, move || Instant::now() < deadline)
     }
 
-    /// Grants nothing from now on, until the next rate is set: the same as a rate of 0.
-    pub fn close_until_next_rate(&self) {
-        self.set_rate(0);
+    /// Ends the limiter, and all its clones, for good, as [`Semaphore::close`] does: nothing is granted from now on, also if a
+    /// member of a throughput balancer drives it, and whoever waits, or comes later, is told [`Error::Closed`]. For shutting
+    /// down; to stop it for a while set a rate of 0. To close it twice is fine.
+    ///
+    /// ```
+    /// use zookeeper_recipes::limiter::{Error, ShareLimiter};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let limiter = ShareLimiter::new(0);
+    /// let worker = limiter.clone();
+    /// let work = tokio::spawn(async move {
+    ///     while worker.acquire(1).await.is_ok() {
+    ///         // ... one piece of work ...
+    ///     }
+    /// });
+    /// limiter.close();
+    /// work.await.expect("it has ended by itself");
+    /// assert_eq!(limiter.set_rate(100), Err(Error::Closed));
+    /// # }
+    /// ```
+    pub fn close(&self) {
+        // This first: whoever locks the state after it finds the limiter closed.
+        self.shared.front.close();
+        let old = self.shared.state().fix(0);
+        // As in `Shared::set`.
+        drop(old);
+        self.shared.changed.notify_waiters();
     }
 
-    /// How many permits a second are granted: 0 while it is closed, or its lease is over.
+    /// Whether it was [closed](Self::close).
+    pub fn is_closed(&self) -> bool {
+        self.shared.front.is_closed()
+    }
+
+    /// How many permits a second are granted: 0 also when its lease is over, or it is closed.
     pub fn rate(&self) -> u64 {
         self.shared.state().rate()
     }
@@ -227,12 +269,13 @@ impl ShareLimiter {
     pub(crate) fn reins(&self) -> Reins {
         let mut state = self.shared.state();
         state.drivers += 1;
+        state.driver = Some(state.drivers);
         Reins { limiter: self.clone(), number: state.drivers }
     }
 }
 
-/// The right to set the rate of a limiter. It is void when somebody else has been given it: what a member that is on its way
-/// out has to say is no rate for its successor.
+/// The right to set the rate of a limiter, which nobody else has meanwhile. It is void when somebody else has been given it:
+/// what a member that is on its way out has to say is no rate for its successor.
 #[cfg(feature = "throughput-balancer")]
 #[derive(Debug)]
 pub(crate) struct Reins {
@@ -245,7 +288,23 @@ impl Reins {
     /// From now on the rate is what `source` says, whenever it matters. It may fall by itself, but not rise, as those who wait
     /// would not notice; and it must not use the limiter.
     pub(crate) fn follow(&self, source: impl Fn() -> u64 + Send + Sync + 'static) {
-        self.limiter.shared.set(|state| if state.drivers == self.number { state.follow(source) } else { None });
+        // Refused if they are void or the limiter is closed: others grant, or nobody does.
+        let _ = self.limiter.shared.set(Some(self.number), |state| state.follow(source));
+    }
+}
+
+/// Let go, the limiter stands at 0 until its user sets a rate.
+#[cfg(feature = "throughput-balancer")]
+impl Drop for Reins {
+    fn drop(&mut self) {
+        let mut state = self.limiter.shared.state();
+        if state.driver == Some(self.number) {
+            state.driver = None;
+            let old = state.fix(0);
+            drop(state);
+            // As in `Shared::set`.
+            drop(old);
+        }
     }
 }
 
@@ -261,21 +320,39 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the rate; what has come until now is of the old one. `change` returns what has become of no use.
-    fn set(&self, change: impl FnOnce(&mut State) -> Option<Box<Source>>) {
-        let mut state = self.state();
+    /// The state, unless the limiter is closed. That is looked at under the lock, which [`ShareLimiter::close`] takes too: when
+    /// it has returned nobody is about to grant any more.
+    fn open(&self) -> Result<MutexGuard<'_, State>, Error> {
+        let state = self.state();
+        if self.front.is_closed() { Err(Error::Closed) } else { Ok(state) }
+    }
+
+    /// Changes the rate, if it is `driver` who may; what has come until now is of the old one. `change` returns what has become
+    /// of no use.
+    fn set(&self, driver: Option<u64>, change: impl FnOnce(&mut State) -> Option<Box<Source>>) -> Result<(), Error> {
+        let mut state = self.open()?;
+        if state.driver != driver {
+            return Err(Error::Driven);
+        }
         state.pass();
         let old = change(&mut state);
         drop(state);
         // What a user's source owns may do as it likes when it is dropped.
         drop(old);
         self.changed.notify_waiters();
+        Ok(())
     }
 }
 
 impl State {
     fn rate(&self) -> u64 {
         self.source.as_ref().map_or(self.bucket.rate(), |source| source())
+    }
+
+    /// A rate that stays as it is. Returns the source of the one until now, if it had one.
+    fn fix(&mut self, rate: u64) -> Option<Box<Source>> {
+        self.bucket.set_rate(rate);
+        self.source.take()
     }
 
     /// Returns the source of the rate until now, if it had one.

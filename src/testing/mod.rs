@@ -66,6 +66,75 @@
 //! # }
 //! ```
 //!
+//! # Testing a service that keeps to a share
+//!
+//! A `ThroughputBalancer` and its limiter go by the same clock, so a test can count what is done in a second. Here it is a service
+//! that sends as fast as its share allows, together with all others no more than the maximum:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use std::sync::atomic::{AtomicU64, Ordering};
+//! use std::time::Duration;
+//!
+//! use zookeeper_recipes::Client;
+//! use zookeeper_recipes::limiter::ShareLimiter;
+//! use zookeeper_recipes::testing::TestingServer;
+//! use zookeeper_recipes::throughput_balancer::{ThroughputBalancer, set_max_throughput};
+//!
+//! type Error = Box<dyn std::error::Error + Send + Sync>;
+//!
+//! const BALANCER: &str = "/service/throughput";
+//!
+//! // The service. Who closes its limiter ends it.
+//! async fn serve(client: Client, limiter: ShareLimiter, sent: Arc<AtomicU64>) -> Result<(), Error> {
+//!     let member = ThroughputBalancer::builder(&client, BALANCER).limiter(&limiter).join().await?;
+//!     while limiter.acquire(1).await.is_ok() {
+//!         sent.fetch_add(1, Ordering::SeqCst);
+//!     }
+//!     member.leave().await;
+//!     Ok(())
+//! }
+//!
+//! // Its test. (`#[tokio::test(start_paused = true)]`)
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), Error> {
+//! let server = TestingServer::start();
+//! set_max_throughput(&server.client().await?, BALANCER, 1_000).await?;
+//! let sent = Arc::new(AtomicU64::new(0)); // by all together
+//! let (mut clients, mut limiters, mut services) = (Vec::new(), Vec::new(), Vec::new());
+//! for _ in 0..2 {
+//!     let (client, limiter) = (server.client().await?, ShareLimiter::new(0));
+//!     // It stops when its client is frozen, as code of the same process does.
+//!     services.push(server.spawn(&client, serve(client.clone(), limiter.clone(), Arc::clone(&sent))));
+//!     clients.push(client);
+//!     limiters.push(limiter);
+//! }
+//! let rates = || [limiters[0].rate(), limiters[1].rate()];
+//! server.until(|| rates() == [500, 500]).await;
+//!
+//! // One process is stopped (SIGSTOP) for longer than its session lives: the other one has it all.
+//! server.freeze_client(&clients[0]);
+//! server.until(|| rates() == [0, 1_000]).await;
+//!
+//! // It goes on, and in no second more is sent than the maximum (and what each limiter grants at once, 11 at most).
+//! server.thaw_client(&clients[0]);
+//! for _ in 0..10 {
+//!     let before = sent.load(Ordering::SeqCst);
+//!     tokio::time::sleep(Duration::from_secs(1)).await;
+//!     let sent = sent.load(Ordering::SeqCst) - before;
+//!     assert!((1..=1_022).contains(&sent), "{sent}");
+//! }
+//! assert_eq!(rates(), [500, 500]);
+//!
+//! // One is shut down.
+//! limiters[1].close();
+//! services.remove(1).await??;
+//! server.until(|| rates() == [1_000, 0]).await;
+//! assert!(server.panics().is_empty());
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # What it is, and what it is not
 //!
 //! It follows ZooKeeper 3.9, and the project's own tests run the same scenarios and random operations on it and on real

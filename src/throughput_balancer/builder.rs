@@ -90,9 +90,13 @@ impl ThroughputBalancerBuilder {
     ///
     /// It switches before a share is told to anybody, so a lowered one is acknowledged only after the limiter grants no more than
     /// that. It heeds the clock by itself: when the lease is over it goes to what [`on_suspended`](Self::on_suspended) says,
-    /// also if no task of the process has run since, and at once when the member leaves or is dropped. Who waits for a permit
-    /// goes on waiting for the next share, also when there will be none as the member has left. From [`join`](Self::join) on its rate is the member's: first the
-    /// [initial](Self::initial) one, whatever it was before. A limiter follows one member, the one that has joined last.
+    /// also if no task of the process has run since, and to 0 at once when the member leaves or is dropped. Who waits for a
+    /// permit goes on waiting for the next share; after the member has left, for a rate that somebody else sets, or until the
+    /// limiter is [closed](ShareLimiter::close).
+    ///
+    /// From [`join`](Self::join) on its rate is the member's: first the [initial](Self::initial) one, whatever it was before.
+    /// Until the member leaves nobody else can set it ([`Error::Driven`](crate::limiter::Error::Driven)). A limiter follows one
+    /// member, the one that has joined last. One that is closed grants nothing, whatever the share.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,5 +1,8 @@
 //! The limiter that follows a member's share, where the feature `limiter` is there and a member has one.
 
+#[cfg(feature = "limiter")]
+use std::sync::{Mutex, PoisonError};
+
 use super::share::Share;
 #[cfg(feature = "limiter")]
 use crate::limiter::{Reins, ShareLimiter};
@@ -8,13 +11,13 @@ use crate::limiter::{Reins, ShareLimiter};
 #[derive(Debug, Default)]
 pub(super) struct Limited {
     #[cfg(feature = "limiter")]
-    reins: Option<Reins>,
+    reins: Mutex<Option<Reins>>,
 }
 
 impl Limited {
     #[cfg(feature = "limiter")]
     pub(super) fn new(limiter: Option<&ShareLimiter>) -> Self {
-        Limited { reins: limiter.map(ShareLimiter::reins) }
+        Limited { reins: Mutex::new(limiter.map(ShareLimiter::reins)) }
     }
 
     /// When this returns nothing is granted any more but what `share` is worth at each moment: less as soon as its lease is
@@ -22,9 +25,15 @@ impl Limited {
     #[cfg_attr(not(feature = "limiter"), allow(unused_variables))]
     pub(super) fn follow(&self, share: &Share) {
         #[cfg(feature = "limiter")]
-        if let Some(reins) = &self.reins {
+        if let Some(reins) = &*self.reins.lock().unwrap_or_else(PoisonError::into_inner) {
             let share = share.clone();
             reins.follow(move || share.throughput());
         }
+    }
+
+    /// When this returns nothing is granted any more, until the limiter's user sets a rate, who may do so from now on.
+    pub(super) fn let_go(&self) {
+        #[cfg(feature = "limiter")]
+        drop(self.reins.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }

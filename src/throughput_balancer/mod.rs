@@ -83,9 +83,9 @@
 //! # Shutting down
 //!
 //! Take no more work, then [`leave`](ThroughputBalancer::leave): share and limiter are at zero at once, and the others have
-//! the share as soon as the debounce is over. Whoever still waits for a permit waits for ever: drop those futures, for
-//! instance by a `select!` with the signal. A process that drops the member and ends before its runtime has deleted the nodes
-//! keeps the share from the others until its session is over: a minute, with the default
+//! the share as soon as the debounce is over. Whoever still waits for a permit of the limiter waits until it is given another
+//! rate; `ShareLimiter::close` sends them away. A process that drops the member and ends before its runtime has deleted the
+//! nodes keeps the share from the others until its session is over: a minute, with the default
 //! [session timeout](crate::ClientBuilder::session_timeout).
 //!
 //! # Who leads

@@ -186,7 +186,10 @@ impl Channel {
             (latest.stamp, latest.number) = (stamp, latest.number + 1);
             // Those that were kept fall with it, and the limiter follows, before anybody can acknowledge it.
             *latest.newest.write().unwrap_or_else(PoisonError::into_inner) = latest.worth.clone();
-            self.limited.follow(latest);
+            match latest.backing() {
+                Backing::Left => self.limited.let_go(),
+                _ => self.limited.follow(latest),
+            }
             true
         });
     }

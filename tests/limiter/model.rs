@@ -96,7 +96,7 @@ impl Pair {
                 }
             }
             Step::Rate(rate) => {
-                self.limiter.set_rate(rate);
+                self.limiter.set_rate(rate).expect("nobody drives it");
                 self.model.rate = rate;
                 self.model.spill();
             }

@@ -7,9 +7,9 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 use tower_layer::Layer;
 use tower_service::Service;
-use zookeeper_recipes::limiter::{ShareLimit, ShareLimitLayer, ShareLimiter};
+use zookeeper_recipes::limiter::{BoxError, Error, ShareLimit, ShareLimitLayer, ShareLimiter};
 
-/// Answers with the request, if it is open.
+/// Answers with the request, if it is open and the request is not 0.
 #[derive(Debug, Clone, Copy)]
 struct Echo {
     open: bool,
@@ -25,7 +25,7 @@ impl Service<u32> for Echo {
     }
 
     fn call(&mut self, request: u32) -> Self::Future {
-        ready(Ok(request))
+        ready(if request > 0 { Ok(request) } else { Err("zero") })
     }
 }
 
@@ -33,7 +33,7 @@ fn limited(limiter: &ShareLimiter) -> ShareLimit<Echo> {
     ShareLimitLayer::new(limiter.clone()).layer(Echo { open: true })
 }
 
-async fn ask(service: &mut ShareLimit<Echo>, request: u32) -> Result<u32, &'static str> {
+async fn ask(service: &mut ShareLimit<Echo>, request: u32) -> Result<u32, BoxError> {
     poll_fn(|cx| service.poll_ready(cx)).await?;
     service.call(request).await
 }
@@ -44,9 +44,9 @@ async fn a_request_is_a_permit_and_clones_share_the_rate() {
     let mut one = limited(&limiter);
     let mut other = one.clone();
     let start = Instant::now();
-    for request in 0..5 {
-        let (first, second) = tokio::join!(ask(&mut one, request), ask(&mut other, request + 100));
-        assert_eq!((first, second), (Ok(request), Ok(request + 100)));
+    for request in 1..=5 {
+        let both = tokio::try_join!(ask(&mut one, request), ask(&mut other, request + 100));
+        assert_eq!(both.expect("answers"), (request, request + 100));
     }
     assert_eq!(start.elapsed(), Duration::from_secs(1));
 }
@@ -56,9 +56,9 @@ async fn a_service_that_waits_follows_a_new_rate() {
     let limiter = ShareLimiter::new(0);
     let mut service = limited(&limiter);
     assert!(timeout(Duration::from_secs(60), ask(&mut service, 1)).await.is_err());
-    limiter.set_rate(10);
+    limiter.set_rate(10).expect("nobody drives it");
     let start = Instant::now();
-    assert_eq!(ask(&mut service, 2).await, Ok(2));
+    assert_eq!(ask(&mut service, 2).await.expect("an answer"), 2);
     assert_eq!(start.elapsed(), Duration::from_millis(100));
 }
 
@@ -68,19 +68,49 @@ async fn readiness_is_kept_until_the_call_and_costs_one_permit() {
     let mut service = limited(&limiter);
     tokio::time::advance(Duration::from_secs(1)).await;
     for _ in 0..3 {
-        assert_eq!(poll_fn(|cx| service.poll_ready(cx)).await, Ok(()));
+        poll_fn(|cx| service.poll_ready(cx)).await.expect("a permit");
     }
     assert_eq!(limiter.try_acquire(1), Ok(true), "only one of two was taken");
-    assert_eq!(service.call(1).await, Ok(1));
+    assert_eq!(service.call(1).await.expect("an answer"), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_that_fails_takes_no_permit() {
+async fn a_service_that_is_not_ready_takes_no_permit() {
     let limiter = ShareLimiter::new(10);
     tokio::time::advance(Duration::from_secs(1)).await;
     let mut service = ShareLimit::new(Echo { open: false }, limiter.clone());
-    assert_eq!(ask(&mut service, 1).await, Err("closed"));
+    assert_eq!(ask(&mut service, 1).await.expect_err("not open").to_string(), "closed");
     assert_eq!(limiter.try_acquire(1), Ok(true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_error_is_that_of_the_service() {
+    let error = ask(&mut limited(&ShareLimiter::new(10)), 0).await.expect_err("zero");
+    assert_eq!(error.to_string(), "zero");
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_the_limiter_is_closed_it_fails_once_and_for_all() {
+    let limiter = ShareLimiter::new(0);
+    let mut service = limited(&limiter);
+    // The request waits first.
+    let (asked, ()) = tokio::join!(ask(&mut service, 1), async { limiter.close() });
+    let error = asked.expect_err("no more permits");
+    assert_eq!(error.downcast_ref(), Some(&Error::Closed));
+    for mut service in [service.clone(), service] {
+        let error = ask(&mut service, 1).await.expect_err("no more permits");
+        assert_eq!(error.downcast_ref(), Some(&Error::Closed));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permit_of_before_it_was_closed_is_still_good() {
+    let limiter = ShareLimiter::new(10);
+    let mut service = limited(&limiter);
+    poll_fn(|cx| service.poll_ready(cx)).await.expect("a permit");
+    limiter.close();
+    assert_eq!(service.call(1).await.expect("an answer"), 1);
+    ask(&mut service, 2).await.expect_err("no more permits");
 }
 
 #[tokio::test]

@@ -71,7 +71,7 @@ async fn a_rate_after_none_wakes_all_in_their_order() {
     let line = line_of(ShareLimiter::new(0), &[1; 4]).await;
     sleep(Duration::from_secs(3_600)).await;
     assert_eq!(line.granted(), []);
-    line.limiter.set_rate(10);
+    line.limiter.set_rate(10).expect("nobody drives it");
     sleep(Duration::from_secs(1)).await;
     assert_eq!(line.granted(), [(0, 3_600_100), (1, 3_600_200), (2, 3_600_300), (3, 3_600_400)]);
 }
@@ -80,13 +80,13 @@ async fn a_rate_after_none_wakes_all_in_their_order() {
 async fn who_waits_follows_each_new_rate() {
     let line = line_of(ShareLimiter::new(1), &[1; 3]).await;
     sleep(Duration::from_millis(500)).await;
-    line.limiter.set_rate(10); // the other half comes in 50 ms
+    line.limiter.set_rate(10).expect("nobody drives it"); // the other half comes in 50 ms
     sleep(Duration::from_millis(100)).await;
-    line.limiter.set_rate(1); // half of the second was there
+    line.limiter.set_rate(1).expect("nobody drives it"); // half of the second was there
     sleep(Duration::from_millis(200)).await;
-    line.limiter.close_until_next_rate(); // and is lost
+    line.limiter.set_rate(0).expect("nobody drives it"); // and is lost
     sleep(Duration::from_millis(200)).await;
-    line.limiter.set_rate(100);
+    line.limiter.set_rate(100).expect("nobody drives it");
     sleep(Duration::from_secs(1)).await;
     assert_eq!(line.granted(), [(0, 550), (1, 1_010), (2, 1_020)]);
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
-use zookeeper_recipes::limiter::ShareLimiter;
+use zookeeper_recipes::limiter::{Error as LimiterError, ShareLimiter};
 use zookeeper_recipes::testing::TestingServer;
 use zookeeper_recipes::throughput_balancer::{OnSuspended, ThroughputBalancer, set_max_throughput};
 use zookeeper_recipes::{Client, CreateMode, ErrorKind};
@@ -175,7 +175,7 @@ async fn until_the_first_share_and_after_a_failed_join_it_grants_what_was_said()
     // There is no server: it waits, with what it was given to begin with.
     server.stop();
     sleep(SOON).await;
-    limiter.set_rate(70);
+    limiter.set_rate(70).expect("nobody drives it");
     let joining = eager(&clients[0]).limiter(&limiter).initial(30).join();
     tokio::pin!(joining);
     assert!(futures::poll!(joining.as_mut()).is_pending());
@@ -194,4 +194,51 @@ async fn joining_dropped_at_any_poll_closes_it() {
         sleep(SOON).await;
         assert_eq!(limiter.rate(), 0, "after {times} polls");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_but_its_member_sets_the_rate_until_that_is_gone() {
+    let (server, clients) = scene(2).await;
+    let limiter = ShareLimiter::new(70);
+    let one = limited(&clients[0], &limiter).await;
+    have(&server, &[&one], &[1000]).await;
+    // Through two members: the one before has no say when it goes.
+    let two = limited(&clients[1], &limiter).await;
+    have(&server, &[&one, &two], &[500, 500]).await;
+    one.leave().await;
+    drop(one);
+    have(&server, &[&two], &[1000]).await;
+    let lease = Arc::new(());
+    let held = Arc::clone(&lease);
+    let refused = [
+        limiter.set_rate(5_000),
+        limiter.set_rate_while(5_000, move || Arc::strong_count(&held) > 0),
+        limiter.set_rate_until(5_000, Instant::now() + T),
+    ];
+    assert_eq!(refused, [Err(LimiterError::Driven); 3]);
+    assert_eq!((limiter.rate(), Arc::strong_count(&lease)), (1000, 1), "nothing has changed, and nothing is kept");
+
+    two.leave().await;
+    assert_eq!(limiter.rate(), 0);
+    limiter.set_rate(70).expect("its member has left");
+    drop(two);
+    sleep(T).await;
+    assert_eq!(limiter.rate(), 70);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closed_one_stays_closed_whatever_its_member_is_given() {
+    let (server, clients) = scene(2).await;
+    let limiter = ShareLimiter::new(0);
+    let one = limited(&clients[0], &limiter).await;
+    have(&server, &[&one], &[1000]).await;
+    limiter.close();
+    assert_eq!(limiter.acquire(1).await, Err(LimiterError::Closed));
+    // Its member acknowledges nevertheless, or the other one would have nothing; and another one may be given it.
+    let two = limited(&clients[1], &limiter).await;
+    have(&server, &[&one, &two], &[500, 500]).await;
+    one.leave().await;
+    have(&server, &[&two], &[1000]).await;
+    assert_eq!((limiter.rate(), limiter.try_acquire(1)), (0, Err(LimiterError::Closed)));
+    assert_eq!(limiter.set_rate(1), Err(LimiterError::Closed));
 }

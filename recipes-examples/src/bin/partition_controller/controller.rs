@@ -6,15 +6,21 @@
 //! ├── members
 //! │   └── alice      ephemeral: alice is there
 //! ├── knock          whoever comes deletes it, and the controller looks again
+//! ├── work
+//! │   └── alice      what alice does for the partitions that she leads
 //! └── tables
 //!     └── 3          the table in force, a name for each partition: replaced by 4, in one transaction with the fence
 //! ```
 //!
 //! To wait for the end of a node, here and below, is what a `Barrier` does.
 //!
-//! A partition keeps its leader for as long as that lives, so no two ever lead it. Whoever comes later gets what becomes
-//! free: to take a partition from somebody who lives, one has to wait until it says that it has let go, as a
-//! `ThroughputBalancer` does with what it takes away.
+//! A partition keeps its leader for as long as its session lives, so no table takes it from somebody who is there. Whoever comes
+//! later gets what becomes free: to take a partition from somebody who lives, one has to wait until it says that it has let go,
+//! as a `ThroughputBalancer` does with what it takes away.
+//!
+//! One that was stopped, or is cut off, may go by an old table when another one leads already: nothing here compares the clock.
+//! So all that a leader writes goes in one transaction with a check of its table, and is refused once that is replaced. For
+//! another store the number of the table is the fencing token.
 
 use futures::future::{BoxFuture, FutureExt, select_all};
 use recipes_examples::Result;
@@ -27,6 +33,7 @@ use crate::{Board, MEMBERS, PARTITIONS};
 /// Makes the first table, which assigns nothing, for all to wait at.
 pub(crate) async fn prepare(client: &Client, path: &str) -> Result<()> {
     client.create_containers(&format!("{path}/tables")).await?;
+    client.create_containers(&format!("{path}/work")).await?;
     let first = Table::first();
     client.create(&first.path(path), first.text(), CreateMode::Persistent).await?;
     Ok(())
@@ -38,6 +45,7 @@ pub(crate) async fn take_part(client: &Client, number: usize, path: &str, board:
     let members = format!("{path}/members");
     client.create_containers(&members).await?;
     client.create(&format!("{members}/{}", MEMBERS[number]), "", CreateMode::Ephemeral).await?;
+    client.create(&format!("{path}/work/{}", MEMBERS[number]), "", CreateMode::Persistent).await?;
     Barrier::new(client, format!("{path}/knock"))?.remove().await?;
     tokio::select! {
         ended = follow(client, number, path, board) => ended,
@@ -49,8 +57,12 @@ pub(crate) async fn take_part(client: &Client, number: usize, path: &str, board:
 async fn follow(client: &Client, number: usize, path: &str, board: &Board) -> Result<()> {
     loop {
         let table = Table::read(client, path).await?;
-        for (partition, _) in table.leaders.iter().enumerate().filter(|(_, leader)| *leader == MEMBERS[number]) {
-            board.leads(number, partition);
+        let led: Vec<usize> =
+            (0..PARTITIONS).filter(|&partition| table.leaders[partition] == MEMBERS[number]).collect();
+        match table.work(client, number, path, &led).await {
+            Ok(()) => led.into_iter().for_each(|partition| board.leads(number, partition)),
+            Err(error) if matches!(error.kind(), ErrorKind::OutcomeUnknown | ErrorKind::NoNode) => continue,
+            Err(error) => return Err(error.into()),
         }
         Barrier::new(client, table.path(path))?.wait().await?;
     }
@@ -142,6 +154,20 @@ impl Table {
         Table { generation: self.generation + 1, leaders }
     }
 
+    /// What a member does for the partitions that it leads; refused with `NoNode` if this table is no more.
+    async fn work(
+        &self,
+        client: &Client,
+        number: usize,
+        path: &str,
+        led: &[usize],
+    ) -> Result<(), zookeeper_recipes::Error> {
+        let node = format!("{path}/work/{}", MEMBERS[number]);
+        // Nobody ever changes a table.
+        let work = client.transaction().check_version(&self.path(path), 0).set_data(&node, format!("{led:?}"), None);
+        work.commit().await.map(drop)
+    }
+
     /// Puts the next one in the place of this one; refused if another one controls, or this one is no more.
     async fn replace(&self, client: &Client, leadership: &Leadership, path: &str, next: &Table) -> Result<()> {
         let change = client.transaction().check(&leadership.fence()).delete(&self.path(path), None);
@@ -152,5 +178,27 @@ impl Table {
             Err(error) if error.is_lost() => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zookeeper_recipes::testing::TestingServer;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn who_goes_by_a_table_that_was_replaced_changes_nothing() -> Result<()> {
+        let server = TestingServer::start();
+        let client = server.client().await?;
+        prepare(&client, "/p").await?;
+        client.create("/p/work/alice", "", CreateMode::Persistent).await?;
+        let latch = LeaderLatch::builder(&client, "/p/controller").start()?;
+        let (leadership, old) = (latch.wait_for_leadership().await?, Table::read(&client, "/p").await?);
+        old.work(&client, 0, "/p", &[7]).await?;
+        old.replace(&client, &leadership, "/p", &old.next(&["bob".to_owned()])).await?;
+        let late = old.work(&client, 0, "/p", &[8]).await.expect_err("refused");
+        assert_eq!((late.kind(), client.get("/p/work/alice").await?.0), (ErrorKind::NoNode, b"[7]".to_vec()));
+        Ok(())
     }
 }

@@ -23,7 +23,8 @@ pub(crate) async fn elect(client: &Client, number: usize, path: &str, board: &Bo
 }
 
 /// Whoever creates the node leads. All others watch that one node, and when it goes all of them try again: a herd, in which
-/// chance decides and nobody can say who is next.
+/// chance decides and nobody can say who is next. One that was stopped does not know that its node is gone: it has no lease, and
+/// nothing checks what it does.
 pub(crate) async fn race(client: &Client, number: usize, path: &str, board: &Board) -> Result<()> {
     let race = |partition: usize| async move {
         let node = format!("{path}/{partition}");

@@ -73,7 +73,7 @@ async fn scenario(stage: &Stage, path: &str) -> Result<()> {
         cluster.measure(way).await?;
     }
     println!(
-        "\nEvery partition had a leader, and never two.\n\n\
+        "\nEvery partition had a leader, and never two: nobody was stopped or cut off.\n\n\
          requests     sent by all who are there until nothing more is to be done, without heartbeats\n\
          woken        notifications that the servers sent{}\n\
          all led in   until each partition of the one that went has a leader again",
