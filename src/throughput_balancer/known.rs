@@ -1,8 +1,13 @@
 //! What the leader knows of one member.
 
+use std::time::Duration;
+
 use tokio::time::Instant;
 
 use super::record::{Record, Stamp};
+
+/// How long a member may take to follow before that is told.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A member, as far as it is known.
 #[derive(Debug)]
@@ -18,6 +23,8 @@ pub(super) struct Known {
     pub(super) edited: bool,
     /// It has to say where it stands.
     pub(super) nudge: bool,
+    /// How often it was asked in vain.
+    pub(super) nudges: u32,
     /// What it is to have.
     pub(super) target: Option<u64>,
 }
@@ -41,6 +48,7 @@ impl Known {
             assumed: None,
             edited: false,
             nudge: false,
+            nudges: 0,
             target: None,
         }
     }
@@ -50,6 +58,11 @@ impl Known {
             Content::Record(record) => Some(record),
             _ => None,
         }
+    }
+
+    /// How long its word is waited for now: ever longer when it does not come.
+    pub(super) fn patience(&self) -> Duration {
+        PATIENCE * 2_u32.pow(self.nudges.min(7))
     }
 
     /// Its record, or the last that it had.

@@ -113,7 +113,8 @@ async fn write(core: &Arc<Core>, paths: &Paths, maximum: u64) -> Result<(), clie
     const DOING: &str = "set the maximum at";
     let (at, text) = (&paths.maximum, maximum.to_string());
     let failed = |error| client::Error::from_backend(DOING, at, error);
-    // The version at which a write of ours was lost.
+    // The version at which a write of ours was lost; that of a create comes after this one.
+    const MISSING: i32 = -1;
     let mut lost_at: Option<i32> = None;
     loop {
         let session = core.session_in_time(DOING, at).await?;
@@ -135,9 +136,11 @@ async fn write(core: &Arc<Core>, paths: &Paths, maximum: u64) -> Result<(), clie
             }
             (Err(backend::Error::NoNode), _) => {
                 let acls = &core.config.acls;
-                lost_at = None;
                 match parents::create_persistent(&session, &paths.config, acls).await {
-                    Ok(()) => session.create(at, text.as_bytes(), CreateMode::Persistent, acls).await.map(drop),
+                    Ok(()) => {
+                        lost_at = Some(MISSING);
+                        session.create(at, text.as_bytes(), CreateMode::Persistent, acls).await.map(drop)
+                    }
                     Err(error) => Err(error),
                 }
             }

@@ -11,6 +11,7 @@ use super::record::Record;
 use super::registration::{Failed, Registered, Registrar};
 use super::share::Channel;
 use crate::backend::{self, Event as Change, Watch};
+use crate::client;
 use crate::client::clock::Instant;
 use crate::client::core::KeepAlive;
 use crate::client::delays::Delays;
@@ -18,7 +19,7 @@ use crate::client::session::{Condition, Session};
 
 /// Delays before registering again after the server has refused, or somebody has deleted or spoiled the node: each twice the
 /// one before, up to the second figure.
-const AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+const AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(30));
 
 /// What a member wants.
 #[derive(Debug, Clone)]
@@ -84,10 +85,10 @@ impl Member {
 
     /// Runs until the member leaves, or the client is closed.
     pub(super) async fn run(mut self) {
-        // Of sessions that were given up: they may stand until the servers notice.
+        // Of sessions that were given up, which may stand until the servers notice, or that the server would not delete.
         let mut leftovers: Vec<Registered> = Vec::new();
-        // The session on which it was tried last.
-        let mut tried_on = None;
+        // The session on which it was tried last; and since when, if it was in vain.
+        let (mut tried_on, mut in_vain) = (None, None);
         loop {
             let session = tokio::select! {
                 biased;
@@ -95,19 +96,24 @@ impl Member {
                 session = self.registrar.core.connected_session() => session,
             };
             let Ok(session) = session else { break };
-            for old in leftovers.drain(..) {
-                self.registrar.remove(&session, &old).await;
-            }
             let began = self.registrar.core.clock.now();
+            // Nobody has two registrations.
+            if let Err(error) = self.sweep(&session, &mut leftovers).await {
+                self.refused(error);
+                self.pause(began).await;
+                continue;
+            }
+            if let Some(began) = in_vain.take() {
+                self.pause(began).await;
+                continue;
+            }
             let in_doubt = tried_on.replace(session.id()) == Some(session.id());
             let mut registered = match self.registrar.register(&session, self.record(), in_doubt).await {
                 Ok(registered) => registered,
                 Err(Failed::SessionOver) => continue,
                 Err(Failed::Refused(error)) => {
-                    let error = Error::client(&self.registrar.paths.base, error);
-                    self.standing.send_replace(Standing { name: None, error: Some(error.clone()) });
-                    self.events.tell(Event::Failed { error });
-                    self.pause(began).await;
+                    self.refused(error);
+                    in_vain = Some(began);
                     continue;
                 }
             };
@@ -115,19 +121,49 @@ impl Member {
             self.events.tell(Event::Registered { member: registered.name.clone() });
             let end = self.follow(&mut registered).await;
             if let End::Asked = end {
-                self.leave(&session, &registered).await;
+                self.leave(session.timeout()).await;
+                leftovers.push(registered);
                 break;
             }
             self.channel.suspend();
             self.standing.send_replace(Standing::default());
             self.events.tell(Event::Unregistered { member: registered.name.clone() });
-            match end {
-                End::SessionOver => leftovers.push(registered),
-                _ => self.start_anew(&session, registered, end, began).await,
-            }
+            in_vain = (!matches!(end, End::SessionOver)).then_some(began);
+            self.give_up(&session, end).await;
+            leftovers.push(registered);
         }
         self.channel.leave();
+        self.clear(leftovers).await;
         self.standing.send_replace(Standing::default());
+    }
+
+    /// Deletes what there is of earlier registrations.
+    async fn sweep(&self, session: &Arc<Session>, leftovers: &mut Vec<Registered>) -> Result<(), client::Error> {
+        while let Some(old) = leftovers.last() {
+            self.registrar.remove(session, old).await?;
+            leftovers.pop();
+        }
+        Ok(())
+    }
+
+    /// Deletes what there is of all registrations, for good: until they are gone, or their sessions are.
+    async fn clear(&mut self, mut leftovers: Vec<Registered>) {
+        while let Some(old) = leftovers.last() {
+            let (session, began) = (Arc::clone(&old.session), self.registrar.core.clock.now());
+            if let Err(error) = self.sweep(&session, &mut leftovers).await {
+                self.refused(error);
+                let delay = self.delays.next(&self.registrar.core, began);
+                let mut conditions = session.conditions();
+                let over = conditions.wait_for(|condition| matches!(condition, Condition::Ended(_)));
+                let _: Result<Result<_, _>, _> = tokio::time::timeout(delay, over).await;
+            }
+        }
+    }
+
+    fn refused(&self, error: client::Error) {
+        let error = Error::client(&self.registrar.paths.base, error);
+        self.standing.send_replace(Standing { name: None, error: Some(error.clone()) });
+        self.events.tell(Event::Failed { error });
     }
 
     fn record(&self) -> Record {
@@ -261,23 +297,24 @@ impl Member {
         }
     }
 
-    /// The share goes to zero, then both nodes go.
-    async fn leave(&self, session: &Arc<Session>, registered: &Registered) {
+    /// The share goes to zero. Those who follow it are waited for, unless they do not look in all that time.
+    async fn leave(&self, timeout: Duration) {
         self.channel.leave();
-        // Later than this nobody is waited for who does not look.
-        let followed = tokio::time::timeout(session.timeout(), self.channel.applied()).await;
-        if followed.is_err() {
-            tracing::warn!(member = registered.name, "left, though not all who follow the share have heard of it");
+        if tokio::time::timeout(timeout, self.channel.applied()).await.is_err() {
+            tracing::warn!("left, though not all who follow the share have heard of it");
         }
-        self.registrar.remove(session, registered).await;
     }
 
-    /// The member's node is of no use any more: what there is goes, as soon as nobody applies a share that it stood for.
-    async fn start_anew(&mut self, session: &Arc<Session>, registered: Registered, end: End, began: Instant) {
-        if let End::Refused(error) = end {
-            let doing = "follow the share in";
-            let error = crate::client::Error::from_backend(doing, &self.registrar.paths.base, error);
-            self.events.tell(Event::Failed { error: Error::client(&self.registrar.paths.base, error) });
+    /// The member's node is of no use any more: returns as soon as nobody applies a share that it stood for.
+    async fn give_up(&mut self, session: &Arc<Session>, end: End) {
+        match end {
+            End::SessionOver => return,
+            End::Refused(error) => {
+                let doing = "follow the share in";
+                let error = client::Error::from_backend(doing, &self.registrar.paths.base, error);
+                self.events.tell(Event::Failed { error: Error::client(&self.registrar.paths.base, error) });
+            }
+            End::Asked | End::Spoiled => {}
         }
         let mut stop = self.stop.clone();
         let mut conditions = session.conditions();
@@ -292,8 +329,6 @@ impl Member {
             () = given_up => {}
             _ = conditions.wait_for(|condition| matches!(condition, Condition::Ended(_))) => {}
         }
-        self.registrar.remove(session, &registered).await;
-        self.pause(began).await;
     }
 
     async fn pause(&mut self, began: Instant) {

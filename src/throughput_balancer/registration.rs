@@ -89,7 +89,10 @@ impl Registrar {
                 }
                 Err(error) => {
                     if let Err(failed) = self.pass(session, connection, error).await {
-                        self.remove(session, &registered).await;
+                        // What stays is found by the next try.
+                        if let Err(error) = self.remove(session, &registered).await {
+                            self.core.report(error);
+                        }
                         return Err(failed);
                     }
                 }
@@ -193,24 +196,21 @@ impl Registrar {
         }
     }
 
-    /// Deletes both nodes and returns when they are gone, or the session is over. A server that refuses is reported.
-    pub(super) async fn remove(&self, session: &Arc<Session>, of: &Registered) {
+    /// Deletes both nodes and returns when they are gone, or the session is over.
+    pub(super) async fn remove(&self, session: &Arc<Session>, of: &Registered) -> Result<(), Error> {
         while let Ok(connection) = session.connected().await {
             match self.delete(session, of).await {
-                Ok(()) => return,
+                Ok(()) => return Ok(()),
                 Err(error) if error.is_passing() => {
                     // The next round looks at what came of it.
                     let _ = session.connected_after_loss(connection).await;
                 }
                 Err(error) => {
-                    return self.core.report(Error::from_backend(
-                        "delete the nodes of a member in",
-                        &self.paths.base,
-                        error,
-                    ));
+                    return Err(Error::from_backend("delete the nodes of a member in", &self.paths.base, error));
                 }
             }
         }
+        Ok(())
     }
 
     /// Together if all are there and as they were read last, as usual; otherwise one by one. A node of somebody else, who was

@@ -6,12 +6,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::allocation;
-use super::known::{Content, Known};
+use super::known::{Content, Known, PATIENCE};
 use super::plan::Seat;
 use super::record::{Record, Stamp};
-
-/// How long a member may take to follow before that is told.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Everybody the leader has to reckon with.
 #[derive(Debug)]
@@ -113,6 +110,11 @@ impl View {
     /// Whether there is a node of this member, or was when it was looked for.
     pub(super) fn is_there(&self, name: &str) -> bool {
         self.members.contains_key(name) || self.acks.contains_key(name)
+    }
+
+    /// Whether this member has a node and cannot be served.
+    pub(super) fn is_aside(&self, name: &str) -> bool {
+        self.members.get(name).is_some_and(|known| known.record().is_none())
     }
 
     /// The names of those whose node must be read.
@@ -236,18 +238,20 @@ impl View {
         for (name, known) in &mut self.members {
             let ack = self.acks.get(name).copied();
             if !known.is_awaited(ack) {
-                known.waiting = None;
+                (known.waiting, known.nudges) = (None, 0);
                 continue;
             }
             let (since, told) = *known.waiting.get_or_insert((now, false));
+            let patience = known.patience();
             let Content::Record(record) = &known.content else { continue };
             if !record.acks && now >= since + self.session_timeout {
                 known.assumed = Some(record.stamp());
                 late.push((name.clone(), Late::Assumed));
-            } else if !told && now >= since + PATIENCE {
+            } else if !told && now >= since + patience {
                 known.waiting = Some((since, true));
                 // Its node of acknowledgement was deleted by somebody: it makes a new one when it is asked.
                 known.nudge = record.acks && ack.is_none();
+                known.nudges += u32::from(known.nudge);
                 late.push((name.clone(), Late::Unacked { held: known.held(ack).unwrap_or(record.ceiling) }));
             }
         }
@@ -266,7 +270,7 @@ impl View {
             let Content::Record(record) = &known.content else { return None };
             let (since, told) = known.waiting?;
             match (told, record.acks) {
-                (false, _) => Some(since + PATIENCE),
+                (false, _) => Some(since + known.patience()),
                 (true, true) => None,
                 (true, false) => Some(since + self.session_timeout),
             }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::StreamExt;
-use zookeeper_recipes::testing::{Loss, Operation};
+use zookeeper_recipes::testing::{Loss, Operation, TestingServer};
 use zookeeper_recipes::throughput_balancer::{Error, Event, MAX_THROUGHPUT, ThroughputBalancer, set_max_throughput};
 use zookeeper_recipes::{CreateMode, ErrorKind};
 
@@ -191,18 +191,121 @@ async fn a_member_whose_node_is_closed_to_the_leader_is_told_of_and_the_others_a
     server.deny(&node(&two));
     set_max_throughput(&clients[0], BASE, 1_200).await.expect("set");
     let three = joined(&clients[2]).await;
-    // It keeps what it has, which is given to nobody.
-    have(&server, &[&one, &two, &three], &[600, 500, 100]).await;
+    // It keeps what it has; the others divide the rest.
+    have(&server, &[&one, &two, &three], &[350, 500, 350]).await;
+    set_max_throughput(&clients[0], BASE, 600).await.expect("set");
+    have(&server, &[&one, &two, &three], &[50, 500, 50]).await;
     let told = told(&mut events);
     let refused = |event: &Event| matches!(event, Event::MemberUnreadable { member, why } if *member == denied && why.contains("NoAuth"));
     assert!(told.iter().any(refused), "{told:?}");
-    // It cannot be read either: by the next leader, by others, by itself.
+    // It cannot be read either, by the next leader, by others, by itself: nobody knows what it has, and nobody gets more.
     one.leave().await;
-    have(&server, &[&two, &three], &[500, 100]).await;
+    have(&server, &[&two, &three], &[500, 50]).await;
     assert_eq!(three.members().await.expect("members").len(), 1);
     server.allow(&node(&two));
-    two.leave().await;
-    have(&server, &[&three], &[1200]).await;
+    have_within(&server, Duration::from_secs(40), &[&two, &three], &[300, 300]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_could_not_be_written_is_served_with_the_next_change() {
+    let (server, clients) = scene(3).await;
+    let (one, two) = (joined(&clients[0]).await, joined(&clients[1]).await);
+    have(&server, &[&one, &two], &[500, 500]).await;
+    server.deny(&node(&two));
+    set_max_throughput(&clients[0], BASE, 800).await.expect("set");
+    have(&server, &[&one, &two], &[300, 500]).await;
+    server.allow(&node(&two));
+    set_max_throughput(&clients[0], BASE, 600).await.expect("set");
+    have(&server, &[&one, &two], &[300, 300]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lowered_maximum_is_kept_also_where_somebody_holds_a_share_without_a_node() {
+    let (server, clients) = scene(2).await;
+    let (one, two) = (joined(&clients[0]).await, joined(&clients[1]).await);
+    have(&server, &[&one, &two], &[500, 500]).await;
+    let mut slow = two.shares();
+    assert_eq!(slow.next().await.expect("a share").throughput(), 500);
+    server.delete_by_hand(&node(&two)).expect("deleted");
+    set_max_throughput(&clients[0], BASE, 600).await.expect("set");
+    have(&server, &[&one], &[100]).await;
+    drop(slow);
+    have(&server, &[&one, &two], &[300, 300]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn acknowledgements_that_were_refused_for_a_while_block_nothing_afterwards() {
+    let (server, clients) = scene(2).await;
+    let (one, two) = (joined(&clients[0]).await, joined(&clients[1]).await);
+    have(&server, &[&one, &two], &[500, 500]).await;
+    server.deny("/throughput/ack");
+    set_max_throughput(&clients[0], BASE, 600).await.expect("set");
+    server.until(|| throughput(&one) == 0 && throughput(&two) == 0).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    server.allow("/throughput/ack");
+    have_within(&server, Duration::from_secs(40), &[&one, &two], &[300, 300]).await;
+    assert_eq!(records(&server).len(), 4, "{:#?}", records(&server));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_given_up_is_not_taken_up_again() {
+    let (server, clients) = scene(2).await;
+    let (one, two) = (joined(&clients[0]).await, joined(&clients[1]).await);
+    have(&server, &[&one, &two], &[500, 500]).await;
+    let old = node(&two);
+    server.deny("/throughput/client");
+    let record = serde_free(&server.get(&old).expect("it is there"));
+    server.set_data_by_hand(&old, record.replace(r#""throughput":500"#, r#""throughput":9000"#)).expect("set");
+    server.until(|| throughput(&two) == 0).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    server.allow("/throughput/client");
+    have_within(&server, Duration::from_secs(40), &[&one, &two], &[500, 500]).await;
+    assert_ne!(node(&two), old);
+}
+
+#[tokio::test(start_paused = true)]
+async fn leaving_goes_on_until_it_is_allowed() {
+    let (server, clients) = scene(2).await;
+    let (one, two) = (joined(&clients[0]).await, joined(&clients[1]).await);
+    have(&server, &[&one, &two], &[500, 500]).await;
+    server.deny("/throughput/client");
+    let mut leaving = Box::pin(two.leave());
+    assert!(tokio::time::timeout(SOON, &mut leaving).await.is_err(), "its node is there");
+    server.allow("/throughput/client");
+    within("it has left", Duration::from_secs(40), leaving).await;
+    have(&server, &[&one], &[1000]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_never_acknowledges_though_it_says_so_is_asked_ever_more_rarely() {
+    let (server, clients) = scene(1).await;
+    let one = joined(&clients[0]).await;
+    let liar = r#"{"throughput":0,"acks":true}"#;
+    let liar = server.create_by_hand("/throughput/client/client-", liar, CreateMode::PersistentSequential);
+    let liar = liar.expect("created");
+    have(&server, &[&one], &[500]).await;
+    tokio::time::sleep(Duration::from_secs(3_600)).await;
+    let version = server.stat(&liar).expect("it is there").version;
+    assert!((3..20).contains(&version), "written {version} times in an hour");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_maximum_that_somebody_replaced_before_our_create_was_answered_is_not_set_twice() {
+    let latency = Duration::from_millis(3);
+    let server = TestingServer::builder().latency(latency..=latency).start();
+    let client = server.client().await.expect("a client");
+    server.create_by_hand(BASE, "", CreateMode::Persistent).expect("created");
+    server.create_by_hand(&format!("{BASE}/global-config"), "", CreateMode::Persistent).expect("created");
+    let of = client.clone();
+    let setting = server.spawn(&client, async move { set_max_throughput(&of, BASE, 700).await });
+    // The directory is there; then the node.
+    server.until(|| server.count(&client, Operation::Create) == 2).await;
+    server.lose_next_reply(&client, Some(Operation::Create), Loss::Applied);
+    server.until(|| server.get(MAXIMUM).is_some()).await;
+    server.set_data_by_hand(MAXIMUM, "500").expect("set");
+    let error = setting.await.expect("no panic").expect_err("nobody can know");
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
+    assert_eq!(server.get(MAXIMUM).expect("it is there"), b"500");
 }
 
 #[tokio::test(start_paused = true)]

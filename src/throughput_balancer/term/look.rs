@@ -1,12 +1,11 @@
 //! What the leader sees: listings, the maximum, the members' records; each with a watch where one is of use.
 
 use std::collections::BTreeMap;
-use std::task::Poll;
 
-use futures::FutureExt;
 use futures::stream::{StreamExt, TryStreamExt};
 use tokio::time::Instant;
 
+use super::aside::Until;
 use super::{Maximum, Over, Term};
 use crate::backend::{self, Watch};
 use crate::throughput_balancer::events::Event;
@@ -40,6 +39,7 @@ impl Term<'_> {
             let now = Instant::now();
             if self.view.list_members(names, now) {
                 self.quiet.disturb(now);
+                self.reconsider();
             }
         }
         if let Some(maximum) = maximum {
@@ -91,6 +91,7 @@ impl Term<'_> {
         if seen != self.maximum {
             // At once; but for the first look, which comes with the members.
             if self.maximum != Maximum::Unread {
+                self.reconsider();
                 self.quiet.end();
             }
             match &seen {
@@ -106,8 +107,23 @@ impl Term<'_> {
         Ok(())
     }
 
+    /// Those that could not be served may be by now.
+    fn reconsider(&mut self) {
+        let aside = self.aside.all();
+        self.doubt(aside);
+    }
+
+    pub(super) fn doubt(&mut self, members: impl IntoIterator<Item = String>) {
+        for member in members {
+            self.view.doubt(&member);
+            self.quiet.disturb(Instant::now());
+        }
+    }
+
     /// Reads the nodes of those that are new, or in doubt.
     pub(super) async fn read_members(&mut self) -> Result<(), Over> {
+        let due = self.aside.due(Instant::now());
+        self.doubt(due);
         let (session, paths) = (&self.session, &self.leader.registrar.paths);
         if self.view.is_in_doubt() {
             // What was found to be stale must not be read from a server that lags.
@@ -123,7 +139,8 @@ impl Term<'_> {
                 // It has left since the listing; the next one knows.
                 Err(backend::Error::NoNode) => Ok(None),
                 Err(error @ backend::Error::NoAuth) => {
-                    Ok(Some((name, 0, Err(format!("it cannot be read: {error:?}")))))
+                    // At no version that there is.
+                    Ok(Some((name, -1, Err(format!("it cannot be read: {error:?}")))))
                 }
                 Err(error) => Err(Over::Failed(error)),
             }
@@ -141,19 +158,25 @@ impl Term<'_> {
                 self.put_aside(name, version, why).await?;
             }
         }
+        let view = &self.view;
+        self.aside.keep(|member| view.is_aside(member));
         Ok(())
     }
 
-    /// Tells of a node that cannot be served, and looks at it again when somebody has changed it.
+    /// Tells of a member that cannot be served; it is looked at again when that may have changed.
     pub(super) async fn put_aside(&mut self, member: String, version: i32, why: String) -> Result<(), Over> {
-        match self.session.watch_data(&self.leader.registrar.paths.member(&member)).await {
-            Ok((_, stat, watch)) if stat.version == version => self.spoiled.push((member.clone(), watch)),
-            Ok(_) => self.view.doubt(&member),
-            // One that is gone is known to be by the next listing; one that may not be read is left alone.
-            Err(backend::Error::NoNode | backend::Error::NoAuth) => {}
+        let until = match self.session.watch_data(&self.leader.registrar.paths.member(&member)).await {
+            Ok((_, stat, watch)) if stat.version == version => Until::Changed(watch),
+            // It may be read by now, or has changed.
+            Ok(_) => Until::Then(Instant::now()),
+            Err(backend::Error::NoAuth) => Until::later(Instant::now()),
+            // The next listing knows that it is gone.
+            Err(backend::Error::NoNode) => Until::Now,
             Err(error) => return Err(Over::Failed(error)),
+        };
+        if self.aside.put(&member, &why, until) {
+            self.leader.events.tell(Event::MemberUnreadable { member, why });
         }
-        self.leader.events.tell(Event::MemberUnreadable { member, why });
         Ok(())
     }
 
@@ -171,14 +194,4 @@ impl Term<'_> {
         }
         Ok(())
     }
-}
-
-/// The first of those nodes that is changed, which is watched no more.
-pub(super) async fn changed(watched: &mut Vec<(String, Watch)>) -> String {
-    let at = std::future::poll_fn(|cx| {
-        let fired = watched.iter_mut().position(|(_, watch)| watch.poll_unpin(cx).is_ready());
-        fired.map_or(Poll::Pending, Poll::Ready)
-    });
-    let at = at.await;
-    watched.remove(at).0
 }

@@ -1,5 +1,6 @@
 //! One look at everything, and then every change of it, for as long as nothing goes wrong.
 
+mod aside;
 mod look;
 
 use std::sync::Arc;
@@ -7,6 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use self::aside::Aside;
 use super::events::Event;
 use super::known::Content;
 use super::leader::{Epoch, Leader};
@@ -58,9 +60,11 @@ pub(super) struct Term<'a> {
     members_watch: Option<Watch>,
     acks_watch: Option<Watch>,
     maximum_watch: Option<Watch>,
-    /// Of nodes that hold no record: they may become one.
-    spoiled: Vec<(String, Watch)>,
+    /// Members that cannot be served.
+    aside: Aside,
     quiet: Quiet,
+    /// What was held by others than those who are served, when it was looked at last.
+    elsewhere: u64,
     /// When members were given less; none if nobody is waited for.
     lowered: Option<Instant>,
     /// What was told last: whether all was settled, by how much the maximum was exceeded.
@@ -89,8 +93,9 @@ impl<'a> Term<'a> {
             members_watch: None,
             acks_watch: None,
             maximum_watch: None,
-            spoiled: Vec::new(),
+            aside: Aside::default(),
             quiet: Quiet::new(options.quiet, options.at_most),
+            elsewhere: 0,
             lowered: None,
             settled: None,
             exceeded: 0,
@@ -121,6 +126,7 @@ impl<'a> Term<'a> {
             self.prove_strangers().await?;
             let now = Instant::now();
             self.watch_over(now);
+            self.look_elsewhere(now);
             if self.quiet.is_over(now) {
                 self.decide();
             }
@@ -143,12 +149,26 @@ impl<'a> Term<'a> {
         }
     }
 
+    /// What others hold than those who are served: there is so much less to divide.
+    fn look_elsewhere(&mut self, now: Instant) {
+        let elsewhere = self.view.held_elsewhere().saturating_add(self.reserve.held(now));
+        if elsewhere != self.elsewhere {
+            self.elsewhere = elsewhere;
+            self.quiet.disturb(now);
+        }
+    }
+
     /// What each is to have from now on.
     fn decide(&mut self) {
         let Maximum::Good { value, .. } = self.maximum else { return };
         self.quiet.settle();
         let candidates = self.view.candidates();
-        match self.leader.options.allocation.divide(value, &candidates) {
+        let divided = match self.leader.options.transition {
+            // Where nobody knows how much it is nobody is given more, and nobody less.
+            Transition::Safe if self.elsewhere < u64::MAX => value.saturating_sub(self.elsewhere),
+            _ => value,
+        };
+        match self.leader.options.allocation.divide(divided, &candidates) {
             Ok(division) => {
                 self.view.aim(&division.shares);
                 if let Some(shortfall) = division.shortfall {
@@ -162,8 +182,7 @@ impl<'a> Term<'a> {
     /// Writes what may be written now. True if there was something: then it is worth another look.
     async fn act(&mut self) -> Result<bool, Over> {
         let Maximum::Good { value, version } = self.maximum else { return Ok(false) };
-        let now = Instant::now();
-        let elsewhere = self.view.held_elsewhere().saturating_add(self.reserve.held(now));
+        let (now, elsewhere) = (Instant::now(), self.elsewhere);
         let (names, seats) = self.view.seats();
         let credit = plan::credit(value, &seats, elsewhere);
         let wave = plan::plan(&seats, credit, self.leader.options.transition);
@@ -274,7 +293,10 @@ impl<'a> Term<'a> {
     /// Until something has changed, or is due.
     async fn wait(&mut self) {
         let wave = self.lowered.map(|at| at + WAVE).filter(|at| self.view.awaits() && *at > Instant::now());
-        let due = [self.quiet.due(), self.view.next_look(), self.reserve.next_look(), wave].into_iter().flatten().min();
+        let due = [self.quiet.due(), self.view.next_look(), self.reserve.next_look(), self.aside.next_look(), wave]
+            .into_iter()
+            .flatten()
+            .min();
         let due = due.filter(|_| matches!(self.maximum, Maximum::Good { .. }));
         let nap = async {
             match due {
@@ -294,10 +316,7 @@ impl<'a> Term<'a> {
                 tokio::time::sleep(GATHER).await;
                 self.acks_watch = None;
             }
-            name = look::changed(&mut self.spoiled) => {
-                self.view.doubt(&name);
-                self.quiet.disturb(Instant::now());
-            }
+            member = self.aside.changed() => self.doubt([member]),
             () = nap => {}
         }
     }
