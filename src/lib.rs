@@ -55,7 +55,7 @@
 //! | `DistributedQueue` | a put goes on and waits. [`Standard`](ErrorPolicy::Standard): a delivery is lost; its claim's node stays until it is settled or dropped, so nobody else has the item before, and an ack still counts. [`Session`](ErrorPolicy::Session): it lasts until the lease is over, never past T | puts under way: a number of the producer's own tells which were carried out; the others are sent again, in order. Claims stand | puts under way say `OutcomeUnknown`, those behind go on with the next session. Claims are lost, and settling them is an error; others get the items when the ensemble forgets the session, without any put | a claim: nobody is told, the ack is refused and the item comes again. A producer's node: it makes another | put: found out by the producer's number, never twice; claim: ours only if session and consumer match; ack, nack, dead letter: found out by the claim, which goes in the same transaction | at the first look after waking `is_held()` is false, a handler is dropped before it is polled again, and an ack is refused |
 //! | `ThroughputBalancer` | [`Standard`](ErrorPolicy::Standard): the share is what [`OnSuspended`](throughput_balancer::OnSuspended) says, by default zero. [`Session`](ErrorPolicy::Session): it lasts until the lease is over, never past T. Nobody else is given it while the session lives. An attached limiter grants what the share is worth at each moment | same nodes, looked up; the share is there again, under the same name | as when suspended, then a new name with the next session; the leader divides among the others what no [`Fallback`](throughput_balancer::OnSuspended::Fallback) keeps | a member goes to zero and registers again; what it held is given to nobody before it says so, or its session is over. An acknowledgement is asked for again. A record that no leader has written makes the member register again | create: found again by its id, or made anew. The leader takes over anew and reads everything before it writes; what it had sent is refused from then on | at the first look after waking the share is as when suspended, also for an attached limiter; a leader's write is refused |
 //!
-//! `docs/failure-contract.md`, in the repository, names the test of each cell. Three things hold for every recipe:
+//! `docs/failure-contract.md`, in the repository, names the test of each cell. Four things hold for every recipe:
 //!
 //! * **Time.** What is held ends, by the clock, before the ensemble can have given it to somebody else. The clock goes on
 //!   while the process is stopped and while the machine sleeps. What no clock can know, only a fence covers: a virtual
@@ -63,6 +63,9 @@
 //!   administrator's hand or with their data; a node that an operator deletes.
 //! * **Fences.** A [`Fence`] put into a [`Transaction`] makes the ensemble itself check, in the same transaction, that its
 //!   author still holds. A fencing token does the same for any other store that refuses smaller ones than it has seen.
+//! * **ACLs.** A server spends a watch without a word when the node may not be read by its watcher at that moment (since 3.9.2).
+//!   So whoever takes the permission to read a recipe's nodes from its participants, and gives it back, has to make them
+//!   connect anew: until then they may not see what changed meanwhile.
 //! * **Cancellation.** Every future may be dropped at any await; `# Cancel safety` says what that means for each. What is
 //!   dropped leaves no node behind once the connection is back.
 //!

@@ -60,9 +60,10 @@ pub enum Event {
         /// Who lacks how much.
         shortfall: Shortfall,
     },
-    /// A member's node holds something else than a record, or may not be read or written: it is given nothing, the others are
-    /// served. What it was given before stays reserved for it; if nobody knows what that is and its session lives, nobody is
-    /// given more until it has gone.
+    /// A member's node holds something else than a record, or may not be read or written: it is given nothing new and keeps what
+    /// it has, the others divide the rest. If nobody knows what it has, and its session lives, they keep what they have. It is
+    /// looked at again when somebody changes the node, or the members or the maximum change, and if it may not be read every
+    /// 30 seconds.
     MemberUnreadable {
         /// The name of its node.
         member: String,
