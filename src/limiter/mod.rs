@@ -80,11 +80,8 @@ struct State {
     bucket: Bucket,
     /// Says what the rate is, whenever it matters; none if it is as it was set.
     source: Option<Box<Source>>,
-    /// The number of those who have the [`Reins`]; none if the rate is the user's to set.
-    driver: Option<u64>,
-    /// Counts those who were given them.
-    #[cfg(feature = "throughput-balancer")]
-    drivers: u64,
+    /// Whether somebody has the [`Reins`]; if not, the rate is the user's to set.
+    is_driven: bool,
     /// How many wait. Nobody who comes later is served before them.
     waiting: usize,
 }
@@ -110,14 +107,8 @@ impl ShareLimiter {
     }
 
     fn of(rate: u64, burst: u64) -> Self {
-        let state = State {
-            bucket: Bucket::new(rate, burst, Instant::now()),
-            source: None,
-            driver: None,
-            #[cfg(feature = "throughput-balancer")]
-            drivers: 0,
-            waiting: 0,
-        };
+        let state =
+            State { bucket: Bucket::new(rate, burst, Instant::now()), source: None, is_driven: false, waiting: 0 };
         let (front, changed) = (Semaphore::new(1), Notify::new());
         ShareLimiter { shared: Arc::new(Shared { burst, state: Mutex::new(state), front, changed }) }
     }
@@ -178,7 +169,7 @@ impl ShareLimiter {
     /// Nothing has changed then. [`Error::Driven`] while a member of a throughput balancer drives the limiter: until that member
     /// leaves or is dropped. [`Error::Closed`] once the limiter is [closed](Self::close).
     pub fn set_rate(&self, rate: u64) -> Result<(), Error> {
-        self.shared.set(None, |state| state.fix(rate))
+        self.shared.set(false, |state| state.fix(rate))
     }
 
     /// As [`set_rate`](Self::set_rate), for as long as `lease` says yes. It is asked each time permits are to be granted and must
@@ -208,7 +199,7 @@ impl ShareLimiter {
     /// # }
     /// ```
     pub fn set_rate_while(&self, rate: u64, lease: impl Fn() -> bool + Send + Sync + 'static) -> Result<(), Error> {
-        self.shared.set(None, |state| state.follow(move || if lease() { rate } else { 0 }))
+        self.shared.set(false, |state| state.follow(move || if lease() { rate } else { 0 }))
     }
 
     /// As [`set_rate`](Self::set_rate), until `deadline`, from which on the rate is 0.
@@ -264,23 +255,22 @@ impl ShareLimiter {
         self.shared.burst
     }
 
-    /// The right to set the rate from now on, in the place of whoever had it.
+    /// The right to set the rate from now on, unless somebody else has it or the limiter is closed.
     #[cfg(feature = "throughput-balancer")]
-    pub(crate) fn reins(&self) -> Reins {
-        let mut state = self.shared.state();
-        state.drivers += 1;
-        state.driver = Some(state.drivers);
-        Reins { limiter: self.clone(), number: state.drivers }
+    pub(crate) fn reins(&self) -> Result<Reins, Error> {
+        let mut state = self.shared.open()?;
+        if std::mem::replace(&mut state.is_driven, true) {
+            return Err(Error::Driven);
+        }
+        Ok(Reins { limiter: self.clone() })
     }
 }
 
-/// The right to set the rate of a limiter, which nobody else has meanwhile. It is void when somebody else has been given it:
-/// what a member that is on its way out has to say is no rate for its successor.
+/// The right to set the rate of a limiter, which nobody else has meanwhile.
 #[cfg(feature = "throughput-balancer")]
 #[derive(Debug)]
 pub(crate) struct Reins {
     limiter: ShareLimiter,
-    number: u64,
 }
 
 #[cfg(feature = "throughput-balancer")]
@@ -288,8 +278,8 @@ impl Reins {
     /// From now on the rate is what `source` says, whenever it matters. It may fall by itself, but not rise, as those who wait
     /// would not notice; and it must not use the limiter.
     pub(crate) fn follow(&self, source: impl Fn() -> u64 + Send + Sync + 'static) {
-        // Refused if they are void or the limiter is closed: others grant, or nobody does.
-        let _ = self.limiter.shared.set(Some(self.number), |state| state.follow(source));
+        // Refused if the limiter is closed: it grants nothing then.
+        let _ = self.limiter.shared.set(true, |state| state.follow(source));
     }
 }
 
@@ -298,13 +288,11 @@ impl Reins {
 impl Drop for Reins {
     fn drop(&mut self) {
         let mut state = self.limiter.shared.state();
-        if state.driver == Some(self.number) {
-            state.driver = None;
-            let old = state.fix(0);
-            drop(state);
-            // As in `Shared::set`.
-            drop(old);
-        }
+        state.is_driven = false;
+        let old = state.fix(0);
+        drop(state);
+        // As in `Shared::set`.
+        drop(old);
     }
 }
 
@@ -327,11 +315,11 @@ impl Shared {
         if self.front.is_closed() { Err(Error::Closed) } else { Ok(state) }
     }
 
-    /// Changes the rate, if it is `driver` who may; what has come until now is of the old one. `change` returns what has become
-    /// of no use.
-    fn set(&self, driver: Option<u64>, change: impl FnOnce(&mut State) -> Option<Box<Source>>) -> Result<(), Error> {
+    /// Changes the rate, for a user or the driver, whoever may; what has come until now is of the old one. `change` returns what
+    /// has become of no use.
+    fn set(&self, by_driver: bool, change: impl FnOnce(&mut State) -> Option<Box<Source>>) -> Result<(), Error> {
         let mut state = self.open()?;
-        if state.driver != driver {
+        if state.is_driven != by_driver {
             return Err(Error::Driven);
         }
         state.pass();

@@ -55,7 +55,8 @@ impl ThroughputBalancerBuilder {
         }
     }
 
-    /// How much this member counts, compared with the others, where the allocation heeds weights. At least 1, the default.
+    /// How much this member counts, compared with the others, where the [`allocation`](Self::allocation) heeds weights; the
+    /// default one does not. At least 1, the default.
     pub fn weight(mut self, weight: u64) -> Self {
         self.weight = weight;
         self
@@ -95,8 +96,8 @@ impl ThroughputBalancerBuilder {
     /// limiter is [closed](ShareLimiter::close).
     ///
     /// From [`join`](Self::join) on its rate is the member's: first the [initial](Self::initial) one, whatever it was before.
-    /// Until the member leaves nobody else can set it ([`Error::Driven`](crate::limiter::Error::Driven)). A limiter follows one
-    /// member, the one that has joined last. One that is closed grants nothing, whatever the share.
+    /// Until the member leaves nobody else can set it ([`limiter::Error::Driven`](crate::limiter::Error::Driven)), and no other
+    /// member be given it. One that is closed meanwhile grants nothing, and the member keeps its share for nothing: let it leave.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -141,11 +142,13 @@ impl ThroughputBalancerBuilder {
     }
 
     /// Becomes a member: stands in the line of those who may lead, and registers. Returns when both is done; the first share
-    /// comes soon after it, if there is a maximum. Without one every share stays 0, and the leader tells why
+    /// comes soon after it, if there is a maximum (on a client that was idle for longer than its session timeout it takes two
+    /// seconds more, as the session has to be proven first). Without one no share changes, and the leader tells why
     /// ([`Event::MaximumInvalid`](super::Event::MaximumInvalid)).
     ///
     /// # Errors
-    /// [`Error::InvalidOption`] for a weight of zero, a min above the max, or an [`at_most`](Self::debounce) below its quiet;
+    /// [`Error::InvalidOption`] for a weight of zero, a min above the max, an [`at_most`](Self::debounce) below its quiet, or a
+    /// limiter that is closed or follows another member;
     /// [`Error::Client`] with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) for a malformed path, and if the ensemble
     /// refuses; [`Error::Closed`] if the client is closed. It waits for a connection as long as it takes.
     ///
@@ -155,7 +158,7 @@ impl ThroughputBalancerBuilder {
         let paths = Arc::new(self.validate()?);
         // From here on a limiter grants nothing but what this member applies.
         #[cfg(feature = "limiter")]
-        let limited = Limited::new(self.limiter.as_ref());
+        let limited = Limited::new(self.limiter.as_ref()).map_err(|error| of_limiter(&self.base, error))?;
         #[cfg(not(feature = "limiter"))]
         let limited = Limited::default();
         let channel = Interest(Arc::new(Channel::new(self.initial, self.on_suspended, limited)));
@@ -271,6 +274,17 @@ async fn entered(base: &str, latch: &LeaderLatch) -> Result<(), Error> {
             return Err(Error::closed(base));
         }
     }
+}
+
+#[cfg(feature = "limiter")]
+fn of_limiter(base: &str, error: crate::limiter::Error) -> Error {
+    let why = match error {
+        crate::limiter::Error::Driven => {
+            "a limiter that follows another member; give each member one of its own".into()
+        }
+        other => format!("a limiter that cannot follow its share: {other}"),
+    };
+    Error::invalid(base, why)
 }
 
 fn of_latch(base: &str, error: crate::leader_latch::Error) -> Error {

@@ -18,7 +18,7 @@ pub enum Error {
         error: client::Error,
     },
     /// The balancer has been left, or its client has been closed.
-    #[error("throughput balancer at {path}: it has been left, or its client has been closed")]
+    #[error("throughput balancer at {path}: the member has left, or the client has been closed")]
     Closed {
         /// The base path of the balancer.
         path: Arc<str>,

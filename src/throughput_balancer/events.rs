@@ -41,7 +41,8 @@ pub enum Event {
         /// By how much the members together may exceed it.
         by: u64,
     },
-    /// Every member has its share, and what was lowered is acknowledged.
+    /// Every member has the share that was decided, and what was lowered is acknowledged. Also after a
+    /// [`Shortfall`](Event::Shortfall); never while the maximum makes no sense or the rule of allocation fails.
     Settled {
         /// The maximum in force.
         maximum: u64,
@@ -55,7 +56,9 @@ pub enum Event {
         /// Why.
         error: AllocationError,
     },
-    /// Members have less than they should have at least.
+    /// Members have less than they should have at least. Told with each decision for which it is so: it is over when the
+    /// members or the maximum have changed and [`Settled`](Event::Settled) comes without it.
+    /// [`MemberInfo`](super::MemberInfo) shows the same to whoever listens later.
     Shortfall {
         /// Who lacks how much.
         shortfall: Shortfall,
@@ -83,7 +86,9 @@ pub enum Event {
         /// The name of its node.
         member: String,
     },
-    /// A member was given less five seconds ago and has not said yet that it follows. Only what it holds is blocked.
+    /// A member was given less five seconds ago and has not said yet that it follows. Only what it holds is blocked. Look in its
+    /// process: a stream of [`shares()`](super::ThroughputBalancer::shares) that is kept and not polled, a listener that hangs,
+    /// or no process any more.
     Unacked {
         /// The name of its node.
         member: String,

@@ -16,8 +16,8 @@ pub(super) struct Limited {
 
 impl Limited {
     #[cfg(feature = "limiter")]
-    pub(super) fn new(limiter: Option<&ShareLimiter>) -> Self {
-        Limited { reins: Mutex::new(limiter.map(ShareLimiter::reins)) }
+    pub(super) fn new(limiter: Option<&ShareLimiter>) -> Result<Self, crate::limiter::Error> {
+        Ok(Limited { reins: Mutex::new(limiter.map(ShareLimiter::reins).transpose()?) })
     }
 
     /// When this returns nothing is granted any more but what `share` is worth at each moment: less as soon as its lease is

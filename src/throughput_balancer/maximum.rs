@@ -50,7 +50,8 @@ pub(super) fn parse(data: &[u8]) -> Result<u64, String> {
 ///
 /// # Errors
 /// [`Error::Client`]: with [`ErrorKind::InvalidPath`] for a malformed path, with [`ErrorKind::OutcomeUnknown`] if no answer
-/// came and somebody else has set another maximum since. [`Error::InvalidOption`] above [`MAX_THROUGHPUT`].
+/// came and somebody else has set another maximum since, with [`ErrorKind::ConnectionLoss`] if there is no connection in time.
+/// [`Error::InvalidOption`] above [`MAX_THROUGHPUT`].
 ///
 /// # Cancel safety
 /// Once polled, it is carried out in the background also if the future is dropped.

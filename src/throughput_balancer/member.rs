@@ -133,6 +133,7 @@ impl Member {
             leftovers.push(registered);
         }
         self.channel.leave();
+        tracing::info!(path = self.registrar.paths.base, "leaving the throughput balancer");
         self.clear(leftovers).await;
         self.standing.send_replace(Standing::default());
     }

@@ -88,6 +88,36 @@
 //! nodes keeps the share from the others until its session is over: a minute, with the default
 //! [session timeout](crate::ClientBuilder::session_timeout).
 //!
+#![cfg_attr(feature = "limiter", doc = "```no_run")]
+#![cfg_attr(not(feature = "limiter"), doc = "```ignore")]
+//! use zookeeper_recipes::Client;
+//! use zookeeper_recipes::limiter::ShareLimiter;
+//! use zookeeper_recipes::throughput_balancer::ThroughputBalancer;
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = Client::builder("localhost:2181").connect().await?;
+//! let limiter = ShareLimiter::new(0);
+//! let member = ThroughputBalancer::builder(&client, "/my-service/throughput").limiter(&limiter).join().await?;
+//! let workers = (0..4).map(|_| {
+//!     let limiter = limiter.clone();
+//!     tokio::spawn(async move {
+//!         while limiter.acquire(1).await.is_ok() {
+//!             // ... one piece of work ...
+//!         }
+//!     })
+//! });
+//! let workers: Vec<_> = workers.collect();
+//! tokio::signal::ctrl_c().await?;
+//! limiter.close();
+//! for worker in workers {
+//!     worker.await?;
+//! }
+//! member.leave().await;
+//! client.close().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Who leads
 //!
 //! Any member may. Each write of a leader is a transaction that checks its node in the line of the latch, the epoch and the

@@ -28,6 +28,8 @@ pub(super) struct Seat {
     pub(super) ready: bool,
     /// Its record must be written anew in any case, and acknowledged.
     pub(super) rewrite: bool,
+    /// No leader has told it anything yet.
+    pub(super) is_new: bool,
 }
 
 /// A record to be written.
@@ -58,9 +60,9 @@ pub(super) fn credit(maximum: u64, seats: &[Seat], held_elsewhere: u64) -> u64 {
 pub(super) fn plan(seats: &[Seat], mut credit: u64, transition: Transition) -> Wave {
     let mut wave = Wave::default();
     for (seat, known) in seats.iter().enumerate() {
-        let Seat { throughput, held, target, ready, rewrite } = *known;
+        let Seat { throughput, held, target, ready, rewrite, is_new } = *known;
         if transition == Transition::Immediate {
-            if target != throughput || rewrite {
+            if target != throughput || rewrite || is_new {
                 let side = if target < throughput { &mut wave.lowers } else { &mut wave.raises };
                 side.push(Change { seat, throughput: target, ceiling: target, confirm: rewrite });
             }
@@ -74,6 +76,9 @@ pub(super) fn plan(seats: &[Seat], mut credit: u64, transition: Transition) -> W
                 credit -= raised.saturating_sub(held);
                 wave.raises.push(Change { seat, throughput: raised, ceiling: held.max(raised), confirm: false });
             }
+        } else if target == throughput && is_new {
+            // That this is what it has is a decision too.
+            wave.raises.push(Change { seat, throughput, ceiling: held, confirm: false });
         }
     }
     wave
@@ -86,7 +91,7 @@ mod tests {
     use super::*;
 
     fn seat(throughput: u64, held: u64, target: u64) -> Seat {
-        Seat { throughput, held, target, ready: true, rewrite: false }
+        Seat { throughput, held, target, ready: true, rewrite: false, is_new: false }
     }
 
     #[test]
@@ -161,6 +166,7 @@ mod tests {
                     target: *target,
                     ready: true,
                     rewrite: false,
+                    is_new: false,
                 }).collect()
             };
             let mut targets = vec![0; 6];

@@ -221,6 +221,7 @@ impl View {
                 target: known.target.unwrap_or(record.throughput),
                 ready: ack.is_some() || !record.acks,
                 rewrite: known.edited || known.nudge,
+                is_new: record.epoch == 0 && known.target.is_some(),
             };
             Some((name.clone(), seat))
         });

@@ -152,19 +152,6 @@ async fn when_the_members_node_is_deleted_by_hand_it_is_closed_until_the_next_sh
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_follows_the_member_that_joined_last_whatever_becomes_of_the_one_before() {
-    let (server, clients) = scene(2).await;
-    let limiter = ShareLimiter::new(0);
-    let one = limited(&clients[0], &limiter).await;
-    have(&server, &[&one], &[1000]).await;
-    let two = limited(&clients[1], &limiter).await;
-    have(&server, &[&one, &two], &[500, 500]).await;
-    drop(one);
-    have(&server, &[&two], &[1000]).await;
-    assert_eq!(limiter.rate(), 1000);
-}
-
-#[tokio::test(start_paused = true)]
 async fn until_the_first_share_and_after_a_failed_join_it_grants_what_was_said() {
     let (server, clients) = scene(1).await;
     server.create_by_hand("/throughput/client", "", CreateMode::Persistent).expect("created");
@@ -202,11 +189,11 @@ async fn nobody_but_its_member_sets_the_rate_until_that_is_gone() {
     let limiter = ShareLimiter::new(70);
     let one = limited(&clients[0], &limiter).await;
     have(&server, &[&one], &[1000]).await;
-    // Through two members: the one before has no say when it goes.
-    let two = limited(&clients[1], &limiter).await;
-    have(&server, &[&one, &two], &[500, 500]).await;
-    one.leave().await;
+    let error = eager(&clients[1]).limiter(&limiter).join().await.expect_err("it is taken");
+    assert!(error.to_string().contains("follows another member"), "{error}");
+    // The next one can have it at once, also while the one before is on its way out.
     drop(one);
+    let two = limited(&clients[1], &limiter).await;
     have(&server, &[&two], &[1000]).await;
     let lease = Arc::new(());
     let held = Arc::clone(&lease);
@@ -234,8 +221,10 @@ async fn a_closed_one_stays_closed_whatever_its_member_is_given() {
     have(&server, &[&one], &[1000]).await;
     limiter.close();
     assert_eq!(limiter.acquire(1).await, Err(LimiterError::Closed));
-    // Its member acknowledges nevertheless, or the other one would have nothing; and another one may be given it.
-    let two = limited(&clients[1], &limiter).await;
+    let error = eager(&clients[1]).limiter(&limiter).join().await.expect_err("it is of no use");
+    assert!(error.to_string().contains("the limiter is closed"), "{error}");
+    // Its member acknowledges nevertheless, or the other one would have nothing.
+    let two = joined(&clients[1]).await;
     have(&server, &[&one, &two], &[500, 500]).await;
     one.leave().await;
     have(&server, &[&two], &[1000]).await;

@@ -1,7 +1,7 @@
 //! The table of the documentation: who leads, and what each has.
 
 use zookeeper_recipes::ErrorKind;
-use zookeeper_recipes::throughput_balancer::{Error, max_throughput, members};
+use zookeeper_recipes::throughput_balancer::{Error, max_throughput, members, set_max_throughput};
 
 use super::scene::{BASE, MAXIMUM, eager, have, have_within, joined, scene};
 use crate::in_memory::{SOON, T, within};
@@ -85,4 +85,18 @@ async fn an_operator_sees_the_maximum_and_the_members_without_being_one() {
     );
     let error = members(operator, "no/slash").await.expect_err("no path");
     assert_eq!(error.kind(), ErrorKind::InvalidPath);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_a_share_too_and_whoever_waits_for_the_first_decision_has_it() {
+    let (server, clients) = scene(2).await;
+    set_max_throughput(&clients[0], BASE, 1).await.expect("set");
+    let (one, two) = (joined(&clients[0]).await, joined(&clients[1]).await);
+    for member in [&one, &two] {
+        let mut shares = member.share();
+        let decided = shares.wait_for(|share| share.is_current() && share.epoch() > 0);
+        let share = within("the first decision", SOON * 4, decided).await.expect("it is a member").clone();
+        assert!(share.throughput() <= 1);
+    }
+    have(&server, &[&one, &two], &[0, 0]).await;
 }

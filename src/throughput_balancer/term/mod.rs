@@ -67,6 +67,8 @@ pub(super) struct Term<'a> {
     elsewhere: u64,
     /// When members were given less; none if nobody is waited for.
     lowered: Option<Instant>,
+    /// Whether the last decision was one.
+    is_divided: bool,
     /// What was told last: whether all was settled, by how much the maximum was exceeded.
     settled: Option<(u64, usize, u64)>,
     exceeded: u64,
@@ -97,6 +99,7 @@ impl<'a> Term<'a> {
             quiet: Quiet::new(options.quiet, options.at_most),
             elsewhere: 0,
             lowered: None,
+            is_divided: false,
             settled: None,
             exceeded: 0,
         }
@@ -168,7 +171,9 @@ impl<'a> Term<'a> {
             Transition::Safe if self.elsewhere < u64::MAX => value.saturating_sub(self.elsewhere),
             _ => value,
         };
-        match self.leader.options.allocation.divide(divided, &candidates) {
+        let division = self.leader.options.allocation.divide(divided, &candidates);
+        self.is_divided = division.is_ok();
+        match division {
             Ok(division) => {
                 self.view.aim(&division.shares);
                 if let Some(shortfall) = division.shortfall {
@@ -230,6 +235,7 @@ impl<'a> Term<'a> {
         self.exceeded = excess;
         // Nothing is settled before the first decision.
         let is_settled = nothing_to_write
+            && self.is_divided
             && self.quiet.is_settled()
             && !self.view.awaits()
             && held + u128::from(elsewhere) <= u128::from(maximum)
