@@ -20,14 +20,14 @@ pub(super) struct Aside {
 
 struct Reason {
     why: String,
-    /// Fires when somebody has changed the node.
     until: Until,
 }
 
 /// When it is worth another look.
 pub(super) enum Until {
-    /// Somebody has changed the node.
+    /// When somebody changes the node.
     Changed(Watch),
+    /// At that time: nothing would tell of a change.
     Then(Instant),
     /// It is being looked at.
     Now,
