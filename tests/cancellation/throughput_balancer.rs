@@ -6,7 +6,9 @@ use futures::StreamExt;
 use tokio::time::timeout;
 use zookeeper_recipes::Client;
 use zookeeper_recipes::limiter::ShareLimiter;
-use zookeeper_recipes::throughput_balancer::{ThroughputBalancer, ThroughputBalancerBuilder, set_max_throughput};
+use zookeeper_recipes::throughput_balancer::{
+    ThroughputBalancer, ThroughputBalancerBuilder, max_throughput, set_max_throughput,
+};
 
 use crate::cancel::{Run, cases};
 
@@ -15,6 +17,9 @@ cases! {
     join_with_a_limiter: "ThroughputBalancerBuilder::join", at least 100 drops, 50 faults;
     leave: "ThroughputBalancer::leave", at least 50 drops, 20 faults;
     members: "ThroughputBalancer::members", at least 50 drops, 20 faults;
+    members_as_an_operator: "roster::members", at least 20 drops, 5 faults;
+    maximum: "ThroughputBalancer::max_throughput", at least 5 drops, 2 faults;
+    maximum_as_an_operator: "maximum::max_throughput", at least 5 drops, 2 faults;
     leave_with_a_limiter: "ThroughputBalancer::leave", at least 50 drops, 20 faults;
     acquire_a_share: "ShareLimiter::acquire", at least 5 drops, 2 faults;
     set_as_a_member: "ThroughputBalancer::set_max_throughput", at least 20 drops, 5 faults;
@@ -125,6 +130,31 @@ async fn members(run: &mut Run) {
     drop(run.cut(member.members()).await);
     has_all(run, &member).await;
     only(run, 1).await;
+}
+
+async fn members_as_an_operator(run: &mut Run) {
+    directories(run);
+    let client = run.client().await;
+    let member = member(&client).await;
+    drop(run.cut(zookeeper_recipes::throughput_balancer::members(&client, BASE)).await);
+    has_all(run, &member).await;
+    only(run, 1).await;
+}
+
+async fn maximum(run: &mut Run) {
+    directories(run);
+    let client = run.client().await;
+    let member = member(&client).await;
+    drop(run.cut(member.max_throughput()).await);
+    has_all(run, &member).await;
+    only(run, 1).await;
+}
+
+async fn maximum_as_an_operator(run: &mut Run) {
+    directories(run);
+    let client = run.client().await;
+    drop(run.cut(max_throughput(&client, BASE)).await);
+    only(run, 0).await;
 }
 
 /// Once polled it is set.
