@@ -140,6 +140,9 @@ pub(super) async fn keep(core: &Core, places: &Places, claim: &Claim, reason: &s
 }
 
 /// Whether the letter is there now; false if that is worth another try. In doubt it is looked for first: an item dies once.
+///
+/// Each try writes the directory at the version that it has seen: what an earlier one has sent, on a session that we have given
+/// up and the servers have not, is refused from then on, however late it comes.
 async fn letter_once(
     core: &Core,
     places: &Places,
@@ -148,23 +151,36 @@ async fn letter_once(
     node: &[u8],
     in_doubt: bool,
 ) -> Result<bool, backend::Error> {
+    let (acls, dir) = (&core.config.acls, &places.dead);
+    let (synced, seen) = futures::join!(session.sync(dir), session.get_data(dir));
+    synced?;
+    let (data, stat) = match seen {
+        Ok(seen) => seen,
+        Err(backend::Error::NoNode) => return directory::make(session, dir, acls).await.map(|()| false),
+        Err(error) => return Err(error),
+    };
     if in_doubt {
-        let (sync, list) = (session.sync(&places.dead), session.list_children(&places.dead));
-        let (synced, listed) = futures::join!(sync, list);
-        synced?;
-        match listed {
+        match session.list_children(dir).await {
             Ok((children, _)) if children.iter().any(|name| name.starts_with(&names::letter_of(item))) => {
                 return Ok(true);
             }
-            Ok(_) | Err(backend::Error::NoNode) => {}
+            Ok(_) => {}
+            Err(backend::Error::NoNode) => return Ok(false),
             Err(error) => return Err(error),
         }
     }
-    let acls = &core.config.acls;
-    match session.create(&places.new_dead(item), node, CreateMode::PersistentSequential, acls).await {
-        Ok(_) => Ok(true),
-        Err(backend::Error::NoNode) => directory::make(session, &places.dead, acls).await.map(|()| false),
-        Err(error) => Err(error),
+    let letter = Op::Create {
+        path: places.new_dead(item),
+        data: node.to_vec(),
+        mode: CreateMode::PersistentSequential,
+        acls: acls.clone(),
+    };
+    let guard = Op::SetData { path: dir.clone(), data, version: Some(stat.version) };
+    match session.multi(vec![guard, letter]).await? {
+        Multi::Committed(_) => Ok(true),
+        // Another letter was written, or the directory was deleted.
+        Multi::Refused { error: backend::Error::BadVersion | backend::Error::NoNode, .. } => Ok(false),
+        Multi::Refused { error, .. } => Err(error),
     }
 }
 
