@@ -114,6 +114,7 @@ mod backend;
 #[cfg(feature = "barrier")]
 pub mod barrier;
 mod client;
+mod clock;
 #[cfg(any(feature = "leader-latch", feature = "leader-selector", feature = "mutex"))]
 mod contender;
 #[cfg(feature = "double-barrier")]
@@ -127,6 +128,9 @@ pub mod limiter;
 #[cfg(feature = "mutex")]
 pub mod mutex;
 mod path;
+// Complete before its first user, the session engine.
+#[allow(dead_code, unused_imports)]
+mod protocol;
 #[cfg(feature = "queue")]
 pub mod queue;
 #[cfg(feature = "testing")]

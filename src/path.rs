@@ -117,7 +117,7 @@ pub(crate) fn ancestors(path: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The part of the tree in which a client works, put before each of its paths. A clone is cheap.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Namespace {
     /// Empty, or an absolute path without a trailing slash.
     prefix: Arc<str>,

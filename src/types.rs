@@ -76,8 +76,6 @@ impl Permissions {
     /// All of them.
     pub const ALL: Permissions = Permissions(31);
 
-    pub(crate) const EACH: [Permissions; 5] = [Self::READ, Self::WRITE, Self::CREATE, Self::DELETE, Self::ADMIN];
-
     /// Whether all of `other` is granted.
     pub fn contains(self, other: Permissions) -> bool {
         self.0 & other.0 == other.0

@@ -9,8 +9,12 @@ mod faults;
 mod input;
 #[path = "client/life.rs"]
 mod life;
+#[path = "client/outage.rs"]
+mod outage;
 #[path = "client/plain.rs"]
 mod plain;
+#[path = "client/unreachable.rs"]
+mod unreachable;
 
 use std::sync::Arc;
 use std::time::Duration;

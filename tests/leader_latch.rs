@@ -11,6 +11,7 @@ mod leader_latch {
     mod cancellation;
     mod client_end;
     mod cluster;
+    mod crowd;
     mod deleted;
     mod exhausted;
     mod expiry;

@@ -12,6 +12,7 @@ mod support;
 
 /// One idea a file.
 mod lease {
+    mod granted;
     pub(crate) mod holders;
     pub(crate) mod judge;
     pub(crate) mod moment;
@@ -25,12 +26,13 @@ mod lease {
 use std::time::Duration;
 
 use futures::future::join_all;
-use lease::holders::Here;
+use lease::holders::{Group, Here};
 use lease::moment::Moment;
 use lease::process::{self, Elsewhere};
 use lease::round::{Fault, Round};
 use lease::table::{Case, Table};
 use support::{Ensemble, Fault as Cut, Proxy};
+use tokio::sync::Mutex;
 use tokio::time::sleep;
 
 const TWO: Duration = Duration::from_secs(2);
@@ -38,6 +40,8 @@ const THREE: Duration = Duration::from_secs(3);
 const FOUR: Duration = Duration::from_secs(4);
 /// Leaders in a round.
 const GROUP: usize = 8;
+/// A busy machine proves little: one test at a time.
+static ALONE: Mutex<()> = Mutex::const_new(());
 /// Fewer proven cases in which a node went are no proof.
 const ENOUGH: usize = 60;
 
@@ -46,6 +50,7 @@ async fn a_leader_says_no_before_its_node_is_gone() {
     if let Some(order) = process::order() {
         return process::obey(order).await;
     }
+    let _alone = ALONE.lock().await;
     let ensemble = Ensemble::start().await;
     let mut table = Table::default();
 
@@ -86,7 +91,7 @@ fn others(ensemble: &Ensemble, out: usize) -> String {
 /// Leaders that all connect to one server, and only to that.
 async fn leaders_on(ensemble: &Ensemble, server: usize, timeout: Duration) -> Here {
     let servers = vec![ensemble.member(server).connect_string(); GROUP];
-    Here::lead(&servers, timeout).await
+    Here::lead(&servers, Group::granted(timeout)).await
 }
 
 /// The process of the leaders is stopped.
@@ -94,11 +99,11 @@ async fn stopped(ensemble: &Ensemble, timeout: Duration, times: f64) -> Vec<Case
     let stop = timeout.mul_f64(times);
     let servers: Vec<String> = (0..GROUP).map(|i| ensemble.member(i % ensemble.size()).connect_string()).collect();
     let test = "a_leader_says_no_before_its_node_is_gone";
-    let holders = Elsewhere::lead(test, &servers, timeout).await;
+    let holders = Elsewhere::lead(test, &servers, Group::granted(timeout)).await;
     let fault = Fault {
         name: format!("process stopped for {times:.1} T"),
         servers: ensemble.connect_string(),
-        timeout,
+        group: Group::granted(timeout),
         stop: Some(stop),
         // The servers count in ticks and hear of a session from its server in ticks.
         may_pass: times <= 1.0,
@@ -125,9 +130,14 @@ async fn unconnected(ensemble: &Ensemble, timeout: Duration) -> Vec<Case> {
         let proxies = (0..GROUP).map(|i| Proxy::start(ensemble.member(i % ensemble.size()).addr()));
         let proxies = join_all(proxies).await;
         let servers: Vec<String> = proxies.iter().map(Proxy::connect_string).collect();
-        let fault =
-            Fault { name: name.to_owned(), servers: ensemble.connect_string(), timeout, stop: None, may_pass: false };
-        let mut round = Round::begin(fault, Here::lead(&servers, timeout).await).await;
+        let fault = Fault {
+            name: name.to_owned(),
+            servers: ensemble.connect_string(),
+            group: Group::granted(timeout),
+            stop: None,
+            may_pass: false,
+        };
+        let mut round = Round::begin(fault, Here::lead(&servers, Group::granted(timeout)).await).await;
         join_all(proxies.iter().map(|proxy| proxy.set(cut))).await;
         round.settle(None).await;
         join_all(proxies.iter().map(|proxy| proxy.set(Cut::Pass))).await;
@@ -149,8 +159,13 @@ async fn head_cut_off(ensemble: &Ensemble, timeout: Duration) -> Vec<Case> {
 }
 
 async fn cut_off(ensemble: &Ensemble, server: usize, name: &str, timeout: Duration) -> Vec<Case> {
-    let fault =
-        Fault { name: name.to_owned(), servers: others(ensemble, server), timeout, stop: None, may_pass: false };
+    let fault = Fault {
+        name: name.to_owned(),
+        servers: others(ensemble, server),
+        group: Group::granted(timeout),
+        stop: None,
+        may_pass: false,
+    };
     let mut round = Round::begin(fault, leaders_on(ensemble, server, timeout).await).await;
     ensemble.isolate(server).await;
     round.settle(None).await;
@@ -165,7 +180,7 @@ async fn head_paused_under_its_clients(ensemble: &Ensemble, timeout: Duration) -
     let fault = Fault {
         name: "their server, the ensemble's leader, paused".to_owned(),
         servers: others(ensemble, head),
-        timeout,
+        group: Group::granted(timeout),
         stop: None,
         may_pass: false,
     };
@@ -186,11 +201,11 @@ async fn head_paused_behind_a_follower(ensemble: &Ensemble, timeout: Duration) -
     let fault = Fault {
         name: "the ensemble's leader paused, not their server".to_owned(),
         servers: others(ensemble, head),
-        timeout,
+        group: Group::granted(timeout),
         stop: None,
         may_pass: true,
     };
-    let mut round = Round::begin(fault, Here::lead(&servers, timeout).await).await;
+    let mut round = Round::begin(fault, Here::lead(&servers, Group::granted(timeout)).await).await;
     ensemble.pause(head).await;
     ensemble.wait_for_quorum().await;
     round.settle(Some(Moment::now())).await;

@@ -12,6 +12,7 @@ mod mutex {
     mod deleted;
     mod expiry;
     mod lost_replies;
+    mod no_server;
     mod requests;
     mod restart;
     mod revoke;

@@ -12,8 +12,10 @@ mod mutex_in_memory {
     mod exhausted;
     mod expiry;
     mod freeze;
+    mod heartbeats;
     mod input;
     mod lost_replies;
+    mod permission;
     mod reenter;
     mod requests;
     mod revoke;

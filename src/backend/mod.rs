@@ -4,6 +4,7 @@
 //! for the reply and may be dropped without taking the request back. While a session is not connected a request is
 //! refused at once ([`Error::NotConnected`]) and never runs later.
 
+mod check;
 #[cfg(test)]
 mod contract;
 #[cfg(feature = "testing")]
@@ -17,10 +18,14 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 
+use crate::clock::Instant;
 use crate::types::{Acl, CreateMode, Stat};
 
 /// The outcome of one request, when its reply is in.
 pub(crate) type Reply<T> = BoxFuture<'static, Result<T, Error>>;
+
+/// Starts a task where the session of a client is kept.
+pub(crate) type Spawner = Arc<dyn Fn(BoxFuture<'static, ()>) + Send + Sync>;
 
 /// Why a request failed, as far as the wire can tell.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +36,8 @@ pub(crate) enum Error {
     ConnectionLoss,
     /// The session is over: expired, closed or given up.
     SessionEnded,
+    /// No server could be reached: what each said. Only of opening a session.
+    Unreachable(String),
     /// The server refused the credentials of the session.
     AuthFailed,
     NoNode,
@@ -49,11 +56,6 @@ pub(crate) enum Error {
     Unimplemented,
     /// The server (or the check before it) found fault with the arguments.
     BadArguments(String),
-    /// One more watch would pass what a session can restore after a reconnect.
-    TooManyWatches {
-        /// How many bytes of watched path names a session may have.
-        limit: usize,
-    },
     /// Anything else, in the words of the layer below.
     Other(String),
 }
@@ -137,6 +139,30 @@ impl fmt::Debug for Watch {
     }
 }
 
+/// How much of the tree a persistent watch covers (ZooKeeper 3.6 and later).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(dead_code)] // For the recipes that keep a copy of a part of the tree.
+pub(crate) enum WatchMode {
+    /// The node, and the list of its children.
+    Persistent,
+    /// The node and everything below it; no event for lists of children.
+    PersistentRecursive,
+}
+
+/// What a persistent watch tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(dead_code)] // As above.
+pub(crate) enum PersistentEvent {
+    /// Something happened to the node at this path.
+    Node { path: String, event: Event },
+    /// Events may be missing, as there was a reconnect or too many of them were not read: read the tree again.
+    Resync,
+}
+
+/// An armed persistent watch: its events, until the session ends. Dropping it removes the watch.
+#[allow(dead_code)] // As above.
+pub(crate) type PersistentWatch = BoxStream<'static, PersistentEvent>;
+
 /// One step of a multi: all of its steps happen, or none.
 #[derive(Debug, Clone)]
 pub(crate) enum Op {
@@ -187,13 +213,45 @@ pub(crate) enum Multi {
     },
 }
 
-/// A change in the life of a session.
+/// What the answer to a request proves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Proof {
+    /// That the server at the other end lives: reads and pings.
+    Contact,
+    /// That this server is in touch with the leader: syncs.
+    Leader,
+    /// That a quorum has seen it: writes, also those that the ensemble refused.
+    Quorum,
+}
+
+/// A connection that was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Loss {
+    /// When that was noticed. No request of the session was written between this moment and the next connection.
+    pub(crate) at: Instant,
+    /// When the server was last heard of: the last message read, or its closing of the connection.
+    pub(crate) last_contact: Instant,
+}
+
+/// Is told what happens to the connection of a session, at the moment at which it happens: before any waiting request
+/// learns of it, and before the session's events. It must not block.
+pub(crate) trait Observer: Send + Sync + fmt::Debug {
+    /// A request to open the session, or to take it up again, is about to be written. From then on the servers may count
+    /// with another session timeout, whether the answer arrives or not.
+    fn connecting(&self, at: Instant);
+    /// The connection is up, and the servers granted this session timeout on it.
+    fn connected(&self, granted: Duration);
+    /// A request of this connection, written at `sent`, was answered.
+    fn answered(&self, sent: Instant, proof: Proof);
+    /// The connection, once [connected](Self::connected), is lost. Not told at the end of a session.
+    fn disconnected(&self, loss: Loss);
+}
+
+/// A change in the life of a session. None is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SessionEvent {
-    Disconnected,
+    Disconnected(Loss),
     Connected,
-    /// It was disconnected and is connected again; when that happened went unseen.
-    Flipped,
     Expired,
     AuthFailed,
     /// Ended for a reason that the layer below does not name.
@@ -203,7 +261,8 @@ pub(crate) enum SessionEvent {
 /// One ZooKeeper session.
 pub(crate) trait Session: Send + Sync + fmt::Debug {
     fn id(&self) -> i64;
-    /// The session timeout that the server granted.
+    /// The session timeout that the servers granted on the latest connection.
+    #[cfg_attr(not(test), allow(dead_code))] // The lease keeps it; what a session says itself is for tests.
     fn timeout(&self) -> Duration;
 
     /// Resolves with the created path (with its sequence number) and the stat of the node.
@@ -219,8 +278,12 @@ pub(crate) trait Session: Send + Sync + fmt::Debug {
     fn multi(&self, ops: Vec<Op>) -> Reply<Multi>;
     fn sync(&self, path: &str) -> Reply<()>;
 
+    /// Arms a persistent watch; [`Error::Unimplemented`] by servers before 3.6.
+    #[allow(dead_code)] // As above.
+    fn watch_persistent(&self, path: &str, mode: WatchMode) -> Reply<PersistentWatch>;
+
     /// Ends the session: every pending request fails with [`Error::SessionEnded`]. Resolves when the server has been
-    /// told, or never if it cannot be told.
+    /// told, or must have forgotten it.
     fn close(&self) -> BoxFuture<'static, ()>;
 }
 
@@ -232,8 +295,10 @@ pub(crate) struct Opened {
 
 /// Where sessions come from.
 pub(crate) trait Ensemble: Send + Sync + fmt::Debug {
-    /// Opens one session; an error after about a session timeout if nobody answers.
-    fn open(&self) -> BoxFuture<'static, Result<Opened, Error>>;
+    /// Opens one session, however long it takes. An error is one that does not pass by itself.
+    fn open(&self, observer: Arc<dyn Observer>) -> BoxFuture<'static, Result<Opened, Error>>;
+    /// What came of the latest attempts to connect, server by server; empty if there is nothing to complain of.
+    fn causes(&self) -> String;
     /// The servers, as a person would name them.
     fn servers(&self) -> String;
 }

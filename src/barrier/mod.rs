@@ -83,7 +83,7 @@ impl Barrier {
                 Ok(_) | Err(backend::Error::NodeExists) => return Ok(()),
                 Err(backend::Error::NoNode) => match parents::create(session, split(full).0, acls).await {
                     // A parent can be taken away between two steps.
-                    Ok(()) | Err(backend::Error::NoNode) => {}
+                    Ok(_) | Err(backend::Error::NoNode) => {}
                     Err(error) => return Err(error),
                 },
                 Err(error) => return Err(error),

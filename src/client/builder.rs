@@ -7,7 +7,6 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::Client;
-use super::clock::Clock;
 use super::core::{Config, Heartbeat};
 use super::error::{Error, ErrorKind};
 use super::open::{Ground, open};
@@ -20,8 +19,9 @@ use super::security::Sasl;
 use super::security::Tls;
 use super::state::ErrorPolicy;
 use crate::backend;
-use crate::backend::zookeeper::ZooKeeperEnsemble;
 use crate::backend::zookeeper::connect_string::ConnectString;
+use crate::backend::zookeeper::{Options, ZooKeeperEnsemble};
+use crate::clock::Clock;
 use crate::path::Namespace;
 use crate::types::Acl;
 
@@ -54,12 +54,16 @@ pub struct ClientBuilder {
     session_timeout: Duration,
     connection_timeout: Duration,
     tick_time: Duration,
+    min_session_timeout: Option<Duration>,
     retry: RetryPolicy,
     error_policy: ErrorPolicy,
     heartbeat: Heartbeat,
     auths: Vec<(String, Vec<u8>)>,
     acls: Vec<Acl>,
     max_request_bytes: usize,
+    max_response_bytes: usize,
+    silence_timeout: Option<Duration>,
+    spread_reconnects: bool,
     dedicated_runtime: bool,
     #[cfg(feature = "tls")]
     tls: Option<Tls>,
@@ -96,12 +100,16 @@ impl ClientBuilder {
             session_timeout: Duration::from_secs(60),
             connection_timeout: Duration::from_secs(15),
             tick_time: Duration::from_secs(2),
+            min_session_timeout: None,
             retry: RetryPolicy::default(),
             error_policy: ErrorPolicy::default(),
             heartbeat: Heartbeat::default(),
             auths: Vec::new(),
             acls: vec![Acl::anyone_all()],
             max_request_bytes: JUTE_MAX_BUFFER,
+            max_response_bytes: i32::MAX as usize,
+            silence_timeout: None,
+            spread_reconnects: false,
             dedicated_runtime: false,
             #[cfg(feature = "tls")]
             tls: None,
@@ -135,6 +143,14 @@ impl ClientBuilder {
     /// as a quarter.
     pub fn tick_time(mut self, tick_time: Duration) -> Self {
         self.tick_time = tick_time;
+        self
+    }
+
+    /// The servers' `minSessionTimeout`, the smallest of all of them. While a request to reconnect is unanswered, a server may
+    /// have granted as little: under [`ErrorPolicy::Session`] what is held ends by then. Default two ticks, as ZooKeeper's; a
+    /// larger one, where the servers have it, lets locks survive longer interruptions.
+    pub fn min_session_timeout(mut self, timeout: Duration) -> Self {
+        self.min_session_timeout = Some(timeout);
         self
     }
 
@@ -175,6 +191,27 @@ impl ClientBuilder {
         self
     }
 
+    /// The longest answer that is read; a longer one is an error of its request. Default: no limit, as the servers have none for
+    /// what they answer. Memory is taken as the bytes arrive, and never by an announced length.
+    pub fn max_response_bytes(mut self, bytes: usize) -> Self {
+        self.max_response_bytes = bytes;
+        self
+    }
+
+    /// How long a server that owes an answer may be silent before the connection counts as lost and the next server is tried.
+    /// Default 0.4 of the granted session timeout, whatever the number of servers.
+    pub fn silence_timeout(mut self, timeout: Duration) -> Self {
+        self.silence_timeout = Some(timeout);
+        self
+    }
+
+    /// Waits a random time of up to 100 ms before the first attempt after a lost connection: for large fleets, whose clients
+    /// would all come at once. Default false.
+    pub fn spread_reconnects(mut self, spread: bool) -> Self {
+        self.spread_reconnects = spread;
+        self
+    }
+
     /// Runs the session, its heartbeat and the clean-up on a thread of their own, for programs that block their runtime:
     /// the session then survives. What is held is judged rightly in both cases. Default false.
     pub fn dedicated_runtime(mut self, dedicated: bool) -> Self {
@@ -202,7 +239,7 @@ impl ClientBuilder {
     /// [`ErrorKind::InvalidArgument`] or [`ErrorKind::InvalidPath`], naming the value and what is allowed.
     pub fn validate(&self) -> Result<(), Error> {
         if let Whereto::ConnectString(connect_string) = &self.whereto {
-            self.ensemble(connect_string)?;
+            self.connect_string(connect_string)?;
         }
         self.config("").map(drop)
     }
@@ -222,22 +259,12 @@ impl ClientBuilder {
         let config = self.config(&ground.ensemble.servers())?;
         let (servers, within) = (config.servers.clone(), config.connection_timeout);
         open(ground, config, closed).await.map_err(|error| match error {
-            backend::Error::ConnectionLoss => Error::new(
-                ErrorKind::ConnectionLoss,
-                format!("connect: none of {servers} answered within {within:?}; {}", self.advice()),
-            ),
+            backend::Error::Unreachable(causes) => {
+                let causes = if causes.is_empty() { format!("none of {servers} answered") } else { causes };
+                Error::new(ErrorKind::ConnectionLoss, format!("connect: not connected within {within:?}: {causes}"))
+            }
             error => Error::from_backend("connect to", &servers, error),
         })
-    }
-
-    /// What to look at when nobody answers.
-    fn advice(&self) -> &'static str {
-        #[cfg(feature = "tls")]
-        if self.tls.is_some() {
-            return "check the addresses, that the servers run, and that the certificates fit; the log of \
-                    `zookeeper_client` at debug tells what each attempt met";
-        }
-        "check the addresses and that the servers run; the log of `zookeeper_client` at debug tells what each attempt met"
     }
 
     fn ground(&self, mut closed: watch::Receiver<Option<bool>>) -> Result<Ground, Error> {
@@ -245,7 +272,7 @@ impl ClientBuilder {
             Whereto::Host(host) => return Ok(host.ground(self.session_timeout)),
             Whereto::ConnectString(connect_string) => connect_string,
         };
-        let ensemble = Arc::new(self.ensemble(connect_string)?);
+        let connect_string = self.connect_string(connect_string)?;
         let runtime = if self.dedicated_runtime {
             Runtime::dedicated(async move {
                 // It ends as well when the client could not be built, and the sender is gone.
@@ -254,22 +281,28 @@ impl ClientBuilder {
         } else {
             Runtime::shared()?
         };
-        Ok(Ground { ensemble, runtime, clock: Clock::default(), random: Random::default() })
+        let (clock, random) = (Clock::default(), Random::default());
+        let drawn = random.clone();
+        let jitter = Arc::new(move || drawn.unit());
+        let ensemble = ZooKeeperEnsemble::new(Options {
+            auths: self.auths.clone(),
+            #[cfg(feature = "tls")]
+            tls: self.tls.as_ref().map(Tls::client_config).transpose()?,
+            #[cfg(feature = "sasl-digest-md5")]
+            sasl: self.sasl.as_ref().map(Sasl::credentials),
+            silence: self.silence_timeout,
+            longest_answer: self.max_response_bytes,
+            spread_reconnects: self.spread_reconnects,
+            ..Options::new(connect_string, self.session_timeout, clock, runtime.system_spawner(), jitter)
+        });
+        Ok(Ground { ensemble: Arc::new(ensemble), runtime, clock, random })
     }
 
-    fn ensemble(&self, connect_string: &str) -> Result<ZooKeeperEnsemble, Error> {
+    fn connect_string(&self, connect_string: &str) -> Result<ConnectString, Error> {
         let connect_string = ConnectString::parse(connect_string)
             .map_err(|error| Error::new(ErrorKind::InvalidArgument, error.to_string()))?;
         self.check_tls(&connect_string)?;
-        Ok(ZooKeeperEnsemble {
-            connect_string,
-            session_timeout: self.session_timeout,
-            auths: self.auths.clone(),
-            #[cfg(feature = "tls")]
-            tls: self.tls.as_ref().map(Tls::options),
-            #[cfg(feature = "sasl-digest-md5")]
-            sasl: self.sasl.as_ref().map(Sasl::options),
-        })
+        Ok(connect_string)
     }
 
     /// Encryption is asked for by `tls` or by `tcp+tls://` before a host; both need to know whom to trust.
@@ -293,6 +326,12 @@ impl ClientBuilder {
         in_range("session timeout", self.session_timeout, Duration::from_millis(1), LONGEST_SESSION_TIMEOUT)?;
         in_range("connection timeout", self.connection_timeout, Duration::from_millis(1), LONGEST_SESSION_TIMEOUT)?;
         in_range("tick time", self.tick_time, Duration::from_millis(1), LONGEST_SESSION_TIMEOUT)?;
+        if let Some(timeout) = self.min_session_timeout {
+            in_range("minimum session timeout", timeout, Duration::from_millis(1), LONGEST_SESSION_TIMEOUT)?;
+        }
+        if let Some(timeout) = self.silence_timeout {
+            in_range("silence timeout", timeout, Duration::from_millis(1), LONGEST_SESSION_TIMEOUT)?;
+        }
         if self.acls.is_empty() {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
@@ -304,6 +343,7 @@ impl ClientBuilder {
             namespace: Namespace::new(&self.namespace)?,
             connection_timeout: self.connection_timeout,
             tick: self.tick_time,
+            min_session_timeout: self.min_session_timeout,
             retry: self.retry.clone(),
             error_policy: self.error_policy,
             heartbeat: self.heartbeat,

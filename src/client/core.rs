@@ -1,20 +1,22 @@
 //! What all handles and tasks of one client share.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, watch};
 
-use super::clock::Clock;
 use super::error::{Error, ErrorKind};
 use super::janitor::Job;
+use super::lease::{Lease, LeaseOptions};
+use super::parents::Made;
 use super::random::Random;
 use super::requests::RequestLog;
 use super::retry::RetryPolicy;
 use super::runtime::Runtime;
 use super::session::{EndReason, Session};
 use super::state::{ConnectionState, ErrorPolicy, StatePublisher};
+use crate::backend::Ensemble;
+use crate::clock::{Clock, Instant};
 use crate::path::Namespace;
 use crate::types::Acl;
 
@@ -23,11 +25,12 @@ use crate::types::Acl;
 #[non_exhaustive]
 pub enum Heartbeat {
     /// A sync: answered by the leader of the ensemble alone. A leader that was deposed without knowing it may answer one
-    /// for a moment; the promises assume that it steps down within T/6 + one tick of its successor's start.
+    /// for a moment: the promises assume that it stops to within 1.5 ticks of its successor's start. (A leader steps down when
+    /// a majority has not answered its pings for `syncLimit` ticks; a successor needs an election first.)
     #[default]
     Sync,
     /// A transaction that changes nothing, which a quorum of the servers must have seen: no such assumption, at the cost
-    /// of one more log write every sixth of a session timeout.
+    /// of one more log write every sixth of a session timeout. Syncs that recipes send prove nothing then.
     Quorum,
 }
 
@@ -38,11 +41,25 @@ pub(crate) struct Config {
     pub(crate) namespace: Namespace,
     pub(crate) connection_timeout: Duration,
     pub(crate) tick: Duration,
+    pub(crate) min_session_timeout: Option<Duration>,
     pub(crate) retry: RetryPolicy,
     pub(crate) error_policy: ErrorPolicy,
     pub(crate) heartbeat: Heartbeat,
     pub(crate) acls: Vec<Acl>,
     pub(crate) max_request_bytes: usize,
+}
+
+impl Config {
+    /// The lease of a session that is about to be opened.
+    pub(crate) fn new_lease(&self, clock: Clock) -> Arc<Lease> {
+        let options = LeaseOptions {
+            tick: self.tick,
+            least_timeout: self.min_session_timeout,
+            ends_with_connection: self.error_policy == ErrorPolicy::Standard,
+            needs_quorum: self.heartbeat == Heartbeat::Quorum,
+        };
+        Arc::new(Lease::new(clock, options))
+    }
 }
 
 /// The session to use now.
@@ -77,10 +94,22 @@ impl Ending {
     }
 }
 
+/// For so long after its last user the lease is kept: the next one finds it proven.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// How many recipes and calls depend on the lease.
+#[derive(Debug, Default)]
+struct Users {
+    now: usize,
+    /// When the last one went.
+    gone: Option<Instant>,
+}
+
 /// The shared heart of a client.
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) config: Config,
+    pub(crate) ensemble: Arc<dyn Ensemble>,
     pub(crate) clock: Clock,
     pub(crate) random: Random,
     pub(crate) runtime: Runtime,
@@ -89,14 +118,16 @@ pub(crate) struct Core {
     pub(crate) janitor: mpsc::UnboundedSender<Job>,
     pub(crate) current: watch::Sender<Current>,
     pub(crate) closing: watch::Sender<bool>,
-    users: AtomicUsize,
+    users: Mutex<Users>,
     pub(crate) first_user: Notify,
     last_error: Mutex<Option<Error>>,
+    pub(crate) made: Made,
 }
 
 impl Core {
     pub(crate) fn new(
         config: Config,
+        ensemble: Arc<dyn Ensemble>,
         clock: Clock,
         random: Random,
         runtime: Runtime,
@@ -105,6 +136,7 @@ impl Core {
     ) -> Arc<Self> {
         Arc::new(Core {
             config,
+            ensemble,
             clock,
             random,
             runtime,
@@ -113,23 +145,36 @@ impl Core {
             janitor,
             current: watch::Sender::new(Current::None),
             closing,
-            users: AtomicUsize::new(0),
+            users: Mutex::default(),
             first_user: Notify::new(),
             last_error: Mutex::new(None),
+            made: Made::default(),
         })
     }
 
     /// Keeps the lease of whatever session there is alive until dropped: every recipe in use holds one.
     pub(crate) fn keep_alive(self: &Arc<Self>) -> KeepAlive {
-        if self.users.fetch_add(1, Ordering::AcqRel) == 0 {
+        let mut users = self.users();
+        users.now += 1;
+        if users.now == 1 {
             self.first_user.notify_one();
         }
         KeepAlive(Arc::clone(self))
     }
 
-    /// Whether anything depends on the lease.
-    pub(crate) fn is_in_use(&self) -> bool {
-        self.users.load(Ordering::Acquire) > 0
+    /// Whether anything depends on the lease, or did a moment ago.
+    pub(crate) fn is_in_use(&self, now: Instant) -> bool {
+        let users = self.users();
+        users.now > 0 || users.gone.is_some_and(|gone| now.since(gone) < LINGER)
+    }
+
+    fn users(&self) -> MutexGuard<'_, Users> {
+        self.users.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The lease of a session that is about to be opened.
+    pub(crate) fn new_lease(&self) -> Arc<Lease> {
+        self.config.new_lease(self.clock)
     }
 
     /// The session to use; waits, as long as it takes, until one is connected.
@@ -183,7 +228,21 @@ impl Core {
         *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
     }
 
+    /// What the servers said to the latest attempts to connect, while there is no connection.
+    fn causes(&self) -> Option<String> {
+        let causes = if self.states.latest().is_connected() { String::new() } else { self.ensemble.causes() };
+        (!causes.is_empty()).then_some(causes)
+    }
+
+    /// The same as the end of an error's text; empty if there is nothing to tell.
+    pub(crate) fn why_not_connected(&self) -> String {
+        self.causes().map_or(String::new(), |causes| format!("; not connected: {causes}"))
+    }
+
     pub(crate) fn last_error(&self) -> Option<Error> {
+        if let Some(causes) = self.causes() {
+            return Some(Error::new(ErrorKind::ConnectionLoss, format!("not connected: {causes}")));
+        }
         self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -199,6 +258,10 @@ pub(crate) struct KeepAlive(Arc<Core>);
 
 impl Drop for KeepAlive {
     fn drop(&mut self) {
-        self.0.users.fetch_sub(1, Ordering::AcqRel);
+        let mut users = self.0.users();
+        users.now -= 1;
+        if users.now == 0 {
+            users.gone = Some(self.0.clock.now());
+        }
     }
 }

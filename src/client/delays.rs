@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::clock::Instant;
 use super::core::Core;
+use crate::clock::Instant;
 
 /// What lasted so long starts the delays anew.
 const CALM: Duration = Duration::from_secs(10);

@@ -51,8 +51,6 @@ pub enum ErrorKind {
     InvalidPath,
     /// An argument is out of its range; nothing was sent.
     InvalidArgument,
-    /// The session watches as many nodes as it can restore after a reconnect. Use another client for more.
-    TooManyWatches,
     /// The directory's 32-bit counter of sequential nodes is used up.
     SequenceExhausted,
     /// The fence of this transaction no longer stands: what was held is released, lost or somebody else's. Nothing was changed.
@@ -139,13 +137,7 @@ impl Error {
             B::Throttled => (ErrorKind::Throttled, "the server is overloaded".into()),
             B::Unimplemented => (ErrorKind::Unimplemented, "the server does not know this operation".into()),
             B::BadArguments(why) => (ErrorKind::InvalidArgument, why),
-            B::TooManyWatches { limit } => (
-                ErrorKind::TooManyWatches,
-                format!(
-                    "this session already watches {limit} bytes of path names, the most it can restore after a \
-                     reconnect; use another client for more"
-                ),
-            ),
+            B::Unreachable(causes) => (ErrorKind::ConnectionLoss, format!("no server let us in: {causes}")),
             B::Other(why) => (ErrorKind::Other, why),
         };
         Error::new(kind, format!("{doing} {path}: {why}"))

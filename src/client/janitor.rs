@@ -1,13 +1,14 @@
 //! Deletes that must happen: nodes of released locks, dropped guards, cancelled calls (Curator's guaranteed deletes).
 //!
 //! A job is tried after every reconnect until the node is known to be gone. When its session is over it goes on with the
-//! next one: what we gave up stands until the server expires it, and nobody should queue behind a ghost of ours; and an
-//! expiry that the client crate reports is now and then its own guess.
+//! next one: what we gave up stands until the server expires it, and no waiter should queue behind a node left over.
 
+use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::core::{Core, Current};
 use super::delays::Delays;
@@ -25,10 +26,48 @@ const AFTER_REFUSAL: (Duration, Duration) = (Duration::from_secs(1), Duration::f
 pub(crate) struct Job {
     pub(crate) session: Arc<Session>,
     pub(crate) target: Target,
+    /// The first attempt, if it was handed over already.
+    pub(crate) handed: Option<HandedOver>,
     /// A watch of the node: it ends with the node, at no cost; dropped before, it costs a request.
     pub(crate) watch: Option<Watch>,
-    /// The directory's counter is nearly used up: with the node the directory is to go, so that it starts anew.
-    pub(crate) restart_counter: bool,
+    /// The directory's counter is nearly used up: with the node the directory is to go, if it is still the one that was made
+    /// by this transaction, so that the counter starts anew.
+    pub(crate) restart_counter: Option<i64>,
+    /// Dropped when the node is gone, for who waits for that.
+    pub(crate) done: Option<oneshot::Sender<()>>,
+}
+
+/// A delete that has left already, so that nothing that its session sends later overtakes it.
+pub(crate) struct HandedOver {
+    connection: u64,
+    reply: Pin<Box<dyn Future<Output = Result<(), backend::Error>> + Send>>,
+}
+
+impl HandedOver {
+    /// Hands it over, unless there is no connection now. Neither blocks nor spawns, so it may be called by a `drop`.
+    pub(crate) fn delete(session: &Arc<Session>, path: &str) -> Option<Self> {
+        let Condition::Connected(connection) = session.condition() else { return None };
+        Some(HandedOver { connection, reply: Box::pin(session.delete(path, None)) })
+    }
+
+    /// On which connection it went, and what came of it.
+    pub(crate) async fn outcome(self) -> (u64, Result<Option<Target>, backend::Error>) {
+        (self.connection, gone(self.reply.await))
+    }
+}
+
+impl fmt::Debug for HandedOver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HandedOver").field("connection", &self.connection).finish_non_exhaustive()
+    }
+}
+
+/// What the answer to a delete says of the node: that it is gone, or an error.
+fn gone(deleted: Result<(), backend::Error>) -> Result<Option<Target>, backend::Error> {
+    match deleted {
+        Ok(()) | Err(backend::Error::NoNode) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Which node.
@@ -58,24 +97,28 @@ pub(crate) async fn run(core: Arc<Core>, mut jobs: mpsc::UnboundedReceiver<Job>)
 
 /// Returns when the node is gone, or the client is closed.
 async fn clean(core: Arc<Core>, job: Job) {
-    let Job { mut session, mut target, watch: _watch, restart_counter } = job;
+    let Job { mut session, mut target, mut handed, watch: _watch, restart_counter, done: _done } = job;
     let mut refused = Delays::new(AFTER_REFUSAL);
     loop {
-        let connection = match session.connected().await {
-            Ok(connection) => connection,
-            Err(EndReason::Closed) => return,
-            Err(_) => match core.connected_session().await {
-                Ok(next) => {
-                    session = next;
-                    continue;
-                }
-                Err(_) => return,
-            },
+        let (connection, outcome) = if let Some(handed) = handed.take() {
+            handed.outcome().await
+        } else {
+            match session.connected().await {
+                Ok(connection) => (connection, target.clean(&session).await),
+                Err(EndReason::Closed) => return,
+                Err(_) => match core.connected_session().await {
+                    Ok(next) => {
+                        session = next;
+                        continue;
+                    }
+                    Err(_) => return,
+                },
+            }
         };
-        match target.clean(&session).await {
+        match outcome {
             Ok(None) => {
-                if restart_counter {
-                    target.delete_directory(&session).await;
+                if let Some(made) = restart_counter {
+                    target.delete_directory(&session, made).await;
                 }
                 return;
             }
@@ -99,10 +142,7 @@ impl Target {
     /// One step: deletes the node, or finds out which it is. `None` when it is gone.
     pub(crate) async fn clean(&self, session: &Arc<Session>) -> Result<Option<Target>, backend::Error> {
         match self {
-            Target::Path(path) => match session.delete(path, None).await {
-                Ok(()) | Err(backend::Error::NoNode) => Ok(None),
-                Err(error) => Err(error),
-            },
+            Target::Path(path) => gone(session.delete(path, None).await),
             Target::Prefix { dir, prefix } => {
                 let found = protection::find(session, dir, prefix).await?;
                 Ok(found.map(|name| Target::Path(join(dir, &name).into())))
@@ -110,14 +150,18 @@ impl Target {
         }
     }
 
-    /// Tries to delete the directory of the node.
-    pub(crate) async fn delete_directory(&self, session: &Arc<Session>) {
+    /// Tries to delete the directory of the node, if it is the one that the transaction `made` has made.
+    pub(crate) async fn delete_directory(&self, session: &Arc<Session>, made: i64) {
         let dir = match self {
             Target::Path(path) => split(path).0,
             Target::Prefix { dir, .. } => dir,
         };
-        // Somebody else stands there, or was faster: both are fine.
-        let _ = session.delete(dir, None).await;
+        // Somebody else stands there, was faster, or has put data there since: all are fine.
+        if let Ok(Some(stat)) = session.exists(dir).await
+            && stat.czxid == made
+        {
+            let _ = session.delete(dir, Some(0)).await;
+        }
     }
 }
 
@@ -128,8 +172,8 @@ async fn ended_within(session: &Session, most: Duration) {
     let _: Result<Result<watch::Ref<'_, Condition>, _>, _> = tokio::time::timeout(most, ended).await;
 }
 
-impl std::fmt::Display for Target {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Target::Path(path) => f.write_str(path),
             Target::Prefix { dir, prefix } => write!(f, "{dir}/{prefix}…"),

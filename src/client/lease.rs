@@ -1,14 +1,29 @@
 //! How long a session may believe that it is alive.
 //!
-//! With T the session timeout, the server forgets a session T after it last heard of it. But it is the *leader* of the
+//! With T the session timeout, the servers forget a session T after they last heard of it. But it is the *leader* of the
 //! ensemble that counts, and it hears of a session only when the follower that serves it reports, with the leader's
 //! ping, every half tick. A follower that is cut off goes on answering pings, reads, even some syncs. So an answer alone
 //! proves little; what proves something is an answer that had to come from the leader (a sync, a write): the follower
 //! was still reporting then, hence everything it had heard a tick before has been reported.
 //!
-//! When such a request, sent at s, is answered, the *anchor* becomes the send time of the newest request that was
-//! answered on the same connection and was sent at or before s − tick. Until anchor + (T − tick/2) · 0.999 the session
+//! When such a request, sent at s, is answered, the *anchor* becomes the send time of the newest request of the same
+//! connection whose answer was here at or before s − tick: only of an answered request is it known when the follower had
+//! heard it, as what was sent can be held up on the way. Until anchor + (T − tick/2) · 0.999, the *deadline*, the session
 //! is alive. The rest of T is for the follower's own delay and for clocks that run at different speeds.
+//!
+//! T belongs to a connection: the servers grant it at each connect, and a reconnect can make a session expire earlier than
+//! the connection before promised. What was granted once can count again: a new leader starts every session with the
+//! timeout of its creation, and a late message of an old connection brings that one's. So the smallest T that this session
+//! was ever granted counts, and a reconnect lowers the deadline:
+//!
+//! 1. When the request to reconnect is written, since its answer may be lost: no server grants less than its minimum.
+//! 2. When it is answered: T counts from that request on.
+//! 3. With a quorum's first word on the new connection: the anchor is the moment at which the old one was lost. A sync is
+//!    not enough: a deposed leader that does not know it takes sessions up again, and answers it.
+//!
+//! One case is left out: a server that was stopped with a request to reconnect in its socket, grants less than the others,
+//! and goes on after the client has reached another one. It moves the session to itself, the client is told at once by the
+//! loss of its connection, and only a cut at that very moment would hide it.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,25 +31,25 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::clock::{Clock, Instant};
+use crate::backend::{Loss, Observer, Proof};
+use crate::clock::{Clock, Instant};
 
 /// How finely answered requests are remembered: so many within a tick. Fewer only makes the lease shorter.
 const GRAIN: u32 = 16;
+/// The servers' default for the shortest session timeout that they grant (`minSessionTimeout`).
+const LEAST_TICKS: u32 = 2;
 
-/// What the answer to a request proves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Proof {
-    /// Only that the server at the other end lives: reads.
-    Follower,
-    /// That this server is in touch with the leader: syncs and writes.
-    Leader,
-}
-
-/// When and on which connection a request was handed over.
+/// What a lease depends on beside the wire.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Sent {
-    connection: u64,
-    at: Instant,
+pub(crate) struct LeaseOptions {
+    /// The servers' tick time; more than a quarter of the session timeout counts as a quarter.
+    pub(crate) tick: Duration,
+    /// The smallest session timeout that any server grants; two ticks if that was not said.
+    pub(crate) least_timeout: Option<Duration>,
+    /// Whether a lost connection ends what was granted, also before the deadline.
+    pub(crate) ends_with_connection: bool,
+    /// Whether only a quorum's word counts, and a sync no more than a read.
+    pub(crate) needs_quorum: bool,
 }
 
 /// A right to believe, taken while the lease was valid. It dies with the first lapse and never comes back.
@@ -43,106 +58,116 @@ pub(crate) struct Grant {
     epoch: u64,
 }
 
-/// The lease of one session.
+/// The lease of one session. It learns from the wire directly, as an [`Observer`].
 #[derive(Debug)]
 pub(crate) struct Lease {
     clock: Clock,
-    /// anchor + this = deadline.
-    length: Duration,
-    tick: Duration,
+    options: LeaseOptions,
     state: Mutex<State>,
     extended: Notify,
 }
 
 #[derive(Debug)]
 struct State {
-    connection: u64,
-    /// Send times of answered requests of this connection, oldest first.
-    answered: VecDeque<Instant>,
-    anchor: Instant,
+    link: Link,
+    /// What the servers granted on the latest connection.
+    timeout: Duration,
+    /// The smallest that they have granted in this session: the T of the lease.
+    least: Duration,
+    deadline: Instant,
+    /// When the latest request to connect was written.
+    connecting: Instant,
+    /// The deadline when the connection was lost, before any attempt to reconnect.
+    deadline_at_loss: Instant,
+    /// When the last proven connection was lost.
+    lost: Option<Instant>,
+    /// Answered requests of this connection, oldest first.
+    answered: VecDeque<Answered>,
     /// Raised whenever beliefs end; a grant of an older epoch is void.
     epoch: u64,
+    /// Nothing is granted.
+    suspended: bool,
     ended: bool,
 }
 
+/// A request that was answered.
+#[derive(Debug, Clone, Copy)]
+struct Answered {
+    sent: Instant,
+    /// When the answer was here: the server has heard of the request before that.
+    at: Instant,
+}
+
+/// How the session is connected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Link {
+    /// It was never connected.
+    New,
+    /// Connected again; nothing has been proven on this connection.
+    Unproven,
+    /// Connected; the ensemble has renewed the session on this connection.
+    Proven,
+    /// Not connected.
+    Down,
+}
+
 impl Lease {
-    /// `tick` is at most a quarter of the session timeout; `anchor` is when the opening of the session was begun.
-    pub(crate) fn new(clock: Clock, timeout: Duration, tick: Duration, anchor: Instant) -> Self {
-        let tick = tick.min(timeout / 4);
-        let length = (timeout - tick / 2).mul_f64(0.999);
-        let state = State { connection: 0, answered: VecDeque::new(), anchor, epoch: 0, ended: false };
-        Lease { clock, length, tick, state: Mutex::new(state), extended: Notify::new() }
+    pub(crate) fn new(clock: Clock, options: LeaseOptions) -> Self {
+        let now = clock.now();
+        let state = State {
+            link: Link::New,
+            timeout: Duration::ZERO,
+            least: Duration::ZERO,
+            deadline: now,
+            connecting: now,
+            deadline_at_loss: now,
+            lost: None,
+            answered: VecDeque::new(),
+            epoch: 0,
+            suspended: false,
+            ended: false,
+        };
+        Lease { clock, options, state: Mutex::new(state), extended: Notify::new() }
+    }
+
+    /// The session timeout that the servers granted on the latest connection.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.lock().timeout
+    }
+
+    /// The smallest session timeout that the servers have granted in this session: what the lease is measured by.
+    pub(crate) fn least_timeout(&self) -> Duration {
+        self.lock().least
     }
 
     /// The tick in use: the one that was configured, or a quarter of the session timeout if that is less.
     pub(crate) fn tick(&self) -> Duration {
-        self.tick
+        self.tick_of(self.lock().least)
     }
 
     pub(crate) fn deadline(&self) -> Instant {
+        self.lock().deadline
+    }
+
+    /// Whether the session is connected, and the ensemble has renewed it on this connection.
+    pub(crate) fn is_settled(&self) -> bool {
         let state = self.lock();
-        state.anchor + self.length
+        state.link == Link::Proven && !state.suspended
     }
 
-    /// Starts a new connection: evidence does not cross over.
-    pub(crate) fn reconnected(&self) {
+    /// Ends all beliefs of this session so far. None can be had before [`resume`](Self::resume).
+    pub(crate) fn suspend(&self) {
         let mut state = self.lock();
-        state.connection += 1;
-        state.answered.clear();
+        state.epoch += 1;
+        state.suspended = true;
     }
 
-    /// The ensemble has renewed the session since `disconnected`, the moment at which the old connection was seen to break.
-    pub(crate) fn renewed(&self, disconnected: Instant) {
-        self.extend(&mut self.lock(), disconnected);
-    }
-
-    /// To be called just before a request is handed over.
-    pub(crate) fn sent(&self) -> Sent {
-        let connection = self.lock().connection;
-        Sent { connection, at: self.clock.now() }
-    }
-
-    /// To be called when a request has been answered, by success or by an error of the server.
-    pub(crate) fn answered(&self, sent: Sent, proof: Proof) {
+    /// New grants can be had, if the session is proven on its connection.
+    pub(crate) fn resume(&self) {
         let mut state = self.lock();
-        if sent.connection != state.connection {
-            return;
+        if state.link == Link::Proven {
+            state.suspended = false;
         }
-        let grain = self.tick / GRAIN;
-        if state.answered.back().is_none_or(|newest| sent.at >= *newest + grain) {
-            state.answered.push_back(sent.at);
-        }
-        if proof == Proof::Leader {
-            self.advance(&mut state, sent.at - self.tick);
-        }
-    }
-
-    /// Moves the anchor to the newest answered request that was sent at or before `reported`.
-    fn advance(&self, state: &mut State, reported: Instant) {
-        let mut newest = None;
-        while state.answered.front().is_some_and(|at| *at <= reported) {
-            newest = state.answered.pop_front();
-        }
-        if let Some(at) = newest {
-            self.extend(state, at);
-        }
-    }
-
-    fn extend(&self, state: &mut State, anchor: Instant) {
-        if anchor <= state.anchor {
-            return;
-        }
-        // What had lapsed in between stays lapsed, also if nobody looked.
-        if self.clock.now() >= state.anchor + self.length {
-            state.epoch += 1;
-        }
-        state.anchor = anchor;
-        self.extended.notify_waiters();
-    }
-
-    /// Ends all beliefs of this session so far; new grants can be had.
-    pub(crate) fn revoke(&self) {
-        self.lock().epoch += 1;
     }
 
     /// Ends the lease for good.
@@ -157,8 +182,9 @@ impl Lease {
     /// is granted on the last of an old lease would be lost at once, though nothing is wrong.
     pub(crate) fn grant(&self) -> Option<Grant> {
         let state = self.lock();
-        let lasts = !state.ended && self.clock.now() + self.tick < state.anchor + self.length;
-        lasts.then_some(Grant { epoch: state.epoch })
+        let lasts = self.clock.now() + self.tick_of(state.least) < state.deadline;
+        let granted = lasts && !state.ended && !state.suspended;
+        granted.then_some(Grant { epoch: state.epoch })
     }
 
     /// Whether the session is known to live at this instant.
@@ -172,17 +198,135 @@ impl Lease {
         state.epoch == grant.epoch && self.is_running(&state)
     }
 
-    /// Resolves when the lease was extended, or ended, after this call.
+    /// Resolves when the deadline was moved, either way, or the lease ended, after this call.
     pub(crate) fn extended(&self) -> tokio::sync::futures::Notified<'_> {
         self.extended.notified()
     }
 
     fn is_running(&self, state: &State) -> bool {
-        !state.ended && self.clock.now() < state.anchor + self.length
+        !state.ended && self.clock.now() < state.deadline
+    }
+
+    fn tick_of(&self, timeout: Duration) -> Duration {
+        self.options.tick.min(timeout / 4)
+    }
+
+    /// How long after its anchor a lease lasts.
+    fn length(&self, timeout: Duration) -> Duration {
+        (timeout - self.tick_of(timeout) / 2).mul_f64(0.999)
+    }
+
+    fn proves(&self, proof: Proof) -> bool {
+        match proof {
+            Proof::Contact => false,
+            Proof::Leader => !self.options.needs_quorum,
+            Proof::Quorum => true,
+        }
+    }
+
+    /// Moves the deadline, either way. What had lapsed in between stays lapsed, also if it was never asked for.
+    fn set_deadline(&self, state: &mut State, deadline: Instant) {
+        if self.clock.now() >= state.deadline {
+            state.epoch += 1;
+        }
+        let moves = deadline != state.deadline;
+        state.deadline = deadline;
+        if moves {
+            self.extended.notify_waiters();
+        }
+    }
+
+    /// Moves the anchor to the newest request that was answered at or before `reported`.
+    fn advance(&self, state: &mut State, reported: Instant) {
+        let mut newest = None;
+        while state.answered.front().is_some_and(|answered| answered.at <= reported) {
+            newest = state.answered.pop_front();
+        }
+        let deadline = newest.map(|newest| newest.sent + self.length(state.least));
+        if let Some(deadline) = deadline.filter(|deadline| *deadline > state.deadline) {
+            self.set_deadline(state, deadline);
+        }
+    }
+
+    /// Remembers an answered request. What is older than the lease lasts can prove nothing any more.
+    fn remember(&self, state: &mut State, answered: Answered) {
+        let (tick, sent) = (self.tick_of(state.least), answered.sent);
+        if state.answered.back().is_none_or(|newest| sent >= newest.sent + tick / GRAIN) {
+            state.answered.push_back(answered);
+        }
+        let (useless, timeout) = (sent - state.least, state.least);
+        while !timeout.is_zero() && state.answered.front().is_some_and(|oldest| oldest.sent < useless) {
+            state.answered.pop_front();
+        }
+    }
+
+    fn note(&self, answered: Answered, proof: Proof) {
+        let mut state = self.lock();
+        self.remember(&mut state, answered);
+        if !self.proves(proof) {
+            return;
+        }
+        if state.link == Link::Unproven {
+            // A leader that was deposed without knowing it takes sessions up again, and answers their syncs.
+            if proof != Proof::Quorum {
+                return;
+            }
+            state.link = Link::Proven;
+            let anchor = state.lost.take().unwrap_or(state.connecting);
+            let deadline = anchor + self.length(state.least);
+            self.set_deadline(&mut state, deadline);
+        }
+        let reported = answered.sent - self.tick_of(state.least);
+        self.advance(&mut state, reported);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Observer for Lease {
+    fn connecting(&self, at: Instant) {
+        let mut state = self.lock();
+        state.connecting = at;
+        if state.link != Link::New {
+            let least = self.options.least_timeout.unwrap_or(self.tick_of(state.least) * LEAST_TICKS);
+            let lowered = (at + self.length(least)).min(state.deadline);
+            self.set_deadline(&mut state, lowered);
+        }
+    }
+
+    fn connected(&self, granted: Duration) {
+        let mut state = self.lock();
+        state.timeout = granted;
+        state.answered.clear();
+        if state.link == Link::New {
+            state.link = Link::Proven;
+            state.least = granted;
+            let deadline = state.connecting + self.length(granted);
+            self.set_deadline(&mut state, deadline);
+        } else {
+            state.link = Link::Unproven;
+            state.least = state.least.min(granted);
+            let deadline = (state.connecting + self.length(state.least)).min(state.deadline_at_loss);
+            self.set_deadline(&mut state, deadline);
+        }
+    }
+
+    fn answered(&self, sent: Instant, proof: Proof) {
+        self.note(Answered { sent, at: self.clock.now() }, proof);
+    }
+
+    fn disconnected(&self, loss: Loss) {
+        let mut state = self.lock();
+        state.link = Link::Down;
+        // A connection on which nothing was proven was none: the loss before it goes on.
+        state.lost.get_or_insert(loss.at);
+        state.deadline_at_loss = state.deadline;
+        state.suspended = true;
+        if self.options.ends_with_connection {
+            state.epoch += 1;
+        }
     }
 }
 
@@ -194,66 +338,156 @@ mod tests {
     const TICK: Duration = Duration::from_secs(2);
     /// (T − tick/2) · 0.999
     const LENGTH: Duration = Duration::from_millis(8_991);
+    const OPTIONS: LeaseOptions =
+        LeaseOptions { tick: TICK, least_timeout: None, ends_with_connection: false, needs_quorum: false };
 
-    fn lease(age: Duration) -> (Lease, Instant) {
-        let start = Clock::Machine.now() + Duration::from_secs(1_000_000) - age;
-        let lease = Lease::new(Clock::Machine, T, TICK, start);
-        (lease, start)
+    fn secs(seconds: f64) -> Duration {
+        Duration::from_secs_f64(seconds)
     }
 
-    fn sent(lease: &Lease, at: Instant) -> Sent {
-        Sent { at, ..lease.sent() }
+    /// A lease whose session was opened at the moment that is returned.
+    fn opened(options: LeaseOptions, at: Instant, granted: Duration) -> Lease {
+        let lease = Lease::new(Clock::Machine, options);
+        lease.connecting(at);
+        lease.connected(granted);
+        lease
+    }
+
+    /// In a future in which the machine's clock stands still for the test.
+    fn ahead() -> (Lease, Instant) {
+        let start = Clock::Machine.now() + Duration::from_secs(1_000_000);
+        (opened(OPTIONS, start, T), start)
+    }
+
+    /// A request that was answered at once.
+    fn answered(lease: &Lease, sent: Instant, proof: Proof) {
+        lease.note(Answered { sent, at: sent }, proof);
+    }
+
+    fn lost(lease: &Lease, at: Instant) {
+        lease.disconnected(Loss { at, last_contact: at });
     }
 
     #[test]
     fn a_single_sync_proves_nothing() {
-        let (lease, start) = lease(Duration::ZERO);
-        lease.answered(sent(&lease, start + Duration::from_secs(5)), Proof::Leader);
+        let (lease, start) = ahead();
+        answered(&lease, start + secs(5.0), Proof::Leader);
         assert_eq!(lease.deadline(), start + LENGTH);
     }
 
     #[test]
     fn a_sync_vouches_for_what_was_answered_a_tick_before_it() {
-        let (lease, start) = lease(Duration::ZERO);
+        let (lease, start) = ahead();
         for second in 1..=4 {
-            lease.answered(sent(&lease, start + Duration::from_secs(second)), Proof::Follower);
+            answered(&lease, start + Duration::from_secs(second), Proof::Contact);
         }
         assert_eq!(lease.deadline(), start + LENGTH, "reads alone move nothing");
-        lease.answered(sent(&lease, start + Duration::from_millis(5_500)), Proof::Leader);
-        assert_eq!(lease.deadline(), start + Duration::from_secs(3) + LENGTH);
+        answered(&lease, start + secs(5.5), Proof::Leader);
+        assert_eq!(lease.deadline(), start + secs(3.0) + LENGTH);
+    }
+
+    #[test]
+    fn what_was_held_up_on_the_way_counts_from_its_answer_on() {
+        let (lease, start) = ahead();
+        let slowly = |sent: f64, at: f64| {
+            lease.note(Answered { sent: start + secs(sent), at: start + secs(at) }, Proof::Leader);
+        };
+        // Both reached the server at the same moment, which has reported neither.
+        slowly(1.0, 4.0);
+        slowly(3.5, 4.0);
+        assert_eq!(lease.deadline(), start + LENGTH);
+        slowly(5.9, 6.0);
+        assert_eq!(lease.deadline(), start + LENGTH, "sent less than a tick after those answers");
+        slowly(6.0, 6.1);
+        assert_eq!(lease.deadline(), start + secs(3.5) + LENGTH);
     }
 
     #[test]
     fn a_request_exactly_one_tick_older_counts() {
-        let (lease, start) = lease(Duration::ZERO);
-        lease.answered(sent(&lease, start + Duration::from_secs(1)), Proof::Leader);
-        lease.answered(sent(&lease, start + Duration::from_secs(3)), Proof::Leader);
-        assert_eq!(lease.deadline(), start + Duration::from_secs(1) + LENGTH);
+        let (lease, start) = ahead();
+        answered(&lease, start + secs(1.0), Proof::Leader);
+        answered(&lease, start + secs(3.0), Proof::Leader);
+        assert_eq!(lease.deadline(), start + secs(1.0) + LENGTH);
+    }
+
+    #[test]
+    fn where_a_quorum_is_needed_a_sync_is_no_more_than_a_read() {
+        let start = Clock::Machine.now() + Duration::from_secs(1_000_000);
+        let lease = opened(LeaseOptions { needs_quorum: true, ..OPTIONS }, start, T);
+        answered(&lease, start + secs(1.0), Proof::Leader);
+        answered(&lease, start + secs(4.0), Proof::Leader);
+        assert_eq!(lease.deadline(), start + LENGTH);
+        answered(&lease, start + secs(4.5), Proof::Quorum);
+        assert_eq!(lease.deadline(), start + secs(1.0) + LENGTH);
     }
 
     #[test]
     fn evidence_does_not_cross_connections() {
-        let (lease, start) = lease(Duration::ZERO);
-        let old = sent(&lease, start + Duration::from_secs(1));
-        lease.answered(old, Proof::Leader);
-        lease.reconnected();
-        lease.answered(old, Proof::Leader);
-        lease.answered(sent(&lease, start + Duration::from_secs(5)), Proof::Leader);
-        assert_eq!(lease.deadline(), start + LENGTH);
+        let (lease, start) = ahead();
+        answered(&lease, start + secs(1.0), Proof::Leader);
+        lost(&lease, start + secs(2.0));
+        lease.connecting(start + secs(2.0));
+        lease.connected(T);
+        answered(&lease, start + secs(3.0), Proof::Leader);
+        assert_eq!(lease.deadline(), start + LENGTH, "a deposed leader says the same");
+        answered(&lease, start + secs(3.5), Proof::Quorum);
+        assert_eq!(lease.deadline(), start + secs(2.0) + LENGTH, "from the loss, and not from the request before it");
     }
 
     #[test]
-    fn a_new_connection_starts_where_the_old_one_broke() {
-        let (lease, start) = lease(Duration::ZERO);
-        lease.renewed(start + Duration::from_secs(2));
-        assert_eq!(lease.deadline(), start + Duration::from_secs(2) + LENGTH);
-        lease.renewed(start + Duration::from_secs(1));
-        assert_eq!(lease.deadline(), start + Duration::from_secs(2) + LENGTH, "an anchor never goes back");
+    fn a_request_to_reconnect_leaves_two_ticks_until_it_is_answered() {
+        let (lease, start) = ahead();
+        lost(&lease, start + secs(1.0));
+        assert_eq!(lease.deadline(), start + LENGTH);
+        lease.connecting(start + secs(1.5));
+        assert_eq!(
+            lease.deadline(),
+            start + secs(1.5) + secs(3.5).mul_f64(0.999),
+            "two ticks may be all that is granted"
+        );
+        lease.connected(T);
+        assert_eq!(lease.deadline(), start + LENGTH, "as before the attempt");
+        answered(&lease, start + secs(2.0), Proof::Quorum);
+        assert_eq!(lease.deadline(), start + secs(1.0) + LENGTH);
+    }
+
+    #[test]
+    fn a_smaller_grant_counts_from_the_request_on_and_for_the_rest_of_the_session() {
+        let (lease, start) = ahead();
+        let six = secs(6.0 - 0.75).mul_f64(0.999);
+        lost(&lease, start + secs(1.0));
+        lease.connecting(start + secs(2.0));
+        lease.connected(secs(6.0));
+        assert_eq!(lease.deadline(), start + secs(2.0) + six);
+        answered(&lease, start + secs(2.5), Proof::Quorum);
+        assert_eq!(lease.deadline(), start + secs(1.0) + six);
+        lost(&lease, start + secs(3.0));
+        lease.connecting(start + secs(3.0));
+        lease.connected(secs(30.0));
+        assert_eq!(lease.deadline(), start + secs(1.0) + six, "nothing is proven yet");
+        answered(&lease, start + secs(3.5), Proof::Quorum);
+        assert_eq!(lease.deadline(), start + secs(3.0) + six, "a new leader would start with the smaller one");
+        assert_eq!(lease.timeout(), secs(30.0));
+    }
+
+    #[test]
+    fn a_small_grant_is_remembered_over_connections_that_proved_nothing() {
+        let (lease, start) = ahead();
+        lost(&lease, start + secs(1.0));
+        lease.connecting(start + secs(1.0));
+        lease.connected(secs(4.0));
+        lost(&lease, start + secs(1.5));
+        lease.connecting(start + secs(1.5));
+        lease.connected(T);
+        let four = secs(3.5).mul_f64(0.999);
+        assert_eq!(lease.deadline(), start + secs(1.0) + four);
+        answered(&lease, start + secs(2.0), Proof::Quorum);
+        assert_eq!(lease.deadline(), start + secs(1.0) + four, "from the first loss");
     }
 
     #[test]
     fn nothing_is_granted_on_the_last_tick_of_a_lease() {
-        let aged = |age| Lease::new(Clock::Machine, T, TICK, Clock::Machine.now() - age);
+        let aged = |age| opened(OPTIONS, Clock::Machine.now() - age, T);
         let old = aged(LENGTH - TICK);
         assert_eq!(old.grant(), None);
         assert!(old.is_proven());
@@ -261,24 +495,52 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_granted_from_the_loss_of_a_connection_until_the_next_one_is_proven_and_taken_up() {
+        let lease = opened(OPTIONS, Clock::Machine.now(), T);
+        let kept = lease.grant().expect("it is valid");
+        lost(&lease, Clock::Machine.now());
+        assert_eq!(lease.grant(), None);
+        lease.resume();
+        assert_eq!(lease.grant(), None, "not connected");
+        lease.connecting(Clock::Machine.now());
+        lease.connected(T);
+        lease.resume();
+        assert_eq!(lease.grant(), None, "not proven");
+        answered(&lease, Clock::Machine.now(), Proof::Quorum);
+        assert_eq!(lease.grant(), None, "not taken up");
+        lease.resume();
+        assert_eq!(lease.grant(), Some(kept), "what was granted has outlasted the cut");
+    }
+
+    #[test]
+    fn a_lost_connection_ends_what_was_granted_where_the_policy_says_so() {
+        let lease = opened(LeaseOptions { ends_with_connection: true, ..OPTIONS }, Clock::Machine.now(), T);
+        let grant = lease.grant().expect("it is valid");
+        lost(&lease, Clock::Machine.now());
+        assert!(!lease.is_valid(grant));
+    }
+
+    #[test]
     fn what_lapsed_stays_lapsed_though_the_session_lived() {
-        let start = Clock::Machine.now() - T;
-        let lease = Lease::new(Clock::Machine, T, TICK, start);
-        lease.renewed(start + Duration::from_millis(6_500));
-        let grant = lease.grant().expect("valid for another five seconds");
-        lease.lock().anchor = start;
+        let start = Clock::Machine.now() - secs(6.0);
+        let lease = opened(OPTIONS, start, T);
+        let grant = lease.grant().expect("valid for another three seconds");
+        lease.lock().deadline = start;
         assert!(!lease.is_valid(grant), "past its deadline");
-        lease.renewed(Clock::Machine.now());
+        answered(&lease, start + secs(1.0), Proof::Leader);
+        answered(&lease, start + secs(5.0), Proof::Leader);
         assert!(!lease.is_valid(grant), "the lapse is remembered");
         assert!(lease.grant().is_some_and(|new| lease.is_valid(new)));
     }
 
     #[test]
-    fn revoked_grants_are_void_and_an_ended_lease_grants_nothing() {
-        let lease = Lease::new(Clock::Machine, T, TICK, Clock::Machine.now());
+    fn suspended_grants_are_void_and_an_ended_lease_grants_nothing() {
+        let lease = opened(OPTIONS, Clock::Machine.now(), T);
         let grant = lease.grant().unwrap();
-        lease.revoke();
+        lease.suspend();
         assert!(!lease.is_valid(grant));
+        assert_eq!(lease.grant(), None);
+        lease.resume();
         let grant = lease.grant().unwrap();
         lease.end();
         assert!(!lease.is_valid(grant));
@@ -287,18 +549,22 @@ mod tests {
 
     #[test]
     fn the_tick_is_at_most_a_quarter_of_the_session_timeout() {
-        let lease = Lease::new(Clock::Machine, Duration::from_secs(4), TICK, Clock::Machine.now());
+        let lease = opened(OPTIONS, Clock::Machine.now(), Duration::from_secs(4));
         assert_eq!(lease.tick(), Duration::from_secs(1));
     }
 
     #[test]
-    fn a_flood_of_requests_is_remembered_coarsely() {
-        let (lease, start) = lease(Duration::ZERO);
+    fn a_flood_of_requests_is_remembered_coarsely_and_old_ones_are_forgotten() {
+        let (lease, start) = ahead();
         for millis in 0..10_000 {
-            lease.answered(sent(&lease, start + Duration::from_millis(millis)), Proof::Leader);
+            answered(&lease, start + Duration::from_millis(millis), Proof::Leader);
         }
         assert!(lease.lock().answered.len() <= GRAIN as usize + 1);
         let behind = (start + Duration::from_millis(9_999) + LENGTH).since(lease.deadline());
         assert!(behind >= TICK && behind <= TICK + TICK / GRAIN * 2, "{behind:?}");
+        for second in 10..10_000 {
+            answered(&lease, start + Duration::from_secs(second), Proof::Contact);
+        }
+        assert!(lease.lock().answered.len() <= 11);
     }
 }

@@ -1,12 +1,12 @@
 //! The client: sessions that are replaced when they end, connection states, retries, guaranteed deletes.
 
 pub(crate) mod builder;
-pub(crate) mod clock;
 pub(crate) mod core;
 pub(crate) mod delays;
 mod error;
 mod fence;
 mod janitor;
+mod keepalive;
 pub(crate) mod lease;
 pub(crate) mod listener;
 pub(crate) mod open;
@@ -24,7 +24,6 @@ pub(crate) mod session;
 mod state;
 mod supervisor;
 mod transaction;
-mod watchkeeper;
 
 use std::fmt;
 use std::sync::Arc;
@@ -122,7 +121,8 @@ impl Client {
         }
     }
 
-    /// The session timeout that the servers granted; `None` between two sessions.
+    /// The session timeout that the servers granted on the latest connection: a reconnect can change it. `None` between two
+    /// sessions.
     pub fn session_timeout(&self) -> Option<std::time::Duration> {
         match &*self.core().current.borrow() {
             Current::Live(session) => Some(session.timeout()),
@@ -132,6 +132,8 @@ impl Client {
 
     /// The last error that no caller awaited: a session that could not be opened, a node that could not be deleted, a
     /// listener that panicked.
+    ///
+    /// While there is no connection it tells what each server said to the latest attempts.
     pub fn last_error(&self) -> Option<Error> {
         self.core().last_error()
     }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::core::Core;
 use super::error::{Error, ErrorKind};
-use super::session::{Answer, Session};
+use super::session::Session;
 use super::{Client, parents};
-use crate::backend::Error as Refusal;
+use crate::backend::{Error as Refusal, Reply};
 use crate::path;
 use crate::types::{CreateMode, Stat};
 
@@ -20,7 +20,7 @@ impl Client {
     /// # Cancel safety
     /// Cancel safe: nothing is left behind.
     pub async fn get(&self, path: &str) -> Result<(Vec<u8>, Stat), Error> {
-        self.core().read("get", path, Session::get_data).await
+        self.core().read("get", path, |session, path| session.get_data(path)).await
     }
 
     /// The stat of a node, or `None` if there is no such node.
@@ -31,7 +31,7 @@ impl Client {
     /// # Cancel safety
     /// Cancel safe: nothing is left behind.
     pub async fn exists(&self, path: &str) -> Result<Option<Stat>, Error> {
-        self.core().read("look for", path, Session::exists).await
+        self.core().read("look for", path, |session, path| session.exists(path)).await
     }
 
     /// The names of a node's children, in no particular order.
@@ -42,15 +42,16 @@ impl Client {
     /// # Cancel safety
     /// Cancel safe: nothing is left behind.
     pub async fn children(&self, path: &str) -> Result<Vec<String>, Error> {
-        let (children, _) = self.core().read("list the children of", path, Session::list_children).await?;
+        let (children, _) =
+            self.core().read("list the children of", path, |session, path| session.list_children(path)).await?;
         Ok(children)
     }
 
     /// Sets the data of a node; only if its version is `version`, if one is given.
     ///
     /// # Errors
-    /// [`ErrorKind::NoNode`], [`ErrorKind::BadVersion`]; [`ErrorKind::InvalidArgument`] for a negative version, and for data
-    /// above the [limit](crate::ClientBuilder::max_request_bytes); [`ErrorKind::OutcomeUnknown`] if the connection broke
+    /// [`ErrorKind::NoNode`], [`ErrorKind::BadVersion`]; [`ErrorKind::InvalidArgument`] for version -1, which is none, and
+    /// for data above the [limit](crate::ClientBuilder::max_request_bytes); [`ErrorKind::OutcomeUnknown`] if the connection broke
     /// before the answer: a set is not repeated, as it could undo somebody else's.
     ///
     /// # Cancel safety
@@ -100,7 +101,7 @@ impl Client {
         loop {
             let session = core.session_in_time("create", path).await?;
             match parents::create(&session, &full, &core.config.acls).await {
-                Ok(()) => return Ok(()),
+                Ok(_) => return Ok(()),
                 // A parent can be taken away between two steps.
                 Err(error) => {
                     let again = |error: &Refusal| error.is_passing() || *error == Refusal::NoNode;
@@ -131,12 +132,13 @@ impl Client {
     }
 }
 
-/// ZooKeeper takes -1 for any version, so a version that was miscomputed would check nothing.
+/// ZooKeeper takes -1 for any version, so it would check nothing. Other negative numbers are versions too: those of nodes that
+/// were written more than 2^31 times.
 pub(crate) fn check_version(doing: &str, path: &str, version: Option<i32>) -> Result<(), Error> {
     match version {
-        Some(version) if version < 0 => Err(Error::new(
+        Some(-1) => Err(Error::new(
             ErrorKind::InvalidArgument,
-            format!("{doing} {path}: version {version}; must be 0 or more, or none for any version"),
+            format!("{doing} {path}: version -1 means any version on the wire; give none for that"),
         )),
         _ => Ok(()),
     }
@@ -151,7 +153,7 @@ enum Verdict<T> {
 /// The attempts of one call.
 struct Retry<'a> {
     core: &'a Core,
-    started: super::clock::Instant,
+    started: crate::clock::Instant,
     attempt: u32,
 }
 
@@ -249,7 +251,7 @@ impl Core {
         &self,
         doing: &'static str,
         path: &str,
-        request: impl Fn(&Arc<Session>, &str) -> Answer<T>,
+        request: impl Fn(&Arc<Session>, &str) -> Reply<T>,
         settle: impl Fn(&Refusal, bool) -> Option<Verdict<T>>,
     ) -> Result<T, Error> {
         path::validate(path)?;
@@ -288,7 +290,7 @@ impl Core {
         &self,
         doing: &'static str,
         path: &str,
-        mut answer: Answer<T>,
+        mut answer: Reply<T>,
     ) -> Result<Result<T, Refusal>, Error> {
         if let Ok(outcome) = tokio::time::timeout(self.config.connection_timeout, &mut answer).await {
             return Ok(outcome);

@@ -2,23 +2,29 @@
 
 use std::sync::Arc;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
+pub(crate) use super::janitor::HandedOver;
 use super::janitor::{Job, Target};
 use super::session::Session;
 use crate::backend::{self, Watch};
 use crate::path::split;
 
-/// The duty to delete one node. Dropping it leaves the deletion to the janitor.
+/// The duty to delete one node. Dropping it hands the delete over at once, if there is a connection, and leaves the rest to the
+/// janitor.
 #[derive(Debug)]
 pub(crate) struct OwnedNode {
     session: Arc<Session>,
     target: Target,
     /// The watch of the node, kept here so that it ends with the node.
     watch: Option<Watch>,
-    restart_counter: bool,
+    restart_counter: Option<i64>,
     janitor: mpsc::UnboundedSender<Job>,
     duty: bool,
+    /// The server would not delete it.
+    refused: bool,
+    /// Dropped with the duty.
+    done: Option<oneshot::Sender<()>>,
 }
 
 impl OwnedNode {
@@ -31,12 +37,20 @@ impl OwnedNode {
     ) -> Self {
         let target = Target::Prefix { dir: Arc::clone(dir), prefix };
         let (session, janitor) = (Arc::clone(session), janitor.clone());
-        OwnedNode { session, target, watch: None, restart_counter: false, janitor, duty: true }
+        OwnedNode {
+            session,
+            target,
+            watch: None,
+            restart_counter: None,
+            janitor,
+            duty: true,
+            refused: false,
+            done: None,
+        }
     }
 
     /// The node was created under this path.
     pub(crate) fn created(&mut self, path: Arc<str>) {
-        self.session.add_own_node(&path);
         self.target = Target::Path(path);
     }
 
@@ -58,13 +72,17 @@ impl OwnedNode {
         &mut self.watch
     }
 
-    /// Whether the directory is to go with the node, if nobody else is in it: its counter is nearly used up.
-    pub(crate) fn set_restart_counter(&mut self, restart: bool) {
-        self.restart_counter = restart;
+    /// The directory is to go with the node, if nobody else is in it and this transaction has made it: its counter is nearly
+    /// used up.
+    pub(crate) fn set_restart_counter(&mut self, made: Option<i64>) {
+        self.restart_counter = made;
     }
 
-    pub(crate) fn restarts_counter(&self) -> bool {
-        self.restart_counter
+    /// Leaves the node to the janitor: its name, and what resolves when it is gone.
+    pub(crate) fn leave_behind(mut self) -> (String, oneshot::Receiver<()>) {
+        let (done, gone) = oneshot::channel();
+        self.done = Some(done);
+        (self.target.to_string(), gone)
     }
 
     /// There is nothing to delete: the node was never created, or is known to be gone.
@@ -73,18 +91,22 @@ impl OwnedNode {
     }
 
     /// Deletes the node and waits until the server has done it. If the session ends first, or the server refuses, that is an
-    /// error, and the node is left to the janitor.
-    pub(crate) async fn delete(mut self) -> Result<(), backend::Error> {
+    /// error, and the node is left to the janitor when this is dropped. `handed` is the first attempt, if it has left already.
+    pub(crate) async fn delete(&mut self, mut handed: Option<HandedOver>) -> Result<(), backend::Error> {
         loop {
-            let connection = match self.session.connected().await {
-                Ok(connection) => connection,
-                Err(_) => return Err(backend::Error::SessionEnded),
+            let (connection, outcome) = if let Some(handed) = handed.take() {
+                handed.outcome().await
+            } else {
+                match self.session.connected().await {
+                    Ok(connection) => (connection, self.target.clean(&self.session).await),
+                    Err(_) => return Err(backend::Error::SessionEnded),
+                }
             };
-            match self.target.clean(&self.session).await {
+            match outcome {
                 Ok(None) => {
                     self.duty = false;
-                    if self.restart_counter {
-                        self.target.delete_directory(&self.session).await;
+                    if let Some(made) = self.restart_counter {
+                        self.target.delete_directory(&self.session, made).await;
                     }
                     return Ok(());
                 }
@@ -94,7 +116,10 @@ impl OwnedNode {
                     let _ = self.session.connected_after_loss(connection).await;
                 }
                 // The janitor tries again, ever more slowly.
-                Err(error) => return Err(error),
+                Err(error) => {
+                    self.refused = true;
+                    return Err(error);
+                }
             }
         }
     }
@@ -102,15 +127,19 @@ impl OwnedNode {
 
 impl Drop for OwnedNode {
     fn drop(&mut self) {
-        if let Target::Path(path) = &self.target {
-            self.session.remove_own_node(path);
-        }
         if self.duty {
+            // Now, and not when the janitor comes to it: the next create of this session must not stand behind the node.
+            let handed = match &self.target {
+                Target::Path(path) if !self.refused => HandedOver::delete(&self.session, path),
+                _ => None,
+            };
             let job = Job {
                 session: Arc::clone(&self.session),
                 target: self.target.clone(),
+                handed,
                 watch: self.watch.take(),
                 restart_counter: self.restart_counter,
+                done: self.done.take(),
             };
             // The janitor is gone only when the client is closed, and the node with it.
             let _ = self.janitor.send(job);

@@ -1,22 +1,50 @@
 //! The directories above a node.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::session::Session;
 use crate::backend;
 use crate::path::ancestors;
 use crate::types::{Acl, CreateMode};
 
+/// So many directories are remembered at most, the latest.
+const MOST_MADE: usize = 1024;
+
+/// Directories that this client has made, and by which transaction: the only ones that it takes away again.
+#[derive(Debug, Default)]
+pub(crate) struct Made(Mutex<VecDeque<(Arc<str>, i64)>>);
+
+impl Made {
+    pub(crate) fn note(&self, dir: &Arc<str>, czxid: i64) {
+        let mut made = self.lock();
+        made.retain(|(known, _)| known != dir);
+        if made.len() == MOST_MADE {
+            made.pop_front();
+        }
+        made.push_back((Arc::clone(dir), czxid));
+    }
+
+    /// The transaction that made it, if this client did.
+    pub(crate) fn by(&self, dir: &str) -> Option<i64> {
+        self.lock().iter().find(|(known, _)| &**known == dir).map(|(_, czxid)| *czxid)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<(Arc<str>, i64)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// Creates `dir` and what is missing above it as containers, which the server removes when they are empty; as persistent
 /// nodes where it knows no containers. Walks up no further than the first directory that exists, so no permission is
-/// needed above it.
-pub(crate) async fn create(session: &Arc<Session>, dir: &str, acls: &[Acl]) -> Result<(), backend::Error> {
+/// needed above it. The transaction that created `dir`, unless it was there.
+pub(crate) async fn create(session: &Arc<Session>, dir: &str, acls: &[Acl]) -> Result<Option<i64>, backend::Error> {
     create_as(CreateMode::Container, session, dir, acls).await
 }
 
 /// As [`create`], but all that is missing is created to stay: where a counter must not start anew, or data must not go.
 pub(crate) async fn create_persistent(session: &Arc<Session>, dir: &str, acls: &[Acl]) -> Result<(), backend::Error> {
-    create_as(CreateMode::Persistent, session, dir, acls).await
+    create_as(CreateMode::Persistent, session, dir, acls).await.map(drop)
 }
 
 async fn create_as(
@@ -24,12 +52,17 @@ async fn create_as(
     session: &Arc<Session>,
     dir: &str,
     acls: &[Acl],
-) -> Result<(), backend::Error> {
+) -> Result<Option<i64>, backend::Error> {
     let all: Vec<&str> = ancestors(dir).collect();
     let mut depth = all.len();
+    let mut made = None;
     while depth > 0 {
         match session.create(all[depth - 1], &[], mode, acls).await {
-            Ok(_) | Err(backend::Error::NodeExists) => break,
+            Ok((_, stat)) => {
+                made = (depth == all.len()).then_some(stat.czxid);
+                break;
+            }
+            Err(backend::Error::NodeExists) => break,
             Err(backend::Error::NoNode) => depth -= 1,
             Err(backend::Error::Unimplemented | backend::Error::BadArguments(_)) if mode == CreateMode::Container => {
                 mode = CreateMode::Persistent;
@@ -42,10 +75,11 @@ async fn create_as(
         return Err(backend::Error::NoRoot);
     }
     for path in &all[depth..] {
-        match session.create(path, &[], mode, acls).await {
-            Ok(_) | Err(backend::Error::NodeExists) => {}
+        made = match session.create(path, &[], mode, acls).await {
+            Ok((_, stat)) => Some(stat.czxid),
+            Err(backend::Error::NodeExists) => None,
             Err(error) => return Err(error),
-        }
+        };
     }
-    Ok(())
+    Ok(made)
 }

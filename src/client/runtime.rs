@@ -1,11 +1,12 @@
 //! Where the tasks of a client run. No other file starts a task.
 
+use std::sync::Arc;
 use std::thread;
 
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
 
 use super::error::{Error, ErrorKind};
+use crate::backend;
 #[cfg(feature = "testing")]
 use crate::scheduler::Process;
 
@@ -100,20 +101,9 @@ impl Runtime {
         self.system.spawn(task);
     }
 
-    /// Runs `work` beside the session and waits for it; `None` if it panicked or the runtime is gone. Dropping the
-    /// returned future drops the work.
-    pub(crate) async fn run_system<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = T> + Send + 'static,
-    ) -> Option<T> {
-        let (mut done, outcome) = oneshot::channel();
-        self.spawn_system(async move {
-            tokio::select! {
-                biased;
-                () = done.closed() => {}
-                worked = work => drop(done.send(worked)),
-            }
-        });
-        outcome.await.ok()
+    /// As [`spawn_system`](Self::spawn_system), for the layer below.
+    pub(crate) fn system_spawner(&self) -> backend::Spawner {
+        let system = self.system.clone();
+        Arc::new(move |task| system.spawn(task))
     }
 }

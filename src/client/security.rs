@@ -1,13 +1,28 @@
 //! Encryption and authentication of the connection.
 
-#[cfg(any(feature = "tls", feature = "sasl-digest-md5"))]
-use zookeeper as zk;
+#[cfg(feature = "tls")]
+use std::{fmt, sync::Arc};
+
+#[cfg(feature = "tls")]
+use rustls::{
+    ClientConfig, RootCertStore,
+    client::WebPkiServerVerifier,
+    crypto::CryptoProvider,
+    pki_types::pem::{self, PemObject},
+    pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer},
+    sign::{CertifiedKey, SingleCertAndKey},
+};
 
 #[cfg(any(feature = "tls", feature = "sasl-digest-md5"))]
 use super::error::{Error, ErrorKind};
+#[cfg(feature = "sasl-digest-md5")]
+use crate::backend::zookeeper::sasl::Credentials;
 
-/// How connections are encrypted (feature `tls`). The server's certificate must be signed by one of the given
-/// authorities and name the host of the connect string.
+/// How connections are encrypted (feature `tls`).
+///
+/// One of the given authorities must have signed the server's certificate, and the certificate must name the host of
+/// the connect string: a DNS name, or an address where the connect string has an address. Only its subject alternative
+/// names count. TLS 1.2 and 1.3 are spoken.
 ///
 /// ```
 /// use zookeeper_recipes::Tls;
@@ -16,61 +31,199 @@ use super::error::{Error, ErrorKind};
 /// assert!(error.to_string().contains("CA certificates"));
 /// ```
 #[cfg(feature = "tls")]
-#[derive(Debug, Clone, Default)]
-pub struct Tls {
-    options: zk::TlsOptions,
-    trusts_somebody: bool,
+#[derive(Clone, Default)]
+pub struct Tls(Source);
+
+#[cfg(feature = "tls")]
+#[derive(Clone)]
+enum Source {
+    Pem { authorities: Option<Arc<WebPkiServerVerifier>>, identity: Option<Arc<CertifiedKey>> },
+    Config(Arc<ClientConfig>),
+}
+
+#[cfg(feature = "tls")]
+impl Default for Source {
+    fn default() -> Self {
+        Source::Pem { authorities: None, identity: None }
+    }
 }
 
 #[cfg(feature = "tls")]
 impl Tls {
-    /// No authority is trusted yet.
+    /// Trusts no authority yet.
     pub fn new() -> Self {
         Tls::default()
     }
 
-    /// The authorities to trust (and revocation lists, if any), in PEM: one text for all of them, as a second call replaces
-    /// the first.
+    /// Takes everything from a configuration of rustls, which the caller has built: its authorities or its own verifier,
+    /// its certificates, its provider of cryptography, its versions of TLS.
     ///
-    /// # Errors
-    /// [`ErrorKind::InvalidArgument`] if the text holds no certificate.
-    pub fn ca_pem(self, pem: &str) -> Result<Self, Error> {
-        // The layer below takes a text without any certificate for an empty set.
-        if !pem.contains("-----BEGIN CERTIFICATE-----") {
-            return Err(invalid("CA certificates", "no `BEGIN CERTIFICATE` in the text"));
-        }
-        let options = self.options.with_pem_ca(pem).map_err(|error| invalid("CA certificates", error))?;
-        Ok(Tls { options, trusts_somebody: true })
+    /// This makes `rustls` a part of your interface to this crate: the type is that of rustls 0.23, and a new minor
+    /// version of rustls is a new minor version of this crate.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use rustls::{ClientConfig, RootCertStore};
+    /// use zookeeper_recipes::Tls;
+    ///
+    /// # fn main() -> Result<(), rustls::Error> {
+    /// let provider = Arc::new(rustls::crypto::ring::default_provider());
+    /// let config = ClientConfig::builder_with_provider(provider)
+    ///     .with_safe_default_protocol_versions()?
+    ///     // Trusts no server; a real program adds its authorities.
+    ///     .with_root_certificates(RootCertStore::empty())
+    ///     .with_no_client_auth();
+    /// let tls = Tls::with_client_config(Arc::new(config));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with_client_config(config: Arc<ClientConfig>) -> Self {
+        Tls(Source::Config(config))
     }
 
-    /// What this client presents to servers that ask for it: a certificate and its private key, in PEM.
+    /// Sets the authorities to trust, and revocation lists if there are any, in PEM. All of them stand in one text, as a
+    /// second call replaces the first.
+    ///
+    /// With revocation lists, each authority of a server's certificate needs one: a server is refused if it is revoked,
+    /// or if no list tells.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] if either is malformed. That they do not belong together is told by `connect`.
-    pub fn identity_pem(self, certificate: &str, key: &str) -> Result<Self, Error> {
-        if !certificate.contains("-----BEGIN CERTIFICATE-----") {
-            return Err(invalid("client identity", "no `BEGIN CERTIFICATE` in the text of the certificate"));
+    /// [`ErrorKind::InvalidArgument`] if the text holds no certificate, or is malformed; also after
+    /// [`with_client_config`](Self::with_client_config), which has authorities already.
+    pub fn ca_pem(self, pem: &str) -> Result<Self, Error> {
+        let verifier = verifier(pem).map_err(|why| invalid("CA certificates", why))?;
+        match self.0 {
+            Source::Pem { identity, .. } => Ok(Tls(Source::Pem { authorities: Some(verifier), identity })),
+            Source::Config(_) => Err(invalid("CA certificates", CONFIG_IS_WHOLE)),
         }
-        let options = self.options.with_pem_identity(certificate, key);
-        let options = options.map_err(|error| invalid("client identity", error))?;
-        Ok(Tls { options, ..self })
+    }
+
+    /// Sets what this client presents to servers that ask for it: a certificate, with those between it and the authority,
+    /// and its private key, in PEM. The key must not be encrypted.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] if either is malformed or missing, or if they do not belong together; also after
+    /// [`with_client_config`](Self::with_client_config).
+    pub fn identity_pem(self, certificate: &str, key: &str) -> Result<Self, Error> {
+        let identity = certified_key(certificate, key).map_err(|why| invalid("client identity", why))?;
+        match self.0 {
+            Source::Pem { authorities, .. } => Ok(Tls(Source::Pem { authorities, identity: Some(Arc::new(identity)) })),
+            Source::Config(_) => Err(invalid("client identity", CONFIG_IS_WHOLE)),
+        }
     }
 
     /// Whether a connection could be made at all.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        if self.trusts_somebody {
-            return Ok(());
-        }
-        Err(invalid("CA certificates", "none; call ca_pem() with the authorities to trust"))
+        self.client_config().map(drop)
     }
 
-    pub(crate) fn options(&self) -> zk::TlsOptions {
-        self.options.clone()
+    /// What each handshake needs. To be kept, as sessions of TLS are resumed only with the same configuration.
+    pub(crate) fn client_config(&self) -> Result<Arc<ClientConfig>, Error> {
+        let (authorities, identity) = match &self.0 {
+            Source::Config(config) => return Ok(Arc::clone(config)),
+            Source::Pem { authorities: None, .. } => {
+                return Err(invalid("CA certificates", "none; call ca_pem() with the authorities to trust"));
+            }
+            Source::Pem { authorities: Some(authorities), identity } => (authorities, identity),
+        };
+        let config = ClientConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .map_err(|error| invalid("versions", error))?
+            .with_webpki_verifier(Arc::clone(authorities));
+        let config = match identity {
+            Some(identity) => config.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(Arc::clone(identity)))),
+            None => config.with_no_client_auth(),
+        };
+        Ok(Arc::new(config))
     }
 }
 
 #[cfg(feature = "tls")]
-fn invalid(what: &str, why: impl std::fmt::Display) -> Error {
+impl fmt::Debug for Tls {
+    // The private key stays out of logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Source::Config(_) => f.debug_struct("Tls").field("client_config", &true).finish_non_exhaustive(),
+            Source::Pem { authorities, identity } => f
+                .debug_struct("Tls")
+                .field("authorities", &authorities.is_some())
+                .field("identity", &identity.is_some())
+                .finish_non_exhaustive(),
+        }
+    }
+}
+
+#[cfg(feature = "tls")]
+const CONFIG_IS_WHOLE: &str = "the configuration given to with_client_config() has its own";
+
+/// Named, as rustls panics where a program has several and has not chosen one.
+#[cfg(feature = "tls")]
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+/// Who is trusted, according to a text of certificates and revocation lists.
+#[cfg(feature = "tls")]
+fn verifier(pem: &str) -> Result<Arc<WebPkiServerVerifier>, String> {
+    let mut roots = RootCertStore::empty();
+    let certificates = certificates(pem)?;
+    // Bundles of operating systems hold old ones that cannot be read. They must not be in the way of the others.
+    let (_, ignored) = roots.add_parsable_certificates(certificates);
+    if roots.is_empty() {
+        return Err("no certificate in the text can be read as one of an authority".to_owned());
+    }
+    if ignored > 0 {
+        tracing::warn!(ignored, read = roots.len(), "some CA certificates cannot be read");
+    }
+    let lists = CertificateRevocationListDer::pem_slice_iter(pem.as_bytes());
+    let lists = lists.collect::<Result<Vec<_>, _>>().map_err(pem_fault)?;
+    let builder = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider()).with_crls(lists);
+    builder.build().map_err(|error| error.to_string())
+}
+
+#[cfg(feature = "tls")]
+fn certified_key(certificate: &str, key: &str) -> Result<CertifiedKey, String> {
+    let chain = certificates(certificate).map_err(|why| format!("certificate: {why}"))?;
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|error| match error {
+        pem::Error::NoItemsFound => "private key: none in the text that is not encrypted".to_owned(),
+        error => format!("private key: {}", pem_fault(error)),
+    })?;
+    CertifiedKey::from_der(chain, key, &provider()).map_err(|error| match error {
+        rustls::Error::InconsistentKeys(_) => "the private key is not that of the certificate".to_owned(),
+        rustls::Error::InvalidCertificate(fault) => format!("certificate: {fault}"),
+        rustls::Error::General(why) => format!("private key: {why}"),
+        error => error.to_string(),
+    })
+}
+
+/// The certificates of a text, at least one.
+#[cfg(feature = "tls")]
+fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, String> {
+    let certificates = CertificateDer::pem_slice_iter(pem.as_bytes());
+    let certificates = certificates.collect::<Result<Vec<_>, _>>().map_err(pem_fault)?;
+    if certificates.is_empty() {
+        return Err("no `BEGIN CERTIFICATE` in the text".to_owned());
+    }
+    Ok(certificates)
+}
+
+/// The parser shows lines as lists of bytes.
+#[cfg(feature = "tls")]
+fn pem_fault(error: pem::Error) -> String {
+    match error {
+        pem::Error::MissingSectionEnd { end_marker } => {
+            format!("malformed PEM: `END {}` is missing", String::from_utf8_lossy(&end_marker).trim_end())
+        }
+        pem::Error::IllegalSectionStart { line } => {
+            format!("malformed PEM: a section begins with {}", String::from_utf8_lossy(&line).trim_end())
+        }
+        error => format!("malformed PEM: {error}"),
+    }
+}
+
+#[cfg(feature = "tls")]
+fn invalid(what: &str, why: impl fmt::Display) -> Error {
     Error::new(ErrorKind::InvalidArgument, format!("TLS {what}: {why}"))
 }
 
@@ -80,7 +233,7 @@ fn invalid(what: &str, why: impl std::fmt::Display) -> Error {
 /// [ACL](crate::ClientBuilder::acls), such as `sasl:alice`.
 #[cfg(feature = "sasl-digest-md5")]
 #[derive(Clone)]
-pub struct Sasl(zk::SaslOptions);
+pub struct Sasl(Credentials);
 
 #[cfg(feature = "sasl-digest-md5")]
 impl Sasl {
@@ -96,10 +249,10 @@ impl Sasl {
                 "SASL user name: empty; at least one character is needed",
             ));
         }
-        Ok(Sasl(zk::SaslOptions::digest_md5(user, password.into()).into()))
+        Ok(Sasl(Credentials::new(user, password.into())))
     }
 
-    pub(crate) fn options(&self) -> zk::SaslOptions {
+    pub(crate) fn credentials(&self) -> Credentials {
         self.0.clone()
     }
 }
@@ -109,5 +262,87 @@ impl std::fmt::Debug for Sasl {
     // The password stays out of logs.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Sasl").finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, feature = "tls"))]
+mod tests {
+    use super::*;
+    use crate::Client;
+    use crate::backend::zookeeper::tls::certificates::Authority;
+
+    fn why<T: fmt::Debug>(refused: Result<T, Error>) -> String {
+        let error = refused.expect_err("a refusal");
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        error.to_string()
+    }
+
+    /// The text between the lines that begin and end it.
+    fn pem(label: &str, content: &str) -> String {
+        format!("-----BEGIN {label}-----\n{content}\n-----END {label}-----\n")
+    }
+
+    #[test]
+    fn authorities_that_cannot_be_read_are_refused_at_once() {
+        let good = Authority::new("authority").pem;
+        for (text, expected) in [
+            (String::new(), "no `BEGIN CERTIFICATE`"),
+            ("not a certificate".to_owned(), "no `BEGIN CERTIFICATE`"),
+            (pem("PRIVATE KEY", "AAAA"), "no `BEGIN CERTIFICATE`"),
+            (pem("CERTIFICATE", "AAAA"), "can be read as one of an authority"),
+            (pem("CERTIFICATE", "?"), "malformed PEM"),
+            ("-----BEGIN CERTIFICATE-----\nAAAA\n".to_owned(), "`END CERTIFICATE` is missing"),
+            (good.clone() + &pem("X509 CRL", "AAAA"), "CRL"),
+            (good.clone() + &pem("X509 CRL", "?"), "malformed PEM"),
+        ] {
+            let why = why(Tls::new().ca_pem(&text));
+            assert!(why.starts_with("TLS CA certificates: ") && why.contains(expected), "{text}: {why}");
+        }
+        // What cannot be read is not in the way of what can.
+        Tls::new().ca_pem(&(pem("CERTIFICATE", "AAAA") + &good)).expect("one of two authorities");
+    }
+
+    #[test]
+    fn an_identity_that_cannot_be_used_is_refused_at_once() {
+        let authority = Authority::new("authority");
+        let (one, other) = (authority.client("one"), authority.client("other"));
+        let encrypted = pem("ENCRYPTED PRIVATE KEY", "AAAA");
+        for (certificate, key, expected) in [
+            (&one.certificate, &other.key, "the private key is not that of the certificate"),
+            (&one.key, &one.key, "certificate: no `BEGIN CERTIFICATE`"),
+            (&one.certificate, &one.certificate, "private key: none in the text that is not encrypted"),
+            (&one.certificate, &encrypted, "private key: none in the text that is not encrypted"),
+            (&one.certificate, &pem("PRIVATE KEY", "AAAA"), "private key: "),
+            (&one.certificate, &pem("PRIVATE KEY", "?"), "private key: malformed PEM"),
+            (&pem("CERTIFICATE", "AAAA"), &one.key, "certificate: "),
+        ] {
+            let why = why(Tls::new().identity_pem(certificate, key));
+            assert!(why.starts_with("TLS client identity: ") && why.contains(expected), "{why}");
+        }
+        // In either order, and in a text with more than is needed.
+        let both = format!("{}{}", one.key, one.certificate);
+        let tls = Tls::new().identity_pem(&both, &both).expect("an identity");
+        tls.ca_pem(&authority.pem).and_then(|tls| tls.client_config()).expect("a configuration");
+    }
+
+    #[test]
+    fn a_client_that_trusts_no_authority_does_not_start() {
+        let client = Authority::new("authority").client("client");
+        let tls = Tls::new().identity_pem(&client.certificate, &client.key).expect("an identity");
+        for tls in [Tls::new(), tls] {
+            assert!(why(Client::builder("zk1").tls(tls).validate()).contains("call ca_pem()"));
+        }
+    }
+
+    #[test]
+    fn a_ready_configuration_is_not_mixed_with_texts() {
+        let authority = Authority::new("authority");
+        let client = authority.client("client");
+        let config = Tls::new().ca_pem(&authority.pem).and_then(|tls| tls.client_config()).expect("a configuration");
+        let ready = || Tls::with_client_config(Arc::clone(&config));
+        assert!(Arc::ptr_eq(&config, &ready().client_config().expect("the same one")));
+        assert!(why(ready().ca_pem(&authority.pem)).contains("with_client_config() has its own"));
+        assert!(why(ready().identity_pem(&client.certificate, &client.key)).contains("has its own"));
+        Client::builder("zk1").tls(ready()).validate().expect("it is enough");
     }
 }

@@ -1,14 +1,12 @@
-//! One session of a client, as the recipes see it: requests that feed the lease, and what became of it.
+//! One session of a client, as the recipes see it: requests, counted, and what became of it.
 
-use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::lease::{Grant, Lease, Proof, Sent};
+use super::lease::{Grant, Lease};
 use super::requests::{Request, RequestLog};
 use crate::backend::{self, Multi, Op, Reply, Watch};
 use crate::types::{Acl, CreateMode, Stat};
@@ -27,9 +25,9 @@ pub(crate) enum Condition {
 /// How a session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EndReason {
-    /// It expired, by the word of the client crate: its nodes are gone, unless the crate only guessed.
+    /// The servers said that it has expired: its nodes are gone.
     Expired,
-    /// We stopped believing in it: its nodes may stand until the server expires it.
+    /// Not heard of for so long that the servers must have expired it, or ended for no given reason.
     GivenUp,
     /// The server refused the credentials; its nodes may stand until the server expires it.
     Refused,
@@ -41,22 +39,19 @@ pub(crate) enum EndReason {
 #[derive(Debug)]
 pub(crate) struct Session {
     backend: Arc<dyn backend::Session>,
-    lease: Lease,
+    lease: Arc<Lease>,
     condition: watch::Sender<Condition>,
     log: Arc<RequestLog>,
-    /// A node of this session's own, for heartbeats that only check it.
-    own_nodes: Mutex<Vec<Arc<str>>>,
     contenders: AtomicUsize,
 }
 
 impl Session {
-    pub(crate) fn new(backend: Arc<dyn backend::Session>, lease: Lease, log: Arc<RequestLog>) -> Self {
+    pub(crate) fn new(backend: Arc<dyn backend::Session>, lease: Arc<Lease>, log: Arc<RequestLog>) -> Self {
         Session {
             backend,
             lease,
             condition: watch::Sender::new(Condition::Connected(0)),
             log,
-            own_nodes: Mutex::default(),
             contenders: AtomicUsize::new(0),
         }
     }
@@ -71,7 +66,7 @@ impl Session {
     }
 
     pub(crate) fn timeout(&self) -> Duration {
-        self.backend.timeout()
+        self.lease.timeout()
     }
 
     pub(crate) fn lease(&self) -> &Lease {
@@ -160,102 +155,73 @@ impl Session {
         self.contenders.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn add_own_node(&self, path: &Arc<str>) {
-        self.own_nodes.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(path));
-    }
-
-    pub(crate) fn remove_own_node(&self, path: &str) {
-        let mut nodes = self.own_nodes.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(index) = nodes.iter().position(|node| &**node == path) {
-            nodes.swap_remove(index);
-        }
-    }
-
     /// A sync that keeps the lease.
-    pub(crate) fn heartbeat(self: &Arc<Self>) -> Answer<()> {
-        let sent = self.send(Request::Heartbeat);
-        self.answer(sent, Proof::Leader, self.backend.sync("/"))
+    pub(crate) fn heartbeat(&self) -> Reply<()> {
+        self.log.count(Request::Heartbeat);
+        self.backend.sync("/")
     }
 
-    /// As [`heartbeat`](Self::heartbeat), but a quorum must have seen it: a multi that checks a node of our own. A plain
-    /// one while there is none.
-    pub(crate) fn quorum_heartbeat(self: &Arc<Self>) -> Answer<()> {
-        let node = self.own_nodes.lock().unwrap_or_else(PoisonError::into_inner).last().cloned();
-        let Some(node) = node else { return self.heartbeat() };
-        let sent = self.send(Request::Heartbeat);
-        let reply = self.backend.multi(vec![Op::Check { path: node.to_string(), version: None }]);
-        // Whether the check held is the business of whoever watches the node.
-        self.answer(sent, Proof::Leader, Box::pin(async move { reply.await.map(drop) }))
+    /// As [`heartbeat`](Self::heartbeat), but a quorum must have seen it: a transaction that changes nothing.
+    pub(crate) fn quorum_heartbeat(&self) -> Reply<()> {
+        self.log.count(Request::Heartbeat);
+        let reply = self.backend.multi(vec![Op::Check { path: "/".to_owned(), version: None }]);
+        // Refused, it has been through the quorum all the same.
+        Box::pin(async move { reply.await.map(drop) })
     }
 
-    pub(crate) fn create(
-        self: &Arc<Self>,
-        path: &str,
-        data: &[u8],
-        mode: CreateMode,
-        acls: &[Acl],
-    ) -> Answer<(String, Stat)> {
-        let sent = self.send(Request::Create);
-        self.answer(sent, Proof::Leader, self.backend.create(path, data, mode, acls))
+    pub(crate) fn create(&self, path: &str, data: &[u8], mode: CreateMode, acls: &[Acl]) -> Reply<(String, Stat)> {
+        self.log.count(Request::Create);
+        self.backend.create(path, data, mode, acls)
     }
 
-    pub(crate) fn delete(self: &Arc<Self>, path: &str, version: Option<i32>) -> Answer<()> {
-        let sent = self.send(Request::Delete);
-        self.answer(sent, Proof::Leader, self.backend.delete(path, version))
+    pub(crate) fn delete(&self, path: &str, version: Option<i32>) -> Reply<()> {
+        self.log.count(Request::Delete);
+        self.backend.delete(path, version)
     }
 
-    pub(crate) fn exists(self: &Arc<Self>, path: &str) -> Answer<Option<Stat>> {
-        let sent = self.send(Request::Read);
-        self.answer(sent, Proof::Follower, self.backend.exists(path))
+    pub(crate) fn exists(&self, path: &str) -> Reply<Option<Stat>> {
+        self.log.count(Request::Read);
+        self.backend.exists(path)
     }
 
-    pub(crate) fn watch_exists(self: &Arc<Self>, path: &str) -> Answer<(Option<Stat>, Watch)> {
-        let sent = self.send(Request::Watch);
-        self.answer(sent, Proof::Follower, self.backend.watch_exists(path))
+    pub(crate) fn watch_exists(&self, path: &str) -> Reply<(Option<Stat>, Watch)> {
+        self.log.count(Request::Watch);
+        self.backend.watch_exists(path)
     }
 
-    pub(crate) fn get_data(self: &Arc<Self>, path: &str) -> Answer<(Vec<u8>, Stat)> {
-        let sent = self.send(Request::Read);
-        self.answer(sent, Proof::Follower, self.backend.get_data(path))
+    pub(crate) fn get_data(&self, path: &str) -> Reply<(Vec<u8>, Stat)> {
+        self.log.count(Request::Read);
+        self.backend.get_data(path)
     }
 
-    pub(crate) fn watch_data(self: &Arc<Self>, path: &str) -> Answer<(Vec<u8>, Stat, Watch)> {
-        let sent = self.send(Request::Watch);
-        self.answer(sent, Proof::Follower, self.backend.watch_data(path))
+    pub(crate) fn watch_data(&self, path: &str) -> Reply<(Vec<u8>, Stat, Watch)> {
+        self.log.count(Request::Watch);
+        self.backend.watch_data(path)
     }
 
-    pub(crate) fn set_data(self: &Arc<Self>, path: &str, data: &[u8], version: Option<i32>) -> Answer<Stat> {
-        let sent = self.send(Request::SetData);
-        self.answer(sent, Proof::Leader, self.backend.set_data(path, data, version))
+    pub(crate) fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Reply<Stat> {
+        self.log.count(Request::SetData);
+        self.backend.set_data(path, data, version)
     }
 
-    pub(crate) fn list_children(self: &Arc<Self>, path: &str) -> Answer<(Vec<String>, Stat)> {
-        let sent = self.send(Request::List);
-        self.answer(sent, Proof::Follower, self.backend.list_children(path))
+    pub(crate) fn list_children(&self, path: &str) -> Reply<(Vec<String>, Stat)> {
+        self.log.count(Request::List);
+        self.backend.list_children(path)
     }
 
-    pub(crate) fn watch_children(self: &Arc<Self>, path: &str) -> Answer<(Vec<String>, Stat, Watch)> {
-        let sent = self.send(Request::Watch);
-        self.answer(sent, Proof::Follower, self.backend.watch_children(path))
+    pub(crate) fn watch_children(&self, path: &str) -> Reply<(Vec<String>, Stat, Watch)> {
+        self.log.count(Request::Watch);
+        self.backend.watch_children(path)
     }
 
-    pub(crate) fn multi(self: &Arc<Self>, ops: Vec<Op>) -> Answer<Multi> {
-        let sent = self.send(Request::Multi);
-        self.answer(sent, Proof::Leader, self.backend.multi(ops))
+    pub(crate) fn multi(&self, ops: Vec<Op>) -> Reply<Multi> {
+        self.log.count(Request::Multi);
+        self.backend.multi(ops)
     }
 
-    pub(crate) fn sync(self: &Arc<Self>, path: &str) -> Answer<()> {
-        let sent = self.send(Request::Sync);
-        self.answer(sent, Proof::Leader, self.backend.sync(path))
-    }
-
-    fn send(&self, request: Request) -> Sent {
-        self.log.count(request);
-        self.lease.sent()
-    }
-
-    fn answer<T>(self: &Arc<Self>, sent: Sent, proof: Proof, reply: Reply<T>) -> Answer<T> {
-        Answer { session: Arc::clone(self), sent, proof, reply }
+    pub(crate) fn sync(&self, path: &str) -> Reply<()> {
+        self.log.count(Request::Sync);
+        self.backend.sync(path)
     }
 
     /// What an owned node of this session lets one believe, if the lease is valid now.
@@ -271,38 +237,5 @@ pub(crate) struct Contending(Arc<Session>);
 impl Drop for Contending {
     fn drop(&mut self) {
         self.0.contenders.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// The wait for the reply to a request that was handed over; the reply counts as evidence for the lease.
-#[must_use = "the request was sent; its outcome should be looked at"]
-pub(crate) struct Answer<T> {
-    session: Arc<Session>,
-    sent: Sent,
-    proof: Proof,
-    reply: Reply<T>,
-}
-
-impl<T> std::fmt::Debug for Answer<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Answer").field("sent", &self.sent).finish_non_exhaustive()
-    }
-}
-
-impl<T> Future for Answer<T> {
-    type Output = Result<T, backend::Error>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let polled = self.reply.as_mut().poll(cx);
-        if let Poll::Ready(outcome) = &polled {
-            let answered = match outcome {
-                Ok(_) => true,
-                Err(error) => error.is_verdict(),
-            };
-            if answered {
-                self.session.lease.answered(self.sent, self.proof);
-            }
-        }
-        polled
     }
 }

@@ -15,12 +15,24 @@ const CAPACITY: usize = 1_024;
 /// A client starts `Connected`. It is `Suspended` while it is cut off or has gone so long without proof of life that
 /// the ensemble may soon forget its session; from there it either is `Reconnected` with the same session, or `Lost`, and
 /// `Reconnected` with a new one. `Lost` always comes before the `Reconnected` of a new session.
+///
+/// With T the session timeout that the servers granted, each is told when:
+///
+/// | state | when |
+/// |---|---|
+/// | `Suspended` | the connection broke, or the server left a request or a ping (the latter after T/3 without any) unanswered for 0.4 T; or the lease ran out on a standing connection, as after a stop of the process |
+/// | `Reconnected` | the ensemble's leader has answered on a new connection; or the lease is proven again |
+/// | `Lost` | the servers said that the session is over; or T has passed since the last contact, so that they must have ended it |
+///
+/// What is held ends earlier than `Lost`: at the end of its lease, with `Suspended` under [`ErrorPolicy::Standard`]. An
+/// outage shorter than T keeps the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ConnectionState {
     /// The first session is open. Comes once in the life of a client.
     Connected,
-    /// The session may be lost: under [`ErrorPolicy::Standard`] nothing is held now.
+    /// The session may be lost: under [`ErrorPolicy::Standard`] nothing is held now. [`Client::last_error`](crate::Client::last_error)
+    /// tells what each server said to the attempts to reconnect.
     Suspended,
     /// The connection is back: with the same session after `Suspended`, with a new one after `Lost`.
     Reconnected,
@@ -58,7 +70,8 @@ pub enum ErrorPolicy {
     #[default]
     Standard,
     /// Only `Lost`: what is held survives a short outage, but never longer than the lease, so never longer than the
-    /// ensemble keeps the session.
+    /// ensemble keeps the session. Once a server has been asked to take the session up again and has not answered, that is
+    /// [two ticks](crate::ClientBuilder::min_session_timeout): it may have granted a smaller session timeout.
     Session,
 }
 

@@ -6,25 +6,22 @@ use std::time::Duration;
 use futures::stream::BoxStream;
 use tokio::sync::watch;
 
-use super::clock::Instant;
 use super::core::{Core, Current, Ending};
 use super::error::Error;
+use super::keepalive::Keepalive;
 use super::lease::Lease;
 use super::session::{EndReason, Session};
 use super::state::ConnectionState;
-use super::watchkeeper::Watchkeeper;
-use crate::backend::{self, Ensemble, Opened, SessionEvent};
+use crate::backend::{self, Opened, SessionEvent};
 
-/// Delays between attempts to open a session.
-const REOPEN_FIRST: Duration = Duration::from_millis(100);
-const REOPEN_MOST: Duration = Duration::from_secs(3);
+/// Before a session is opened after an error that does not pass by itself.
+const AFTER_FAILURE: Duration = Duration::from_secs(3);
 /// Refused credentials rarely mend by themselves, and asking again and again locks accounts.
 const AFTER_AUTH_FAILED: Duration = Duration::from_secs(30);
 
 /// Runs until the client is closed or its last handle is gone.
 pub(crate) struct Supervisor {
     pub(crate) core: Arc<Core>,
-    pub(crate) ensemble: Arc<dyn Ensemble>,
     pub(crate) closing: watch::Receiver<bool>,
     /// Told when everything is over: whether the server was informed.
     pub(crate) closed: watch::Sender<Option<bool>>,
@@ -40,7 +37,7 @@ impl Drop for Supervisor {
 impl Supervisor {
     pub(crate) async fn run(mut self, mut session: Arc<Session>, mut events: BoxStream<'static, SessionEvent>) {
         loop {
-            let reason = Watchkeeper::new(&self.core, &session, events).keep(&mut self.closing).await;
+            let reason = Keepalive::new(&self.core, &session, events).keep(&mut self.closing).await;
             tracing::info!(session = session.label(), ?reason, "session over");
             session.end(reason);
             self.core.current.send_replace(Current::None);
@@ -53,20 +50,19 @@ impl Supervisor {
             // The server need not have heard of it before the next session is opened.
             let telling = tokio::time::timeout(session.timeout() * 2, told);
             self.core.runtime.spawn_system(async move { drop(telling.await) });
-            let Some((opened, begun)) = self.reopen(reason).await else {
+            let Some((opened, lease)) = self.reopen(reason).await else {
                 self.finish(&session, Box::pin(std::future::ready(()))).await;
                 return;
             };
-            session = self.install(&opened, begun);
+            session = self.install(&opened, lease);
             self.core.states.publish(ConnectionState::Reconnected);
             events = opened.events;
         }
     }
 
-    /// Makes a session the one to use; `begun` is when its opening was begun.
-    pub(crate) fn install(&self, opened: &Opened, begun: Instant) -> Arc<Session> {
+    /// Makes a session the one to use.
+    pub(crate) fn install(&self, opened: &Opened, lease: Arc<Lease>) -> Arc<Session> {
         let backend = Arc::clone(&opened.session);
-        let lease = Lease::new(self.core.clock, backend.timeout(), self.core.config.tick, begun);
         let session = Arc::new(Session::new(backend, lease, Arc::clone(&self.core.log)));
         tracing::info!(session = session.label(), timeout = ?session.timeout(), "session open");
         self.core.current.send_replace(Current::Live(Arc::clone(&session)));
@@ -82,28 +78,25 @@ impl Supervisor {
     }
 
     /// Opens the next session, however long it takes; `None` when the client is closed meanwhile.
-    async fn reopen(&mut self, reason: EndReason) -> Option<(Opened, Instant)> {
-        let mut delay = REOPEN_FIRST;
+    async fn reopen(&mut self, reason: EndReason) -> Option<(Opened, Arc<Lease>)> {
         if reason == EndReason::Refused {
             self.pause(AFTER_AUTH_FAILED).await?;
         }
         loop {
-            let begun = self.core.clock.now();
+            let lease = self.core.new_lease();
             let outcome = tokio::select! {
                 biased;
                 _ = self.closing.wait_for(|closing| *closing) => return None,
-                outcome = self.ensemble.open() => outcome,
+                outcome = self.core.ensemble.open(Arc::clone(&lease) as _) => outcome,
             };
-            let pause = match outcome {
-                Ok(opened) => return Some((opened, begun)),
+            match outcome {
+                Ok(opened) => return Some((opened, lease)),
                 Err(error) => {
-                    let refused = error == backend::Error::AuthFailed;
-                    self.core.report(Error::from_backend("open a session with", &self.ensemble.servers(), error));
-                    if refused { AFTER_AUTH_FAILED } else { delay }
+                    let pause = if error == backend::Error::AuthFailed { AFTER_AUTH_FAILED } else { AFTER_FAILURE };
+                    self.core.report(Error::from_backend("open a session with", &self.core.config.servers, error));
+                    self.pause(pause).await?;
                 }
-            };
-            self.pause(pause).await?;
-            delay = (delay * 2).min(REOPEN_MOST);
+            }
         }
     }
 

@@ -115,7 +115,7 @@ impl Transaction {
     /// # Errors
     /// [`ErrorKind::Fenced`]: a fence no longer stands. [`ErrorKind::SessionLost`]: the session of the fences is over; also after
     /// the process stood still for longer than that: a fenced transaction is sent only once the session is known to live.
-    /// [`ErrorKind::OutcomeUnknown`]: no answer came. [`ErrorKind::InvalidArgument`]: a negative version, or more data than
+    /// [`ErrorKind::OutcomeUnknown`]: no answer came. [`ErrorKind::InvalidArgument`]: version -1, which is none, or more data than
     /// a server takes. Otherwise the error of the first step that could not be done;
     /// nothing was changed then.
     ///

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use futures::future::{Join, join};
 
 use super::{End, Line};
-use crate::backend;
+use crate::backend::{self, Reply};
 use crate::client::core::Core;
 use crate::client::owned_node::OwnedNode;
-use crate::client::session::{Answer, Contending, Session};
+use crate::client::session::{Contending, Session};
 use crate::client::{Error, parents, protection};
 use crate::path::join as join_path;
 use crate::types::{CreateMode, Stat};
@@ -48,8 +48,8 @@ enum Attempt {
     Untraceable(Error),
 }
 
-type Created = Answer<(String, Stat)>;
-type Listed = Answer<(Vec<String>, Stat)>;
+type Created = Reply<(String, Stat)>;
+type Listed = Reply<(Vec<String>, Stat)>;
 
 /// A create and a list that were handed over together.
 struct Flight {
@@ -145,9 +145,9 @@ impl Entry {
         self.node.take()
     }
 
-    /// Whether there may be a node.
-    pub(super) fn in_doubt(&self) -> bool {
-        self.node.is_some()
+    /// What there may be, after an [`enter`](Self::enter) that failed.
+    pub(super) fn into_node(mut self) -> Option<OwnedNode> {
+        self.node.take()
     }
 
     fn expected(&self) -> OwnedNode {
@@ -182,8 +182,14 @@ impl Entry {
 
     async fn create_parents(&mut self) -> Attempt {
         match parents::create(&self.session, &self.line.dir, &self.core.config.acls).await {
+            Ok(made) => {
+                if let Some(czxid) = made {
+                    self.core.made.note(&self.line.dir, czxid);
+                }
+                Attempt::Again
+            }
             // A parent can be taken away between two steps.
-            Ok(()) | Err(backend::Error::NoNode) => Attempt::Again,
+            Err(backend::Error::NoNode) => Attempt::Again,
             Err(error) if error.is_passing() => Attempt::Later,
             Err(error) => Attempt::Refused(self.error(error)),
         }

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use crate::client::Fence;
 use crate::client::core::Core;
 use crate::client::lease::Grant;
+use crate::client::owned_node::HandedOver;
 use crate::client::session::Session;
 
 /// What a holder is told.
@@ -75,6 +76,13 @@ impl Hold {
             work.as_mut().poll(cx).map(Some)
         })
         .await
+    }
+
+    /// Hands the delete of the node over, so that nothing that is sent later overtakes it; for who has let go already. Nothing
+    /// if it is over, or there is no connection.
+    pub(crate) fn delete(&self) -> Option<HandedOver> {
+        let over = self.signals.borrow().ended;
+        if over { None } else { HandedOver::delete(&self.session, &self.path) }
     }
 
     pub(crate) fn fence(&self) -> Fence {

@@ -2,17 +2,27 @@
 
 use std::time::Duration;
 
+use futures::future::{FutureExt, OptionFuture, TryFutureExt, join};
+
 use super::place::{Broken, Place, Position, Predecessor};
 use super::{End, queue};
 use crate::backend::{self, Watch};
 use crate::client::Error;
-use crate::path::join;
+use crate::client::core::Heartbeat;
+use crate::path;
 use crate::types::Stat;
 
 /// After a reconnect every contender looks at its nodes: spread over 50 ms a hundred contenders of the session.
 const LOOK_AGAIN_SPREAD: Duration = Duration::from_micros(500);
 
-type Read = Result<(Vec<u8>, Stat, Watch), backend::Error>;
+type Read = Result<(Vec<u8>, Stat, Option<Watch>), backend::Error>;
+
+/// What to do about our own node.
+enum Own {
+    Leave,
+    Read,
+    Watch,
+}
 
 impl Place {
     /// After a reconnect: are our node and the one before it still there? The session's first heartbeat, a sync, is ahead
@@ -22,22 +32,41 @@ impl Place {
         if spread > LOOK_AGAIN_SPREAD {
             tokio::time::sleep(spread.mul_f64(self.core.random.unit())).await;
         }
-        self.read_nodes(true, matches!(self.position, Position::Behind(_))).await?;
+        let own = if self.watches_own() { Own::Watch } else { Own::Read };
+        self.read_nodes(own, matches!(self.position, Position::Behind(_))).await?;
         self.verified = connection;
         Ok(())
     }
 
     /// Arms the watches that should be there and are not. Afterwards the position may be unknown.
     pub(super) async fn watch(&mut self) -> Result<(), Broken> {
-        let behind = matches!(self.position, Position::Behind(_));
-        let own = (behind || self.watch_own) && self.node.watch().is_none();
+        let own = if self.watches_own() && self.node.watch().is_none() { Own::Watch } else { Own::Leave };
         let predecessor = matches!(self.position, Position::Behind(Predecessor { watch: None, .. }));
         self.read_nodes(own, predecessor).await
     }
 
-    /// Reads our node and the one before it, with watches, in one flight.
-    async fn read_nodes(&mut self, own: bool, predecessor: bool) -> Result<(), Broken> {
-        let own = own.then(|| self.session.watch_data(&self.path));
+    /// Whether our node is to be watched. Not by a waiter that lists the line before it holds, as the list shows the node.
+    fn watches_own(&self) -> bool {
+        match &self.position {
+            Position::Unknown => false,
+            Position::Head => self.watch_own,
+            Position::Behind(before) => before.was_head,
+        }
+    }
+
+    /// Reads our node, and the one before it with a watch, in one flight.
+    async fn read_nodes(&mut self, own: Own, predecessor: bool) -> Result<(), Broken> {
+        let own = match own {
+            Own::Leave => None,
+            Own::Read => {
+                let read = self.session.get_data(&self.path);
+                Some(read.map_ok(|(data, stat)| (data, stat, None)).left_future())
+            }
+            Own::Watch => {
+                let read = self.session.watch_data(&self.path);
+                Some(read.map_ok(|(data, stat, watch)| (data, stat, Some(watch))).right_future())
+            }
+        };
         let predecessor = match &self.position {
             Position::Behind(before) if predecessor => Some(self.session.watch_data(&before.path)),
             _ => None,
@@ -50,7 +79,7 @@ impl Place {
             match answer.await {
                 Ok((_, _, watch)) => before.watch = Some(watch),
                 // It is gone, and there was nothing to tell us: look again.
-                Err(backend::Error::NoNode) => self.position = Position::Unknown,
+                Err(backend::Error::NoNode) => self.stands(Position::Unknown),
                 Err(error) => return Err(self.broken(error)),
             }
         }
@@ -61,7 +90,9 @@ impl Place {
     fn own_seen(&mut self, answer: Read) -> Result<(), Broken> {
         match answer {
             Ok((data, stat, watch)) if stat.ephemeral_owner == self.session.id() => {
-                *self.node.watch() = Some(watch);
+                if watch.is_some() {
+                    *self.node.watch() = watch;
+                }
                 self.note_data(&data);
                 Ok(())
             }
@@ -74,10 +105,7 @@ impl Place {
     pub(super) async fn look(&mut self) -> Result<(), Broken> {
         let children = match self.children.take() {
             Some(children) => children,
-            None => {
-                let listed = self.session.list_children(&self.line.dir).await;
-                listed.map_err(|error| self.broken(error))?.0
-            }
+            None => self.list().await?,
         };
         let queue = queue(&self.session, &self.line.dir, children, &self.line.bases()).await;
         let queue = queue.map_err(|error| self.broken(error))?;
@@ -86,26 +114,51 @@ impl Place {
         let Some(position) = queue.position(name) else {
             return Err(Broken::End(End::NodeGone));
         };
-        self.position = match queue.predecessor_of(name) {
+        self.stands(match queue.predecessor_of(name) {
             None => Position::Head,
             Some(before) => Position::Behind(Predecessor {
-                path: join(&self.line.dir, before),
+                path: path::join(&self.line.dir, before),
                 was_head: position == 1,
                 watch: None,
             }),
-        };
+        });
         Ok(())
     }
 
+    /// The names in the directory. Without the directory there is no node of ours: somebody deleted both.
+    ///
+    /// It may show that we are first. Where nothing kept the lease warm until now, it is proven in the same flight: both are
+    /// handed over before either is awaited.
+    async fn list(&self) -> Result<Vec<String>, Broken> {
+        let proof = self.session.grant().is_none().then(|| match self.core.config.heartbeat {
+            Heartbeat::Sync => self.session.heartbeat(),
+            Heartbeat::Quorum => self.session.quorum_heartbeat(),
+        });
+        let listed = self.session.list_children(&self.line.dir);
+        // Should the proof fail, the lease tells: nothing is held then.
+        let (listed, _) = join(listed, OptionFuture::from(proof)).await;
+        match listed {
+            Ok((children, _)) => Ok(children),
+            Err(backend::Error::NoNode) => Err(Broken::End(End::NodeGone)),
+            Err(error) => Err(self.broken(error)),
+        }
+    }
+
     fn note_exhaustion(&mut self, near: bool) {
-        if near && !self.node.restarts_counter() {
+        let made = near.then(|| self.core.made.by(&self.line.dir)).flatten();
+        if near && !self.exhaustion_told {
+            let how = match made {
+                Some(_) => "that is tried whenever one who takes part leaves",
+                None => "delete it when nobody takes part: this client does not, as it has not made it",
+            };
             tracing::warn!(
                 dir = &*self.line.dir,
-                "the counter of this directory nears 2^31 and cannot go on; it starts anew when the directory is deleted, \
-                 which is tried whenever a holder leaves"
+                how,
+                "the counter of this directory nears 2^31 and cannot go on; it starts again when the directory is deleted"
             );
         }
-        self.node.set_restart_counter(near);
+        self.exhaustion_told = near;
+        self.node.set_restart_counter(made);
     }
 
     /// Sorts the failure of a request: what passes with the connection, and what does not.

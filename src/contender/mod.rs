@@ -9,15 +9,17 @@
 //! What this adds to Curator's way:
 //!
 //! * a node counts as ours only if our live session owns it;
-//! * the own node is watched while we wait and while we hold: deleted by hand, we know;
+//! * the own node is watched by whoever will hold without another list, and while it holds: deleted by hand, we know. A
+//!   waiter further back knows by its next list;
 //! * a waiter whose predecessor was the head leads without asking again, but only if that node was *deleted* on a
 //!   connection on which both nodes had been seen;
-//! * what is held ends with the lease, by the clock.
+//! * what is held ends with the lease, by the clock. Only the first two of a line keep it warm.
 
 mod enter;
 mod hold;
 #[cfg(any(feature = "leader-latch", feature = "leader-selector"))]
 pub(crate) mod leadership;
+mod left_behind;
 mod look;
 pub(crate) mod order;
 #[cfg(any(feature = "leader-latch", feature = "leader-selector"))]
@@ -28,6 +30,7 @@ mod standing;
 use std::sync::Arc;
 
 pub(crate) use self::hold::Hold;
+pub(crate) use self::left_behind::LeftBehind;
 pub(crate) use self::standing::{News, Standing};
 use crate::backend;
 use crate::client::core::Core;
@@ -51,6 +54,8 @@ pub(crate) struct Line {
     pub(crate) data: Vec<u8>,
     /// Whether a holder that never had to wait watches its node all the same.
     pub(crate) watch_own: bool,
+    /// What stands in the way of entering.
+    pub(crate) left_behind: LeftBehind,
 }
 
 impl Line {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::names;
 use crate::client::pool::Pool;
-use crate::client::session::Session;
 use crate::client::{Client, Error, ErrorKind};
 use crate::path::join;
 
@@ -65,7 +64,7 @@ pub(crate) async fn participants(client: &Client, path: &Arc<str>, base: &str) -
 
 async fn read(client: &Client, path: &str, name: &str) -> Result<Option<Participant>, Error> {
     let node = join(path, name);
-    match client.core().read("read", &node, Session::get_data).await {
+    match client.core().read("read", &node, |session, path| session.get_data(path)).await {
         Ok((data, _)) => Ok(Some(Participant::new(&data, node, false))),
         Err(error) if error.kind() == ErrorKind::NoNode => Ok(None),
         Err(error) => Err(error),

@@ -8,7 +8,7 @@ use super::enter::Entered;
 use super::hold::Term;
 use super::{End, Line, State};
 use crate::backend::{Event, Watch};
-use crate::client::core::Core;
+use crate::client::core::{Core, KeepAlive};
 use crate::client::owned_node::OwnedNode;
 use crate::client::session::{Condition, Contending, Session};
 
@@ -67,10 +67,14 @@ pub(super) struct Place {
     /// A request failed on this connection: none is sent before more is known of it.
     failed_on: Option<u64>,
     pub(super) position: Position,
+    /// There while the lease must be warm, see [`stands`](Self::stands).
+    keep_alive: Option<KeepAlive>,
     /// Whether the node is watched also while nobody stands before it.
     pub(super) watch_own: bool,
     /// Somebody has asked us to let go.
     revoked: bool,
+    /// The log has said that the directory's counter is nearly used up.
+    pub(super) exhaustion_told: bool,
     told: Told,
     news: Option<State>,
     _contending: Contending,
@@ -90,8 +94,10 @@ impl Place {
             verified: entered.connection,
             failed_on: None,
             position: Position::Unknown,
+            keep_alive: None,
             watch_own: line.watch_own,
             revoked: false,
+            exhaustion_told: false,
             told: Told::Entered,
             news: None,
             _contending: session.contender(),
@@ -185,6 +191,23 @@ impl Place {
         self.term = None;
     }
 
+    /// Takes note of where we stand. The first of the line keeps the lease alive, and so does the one behind it, which will be
+    /// first without asking the servers again. Everyone else proves the lease together with its next list, so a line of any
+    /// length costs the heartbeats of two.
+    pub(super) fn stands(&mut self, position: Position) {
+        let warm = match &position {
+            Position::Head => true,
+            Position::Behind(before) => before.was_head,
+            Position::Unknown => self.keep_alive.is_some(),
+        };
+        if !warm {
+            self.keep_alive = None;
+        } else if self.keep_alive.is_none() {
+            self.keep_alive = Some(self.core.keep_alive());
+        }
+        self.position = position;
+    }
+
     /// The connection is in doubt: what was held may be over.
     fn doubt(&mut self) {
         if !self.holds() {
@@ -261,7 +284,8 @@ impl Place {
         if let Some(Event::NodeDeleted) = fired(self.node.watch()).now_or_never() {
             return Some(End::NodeGone);
         }
-        self.position = if predecessor.was_head { Position::Head } else { Position::Unknown };
+        let position = if predecessor.was_head { Position::Head } else { Position::Unknown };
+        self.stands(position);
         None
     }
 

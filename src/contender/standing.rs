@@ -9,10 +9,11 @@ use super::enter::Entry;
 use super::place::Place;
 use super::{End, Hold, Line, State};
 use crate::backend;
-use crate::client::Error;
-use crate::client::clock;
-use crate::client::core::{Core, KeepAlive};
+use crate::client::core::Core;
 use crate::client::delays::Delays;
+use crate::client::owned_node::HandedOver;
+use crate::client::{Error, ErrorKind};
+use crate::clock;
 
 /// Delays before entering again after an error that does not pass by itself, and after the node was deleted by somebody:
 /// each twice the one before, up to the second figure.
@@ -62,7 +63,6 @@ pub(crate) struct Standing {
     began: clock::Instant,
     /// A node of an earlier place may be there still; the janitor sees to it.
     left_behind: bool,
-    _keep_alive: KeepAlive,
 }
 
 impl Standing {
@@ -76,7 +76,6 @@ impl Standing {
             deletions: Delays::new(AFTER_DELETION),
             began: core.clock.now(),
             left_behind: false,
-            _keep_alive: core.keep_alive(),
         }
     }
 
@@ -86,6 +85,9 @@ impl Standing {
             Stage::Out(at) => {
                 if let Some(at) = *at {
                     tokio::time::sleep_until(at).await;
+                }
+                if let Some(error) = self.line.left_behind.refusal() {
+                    return self.failed(error);
                 }
                 let Ok(session) = self.core.connected_session().await else { return News::Closed };
                 self.began = self.core.clock.now();
@@ -142,14 +144,26 @@ impl Standing {
     /// Leaves the line, with all that was held: deletes the node and waits until the server has. If the session ends first
     /// that is an error, and the janitor sees to the node; so it is after a drop at an await.
     pub(crate) async fn leave(&mut self) -> Result<(), backend::Error> {
+        self.leave_after(None).await
+    }
+
+    /// As [`leave`](Self::leave), when the delete of the node may have been handed over already.
+    pub(crate) async fn leave_after(&mut self, handed: Option<HandedOver>) -> Result<(), backend::Error> {
         self.relinquish();
         let node = match std::mem::replace(&mut self.stage, Stage::Out(None)) {
             Stage::Out(_) => None,
             Stage::Entering(entry) => entry.give_up().await,
             Stage::Inside(place) => Some(place.into_node()),
         };
-        if let Some(node) = node {
-            node.delete().await?;
+        if let Some(mut node) = node
+            && let Err(error) = node.delete(handed).await
+        {
+            if error == backend::Error::NoAuth {
+                self.line
+                    .left_behind
+                    .add(node, &Error::from_backend("leave the line at", &self.line.dir, error.clone()));
+            }
+            return Err(error);
         }
         if self.left_behind { Err(backend::Error::SessionEnded) } else { Ok(()) }
     }
@@ -165,20 +179,27 @@ impl Standing {
             self.enter_after(delay);
             return News::Lost;
         }
-        self.left_behind |= match &stage {
-            Stage::Out(_) => false,
-            Stage::Entering(entry) => entry.in_doubt(),
-            Stage::Inside(_) => true,
+        let node = match stage {
+            Stage::Out(_) => None,
+            Stage::Entering(entry) => entry.into_node(),
+            Stage::Inside(place) => Some(place.into_node()),
         };
-        match end {
-            End::Failed(error) => {
-                tracing::warn!(dir = &*self.line.dir, %error, kind = ?error.kind(), "cannot stand in line");
-                let delay = self.failures.next(&self.core, self.began);
-                self.enter_after(delay);
-                News::Failed(error)
+        self.left_behind |= node.is_some();
+        match (end, node) {
+            (End::Failed(error), Some(node)) if error.kind() == ErrorKind::NoAuth => {
+                let error = self.line.left_behind.add(node, &error);
+                self.failed(error)
             }
+            (End::Failed(error), _) => self.failed(error),
             _ => News::Lost,
         }
+    }
+
+    fn failed(&mut self, error: Error) -> News {
+        tracing::warn!(dir = &*self.line.dir, %error, kind = ?error.kind(), "cannot stand in line");
+        let delay = self.failures.next(&self.core, self.began);
+        self.enter_after(delay);
+        News::Failed(error)
     }
 
     /// When to enter again.

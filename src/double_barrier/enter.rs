@@ -39,11 +39,16 @@ impl Member {
     /// Enters; false if the time was over first, and then there is no node. Dropped at an await, [`withdraw`](Self::withdraw)
     /// is to follow.
     pub(super) async fn enter(&mut self, patience: Option<Instant>) -> Result<bool, Error> {
+        let mut asked = false;
         loop {
             let Some(connection) = self.connection(patience).await? else {
-                let left = self.ghost.is_some().then(|| Error::left_behind(&self.site.path));
-                return left.map_or(Ok(false), Err);
+                return match (&self.ghost, asked) {
+                    (Some(_), _) => Err(Error::left_behind(&self.site.path)),
+                    (None, true) => Ok(false),
+                    (None, false) => Err(Error::nobody_asked(&self.site.path)),
+                };
             };
+            asked = true;
             match self.enter_on(connection, patience).await {
                 Ok(entered) => return Ok(entered),
                 // The directory was deleted, and our node with it.
@@ -132,7 +137,7 @@ impl Member {
     async fn banish_ghost(&mut self) -> Result<(), backend::Error> {
         if let Some(ghost) = &self.ghost {
             match self.session.delete(ghost, None).await {
-                Ok(()) | Err(backend::Error::NoNode) => self.ghost = None,
+                Ok(_) | Err(backend::Error::NoNode) => self.ghost = None,
                 Err(error) => return Err(error),
             }
         }
@@ -162,7 +167,7 @@ impl Member {
                 let (session, site) = (&self.session, &self.site);
                 return match parents::create(session, &site.dir, &site.core.config.acls).await {
                     // A parent can be taken away between two steps.
-                    Ok(()) | Err(backend::Error::NoNode) => Ok(None),
+                    Ok(_) | Err(backend::Error::NoNode) => Ok(None),
                     Err(error) => Err(error),
                 };
             }

@@ -100,6 +100,12 @@ impl Error {
         Error::client(path, client::Error::new(ErrorKind::OutcomeUnknown, message))
     }
 
+    /// The time was over before there was a connection.
+    pub(super) fn nobody_asked(path: &str) -> Self {
+        let message = format!("enter {path}: no server could be asked in time");
+        Error::client(path, client::Error::new(ErrorKind::TimedOut, message))
+    }
+
     pub(super) fn client(path: &str, error: client::Error) -> Self {
         if error.kind() == ErrorKind::Closed {
             return Error::Closed { path: path.into() };

@@ -93,7 +93,7 @@ pub(super) async fn attend(
             let answer = match nothing {
                 Some(Err(error)) => Err(Error::client(&site.path, error)),
                 _ if ghost.is_some() => Err(Error::left_behind(&site.path)),
-                _ => Ok(false),
+                _ => Err(Error::nobody_asked(&site.path)),
             };
             // Nobody may be waiting for either.
             let _ = settled.send(ghost);
@@ -241,8 +241,8 @@ impl Member {
     /// Sees to it that nothing of this member is left, however long it takes; the node that may stand yet if its session ends
     /// first. It is the janitor's then, too.
     async fn withdraw(&mut self) -> Ghost {
-        if let Some(node) = self.node.take()
-            && let Err(error) = node.delete().await
+        if let Some(mut node) = self.node.take()
+            && let Err(error) = node.delete(None).await
         {
             tracing::debug!(path = &*self.path, ?error, "the node of a member is left to the janitor");
             return Some(Arc::clone(&self.path));

@@ -202,6 +202,7 @@ impl DoubleBarrier {
     /// back. With no time at all it is false, and nothing is sent.
     ///
     /// # Errors
+    /// [`ErrorKind::TimedOut`] if no server could be asked in time: nothing is known of the round, and no node is left.
     /// [`ErrorKind::OutcomeUnknown`] if it could not be found out in time whether the round opened, or whether the node of an
     /// earlier call is gone: the member is outside, and its node is deleted in the background, at the latest with the session.
     /// Otherwise as [`enter`](Self::enter).

@@ -12,7 +12,7 @@ use super::{BASE, CloseMode};
 use crate::backend;
 use crate::client::core::Core;
 use crate::client::{self, Client};
-use crate::contender::{Line, News, Standing};
+use crate::contender::{LeftBehind, Line, News, Standing};
 
 /// What the handle and the task of a latch share.
 #[derive(Debug)]
@@ -125,6 +125,7 @@ impl Task {
             also_count: Vec::new(),
             data: self.shared.id.clone().into_bytes(),
             watch_own: true,
+            left_behind: LeftBehind::default(),
         });
         let mut standing = Standing::new(&self.core, &line);
         loop {

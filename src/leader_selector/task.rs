@@ -17,7 +17,7 @@ use crate::backend;
 use crate::client::core::Core;
 use crate::client::delays::Delays;
 use crate::client::{self, Client};
-use crate::contender::{Hold, Line, News, Standing};
+use crate::contender::{Hold, LeftBehind, Line, News, Standing};
 
 /// Delays after a listener failed, each twice the one before, up to the second figure.
 const AFTER_FAILED_TERM: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
@@ -37,6 +37,7 @@ pub(super) fn spawn(
         also_count: Vec::new(),
         data: shared.id.clone().into_bytes(),
         watch_own: true,
+        left_behind: LeftBehind::default(),
     });
     let task = Task {
         standing: Standing::new(core, &line),

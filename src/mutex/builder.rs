@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::error::Error;
 use super::{BASE, InterProcessMutex};
 use crate::client::Client;
-use crate::contender::{Line, REVOKED};
+use crate::contender::{LeftBehind, Line, REVOKED};
 use crate::path;
 
 /// What a node holds travels to whoever reads it; this is plenty and far below the megabyte of a node.
@@ -70,8 +70,8 @@ impl InterProcessMutexBuilder {
             also_count: self.also_count,
             data: self.data,
             watch_own: false,
+            left_behind: LeftBehind::default(),
         };
-        let keep_alive = Arc::new(core.keep_alive());
-        Ok(InterProcessMutex { client: self.client, path, line: Arc::new(line), _keep_alive: keep_alive })
+        Ok(InterProcessMutex { client: self.client, path, line: Arc::new(line) })
     }
 }

@@ -36,8 +36,8 @@ impl MutexGuard {
     }
 
     /// Whether the lock is still held: compares the clock at each call. That somebody deleted the node by hand is noticed
-    /// only if the node is watched: by a holder that had to wait, or has used [`lost`](Self::lost), [`run`](Self::run) or
-    /// [`on_revoke`](Self::on_revoke).
+    /// only if the node is watched: by a holder that waited right behind the one before it, or has used [`lost`](Self::lost),
+    /// [`run`](Self::run) or [`on_revoke`](Self::on_revoke).
     pub fn is_held(&self) -> bool {
         self.held.is_held()
     }

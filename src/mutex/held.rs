@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 
 use super::error::Error;
 use crate::backend;
+use crate::client::owned_node::HandedOver;
 use crate::client::{self, Client};
 use crate::contender::{Hold, Standing};
 
@@ -22,8 +23,8 @@ pub(super) struct Held {
 enum Keeper {
     /// Nobody: what the clock and the session tell is enough, as long as nobody wants to be told.
     Nobody(Box<Standing>),
-    /// A task, which leaves the line when asked to, or when the asker is gone.
-    Task { leave: oneshot::Sender<()>, left: oneshot::Receiver<Result<(), backend::Error>> },
+    /// A task, which leaves the line when asked to, or when the asker is gone. A delete may have been handed over by then.
+    Task { leave: oneshot::Sender<Option<HandedOver>>, left: oneshot::Receiver<Result<(), backend::Error>> },
     /// It is being left.
     Leaving,
 }
@@ -74,7 +75,7 @@ impl Held {
             Keeper::Nobody(mut standing) => standing.leave().await,
             Keeper::Task { leave, left } => {
                 // The task goes with the runtime that keeps the session, and so does the session.
-                let _ = leave.send(());
+                let _ = leave.send(None);
                 left.await.unwrap_or(Err(backend::Error::SessionEnded))
             }
             Keeper::Leaving => Ok(()),
@@ -89,17 +90,36 @@ impl Held {
 
 /// Sees to it that the hold ends when the place is lost, and leaves the line when asked to: no sooner, as whoever has the
 /// guard may not have looked yet.
-async fn look_after(mut standing: Box<Standing>, mut asked: oneshot::Receiver<()>) -> Result<(), backend::Error> {
+async fn look_after(
+    mut standing: Box<Standing>,
+    mut asked: oneshot::Receiver<Option<HandedOver>>,
+) -> Result<(), backend::Error> {
     tokio::select! {
         biased;
-        _ = &mut asked => return standing.leave().await,
+        handed = &mut asked => return standing.leave_after(handed.ok().flatten()).await,
         // Whatever there is to tell after the lock was held, it is held no more; also if it could be held anew.
         news = standing.next() => tracing::debug!(?news, "lock lost"),
     }
     standing.relinquish();
     // The guards gone without a word is the same.
-    let _ = asked.await;
-    standing.leave().await
+    let handed = asked.await.ok().flatten();
+    standing.leave_after(handed).await
+}
+
+/// The last guard was dropped: the delete leaves now, so that it is ahead of whatever this client sends next.
+impl Drop for Held {
+    fn drop(&mut self) {
+        let keeper = std::mem::replace(&mut *self.keeper(), Keeper::Leaving);
+        match keeper {
+            // With the place goes its node.
+            Keeper::Nobody(standing) => drop(standing),
+            Keeper::Task { leave, .. } => {
+                // The task goes with the runtime that keeps the session, and so does the session.
+                let _ = leave.send(self.hold.delete());
+            }
+            Keeper::Leaving => {}
+        }
+    }
 }
 
 impl fmt::Debug for Held {

@@ -56,7 +56,6 @@ pub use self::builder::InterProcessMutexBuilder;
 pub use self::error::Error;
 pub use self::guard::{LockLost, MutexGuard};
 use self::held::Held;
-use crate::client::core::KeepAlive;
 use crate::client::session::Session;
 use crate::client::{self, Client, ErrorKind};
 use crate::contender::{self, Hold, Line, News, REVOKED, Standing};
@@ -69,16 +68,25 @@ const BASE: &str = "lock-";
 /// the call can say for certain that it left nothing.
 const TO_LEAVE: (u32, Duration) = (8, Duration::from_secs(1));
 
+/// What a call that could not have the lock saw of the line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    Nothing,
+    /// Nobody was before us.
+    Free,
+    /// Somebody was.
+    Another,
+}
+
 /// A lock across processes. Cheap to clone; any number of tasks may use one object, each acquire stands in line for itself.
 ///
-/// While it exists the client keeps its lease, at the cost of six small requests a session timeout, so that a free lock is
-/// acquired without delay.
+/// By itself it costs nothing. While a lock is held, and for the next one in line, the client keeps its lease, at the cost of six
+/// small requests a session timeout; who waits further back costs nothing either.
 #[derive(Clone)]
 pub struct InterProcessMutex {
     client: Client,
     path: Arc<str>,
     line: Arc<Line>,
-    _keep_alive: Arc<KeepAlive>,
 }
 
 impl InterProcessMutex {
@@ -107,18 +115,19 @@ impl InterProcessMutex {
         // A loop over locks that are free must let other tasks run too.
         tokio::task::coop::consume_budget().await;
         let mut standing = self.stand();
-        let hold = self.held(&mut standing).await?;
+        let hold = self.held(&mut standing, &mut Seen::Nothing).await?;
         Ok(self.guard(standing, hold))
     }
 
     /// As [`acquire`](Self::acquire), for no longer than `timeout` in all: for connecting, entering, waiting, and for leaving
-    /// again. `None` says that the lock was not to be had and that nothing was left in the line. Waiting ends an eighth of
-    /// the time (at most a second) before the deadline, to leave time to leave. Of no time at all nothing comes:
+    /// again. `None` says that another participant was before us in the line, and that nothing of ours is left there. The last
+    /// eighth of the time, at most a second, is reserved for leaving. A zero timeout returns `None` without a request:
     /// [`try_acquire`](Self::try_acquire) asks without waiting.
     ///
     /// # Errors
-    /// [`ErrorKind::OutcomeUnknown`] if it could not be confirmed in time that the node is gone: it is deleted in the background,
-    /// at the latest with the session. Otherwise as [`acquire`](Self::acquire).
+    /// [`ErrorKind::TimedOut`] if nobody was seen before us: no server could be asked in time, or the lock was free and no server
+    /// confirmed in time that the session lives. [`ErrorKind::OutcomeUnknown`] if it could not be confirmed in time that the node
+    /// is gone: it is deleted in the background, at the latest with the session. Otherwise as [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -130,22 +139,29 @@ impl InterProcessMutex {
         let Some(deadline) = Instant::now().checked_add(timeout) else {
             return self.acquire().await.map(Some);
         };
-        let mut standing = self.stand();
-        let waited = timeout_at(deadline - to_leave(timeout), self.held(&mut standing)).await;
+        let (mut standing, mut seen) = (self.stand(), Seen::Nothing);
+        let waited = timeout_at(deadline - to_leave(timeout), self.held(&mut standing, &mut seen)).await;
         match waited {
             Ok(held) => {
                 let hold = held?;
                 Ok(Some(self.guard(standing, hold)))
             }
-            Err(_) => self.give_up(standing, deadline).await.map(|()| None),
+            Err(_) => {
+                self.give_up(standing, deadline).await?;
+                self.not_had(seen, timeout)
+            }
         }
     }
 
     /// The lock if it is free; `None` if somebody holds it, or stands in line for it. Waits for nobody but the servers, and
     /// for these no longer than the client's connection timeout.
     ///
+    /// A client that holds nothing, and has held nothing for some seconds, sends no heartbeats. Its first acquire has to prove
+    /// that the session lives: mostly by the very requests of the acquire, as the session's pings were answered a tick before;
+    /// if none was, by two heartbeats one [tick](crate::ClientBuilder::tick_time) apart, and the call takes that long.
+    ///
     /// # Errors
-    /// [`ErrorKind::TimedOut`] if no server answered in time; [`ErrorKind::OutcomeUnknown`] if it could not be confirmed in time
+    /// [`ErrorKind::TimedOut`] if no server could be asked, or none confirmed that the session lives, in time; [`ErrorKind::OutcomeUnknown`] if it could not be confirmed in time
     /// that the node is gone: it is deleted in the background. Otherwise as [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
@@ -154,15 +170,13 @@ impl InterProcessMutex {
         tokio::task::coop::consume_budget().await;
         let within = self.client.core().config.connection_timeout;
         let deadline = Instant::now() + within;
-        let mut standing = self.stand();
-        match timeout_at(deadline - to_leave(within), self.first(&mut standing)).await {
+        let (mut standing, mut seen) = (self.stand(), Seen::Nothing);
+        match timeout_at(deadline - to_leave(within), self.first(&mut standing, &mut seen)).await {
             Ok(Ok(Some(hold))) => Ok(Some(self.guard(standing, hold))),
-            Ok(Ok(None)) => self.give_up(standing, deadline).await.map(|()| None),
             Ok(Err(error)) => Err(error),
-            Err(_) => {
+            Ok(Ok(None)) | Err(_) => {
                 self.give_up(standing, deadline).await?;
-                let message = format!("try to acquire {}: no answer within {within:?}", self.path);
-                Err(self.error(client::Error::new(ErrorKind::TimedOut, message)))
+                self.not_had(seen, within)
             }
         }
     }
@@ -190,26 +204,42 @@ impl InterProcessMutex {
     }
 
     /// Stands in line until the lock is held.
-    async fn held(&self, standing: &mut Standing) -> Result<Hold, Error> {
+    async fn held(&self, standing: &mut Standing, seen: &mut Seen) -> Result<Hold, Error> {
         loop {
             // Whoever stands before us goes some day.
-            if let Some(hold) = self.first(standing).await? {
+            if let Some(hold) = self.first(standing, seen).await? {
                 return Ok(hold);
             }
         }
     }
 
     /// As `held`, but `None` when somebody stands before us.
-    async fn first(&self, standing: &mut Standing) -> Result<Option<Hold>, Error> {
+    async fn first(&self, standing: &mut Standing, seen: &mut Seen) -> Result<Option<Hold>, Error> {
         loop {
             match standing.next().await {
                 News::Held(hold) => return Ok(Some(hold)),
-                News::Behind => return Ok(None),
+                News::Behind => {
+                    *seen = Seen::Another;
+                    return Ok(None);
+                }
+                News::Unproven if *seen == Seen::Nothing => *seen = Seen::Free,
                 News::Failed(error) => return Err(self.error(error)),
                 News::Closed => return Err(Error::Closed { path: Arc::clone(&self.path) }),
                 news => tracing::debug!(path = &*self.path, ?news, "mutex"),
             }
         }
+    }
+
+    /// What to say when the time was over and nothing is left in the line.
+    fn not_had(&self, seen: Seen, within: Duration) -> Result<Option<MutexGuard>, Error> {
+        let why = match seen {
+            Seen::Another => return Ok(None),
+            Seen::Free => "the lock was free, but no server confirmed that the session lives",
+            Seen::Nothing => "no server could be asked",
+        };
+        let message =
+            format!("acquire {}: {why} within {within:?}{}", self.path, self.client.core().why_not_connected());
+        Err(self.error(client::Error::new(ErrorKind::TimedOut, message)))
     }
 
     /// Leaves the line; an error if it is not certain by the deadline that nothing of ours is left there.

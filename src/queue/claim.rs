@@ -27,12 +27,6 @@ pub(super) struct Claim {
     pub(super) version: i32,
 }
 
-impl Drop for Claim {
-    fn drop(&mut self) {
-        self.session.remove_own_node(&self.node);
-    }
-}
-
 /// What came of trying to claim an item.
 #[derive(Debug)]
 pub(super) enum Tried {
@@ -78,7 +72,6 @@ impl Claimant {
             };
             match tried {
                 Ok(Some((data, version))) => {
-                    session.add_own_node(&node);
                     let (session, holder) = (Arc::clone(session), self.holder);
                     return Tried::Claimed(Claim { session, number, name, item, node, holder, data, version });
                 }

@@ -95,13 +95,13 @@ pub(super) fn items<S: Serializer>(serializer: &S, data: &[u8]) -> Result<Vec<S:
 pub(super) async fn list(core: &Core, places: &Places) -> Result<Vec<DeadLetter>, Error> {
     let path = places.dead_letters();
     let failed = |error| Error::client(&places.path, error);
-    let names = match core.read("list", &path, Session::list_children).await {
+    let names = match core.read("list", &path, |session, path| session.list_children(path)).await {
         Ok((names, _)) => names,
         Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Vec::new()),
         Err(error) => return Err(failed(error)),
     };
     let letters = futures::stream::iter(names::letters(names)).map(|name| async move {
-        match core.read("read", &places.dead_letter(&name), Session::get_data).await {
+        match core.read("read", &places.dead_letter(&name), |session, path| session.get_data(path)).await {
             Ok((node, _)) => Ok(DeadLetter::read(&name, &node)),
             Err(error) if error.kind() == ErrorKind::NoNode => Ok(None),
             Err(error) => Err(failed(error)),

@@ -15,7 +15,7 @@ pub(super) async fn make(session: &Arc<Session>, dir: &str, acls: &[Acl]) -> Res
             Ok(_) | Err(backend::Error::NodeExists) => return Ok(()),
             Err(backend::Error::NoNode) => match parents::create(session, split(dir).0, acls).await {
                 // A parent can be taken away between two steps.
-                Ok(()) | Err(backend::Error::NoNode) => {}
+                Ok(_) | Err(backend::Error::NoNode) => {}
                 Err(error) => return Err(error),
             },
             Err(error) => return Err(error),

@@ -1,16 +1,22 @@
 //! A transaction of a producer that is under way, and what became of it.
 
+use std::fmt;
+
 use super::pipe::Put;
-use crate::backend::{self, Multi};
-use crate::client::session::Answer;
+use crate::backend::{self, Multi, Reply};
 
 /// A transaction that was handed over.
-#[derive(Debug)]
 pub(super) struct Flight {
     /// What it raises the producer's number to.
     pub(super) number: i32,
     pub(super) puts: Vec<Put>,
-    pub(super) answer: Answer<Multi>,
+    pub(super) answer: Reply<Multi>,
+}
+
+impl fmt::Debug for Flight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Flight").field("number", &self.number).field("puts", &self.puts).finish_non_exhaustive()
+    }
 }
 
 /// What is known of a transaction by its own answer.

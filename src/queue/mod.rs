@@ -126,7 +126,6 @@ pub use self::producer::{Enqueued, Producer};
 #[cfg(feature = "json")]
 pub use self::serializer::Json;
 pub use self::serializer::{BoxError, RawBytes, Serializer, Utf8};
-use crate::client::session::Session;
 use crate::client::{Client, ErrorKind};
 use crate::path::join;
 
@@ -197,13 +196,16 @@ impl<S: Serializer> DistributedQueue<S> {
     /// Cancel safe: it only reads.
     pub async fn peek(&self) -> Result<Option<Vec<S::Item>>, Error> {
         let core = self.client.core();
-        let names = match core.read("list", &self.places.path, Session::list_children).await {
+        let names = match core.read("list", &self.places.path, |session, path| session.list_children(path)).await {
             Ok((names, _)) => names,
             Err(error) if error.kind() == ErrorKind::NoNode => return Ok(None),
             Err(error) => return Err(self.error(error)),
         };
         for name in names::in_order(names) {
-            let data = match core.read("read", &join(&self.places.path, &name), Session::get_data).await {
+            let data = match core
+                .read("read", &join(&self.places.path, &name), |session, path| session.get_data(path))
+                .await
+            {
                 Ok((data, _)) => data,
                 // It was taken since; the next one is the first.
                 Err(error) if error.kind() == ErrorKind::NoNode => continue,

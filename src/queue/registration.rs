@@ -106,8 +106,8 @@ impl Registration {
     }
 
     /// Deletes the node and waits until the server has, or its session is over.
-    pub(super) async fn end(self) {
+    pub(super) async fn end(mut self) {
         // What cannot be deleted now the janitor sees to.
-        let _ = self.node.delete().await;
+        let _ = self.node.delete(None).await;
     }
 }

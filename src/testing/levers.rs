@@ -1,5 +1,6 @@
 //! The levers: what goes wrong, and what is done by hand.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::{Operation, Target, TestingServer};
@@ -106,10 +107,77 @@ impl TestingServer {
     ///
     /// # Panics
     /// If there is no such server, or only one.
+    #[track_caller]
     pub fn cut_off(&self, server: usize, serves_for: Duration) {
+        self.assert_one_of_several(server, "cut off");
+        self.ensemble.cut_off(server, serves_for);
+    }
+
+    /// Server number `server` (from 0) was the leader, is cut off, and the others elect another leader. For `serves_for` it
+    /// does not know: it answers syncs by itself, takes up sessions again, and serves old data; then it drops its clients.
+    /// Until [`heal`](Self::heal).
+    ///
+    /// The new leader counts the time of every session from this moment, with the timeout that was granted when the session was
+    /// opened; all clients of the other servers lose their connections. What the deposed leader has heard since is void.
+    ///
+    /// A real leader steps down by itself within 1.5 ticks of the moment at which its successor begins, and that is what
+    /// [`Heartbeat::Sync`](crate::Heartbeat::Sync) relies on: for longer, use
+    /// [`Heartbeat::Quorum`](crate::Heartbeat::Quorum).
+    ///
+    /// # Panics
+    /// If there is no such server, or only one.
+    #[track_caller]
+    pub fn depose_leader(&self, server: usize, serves_for: Duration) {
+        self.assert_one_of_several(server, "deposed");
+        self.ensemble.depose(server, serves_for);
+    }
+
+    #[track_caller]
+    fn assert_one_of_several(&self, server: usize, what: &str) {
         let servers = self.ensemble.servers();
-        assert!(servers > 1 && server < servers, "server {server} cannot be cut off: there are {servers}");
-        self.ensemble.cut_off(server, serves_for, false);
+        assert!(servers > 1 && server < servers, "server {server} cannot be {what}: there are {servers}");
+    }
+
+    /// Connections made from now on are granted session timeouts within `timeouts`, by all servers (`minSessionTimeout` and
+    /// `maxSessionTimeout`). In whole milliseconds; by default 2 to 20 ticks. [`heal`](Self::heal) leaves it as it is.
+    ///
+    /// Also a session that exists is granted another timeout when its client connects again, as after a restart with another
+    /// configuration:
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use zookeeper_recipes::testing::TestingServer;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), zookeeper_recipes::Error> {
+    /// let server = TestingServer::start();
+    /// let client = server.client().await?; // wants 10 s
+    /// server.grant(Duration::from_secs(4)..=Duration::from_secs(6));
+    /// assert_eq!(server.sessions()[0].timeout, Duration::from_secs(10));
+    /// server.disconnect(&client);
+    /// server.until(|| server.sessions()[0].timeout == Duration::from_secs(6)).await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Panics
+    /// If the range is empty.
+    #[track_caller]
+    pub fn grant(&self, timeouts: RangeInclusive<Duration>) {
+        assert!(!timeouts.is_empty(), "{timeouts:?} is empty");
+        self.ensemble.grant(None, &timeouts);
+    }
+
+    /// As [`grant`](Self::grant), for server number `server` (from 0) alone.
+    ///
+    /// # Panics
+    /// If the range is empty, or there is no such server.
+    #[track_caller]
+    pub fn grant_by(&self, server: usize, timeouts: RangeInclusive<Duration>) {
+        let servers = self.ensemble.servers();
+        assert!(server < servers, "there is no server {server}: there are {servers}");
+        assert!(!timeouts.is_empty(), "{timeouts:?} is empty");
+        self.ensemble.grant(Some(server), &timeouts);
     }
 
     /// Stops the process of the client, as SIGSTOP does: its tasks and what [`spawn`](Self::spawn) runs beside them stand still,

@@ -8,11 +8,11 @@ use super::target::Target;
 use super::{Task, TestingServerBuilder};
 use crate::backend::memory::{MemoryEnsemble, Options};
 use crate::client::builder::{ClientBuilder, Host};
-use crate::client::clock::Clock;
 use crate::client::open::Ground;
 use crate::client::random::Random;
 use crate::client::runtime::Runtime;
 use crate::client::{Client, Error};
+use crate::clock::Clock;
 use crate::scheduler::{AfterStep, Scheduler, WORLD};
 
 /// How long [`TestingServer::until`] waits.
@@ -133,14 +133,14 @@ impl TestingServer {
 
 impl Host for TestingServer {
     fn ground(&self, session_timeout: Duration) -> Ground {
-        let process = self.scheduler.process();
+        let (process, clock) = (self.scheduler.process(), Clock::Tokio(self.start));
         Ground {
-            ensemble: self.ensemble.for_group(process.id, session_timeout),
+            ensemble: self.ensemble.for_group(process.id, session_timeout, clock),
             // Far apart, so that no two clients draw the same.
             random: Random::seeded(
                 self.seed.rotate_left(32) ^ u64::from(process.id).wrapping_mul(0x9e37_79b9_7f4a_7c15),
             ),
-            clock: Clock::Tokio(self.start),
+            clock,
             runtime: Runtime::simulated(process),
         }
     }

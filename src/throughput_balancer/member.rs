@@ -12,10 +12,10 @@ use super::registration::{Failed, Registered, Registrar};
 use super::share::Channel;
 use crate::backend::{self, Event as Change, Watch};
 use crate::client;
-use crate::client::clock::Instant;
 use crate::client::core::KeepAlive;
 use crate::client::delays::Delays;
 use crate::client::session::{Condition, Session};
+use crate::clock::Instant;
 
 /// Delays before registering again after the server has refused, or somebody has deleted or spoiled the node: each twice the
 /// one before, up to the second figure.
@@ -222,6 +222,14 @@ impl Member {
                 let stamp = registered.record.stamp();
                 self.registrar.acknowledge(registered, stamp).await
             };
+            // A lease that lapsed unseen, while the process stood still, or is needed for a share that is in doubt. No other extension
+            // counts: that which an acknowledgement brings about itself would drop its answer.
+            let renewed = async {
+                extended.await;
+                while self.channel.latest().is_current() {
+                    session.lease().extended().await;
+                }
+            };
             tokio::select! {
                 biased;
                 _ = stop.wait_for(|stop| *stop) => return End::Asked,
@@ -234,8 +242,7 @@ impl Member {
                     }
                 }
                 _ = conditions.changed() => {}
-                // Also of a lease that lapsed unseen, while the process stood still.
-                () = extended => {}
+                () = renewed => {}
                 outcome = acknowledged, if owed => match outcome {
                     Ok(()) => {}
                     Err(error) if error.is_passing() => {

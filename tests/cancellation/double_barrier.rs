@@ -9,16 +9,16 @@ use zookeeper_recipes::{Client, ErrorKind};
 use crate::cancel::{Run, cases};
 
 cases! {
-    enter_alone: "DoubleBarrier::enter", at least 1740 drops, 970 faults;
+    enter_alone: "DoubleBarrier::enter", at least 1600 drops, 900 faults;
     enter_without_a_directory: "DoubleBarrier::enter", at least 340 drops, 190 faults;
     enter_with_another: "DoubleBarrier::enter", at least 250 drops, 140 faults;
     enter_while_a_round_is_on: "DoubleBarrier::enter", at least 170 drops, 90 faults;
-    enter_with_its_object: "DoubleBarrier::enter", at least 1740 drops, 960 faults;
+    enter_with_its_object: "DoubleBarrier::enter", at least 1600 drops, 900 faults;
     enter_in_time: "DoubleBarrier::enter_timeout", at least 250 drops, 140 faults;
     enter_in_vain: "DoubleBarrier::enter_timeout", at least 230 drops, 130 faults;
     leave_alone: "DoubleBarrier::leave", at least 110 drops, 60 faults;
     leave_with_another: "DoubleBarrier::leave", at least 210 drops, 110 faults;
-    leave_before_another: "DoubleBarrier::leave", at least 1660 drops, 920 faults;
+    leave_before_another: "DoubleBarrier::leave", at least 1500 drops, 850 faults;
     leave_in_time: "DoubleBarrier::leave_timeout", at least 210 drops, 110 faults;
     leave_in_vain: "DoubleBarrier::leave_timeout", at least 200 drops, 110 faults;
 }

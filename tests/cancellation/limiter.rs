@@ -9,7 +9,7 @@ use crate::cancel::{Run, cases};
 
 cases! {
     acquire: "ShareLimiter::acquire", at least 60 drops, 20 faults;
-    acquire_in_line: "ShareLimiter::acquire", at least 600 drops, 150 faults;
+    acquire_in_line: "ShareLimiter::acquire", at least 560 drops, 140 faults;
 }
 
 /// One permit in so long.

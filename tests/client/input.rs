@@ -97,7 +97,7 @@ async fn what_would_make_a_server_cut_the_connection_is_not_sent() {
 }
 
 #[tokio::test]
-async fn a_negative_version_is_refused_as_it_would_check_nothing() {
+async fn version_minus_one_is_refused_as_it_would_check_nothing_and_other_negative_ones_are_versions() {
     let server = ZooKeeper::shared().await;
     let client = builder(&server.connect_string()).connect().await.unwrap();
     let path = unique_path("version");
@@ -112,6 +112,14 @@ async fn a_negative_version_is_refused_as_it_would_check_nothing() {
         assert!(error.to_string().contains("version -1"), "{error}");
     }
     assert_eq!(client.get(&path).await.unwrap().1.version, 0);
+    // A node that was written more than 2^31 times has such a version.
+    for error in [
+        client.set(&path, b"x", Some(-2)).await.unwrap_err(),
+        client.delete(&path, Some(i32::MIN)).await.unwrap_err(),
+        client.transaction().check_version(&path, -7).commit().await.unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::BadVersion, "{error}");
+    }
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use zookeeper_recipes::ErrorKind;
 use zookeeper_recipes::double_barrier::Error;
+use zookeeper_recipes::testing::Data;
 
 use super::scene::{LIMIT, PATH, enter_all, is_open, leave_all, member, members, nodes, scene, there_are};
 use crate::in_memory::{SOON, T, nothing_is_left, still_pending, within};
@@ -113,15 +114,15 @@ async fn a_session_that_ends_while_leaving_is_an_error_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_session_that_is_given_up_is_not_counted_beside_its_successor() {
-    // The old node stands until the servers expire the session; the same member enters anew long before.
+    // Time stands still for sessions while the servers are stopped: they know a session that the client must take for over.
     let (server, clients) = scene(2).await;
     let all = members(&clients, 2);
     let mut entering = Box::pin(all[0].enter());
     still_pending("alone", &mut entering).await;
-    server.black_hole(&clients[0]);
-    is_lost(&within("an error", T, entering).await.expect_err("no sign of life"));
+    server.stop();
+    is_lost(&within("an error", T * 2, entering).await.expect_err("no sign of life"));
+    server.restart(Data::Kept);
     assert_eq!(nodes(&server).len(), 1, "the servers know of nothing yet");
-    server.heal();
     let mut again = Box::pin(all[0].enter());
     still_pending("alone, though twice", &mut again).await;
     assert!(!is_open(&server));

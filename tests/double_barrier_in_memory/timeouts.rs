@@ -116,14 +116,16 @@ async fn no_time_at_all_sends_nothing_and_more_than_the_clock_can_tell_is_for_ev
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_connection_from_the_start_false_comes_at_the_deadline_and_nothing_is_left() {
+async fn without_a_connection_from_the_start_the_error_at_the_deadline_says_so_and_nothing_is_left() {
     let (server, clients) = scene(1).await;
     let all = members(&clients, 2);
     server.refuse(&clients[0]);
     server.disconnect(&clients[0]);
     server.until(|| !clients[0].connection_state().is_connected()).await;
     let (took, entered) = timed(all[0].enter_timeout(SOON)).await;
-    assert!(!entered.expect("nothing was handed over"));
+    let error = entered.expect_err("nobody knows of the round");
+    assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
+    assert!(error.is_retryable() && error.to_string().contains("no server could be asked"), "{error}");
     assert!(took <= SOON, "{took:?}");
     server.heal();
     tokio::time::sleep(T).await;
@@ -165,7 +167,9 @@ async fn a_client_that_never_had_a_session_again_says_so_in_time() {
     server.stop();
     tokio::time::sleep(T * 3).await;
     let (took, entered) = timed(all[0].enter_timeout(T)).await;
-    assert!(!entered.expect("nothing was handed over"));
+    let error = entered.expect_err("nobody knows of the round");
+    assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
+    assert!(error.is_retryable() && error.to_string().contains("no server could be asked"), "{error}");
     assert!(took <= T, "{took:?}");
     server.restart(zookeeper_recipes::testing::Data::Kept);
 }

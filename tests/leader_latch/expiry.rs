@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use zookeeper_recipes::{ConnectionState, ErrorKind, ErrorPolicy};
 
 use super::scene::{Handover, Heard, SOON, Scene, States, ear, hears, leads, leads_in_the_end, line_becomes, stands};
-use crate::support::{Fault, unique_path, until, within};
+use crate::support::{Fault, unique_path, within};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_the_end_of_its_session_the_old_leader_knows_and_comes_back_with_a_greater_token() {
@@ -92,28 +92,4 @@ async fn a_leader_that_is_cut_off_knows_before_another_leads() {
         // Far more than the time between two questions, or between the gain and its being noted.
         assert!(margin > Duration::from_millis(20), "{standard:?}, {session:?}");
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_stands_behind_the_ghost_of_a_session_that_was_given_up() {
-    const SESSION: Duration = Duration::from_secs(10);
-    let scene = Scene::with_directory("ghost").await;
-    let (proxy, client) = scene.client_behind_proxy(SESSION, ErrorPolicy::Standard).await;
-    let mut states = States::of(&client);
-    let latch = scene.latch(&client, "ghost");
-    let leadership = leads(&latch).await;
-    let ghost = latch.our_path().expect("a leader has a node");
-    let begin = Instant::now();
-    proxy.set(Fault::Refuse).await;
-    states.wait_for(ConnectionState::Suspended).await;
-    states.wait_for(ConnectionState::Lost).await;
-    proxy.set(Fault::Pass).await;
-    let again = leads_in_the_end(&latch).await;
-    let took = begin.elapsed();
-    println!("a session of {SESSION:?} was given up and replaced, and its latch led again after {took:?}");
-    // The server would have kept the old node for the whole session timeout.
-    assert!(took < SESSION, "{took:?}");
-    assert!(again.fencing_token() > leadership.fencing_token());
-    assert!(!scene.observer.exists(&ghost).await);
-    until("one node is left", SOON, || async { (scene.nodes().await.len() == 1).then_some(()) }).await;
 }

@@ -14,13 +14,42 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The tick of the servers.
 const TICK: Duration = Duration::from_millis(500);
 
-/// The n-th holder of a group: most keep their leadership through a lost connection, as they have only the lease.
-pub(crate) fn options(n: usize) -> (ErrorPolicy, Heartbeat) {
-    match n % 8 {
-        0 | 3 | 5 => (ErrorPolicy::Session, Heartbeat::Sync),
-        1 | 4 | 6 => (ErrorPolicy::Session, Heartbeat::Quorum),
-        2 => (ErrorPolicy::Standard, Heartbeat::Sync),
-        _ => (ErrorPolicy::Standard, Heartbeat::Quorum),
+/// The error policies in a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Policies {
+    /// Most keep their leadership through a lost connection, as they have only the lease.
+    Mixed,
+    Only(ErrorPolicy),
+}
+
+/// What the leaders of a group are like.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Group {
+    /// The session timeout that they ask for.
+    pub(crate) asked: Duration,
+    /// The one that the first server grants.
+    pub(crate) granted: Duration,
+    pub(crate) policies: Policies,
+}
+
+impl Group {
+    /// Leaders that are granted what they ask for.
+    pub(crate) fn granted(timeout: Duration) -> Group {
+        Group { asked: timeout, granted: timeout, policies: Policies::Mixed }
+    }
+
+    /// The options of the n-th leader.
+    pub(crate) fn options(&self, n: usize) -> (ErrorPolicy, Heartbeat) {
+        let (policy, heartbeat) = match n % 8 {
+            0 | 3 | 5 => (ErrorPolicy::Session, Heartbeat::Sync),
+            1 | 4 | 6 => (ErrorPolicy::Session, Heartbeat::Quorum),
+            2 => (ErrorPolicy::Standard, Heartbeat::Sync),
+            _ => (ErrorPolicy::Standard, Heartbeat::Quorum),
+        };
+        match self.policies {
+            Policies::Mixed => (policy, heartbeat),
+            Policies::Only(policy) => (policy, heartbeat),
+        }
     }
 }
 
@@ -63,13 +92,13 @@ pub(crate) struct Here {
 
 impl Here {
     /// Each of them connects to one of `servers`, and only to that; returns when all lead.
-    pub(crate) async fn lead(servers: &[String], timeout: Duration) -> Here {
+    pub(crate) async fn lead(servers: &[String], group: Group) -> Here {
         let leading = servers.iter().enumerate().map(|(n, server)| async move {
-            let (policy, heartbeat) = options(n);
+            let (policy, heartbeat) = group.options(n);
             // Waits for nothing: a fault that hits them all is to meet each at another point between two heartbeats.
-            tokio::time::sleep(timeout / 6 * (n as u32) / (servers.len() as u32)).await;
+            tokio::time::sleep(group.granted / 6 * (n as u32) / (servers.len() as u32)).await;
             let client = Client::builder(server)
-                .session_timeout(timeout)
+                .session_timeout(group.asked)
                 .connection_timeout(PATIENCE)
                 .tick_time(TICK)
                 .error_policy(policy)
@@ -82,7 +111,7 @@ impl Here {
             let latch = latch.unwrap_or_else(|error| panic!("a holder enters {election}: {error}"));
             let leadership = within("a holder leads", PATIENCE, latch.wait_for_leadership()).await;
             let leadership = leadership.unwrap_or_else(|error| panic!("a holder leads {election}: {error}"));
-            assert_eq!(client.session_timeout(), Some(timeout), "the servers grant it");
+            assert_eq!(client.session_timeout(), Some(group.granted), "the servers grant it");
             let latch = Arc::new(latch);
             let node = latch.our_path().expect("a leader has a node");
             let asked = Arc::clone(&latch);

@@ -3,7 +3,9 @@
 use std::io::BufRead;
 use std::time::Duration;
 
-use super::holders::{Here, Holders, Place, Report};
+use zookeeper_recipes::ErrorPolicy;
+
+use super::holders::{Group, Here, Holders, Place, Policies, Report};
 use super::moment::Moment;
 use super::sampler::{Span, Stretch, Timeline};
 use crate::support::elsewhere::{self, ordered, say};
@@ -17,8 +19,14 @@ pub(crate) struct Elsewhere {
 
 impl Elsewhere {
     /// Starts the process, which runs `test` of this binary; returns when all its holders lead.
-    pub(crate) async fn lead(test: &str, servers: &[String], timeout: Duration) -> Elsewhere {
-        let mut process = elsewhere::Elsewhere::start(test, &[&servers.join(","), &timeout.as_millis().to_string()]);
+    pub(crate) async fn lead(test: &str, servers: &[String], group: Group) -> Elsewhere {
+        let [asked, granted] = [group.asked, group.granted].map(|timeout| timeout.as_millis().to_string());
+        let policies = match group.policies {
+            Policies::Mixed => "mixed",
+            Policies::Only(ErrorPolicy::Session) => "session",
+            Policies::Only(_) => "standard",
+        };
+        let mut process = elsewhere::Elsewhere::start(test, &[&servers.join(","), &asked, &granted, policies]);
         let mut places = Vec::new();
         for _ in servers {
             let word = process.word().await;
@@ -77,16 +85,22 @@ fn read(stretch: &str) -> Stretch {
 }
 
 /// What this process was ordered to lead, if it was started for that.
-pub(crate) fn order() -> Option<(Vec<String>, Duration)> {
+pub(crate) fn order() -> Option<(Vec<String>, Group)> {
     // The servers of the holders are separated by commas.
-    let [servers, millis] = ordered()?;
+    let [servers, asked, granted, policies] = ordered()?;
     let servers = servers.split(',').map(str::to_owned).collect();
-    Some((servers, Duration::from_millis(millis.parse().expect("milliseconds"))))
+    let [asked, granted] = [asked, granted].map(|millis| Duration::from_millis(millis.parse().expect("milliseconds")));
+    let policies = match policies.as_str() {
+        "session" => Policies::Only(ErrorPolicy::Session),
+        "standard" => Policies::Only(ErrorPolicy::Standard),
+        _ => Policies::Mixed,
+    };
+    Some((servers, Group { asked, granted, policies }))
 }
 
 /// Leads as ordered, and reports when asked, until its input ends.
-pub(crate) async fn obey((servers, timeout): (Vec<String>, Duration)) {
-    let here = Here::lead(&servers, timeout).await;
+pub(crate) async fn obey((servers, group): (Vec<String>, Group)) {
+    let here = Here::lead(&servers, group).await;
     for place in here.places() {
         say(format_args!("{} {}", place.election, place.node));
     }

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use zookeeper_recipes::ErrorPolicy;
 
-use super::holders::{self, Holders, Place, Successors};
+use super::holders::{Group, Holders, Place, Successors};
 use super::judge::{Evidence, Verdict, judge};
 use super::moment::Moment;
+use super::sampler::Timeline;
 use super::table::{Case, Ending};
-use super::witness::Witness;
+use super::witness::{Sight, Witness};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(20);
@@ -19,7 +20,7 @@ pub(crate) struct Fault {
     pub(crate) name: String,
     /// The servers that it does not touch: witness and successors connect to them.
     pub(crate) servers: String,
-    pub(crate) timeout: Duration,
+    pub(crate) group: Group,
     /// If it is that the leaders' process is stopped: for how long.
     pub(crate) stop: Option<Duration>,
     /// Whether the session may well survive it.
@@ -48,6 +49,20 @@ impl<H: Holders> Round<H> {
         Round { fault, holders, places, successors, witness, begun: Moment::now(), over: None }
     }
 
+    /// Waits until each leader was asked after this moment and said yes, or has lost its node.
+    pub(crate) async fn all_lead_after(&mut self, moment: Moment) {
+        let late = Moment::now() + PATIENCE;
+        while Moment::now() < late {
+            let report = self.holders.report().await;
+            let sights = self.witness.sights();
+            let ready = |(holder, sight): (&Timeline, &Sight)| sight.gone.is_some() || holder.is_yes_after(moment);
+            if report.timelines.iter().zip(&sights).all(ready) {
+                return;
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
     /// Waits until each leader's node is gone or, if that may be, its owner has led for a session timeout since
     /// `over`, when the fault (or what of it could pass) was over. Longer than the timeout it can only lead if the
     /// session lives.
@@ -60,7 +75,7 @@ impl<H: Holders> Round<H> {
             if let Some(over) = over.filter(|_| open > 0) {
                 let report = self.holders.report().await;
                 let kept = (report.timelines.iter().zip(&gone))
-                    .filter(|(holder, gone)| !**gone && holder.is_yes_after(over + self.fault.timeout));
+                    .filter(|(holder, gone)| !**gone && holder.is_yes_after(over + self.fault.group.granted));
                 open -= kept.count();
             }
             // The judge tells what is missing.
@@ -107,7 +122,7 @@ impl<H: Holders> Round<H> {
             }
             cases.push(Case {
                 fault: self.fault.name.clone(),
-                policy: match holders::options(i).0 {
+                policy: match self.fault.group.options(i).0 {
                     ErrorPolicy::Session => "session",
                     _ => "standard",
                 },
@@ -140,7 +155,7 @@ impl<H: Holders> Round<H> {
                 Verdict::Unclear(figures) => Ending::Unclear(format!("{figures:.1?}")),
             };
         }
-        let led_on = |over: Moment| evidence.holder.is_yes_after(over + self.fault.timeout);
+        let led_on = |over: Moment| evidence.holder.is_yes_after(over + self.fault.group.granted);
         if evidence.successor.first_yes().is_some() {
             broken("two led")
         } else if !self.fault.may_pass {

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use futures::future::join_all;
 use zookeeper_recipes::{Client, ErrorPolicy};
 
-use super::words::{A_WHILE, SOON, Scene, Waiting, acquired, mutex, released};
-use crate::support::{OpCode, Proxy, eventually};
+use super::words::{A_WHILE, SOON, Scene, Waiting, acquired, builder, connect, mutex, released};
+use crate::support::{Fault, OpCode, Proxy, eventually, within};
 
 /// Everything that came over the wire, without what keeps the session.
 fn on_the_wire(proxy: &Proxy) -> Vec<OpCode> {
@@ -62,4 +63,68 @@ async fn a_hand_over_costs_five_requests_a_cycle_and_the_next_holder_none_on_its
         released(guard).await;
         assert_eq!(on_the_wire(&proxy), [OpCode::Delete]);
     }
+}
+
+/// Two flights: what belongs together leaves together, and is not kept back until the first part is acknowledged, which takes
+/// forty milliseconds where nobody answers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_free_acquire_and_its_release_leave_in_two_flights() {
+    const CYCLES: usize = 15;
+    const APART: Duration = Duration::from_millis(10);
+    let scene = Scene::with_directory("flights").await;
+    let (proxy, client) = client(&scene).await;
+    let lock = mutex(&client, &scene.path);
+    released(acquired(&lock).await).await;
+    let mut gaps = Vec::new();
+    for _ in 0..CYCLES {
+        proxy.forget_requests();
+        proxy.set(Fault::HoldAnswers).await;
+        let acquiring = tokio::spawn({
+            let lock = lock.clone();
+            async move { lock.acquire().await }
+        });
+        let first = [OpCode::Create2, OpCode::GetChildren2];
+        eventually("the first flight needs no answer", SOON, || async { on_the_wire(&proxy) == first }).await;
+        let sent = proxy.requests();
+        let sent = sent.iter().filter(|request| first.contains(&request.op)).map(|request| request.at);
+        let sent: Vec<_> = sent.collect();
+        gaps.push(sent[1] - sent[0]);
+        proxy.set(Fault::Pass).await;
+        let guard = within("it is acquired", SOON, acquiring).await.expect("no panic").expect("free");
+        released(guard).await;
+        assert_eq!(on_the_wire(&proxy), [OpCode::Create2, OpCode::GetChildren2, OpCode::Delete]);
+    }
+    gaps.sort_unstable();
+    println!("between create and list: {gaps:?}");
+    // A busy machine may be late now and then.
+    assert!(gaps[CYCLES / 2] < APART, "{gaps:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_hundred_sessions_in_line_only_the_first_ones_send_heartbeats() {
+    const SESSIONS: usize = 100;
+    const SESSION: Duration = Duration::from_secs(12);
+    const ROUNDS: u32 = 4;
+    let scene = Scene::with_directory("beats").await;
+    let connecting = (0..SESSIONS).map(|_| connect(builder(&scene.server.connect_string(), SESSION)));
+    let clients = join_all(connecting).await;
+    let held = acquired(&mutex(&clients[0], &scene.path)).await;
+    let mut waiting = Vec::new();
+    for client in &clients[1..] {
+        let lock = mutex(client, &scene.path);
+        waiting.push(tokio::spawn(async move { lock.acquire().await }));
+    }
+    scene.observer.wait_for_children(&scene.path, SESSIONS).await;
+    // What each looked at when it came is answered and over.
+    tokio::time::sleep(SESSION / 6).await;
+    let counts = || clients.iter().map(|client| client.request_counts());
+    let sent = || counts().map(|counts| counts.heartbeats + counts.syncs).sum::<u64>();
+    let before = sent();
+    tokio::time::sleep(SESSION / 6 * ROUNDS).await;
+    let sent = sent() - before;
+    println!("{SESSIONS} sessions in line: {sent} heartbeats in {ROUNDS} sixths of the session timeout");
+    // Round the edges one more each.
+    assert!(sent <= u64::from(3 * (ROUNDS + 1)), "{sent} heartbeats");
+    assert!(held.is_held());
+    waiting.iter().for_each(tokio::task::JoinHandle::abort);
 }

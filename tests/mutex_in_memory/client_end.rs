@@ -78,7 +78,7 @@ async fn a_lock_whose_node_could_not_be_deleted_is_handed_on_once_that_is_allowe
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_idle_mutex_keeps_its_lease_so_that_a_free_lock_is_had_at_once() {
+async fn a_mutex_that_was_idle_for_long_has_a_free_lock_at_once() {
     let (_server, client, _) = scene().await;
     let mutex = mutex(&client);
     tokio::time::sleep(T * 10).await;

@@ -1,8 +1,12 @@
 //! Somebody deletes nodes by hand.
 
-use zookeeper_recipes::mutex::Error;
+use std::time::Duration;
 
-use super::scene::{PATH, acquired, line, mutex, released, scene};
+use zookeeper_recipes::CreateMode;
+use zookeeper_recipes::mutex::Error;
+use zookeeper_recipes::testing::{Operation, TestingServer};
+
+use super::scene::{PATH, acquired, line, make_directory, mutex, released, scene};
 use crate::in_memory::{SOON, T, still_pending, within};
 
 #[tokio::test(start_paused = true)]
@@ -134,4 +138,31 @@ async fn a_directory_that_is_deleted_with_all_in_it_is_made_again() {
     within("it is told", SOON, lost).await;
     let next = within("it has a new place", SOON, waiting).await.expect("held");
     assert!(server.stat(next.node_path()).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_directory_that_goes_while_a_waiter_lists_it_is_made_again() {
+    let server = TestingServer::builder().latency(Duration::from_millis(5)..=Duration::from_millis(5)).start();
+    let client = server.client().await.expect("a client");
+    make_directory(&server);
+    let before = ["a", "b"].map(|name| {
+        let path = format!("{PATH}/{name}-lock-");
+        server.create_by_hand(&path, "", CreateMode::PersistentSequential).expect("a new node")
+    });
+    let mutex = mutex(&client);
+    let mut waiting = Box::pin(mutex.acquire());
+    still_pending("two are before it", &mut waiting).await;
+    let lists = server.count(&client, Operation::List);
+    server.delete_by_hand(&before[1]).expect("it exists");
+    let gone = async {
+        server.until(|| server.count(&client, Operation::List) > lists).await;
+        // The list is on its way.
+        for node in line(&server) {
+            server.delete_by_hand(&format!("{PATH}/{node}")).expect("it exists");
+        }
+        server.delete_by_hand(PATH).expect("it is empty");
+    };
+    let (held, ()) = tokio::join!(within("it has a new place", SOON, waiting), gone);
+    let held = held.expect("the lock, and no error");
+    assert!(server.stat(held.node_path()).is_some());
 }

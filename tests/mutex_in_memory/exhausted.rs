@@ -1,5 +1,7 @@
 //! The 32-bit counter of the directory comes to its end.
 
+use zookeeper_recipes::mutex::InterProcessMutex;
+
 use super::scene::{PATH, acquired, line, mutex, released, scene};
 use crate::in_memory::{SOON, T, still_pending, within};
 
@@ -33,11 +35,13 @@ async fn tokens_and_order_hold_across_the_end_of_the_counter() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_spent_directory_goes_with_its_last_holder_however_it_leaves_and_the_counter_starts_anew() {
+async fn a_spent_directory_that_the_client_made_goes_with_its_last_holder_and_the_counter_starts_again() {
+    const MADE: &str = "/locks/made";
     for drops in [true, false] {
         let (server, client, _) = scene().await;
-        server.set_sequence(PATH, i32::MAX - 3).expect("it exists");
-        let mutex = mutex(&client);
+        let mutex = InterProcessMutex::new(&client, MADE).expect("a good path");
+        released(acquired(&mutex).await).await;
+        server.set_sequence(MADE, i32::MAX - 3).expect("it exists");
         let before = acquired(&mutex).await;
         let token = before.fencing_token();
         if drops {
@@ -45,10 +49,29 @@ async fn a_spent_directory_goes_with_its_last_holder_however_it_leaves_and_the_c
         } else {
             released(before).await;
         }
-        server.until(|| server.stat(PATH).is_none()).await;
+        // Sooner than the server takes empty containers away.
+        within("the directory goes", SOON, server.until(|| server.stat(MADE).is_none())).await;
         let after = acquired(&mutex).await;
         assert!(after.node_path().ends_with("lock-0000000000"), "{}", after.node_path());
         assert!(after.fencing_token() > token);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_spent_directory_that_somebody_else_made_or_wrote_to_stays() {
+    for written in [true, false] {
+        let (server, client, _) = scene().await;
+        let path = if written { "/locks/made" } else { PATH };
+        let mutex = InterProcessMutex::new(&client, path).expect("a good path");
+        released(acquired(&mutex).await).await;
+        if written {
+            server.set_data_by_hand(path, "an operator's").expect("it exists");
+        }
+        server.set_sequence(path, i32::MAX - 3).expect("it exists");
+        released(acquired(&mutex).await).await;
+        drop(acquired(&mutex).await);
+        tokio::time::sleep(SOON).await;
+        assert!(server.stat(path).is_some());
     }
 }
 

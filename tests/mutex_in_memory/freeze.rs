@@ -125,7 +125,7 @@ async fn a_fenced_write_after_a_stop_that_only_the_lease_did_not_survive_waits_f
     server.freeze_client(&client);
     server.black_hole(&client);
     server.stop();
-    tokio::time::sleep(T).await;
+    tokio::time::sleep(T.mul_f64(0.95)).await;
     server.restart(Data::Kept);
     server.heal();
     server.thaw_client(&client);

@@ -1,9 +1,11 @@
 //! What a lock costs: requests, and which of them wait for which.
 
-use zookeeper_recipes::testing::{Happening, Operation};
+use std::time::Duration;
 
-use super::scene::{acquired, line_has, mutex, released, scene};
-use crate::in_memory::{SOON, requests, still_pending, within};
+use zookeeper_recipes::testing::{Happening, Operation, TestingServer};
+
+use super::scene::{acquired, line, line_has, make_directory, mutex, released, scene};
+use crate::in_memory::{SOON, T, requests, still_pending, within};
 
 #[tokio::test(start_paused = true)]
 async fn a_free_lock_costs_three_requests_of_which_the_first_two_travel_together() {
@@ -79,6 +81,101 @@ async fn a_lock_that_was_waited_for_costs_five_requests_and_its_hand_over_waits_
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_hand_over_costs_five_requests_however_long_the_line() {
+    let server = TestingServer::start();
+    make_directory(&server);
+    let mut clients = Vec::new();
+    for _ in 0..6 {
+        clients.push(server.client().await.expect("a client"));
+    }
+    let first = acquired(&mutex(&clients[0])).await;
+    let mut waiting = Vec::new();
+    for client in &clients[1..] {
+        let mutex = mutex(client);
+        let mut one = Box::pin(async move { mutex.acquire().await.expect("held") });
+        // They come one after the other, while the lease of each is fresh.
+        let come = tokio::time::timeout(Duration::from_millis(100), &mut one).await;
+        assert!(come.is_err(), "the lock is held");
+        waiting.push(one);
+    }
+    released(first).await;
+    for one in waiting {
+        released(within("its turn comes", SOON, one).await).await;
+    }
+    tokio::time::sleep(SOON).await;
+    for client in &clients[1..] {
+        let counts = client.request_counts();
+        assert_eq!(counts.total(), 5, "{counts:?}");
+    }
+    assert_eq!((line(&server).len(), server.watches()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loop_of_acquires_and_drops_costs_no_more_than_one_of_releases() {
+    let (server, client, _) = scene().await;
+    let mutex = mutex(&client);
+    server.clear_records();
+    for _ in 0..20 {
+        // At once, with no time for anything in the background.
+        drop(acquired(&mutex).await);
+    }
+    line_has(&server, 0).await;
+    assert_eq!(requests(&server).len(), 3 * 20, "{:?}", requests(&server));
+    server.clear_records();
+    for _ in 0..20 {
+        let guard = acquired(&mutex).await;
+        guard.run(tokio::time::sleep(Duration::from_millis(10))).await.expect("held");
+        drop(guard);
+    }
+    line_has(&server, 0).await;
+    tokio::time::sleep(SOON).await;
+    assert_eq!(requests(&server).len(), 4 * 20, "one more to be told of a loss: {:?}", requests(&server));
+    assert_eq!(server.watches(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_dropped_without_a_runtime_or_without_a_connection_is_released_all_the_same() {
+    let (server, client, _) = scene().await;
+    let mutex = mutex(&client);
+    for watched in [false, true] {
+        let guard = acquired(&mutex).await;
+        if watched {
+            guard.run(std::future::ready(())).await.expect("held");
+        }
+        std::thread::spawn(move || drop(guard)).join().expect("no panic");
+        line_has(&server, 0).await;
+        let guard = acquired(&mutex).await;
+        if watched {
+            guard.run(std::future::ready(())).await.expect("held");
+        }
+        server.refuse(&client);
+        server.disconnect(&client);
+        server.until(|| !client.connection_state().is_connected()).await;
+        let before = client.request_counts();
+        drop(guard);
+        tokio::time::sleep(SOON).await;
+        assert_eq!((client.request_counts() - before).total(), 0, "nothing can be sent");
+        server.heal();
+        line_has(&server, 0).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mutex_that_is_not_held_costs_no_heartbeats_and_a_held_one_six_in_a_session_timeout() {
+    let (_server, client, _) = scene().await;
+    let mutex = mutex(&client);
+    tokio::time::sleep(T * 3).await;
+    assert_eq!(client.request_counts().heartbeats, 0);
+    let guard = mutex.acquire().await.expect("held");
+    let before = client.request_counts().heartbeats;
+    tokio::time::sleep(T * 3).await;
+    let beats = client.request_counts().heartbeats - before;
+    assert!((17..=20).contains(&beats), "{beats} heartbeats");
+    assert!(guard.is_held());
+    released(guard).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_guard_dropped_after_a_wait_takes_its_watch_along_at_no_cost() {
     let (server, one, two) = scene().await;
     let first = acquired(&mutex(&one)).await;
@@ -115,8 +212,8 @@ async fn of_a_hundred_waiters_one_hand_over_wakes_one() {
         })
         .collect();
     line_has(&server, 101).await;
-    // Each node is watched, most of them for two reasons.
-    server.until(|| server.watches() == 101).await;
+    // Each node but the last is watched for the one behind it. (The second also for its owner, which is the same client.)
+    server.until(|| server.watches() == 100).await;
     server.clear_records();
     released(first).await;
     tokio::time::sleep(SOON).await;

@@ -50,14 +50,16 @@ async fn no_time_at_all_sends_nothing_and_more_than_the_clock_can_tell_is_for_ev
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_connection_from_the_start_none_comes_at_the_deadline_and_nothing_is_left() {
+async fn without_a_connection_from_the_start_the_error_at_the_deadline_says_so_and_nothing_is_left() {
     let (server, client, _) = scene().await;
     let mutex = mutex(&client);
     server.refuse(&client);
     server.disconnect(&client);
     server.until(|| client.session_id().is_none() || !client.connection_state().is_connected()).await;
     let (took, tried) = timed(mutex.acquire_timeout(Duration::from_secs(1))).await;
-    assert!(tried.expect("nothing was handed over").is_none());
+    let error = tried.expect_err("nobody knows who holds it");
+    assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
+    assert!(error.is_retryable() && error.to_string().contains("no server could be asked"), "{error}");
     assert!(took <= Duration::from_secs(1), "{took:?}");
     server.heal();
     tokio::time::sleep(T).await;

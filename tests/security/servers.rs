@@ -4,12 +4,14 @@ use std::sync::{Arc, LazyLock, Weak};
 
 use tokio::sync::Mutex;
 
-use crate::certificates::Authority;
+use crate::certificates::{Authority, Identity};
 use crate::support::server::Builder;
 use crate::support::{Proxy, ZooKeeper};
 
 /// Who signs for the servers, and for the clients that they take.
 pub(crate) static AUTHORITY: LazyLock<Authority> = LazyLock::new(|| Authority::new("authority"));
+/// What the servers show.
+pub(crate) static SERVER: LazyLock<Identity> = LazyLock::new(|| AUTHORITY.server(&[HOST]));
 /// The host that the server's certificate is for: where the proxies listen.
 const HOST: &str = "127.0.0.1";
 /// The port for TLS.
@@ -49,12 +51,11 @@ fn with_users() -> Builder {
 pub(crate) async fn open() -> Arc<ZooKeeper> {
     static SLOT: Mutex<Weak<ZooKeeper>> = Mutex::const_new(Weak::new());
     shared(&SLOT, || {
-        let server = AUTHORITY.server(&[HOST]);
         with_users()
             .jvm_flag("-Dzookeeper.serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory")
             .port(SECURE_PORT)
             .config(format!("secureClientPort={SECURE_PORT}"))
-            .file("/conf/server.pem", server.key + &server.certificate)
+            .file("/conf/server.pem", SERVER.key.clone() + &SERVER.certificate)
             .config("ssl.keyStore.location=/conf/server.pem")
             .config("ssl.keyStore.type=PEM")
             .file("/conf/authority.pem", AUTHORITY.pem.clone())

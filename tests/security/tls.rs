@@ -4,7 +4,7 @@ use tokio::net::TcpStream;
 use zookeeper_recipes::{Acl, ClientBuilder, Permissions, Sasl, Tls};
 
 use crate::certificates::{Authority, Identity};
-use crate::servers::{ALICE, AUTHORITY, BOB, open, secure_port};
+use crate::servers::{ALICE, AUTHORITY, BOB, SERVER, open, secure_port};
 use crate::support::unique_path;
 use crate::{
     builder, connect, is_turned_away, leads, leads_again, may_not_read, never_connects, outlives_its_session,
@@ -62,6 +62,20 @@ async fn a_server_with_a_certificate_for_another_host_is_not_used() {
     TcpStream::connect(&other_name).await.expect("it is the same server");
     never_connects(right(&other_name), &other_name).await;
     connect(right(&proxy.connect_string())).await;
+}
+
+#[tokio::test]
+async fn a_revoked_server_is_not_used() {
+    let server = open().await;
+    let proxy = secure_port(&server).await;
+    let address = proxy.connect_string();
+    let client = AUTHORITY.client("client");
+    let with = |revocations: String| {
+        let tls = Tls::new().ca_pem(&(AUTHORITY.pem.clone() + &revocations)).expect("an authority and a list");
+        builder(&address).tls(tls.identity_pem(&client.certificate, &client.key).expect("an identity"))
+    };
+    never_connects(with(AUTHORITY.revocations(&[&SERVER])), &address).await;
+    connect(with(AUTHORITY.revocations(&[&AUTHORITY.server(&["another"])]))).await;
 }
 
 #[tokio::test]

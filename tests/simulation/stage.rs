@@ -14,8 +14,6 @@ use crate::world::World;
 /// So many things happen in a seed.
 const ACTS: usize = 60;
 const MOST_CLIENTS: usize = 8;
-/// When everything is healed, whatever is under way arrives within this time.
-const QUIET: Duration = Duration::from_secs(1);
 
 /// What is special about a recipe.
 pub(crate) trait Play {
@@ -93,8 +91,8 @@ impl Stage {
         // A session that was given up is the servers' for a while yet.
         let deadline = Instant::now() + self.world.timeout * 2;
         let mut quiet_since = Instant::now();
-        // A call that was dropped may have a create under way.
-        while quiet_since.elapsed() < QUIET {
+        // A call that was dropped may have a create under way, sent before everything was healed.
+        while quiet_since.elapsed() < self.world.quiet() {
             self.world.pass(Duration::from_millis(50)).await;
             let (places, watches) = (self.places(), self.world.server.watches());
             if places.is_empty() && watches == 0 {

@@ -16,6 +16,10 @@ use crate::trace::Trace;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Ending {
     Thaw(usize),
+    /// In the middle of a fault: the client has to connect again.
+    Cut(usize),
+    /// Likewise: no server takes it in any more.
+    Refuse(usize),
     Heal,
     Restart,
 }
@@ -29,10 +33,16 @@ pub(crate) struct World {
     pub(crate) clients: Vec<Client>,
     /// The session of whoever has what all want: things go wrong with its client more often than with others.
     pub(crate) focus: Option<i64>,
-    /// The session timeout of all clients.
+    /// The session timeout that all clients want; none is granted a longer one.
     pub(crate) timeout: Duration,
+    tick: Duration,
+    /// The shortest session timeout that any of them may have been granted.
+    least: Duration,
+    /// All clients' heartbeats need a quorum: a deposed leader may take its time.
+    quorum_only: bool,
     start: Instant,
     endings: BTreeMap<(Instant, u64), Ending>,
+    ended: u64,
     stopped: bool,
     /// Which clients are frozen, or were: until when.
     pub(crate) thaws: Thaws,
@@ -61,15 +71,19 @@ impl World {
         let trace = Trace::new();
         let (servers, slow) = (if random.bool() { 3 } else { 1 }, random.u64(0..=20));
         let millis = Duration::from_millis;
+        let timeout = Duration::from_secs(random.u64(4..=12));
+        // No longer than half of the shortest timeout, and not so short that the longest grant is below what is wanted.
+        let tick = millis(random.u64(600..=2_000));
         let server = TestingServer::builder()
             .seed(seed)
             .servers(servers)
+            .tick_time(tick)
             .latency(Duration::ZERO..=millis(slow))
             .lag(Duration::ZERO..=millis(if random.bool() { 0 } else { 300 }))
             .after_each_step(check)
             .start();
-        let timeout = Duration::from_secs(random.u64(4..=12));
-        trace.note(format_args!("{servers} servers, messages take up to {slow} ms, T is {timeout:?}"));
+        let quorum_only = random.u8(..4) == 0;
+        trace.note(format_args!("{servers} servers, messages take up to {slow} ms, T is {timeout:?}, a tick {tick:?}"));
         let mut world = World {
             server,
             random,
@@ -78,11 +92,18 @@ impl World {
             clients: Vec::new(),
             focus: None,
             timeout,
+            tick,
+            least: timeout,
+            quorum_only,
             start: Instant::now(),
             endings: BTreeMap::new(),
+            ended: 0,
             stopped: false,
             thaws: Thaws::default(),
         };
+        if world.random.bool() {
+            world.change_grants();
+        }
         for _ in 0..world.random.usize(2..=5) {
             assert!(world.connect().await, "nothing is wrong yet");
         }
@@ -92,7 +113,7 @@ impl World {
     /// One more client, unless the servers cannot be reached.
     pub(crate) async fn connect(&mut self) -> bool {
         let policy = if self.random.bool() { ErrorPolicy::Session } else { ErrorPolicy::Standard };
-        let heartbeat = if self.random.bool() { Heartbeat::Quorum } else { Heartbeat::Sync };
+        let heartbeat = if self.quorum_only || self.random.bool() { Heartbeat::Quorum } else { Heartbeat::Sync };
         let builder = Client::builder_for(&self.server).session_timeout(self.timeout).connection_timeout(self.timeout);
         match builder.error_policy(policy).heartbeat(heartbeat).connect().await {
             Ok(client) => {
@@ -139,14 +160,16 @@ impl World {
     }
 
     fn end_after(&mut self, time: Duration, ending: Ending) {
-        let number = self.figures.faults;
-        self.endings.insert((Instant::now() + time, number), ending);
+        self.ended += 1;
+        self.endings.insert((Instant::now() + time, self.ended), ending);
     }
 
     fn end(&mut self, ending: Ending) {
         self.trace.note(format_args!("{ending:?}"));
         match ending {
             Ending::Thaw(client) => self.thaw(client),
+            Ending::Cut(client) => drop(self.server.disconnect(&self.clients[client])),
+            Ending::Refuse(client) => self.server.refuse(&self.clients[client]),
             Ending::Heal => self.server.heal(),
             Ending::Restart => {
                 self.server.restart(Data::Kept);
@@ -179,7 +202,7 @@ impl World {
         let target = if everybody { Target::ALL } else { Target::from(&self.clients[who]) };
         let name = if everybody { "everybody".to_owned() } else { format!("client {who}") };
         let lasting = self.a_while(self.timeout * 3);
-        match self.random.u8(..18) {
+        match self.random.u8(..22) {
             0..=4 => {
                 let of = self.an_operation();
                 let loss = if self.random.bool() { Loss::Applied } else { Loss::NotApplied };
@@ -221,6 +244,15 @@ impl World {
                 self.end_after(lasting, Ending::Heal);
             }
             15..=16 if self.server.servers() > 1 => self.cut_off_with_server(who),
+            17..=18 => {
+                self.change_grants();
+                if self.random.bool() {
+                    let cut = self.server.disconnect(target);
+                    self.figures.faults += u64::from(cut > 0);
+                    self.trace.note(format_args!("{name} is disconnected: {cut} connections"));
+                }
+            }
+            19..=20 if self.server.servers() > 1 => self.depose_leader(who, lasting),
             _ if !self.stopped => {
                 self.server.stop();
                 self.stopped = true;
@@ -231,12 +263,56 @@ impl World {
         }
     }
 
-    /// A client and its server lose touch with all others: no other server takes the client in.
-    fn cut_off_with_server(&mut self, who: usize) {
+    /// The server that a client is connected to.
+    fn server_of(&self, who: usize) -> Option<usize> {
         let session = self.clients[who].session_id();
         let sessions = self.server.sessions();
-        let server = sessions.iter().find(|info| Some(info.id) == session).and_then(|info| info.server);
-        let Some(server) = server else { return };
+        sessions.iter().find(|info| Some(info.id) == session).and_then(|info| info.server)
+    }
+
+    /// From now on a server, or all of them, grant other session timeouts, as after a change of their configuration.
+    fn change_grants(&mut self) {
+        // Two ticks are the least that servers grant where nobody says otherwise.
+        let (least, span) = (self.tick * 2, self.timeout.saturating_sub(self.tick * 2));
+        let mut ends =
+            [(); 2].map(|()| least + Duration::from_millis(span.mul_f64(self.random.f64()).as_millis() as u64));
+        ends.sort();
+        let [least, most] = ends;
+        self.least = self.least.min(most);
+        let server = self.random.usize(..self.server.servers() * 2);
+        if server < self.server.servers() {
+            self.server.grant_by(server, least..=most);
+            self.trace.note(format_args!("server {server} grants {least:?} to {most:?}"));
+        } else {
+            self.server.grant(least..=most);
+            self.trace.note(format_args!("all servers grant {least:?} to {most:?}"));
+        }
+    }
+
+    /// The leader is cut off together with a client, and another one is elected without its knowing it. By chance the client
+    /// connects again meanwhile, maybe to the one that was deposed; and then no other server takes it in.
+    fn depose_leader(&mut self, who: usize, lasting: Duration) {
+        let Some(server) = self.server_of(who) else { return };
+        // So long syncs count for at most; see `Heartbeat`.
+        let most = if self.quorum_only { self.timeout * 2 } else { self.tick.min(self.least / 4).mul_f64(1.5) };
+        let serves_for = Duration::from_millis(most.mul_f64(self.random.f64()).as_millis() as u64);
+        let refused = self.random.u8(..3);
+        self.server.depose_leader(server, serves_for);
+        self.hit(format_args!("server {server} is deposed for {lasting:?} and goes on for {serves_for:?}"));
+        if refused == 0 {
+            self.server.refuse(&self.clients[who]);
+            self.trace.note(format_args!("client {who} is refused"));
+        } else if refused == 1 {
+            let cut = serves_for.mul_f64(self.random.f64());
+            self.end_after(cut, Ending::Cut(who));
+            self.end_after(serves_for, Ending::Refuse(who));
+        }
+        self.end_after(lasting, Ending::Heal);
+    }
+
+    /// A client and its server lose touch with all others: no other server takes the client in.
+    fn cut_off_with_server(&mut self, who: usize) {
+        let Some(server) = self.server_of(who) else { return };
         let lasting = self.timeout.mul_f64(2.0 * self.random.f64());
         self.server.refuse(&self.clients[who]);
         self.server.cut_off(server, lasting);
@@ -252,6 +328,12 @@ impl World {
             4 => Some(Operation::GetData),
             _ => None,
         }
+    }
+
+    /// When everything is healed, whatever is under way arrives within this time: a request that was sent before can be late by
+    /// two delays, which add up to a session timeout.
+    pub(crate) fn quiet(&self) -> Duration {
+        self.timeout + Duration::from_secs(1)
     }
 
     /// Everything that is wrong ends.

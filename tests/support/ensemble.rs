@@ -44,21 +44,26 @@ pub struct Ensemble {
 impl Ensemble {
     /// Starts three servers and waits until they have elected a leader.
     pub async fn start() -> Ensemble {
+        Ensemble::start_with(|_, settings| settings).await
+    }
+
+    /// As `start`, with further settings for each member, counted from 0.
+    pub async fn start_with(settings_of: impl Fn(usize, server::Builder) -> server::Builder) -> Ensemble {
         let suffix = unique_suffix();
         let network = Network::create(format!("zookeeper-{suffix}")).await;
         let names: Vec<String> = (1..=SIZE).map(|id| format!("zk{id}-{suffix}")).collect();
         let servers: Vec<String> =
             (1..).zip(&names).map(|(id, name)| format!("server.{id}={name}:2888:3888;2181")).collect();
         let starts = (1..).zip(&names).map(|(id, name)| {
-            let mut settings = server::Builder::new()
+            let settings = server::Builder::new()
                 .config("quorumListenOnAllIPs=true")
                 .config("initLimit=20")
                 .config("syncLimit=3")
                 .config("cnxTimeout=1000")
                 .jvm_flag(format!("-Djava.security.properties={}", NAMES_ARE_NEW.0))
                 // How often a server that looks for a leader asks again.
-                .jvm_flag("-Dzookeeper.fastleader.maxNotificationInterval=1000")
-                .settings();
+                .jvm_flag("-Dzookeeper.fastleader.maxNotificationInterval=1000");
+            let mut settings = settings_of(id - 1, settings).settings();
             settings.env.push(("ZOO_MY_ID".to_owned(), id.to_string()));
             settings.env.push(("ZOO_SERVERS".to_owned(), servers.join(" ")));
             settings.name = Some(name.clone());

@@ -33,6 +33,8 @@ async fn records_tell_the_life_of_a_session_in_order() {
     assert!(records.is_sorted_by_key(|record| record.at), "in the order of time");
     let of = |session: i64| records.iter().filter(move |record| record.session == session).map(|record| &record.what);
     let create = Happening::Request { client: 1, operation: Operation::Create, path: "/node".to_owned() };
+    // A reconnect is told when a quorum has answered.
+    let confirmed = Happening::Request { client: 1, operation: Operation::Multi, path: "/".to_owned() };
     let life: Vec<_> = of(first).collect();
     let expected = [
         Happening::SessionOpened,
@@ -40,6 +42,7 @@ async fn records_tell_the_life_of_a_session_in_order() {
         create,
         Happening::Disconnected,
         Happening::Connected,
+        confirmed,
         Happening::SessionExpired,
         Happening::Disconnected,
         Happening::Expired,

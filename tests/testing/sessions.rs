@@ -52,7 +52,7 @@ async fn a_watcher_hears_that_the_nodes_of_an_expired_session_are_gone() {
     second.wait_for_leadership().await.unwrap();
     let heard = super::history::events(&server.records());
     assert!(heard.contains(&WatchEvent::NodeDeleted), "{heard:?}");
-    assert!(!first.has_leadership());
+    server.until(|| !first.has_leadership()).await;
 }
 
 #[tokio::test(start_paused = true)]

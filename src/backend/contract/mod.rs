@@ -63,7 +63,11 @@ contract! {
         a_transaction_fires_once_for_each_path
         a_refused_read_leaves_no_watch
         an_event_needs_the_right_to_read
-        a_dropped_watch_leaves_the_others_alone;
+        a_dropped_watch_leaves_the_others_alone
+        a_persistent_watch_hears_of_its_node_and_its_list_for_as_long_as_it_is_held
+        a_recursive_watch_hears_of_every_node_below_and_of_no_list
+        every_kind_of_watch_on_a_path_lives_by_itself
+        a_persistent_watch_ends_with_its_session;
     sessions:
         closing_ends_nodes_watches_and_requests
         a_session_dropped_is_closed

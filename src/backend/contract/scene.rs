@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::memory::{MemoryEnsemble, Options};
-use crate::backend::{Ensemble, Event, Opened, Session, Watch};
+use crate::backend::{Ensemble, Event, Loss, Observer, Opened, Proof, Session, Watch};
+use crate::clock::{Clock, Instant};
 use crate::types::{Acl, CreateMode, Stat};
 
 pub(super) const TIMEOUT: Duration = Duration::from_secs(6);
@@ -28,24 +29,35 @@ pub(super) fn memory(options: Options) -> MemoryEnsemble {
 
 #[cfg(feature = "integration")]
 pub(super) fn real(server: &crate::support::ZooKeeper) -> Arc<dyn Ensemble> {
-    use crate::backend::zookeeper::ZooKeeperEnsemble;
     use crate::backend::zookeeper::connect_string::ConnectString;
-    Arc::new(ZooKeeperEnsemble {
-        connect_string: ConnectString::parse(&server.connect_string()).expect("the address of the server"),
-        session_timeout: TIMEOUT,
-        auths: Vec::new(),
-        #[cfg(feature = "tls")]
-        tls: None,
-        #[cfg(feature = "sasl-digest-md5")]
-        sasl: None,
-    })
+    use crate::backend::zookeeper::{Options, ZooKeeperEnsemble};
+    let connect_string = ConnectString::parse(&server.connect_string()).expect("the address of the server");
+    let runtime = tokio::runtime::Handle::current();
+    let spawn = Arc::new(move |task| drop(runtime.spawn(task)));
+    let options = Options::new(connect_string, TIMEOUT, Clock::default(), spawn, Arc::new(fastrand::f64));
+    Arc::new(ZooKeeperEnsemble::new(options))
+}
+
+/// An observer to whom nothing matters.
+#[derive(Debug)]
+struct Indifferent;
+
+impl Observer for Indifferent {
+    fn connecting(&self, _at: Instant) {}
+    fn connected(&self, _granted: Duration) {}
+    fn answered(&self, _sent: Instant, _proof: Proof) {}
+    fn disconnected(&self, _loss: Loss) {}
+}
+
+pub(super) fn unobserved() -> Arc<dyn Observer> {
+    Arc::new(Indifferent)
 }
 
 impl Scene {
     pub(super) async fn in_memory() -> Scene {
         let options = Options { container_check: 500, tick: 500, ..Options::default() };
         let memory = memory(options);
-        let ensemble = memory.for_group(0, TIMEOUT);
+        let ensemble = memory.for_group(0, TIMEOUT, Clock::Machine);
         Scene::new(ensemble, "/contract".to_owned(), Box::new(memory)).await
     }
 
@@ -74,7 +86,7 @@ impl Scene {
     }
 
     pub(super) async fn open(&self) -> Opened {
-        soon(self.ensemble.open()).await.expect("a session")
+        soon(self.ensemble.open(unobserved())).await.expect("a session")
     }
 
     pub(super) async fn session(&self) -> Arc<dyn Session> {

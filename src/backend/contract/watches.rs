@@ -1,8 +1,10 @@
 //! Which event resolves which watch, and when.
 
 use super::multi::{op_create, op_delete, op_set};
+use futures::{FutureExt, StreamExt};
+
 use super::scene::{Scene, already, create, soon};
-use crate::backend::{Error, Event};
+use crate::backend::{Error, Event, PersistentEvent, PersistentWatch, WatchMode};
 use crate::types::{Acl, CreateMode, Permissions};
 
 pub(super) async fn a_data_watch_hears_of_data_and_of_the_end(scene: &Scene) {
@@ -189,4 +191,115 @@ pub(super) async fn an_event_needs_the_right_to_read(scene: &Scene) {
     session.create(&path, b"", CreateMode::Persistent, &blind).await.unwrap();
     assert_eq!(already(&mut beginning), None);
     assert_eq!(already(&mut parent), Some(Event::NodeChildrenChanged));
+}
+
+/// The events of a persistent watch that have come, below the node of the scenario.
+fn heard(scene: &Scene, watch: &mut PersistentWatch) -> Vec<(String, Event)> {
+    let below = |path: &str| path.strip_prefix(&scene.path("")).expect("a path of the scenario").to_owned();
+    let events = std::iter::from_fn(|| watch.next().now_or_never().flatten());
+    let named = events.map(|event| match event {
+        PersistentEvent::Node { path, event } => (below(&path), event),
+        PersistentEvent::Resync => panic!("there was no reconnect"),
+    });
+    named.collect()
+}
+
+fn named(events: &[(&str, Event)]) -> Vec<(String, Event)> {
+    events.iter().map(|(path, event)| ((*path).to_owned(), *event)).collect()
+}
+
+pub(super) async fn a_persistent_watch_hears_of_its_node_and_its_list_for_as_long_as_it_is_held(scene: &Scene) {
+    let session = scene.session().await;
+    let (path, child) = (scene.path("node"), scene.path("node/child"));
+    let mut watch = session.watch_persistent(&path, WatchMode::Persistent).await.unwrap();
+    for _ in 0..2 {
+        create(&session, &path).await;
+        session.set_data(&path, b"1", None).await.unwrap();
+        session.set_data(&path, b"2", None).await.unwrap();
+        create(&session, &child).await;
+        session.set_data(&child, b"", None).await.unwrap();
+        create(&session, &scene.path("node/child/grandchild")).await;
+        session.delete(&scene.path("node/child/grandchild"), None).await.unwrap();
+        session.delete(&child, None).await.unwrap();
+        session.delete(&path, None).await.unwrap();
+        let expected = named(&[
+            ("/node", Event::NodeCreated),
+            ("/node", Event::NodeDataChanged),
+            ("/node", Event::NodeDataChanged),
+            ("/node", Event::NodeChildrenChanged),
+            ("/node", Event::NodeChildrenChanged),
+            ("/node", Event::NodeDeleted),
+        ]);
+        assert_eq!(heard(scene, &mut watch), expected);
+    }
+}
+
+pub(super) async fn a_recursive_watch_hears_of_every_node_below_and_of_no_list(scene: &Scene) {
+    let session = scene.session().await;
+    let (path, child) = (scene.path("node"), scene.path("node/child"));
+    let mut watch = session.watch_persistent(&path, WatchMode::PersistentRecursive).await.unwrap();
+    create(&session, &path).await;
+    create(&session, &scene.path("node-beside")).await;
+    let steps = vec![op_create(&child, CreateMode::Persistent), op_set(&child, None), op_set(&path, None)];
+    session.multi(steps).await.unwrap();
+    // Lists are watched by somebody else of this session.
+    let (_, _, mut list) = session.watch_children(&child).await.unwrap();
+    create(&session, &scene.path("node/child/grandchild")).await;
+    assert_eq!(already(&mut list), Some(Event::NodeChildrenChanged));
+    session.delete(&scene.path("node/child/grandchild"), None).await.unwrap();
+    session.delete(&child, None).await.unwrap();
+    session.delete(&path, None).await.unwrap();
+    let expected = named(&[
+        ("/node", Event::NodeCreated),
+        ("/node/child", Event::NodeCreated),
+        ("/node/child", Event::NodeDataChanged),
+        ("/node", Event::NodeDataChanged),
+        ("/node/child/grandchild", Event::NodeCreated),
+        ("/node/child/grandchild", Event::NodeDeleted),
+        ("/node/child", Event::NodeDeleted),
+        ("/node", Event::NodeDeleted),
+    ]);
+    assert_eq!(heard(scene, &mut watch), expected);
+}
+
+pub(super) async fn every_kind_of_watch_on_a_path_lives_by_itself(scene: &Scene) {
+    let session = scene.session().await;
+    let path = scene.path("node");
+    create(&session, &path).await;
+    let mut persistent = session.watch_persistent(&path, WatchMode::Persistent).await.unwrap();
+    let mut again = session.watch_persistent(&path, WatchMode::Persistent).await.unwrap();
+    let mut recursive = session.watch_persistent(&path, WatchMode::PersistentRecursive).await.unwrap();
+    let (_, _, mut data) = session.watch_data(&path).await.unwrap();
+    session.set_data(&path, b"", None).await.unwrap();
+    let changed = named(&[("/node", Event::NodeDataChanged)]);
+    assert_eq!(already(&mut data), Some(Event::NodeDataChanged));
+    for watch in [&mut persistent, &mut again, &mut recursive] {
+        assert_eq!(heard(scene, watch), changed, "each hears it once");
+    }
+    let (_, _, dropped) = session.watch_data(&path).await.unwrap();
+    drop((persistent, dropped));
+    session.set_data(&path, b"", None).await.unwrap();
+    assert_eq!(heard(scene, &mut again), changed, "another one of the same kind was dropped");
+    assert_eq!(heard(scene, &mut recursive), changed);
+    let (_, _, mut data) = session.watch_data(&path).await.unwrap();
+    drop(again);
+    session.set_data(&path, b"", None).await.unwrap();
+    assert_eq!(heard(scene, &mut recursive), changed);
+    assert_eq!(already(&mut data), Some(Event::NodeDataChanged));
+    let (_, _, mut data) = session.watch_data(&path).await.unwrap();
+    drop(recursive);
+    session.set_data(&path, b"", None).await.unwrap();
+    assert_eq!(already(&mut data), Some(Event::NodeDataChanged));
+}
+
+pub(super) async fn a_persistent_watch_ends_with_its_session(scene: &Scene) {
+    let (session, other) = (scene.session().await, scene.session().await);
+    let mut watch = session.watch_persistent(&scene.path("node"), WatchMode::Persistent).await.unwrap();
+    create(&other, &scene.path("node")).await;
+    session.sync("/").await.unwrap();
+    assert_eq!(heard(scene, &mut watch), named(&[("/node", Event::NodeCreated)]));
+    soon(session.close()).await;
+    assert_eq!(soon(watch.next()).await, None);
+    let refused = session.watch_persistent(&scene.path("node"), WatchMode::Persistent).await;
+    assert_eq!(refused.map(drop), Err(Error::NotConnected));
 }

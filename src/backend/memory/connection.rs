@@ -30,6 +30,8 @@ pub(super) struct Conn {
     pub(super) replica: usize,
     /// 0 until the server has accepted it.
     pub(super) session: i64,
+    /// The session timeout that its server has granted on it.
+    pub(super) timeout: Millis,
     /// The server's end.
     pub(super) open: bool,
     /// The client's end is closed: nothing reaches it.
@@ -51,6 +53,7 @@ impl Conn {
             group,
             replica,
             session: 0,
+            timeout: 0,
             open: true,
             deaf: false,
             survivors: None,

@@ -1,6 +1,7 @@
 //! The levers that are on, and those that act at once.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -142,26 +143,32 @@ impl World {
                 ..Replica::new()
             };
         }
-        // A server that starts gives every session its whole time anew.
-        let mut timers = Vec::new();
-        for (id, session) in &mut self.leader.sessions {
-            session.expires = self.now + session.timeout;
-            timers.push((session.expires, *id));
-        }
-        for (at, id) in timers {
-            self.schedule(at, Event::Expiry(id));
-        }
+        // A server that starts gives every session its whole time again.
+        self.start_timers();
     }
 
-    fn cut_off(&mut self, index: usize, serves_for: Millis, answers_syncs: bool) {
+    fn cut_off(&mut self, index: usize, serves_for: Millis, deposed: Option<BTreeSet<i64>>) -> bool {
         let at = self.now + serves_for;
         let Some(replica) = self.replicas.get_mut(index).filter(|replica| replica.cut_off.is_none()) else {
-            return;
+            return false;
         };
         replica.cuts += 1;
-        replica.cut_off = Some(CutOff { answers_syncs, looking: false, held: Vec::new() });
+        replica.cut_off = Some(CutOff { deposed, looking: false, held: Vec::new() });
         let cuts = replica.cuts;
         self.schedule(at, Event::StepDown(index, cuts));
+        true
+    }
+
+    /// The others elect a leader, who counts the time of every session from now on; their clients are dropped meanwhile.
+    fn depose(&mut self, index: usize, serves_for: Millis) {
+        let known = self.leader.sessions.keys().copied().collect();
+        if !self.cut_off(index, serves_for, Some(known)) {
+            return;
+        }
+        self.start_timers();
+        for other in (0..self.replicas.len()).filter(|other| *other != index) {
+            self.drop_clients(other);
+        }
     }
 
     pub(super) fn step_down(&mut self, index: usize, cuts: u32) {
@@ -171,7 +178,14 @@ impl World {
         let Some(cut_off) = &mut replica.cut_off else { return };
         cut_off.looking = true;
         cut_off.held.clear();
-        replica.touched.clear();
+        self.drop_clients(index);
+    }
+
+    /// A server that stops serving for a while forgets what it has heard.
+    fn drop_clients(&mut self, index: usize) {
+        if let Some(replica) = self.replicas.get_mut(index) {
+            replica.touched.clear();
+        }
         let served = self.conns.iter().filter(|(_, conn)| conn.replica == index);
         let ids: Vec<ConnId> = served.map(|(id, _)| *id).collect();
         for id in ids {
@@ -181,6 +195,13 @@ impl World {
 
     fn rejoin(&mut self, index: usize) {
         let now = self.now;
+        let Some(replica) = self.replicas.get(index) else {
+            return;
+        };
+        if replica.cut_off.as_ref().is_some_and(|cut_off| cut_off.deposed.is_some()) {
+            // It learns that there is another leader: what only it has heard is void.
+            self.step_down(index, replica.cuts);
+        }
         let Some(replica) = self.replicas.get_mut(index) else {
             return;
         };
@@ -268,10 +289,27 @@ impl MemoryEnsemble {
         self.with(|world| world.start(keep_data));
     }
 
-    /// Cuts a server off from the leader. It serves reads and pings for a while, then drops its clients; one that takes
-    /// itself for the leader also answers syncs.
-    pub(crate) fn cut_off(&self, server: usize, serves_for: Duration, answers_syncs: bool) {
-        self.with(|world| world.cut_off(server, millis(serves_for), answers_syncs));
+    /// Cuts a server off from the leader. It serves reads and pings for a while, then drops its clients.
+    pub(crate) fn cut_off(&self, server: usize, serves_for: Duration) {
+        self.with(|world| world.cut_off(server, millis(serves_for), None));
+    }
+
+    /// Cuts the leader off from the others, who elect another one. For a while it does not know: it answers syncs by itself
+    /// and takes sessions up again. Then it drops its clients.
+    pub(crate) fn depose(&self, server: usize, serves_for: Duration) {
+        self.with(|world| world.depose(server, millis(serves_for)));
+    }
+
+    /// The session timeouts that a server (that all) grants to connections made from now on.
+    pub(crate) fn grant(&self, server: Option<usize>, timeouts: &RangeInclusive<Duration>) {
+        let range = millis(*timeouts.start())..=millis(*timeouts.end());
+        self.with(|world| {
+            for (index, grants) in world.grants.iter_mut().enumerate() {
+                if server.is_none_or(|server| server == index) {
+                    *grants = range.clone();
+                }
+            }
+        });
     }
 
     /// Ends that; it catches up with the leader.

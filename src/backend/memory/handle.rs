@@ -1,17 +1,20 @@
 //! The handle on an ensemble in memory, and the task that lets its events happen.
 
 use std::fmt;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::Instant;
 
+use super::client::{Holder, State};
 use super::session::{MemorySession, events};
 use super::world::World;
 use super::{ClientId, Millis, Options, millis};
-use crate::backend::{Ensemble, Error, Opened};
+use crate::backend::{Ensemble, Error, Observer, Opened};
+use crate::clock::Clock;
 
 /// What was dropped and has to be told to the ensemble. Its own lock, as a drop can happen anywhere.
 #[derive(Debug)]
@@ -156,8 +159,9 @@ impl MemoryEnsemble {
     }
 
     /// The ensemble as one client reaches it. Levers that take a group mean all sessions opened here.
-    pub(crate) fn for_group(&self, group: u32, session_timeout: Duration) -> Arc<dyn Ensemble> {
-        Arc::new(Access { shared: Arc::clone(&self.shared), group, session_timeout })
+    /// Its observers are told the time by `clock`.
+    pub(crate) fn for_group(&self, group: u32, session_timeout: Duration, clock: Clock) -> Arc<dyn Ensemble> {
+        Arc::new(Access { shared: Arc::clone(&self.shared), group, session_timeout, clock })
     }
 }
 
@@ -166,6 +170,7 @@ struct Access {
     shared: Arc<Shared>,
     group: u32,
     session_timeout: Duration,
+    clock: Clock,
 }
 
 impl fmt::Debug for Access {
@@ -188,16 +193,30 @@ impl Drop for Hold {
 }
 
 impl Ensemble for Access {
-    fn open(&self) -> BoxFuture<'static, Result<Opened, Error>> {
-        let (shared, group, timeout) = (Arc::clone(&self.shared), self.group, millis(self.session_timeout));
+    fn open(&self, observer: Arc<dyn Observer>) -> BoxFuture<'static, Result<Opened, Error>> {
+        let (shared, group, clock) = (Arc::clone(&self.shared), self.group, self.clock);
+        let wanted = millis(self.session_timeout);
         Box::pin(async move {
             let (opening, opened) = oneshot::channel();
-            let (client, states) = shared.with(|world| world.open(group, timeout, opening));
+            let (told, events_told) = mpsc::unbounded_channel();
+            let (state, states) = watch::channel(State::Disconnected);
+            let timeout = Arc::new(AtomicU64::new(wanted));
+            let granted = Arc::clone(&timeout);
+            let holder = Holder { opening: Some(opening), observer, clock, events: told, state, timeout };
+            let client = shared.with(|world| world.open(group, wanted, holder));
             let hold = Hold { shared, client };
-            let (id, timeout) = opened.await.unwrap_or(Err(Error::ConnectionLoss))?;
-            let session = MemorySession::new(hold, id, Duration::from_millis(timeout), states.clone());
-            Ok(Opened { session: Arc::new(session), events: events(states) })
+            let Ok(id) = opened.await else {
+                return Err(Error::Other(
+                    "the ensemble in memory has ended, with the runtime that it was started on".to_owned(),
+                ));
+            };
+            let session = MemorySession::new(hold, id, granted, states);
+            Ok(Opened { session: Arc::new(session), events: events(events_told) })
         })
+    }
+
+    fn causes(&self) -> String {
+        self.shared.with(|world| world.causes.get(&self.group).map(ToString::to_string).unwrap_or_default())
     }
 
     fn servers(&self) -> String {

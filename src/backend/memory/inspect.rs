@@ -13,7 +13,7 @@ use crate::types::Stat;
 pub struct SessionInfo {
     /// Its id.
     pub id: i64,
-    /// The timeout that was granted.
+    /// The timeout that its latest connection was granted.
     pub timeout: Duration,
     /// The client that holds it, numbered from 1 in the order of connecting; none if it has let go of it.
     pub client: Option<u32>,

@@ -12,8 +12,13 @@ use crate::types::Acl;
 /// A session as the leader knows it.
 #[derive(Debug)]
 pub(super) struct ServerSession {
+    /// What was granted when it was opened: a new leader, or a server that starts, knows no other.
+    pub(super) first_timeout: Millis,
+    /// What its latest connection was granted.
     pub(super) timeout: Millis,
     pub(super) expires: Millis,
+    /// When that will be looked at next.
+    pub(super) look: Millis,
     /// The connection it came with last; requests that come late by an older one are refused.
     pub(super) conn: ConnId,
 }
@@ -90,10 +95,24 @@ impl Leader {
         }
     }
 
-    pub(super) fn touch(&mut self, session: i64, now: Millis) {
-        if let Some(session) = self.sessions.get_mut(&session) {
-            session.expires = now + session.timeout;
-        }
+    /// It was heard of on a connection with this timeout: it may now expire earlier than before. When to look at it, if
+    /// that is sooner than planned.
+    pub(super) fn touch(&mut self, session: i64, timeout: Millis, now: Millis) -> Option<Millis> {
+        let session = self.sessions.get_mut(&session)?;
+        session.expires = now + timeout;
+        let sooner = session.expires < session.look;
+        session.look = session.look.min(session.expires);
+        sooner.then_some(session.look)
+    }
+
+    /// A new leader counts the time of every session from now on; when to look at which.
+    pub(super) fn start_timers(&mut self, now: Millis) -> Vec<(Millis, i64)> {
+        let start = |(id, session): (&i64, &mut ServerSession)| {
+            session.expires = now + session.first_timeout;
+            session.look = session.expires;
+            (session.look, *id)
+        };
+        self.sessions.iter_mut().map(start).collect()
     }
 
     /// Whether a request that came by `conn` may still be carried out.

@@ -12,11 +12,13 @@
 //!                                    watches)
 //! ```
 //!
-//! The rules are those of ZooKeeper 3.9; the client's half does what the crate behind the real adapter does. With several
-//! servers each serves clients and the leader serves none (`leaderServes=no`); there are no elections.
+//! The rules are those of ZooKeeper 3.9; the client's half does what the real one does. With several servers each serves
+//! clients and the leader serves none (`leaderServes=no`). There are no elections; that a leader was deposed without
+//! knowing it is a lever.
 
 mod check;
 mod client;
+mod connecting;
 mod connection;
 mod faults;
 mod handle;
@@ -70,6 +72,7 @@ pub(crate) struct Options {
     pub(crate) servers: usize,
     /// Followers report sessions to the leader every half tick.
     pub(crate) tick: Millis,
+    /// What servers grant at first.
     pub(crate) least_timeout: Millis,
     pub(crate) most_timeout: Millis,
     /// Of a message between client and server.
@@ -108,10 +111,5 @@ impl Options {
 
     fn container_check(&self) -> Millis {
         self.container_check.max(1)
-    }
-
-    /// The session timeout that the servers grant.
-    fn negotiate(&self, wanted: Millis) -> Millis {
-        wanted.min(self.most_timeout).max(self.least_timeout)
     }
 }

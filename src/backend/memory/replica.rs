@@ -1,6 +1,6 @@
 //! One server: what it has applied, whom it serves, and how it answers.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::connection::{Slot, Work};
@@ -16,8 +16,8 @@ use crate::types::Permissions;
 /// A server that is cut off from the leader.
 #[derive(Debug)]
 pub(super) struct CutOff {
-    /// It takes itself for the leader and answers syncs by itself.
-    pub(super) answers_syncs: bool,
+    /// It was the leader and takes itself for it still: the sessions that it knows.
+    pub(super) deposed: Option<BTreeSet<i64>>,
     /// It has noticed: it serves nobody.
     pub(super) looking: bool,
     pub(super) held: Vec<super::replication::Forward>,
@@ -28,8 +28,8 @@ pub(super) struct Replica {
     pub(super) tree: Tree,
     pub(super) applied: Zxid,
     pub(super) watches: Watches,
-    /// Sessions heard of since the last report to the leader.
-    pub(super) touched: BTreeSet<i64>,
+    /// Sessions heard of since the last report to the leader, with the timeouts of their connections.
+    pub(super) touched: BTreeMap<i64, Millis>,
     /// What the leader has said and was not applied yet, with its time.
     pub(super) inbox: VecDeque<(Millis, Step)>,
     pub(super) last_in: Millis,
@@ -45,7 +45,7 @@ impl Replica {
             tree: Tree::new(),
             applied: 0,
             watches: Watches::default(),
-            touched: BTreeSet::new(),
+            touched: BTreeMap::new(),
             inbox: VecDeque::new(),
             last_in: 0,
             last_out: 0,
@@ -71,7 +71,7 @@ impl World {
             return;
         }
         let Some(conn) = self.conns.get_mut(&id) else { return };
-        let (replica, session) = (conn.replica, conn.session);
+        let (replica, session, timeout) = (conn.replica, conn.session, conn.timeout);
         if !conn.admit() || !self.running {
             return;
         }
@@ -80,7 +80,7 @@ impl World {
             self.server_close(id);
             return;
         }
-        self.touch(replica, session);
+        self.hear(replica, session, timeout);
         match request {
             Request::Connect { session, timeout, last_zxid } => self.receive_connect(id, session, timeout, last_zxid),
             Request::Call(Call::Write(op)) => self.take_in(id, kind, Ask::Write(op)),
@@ -91,16 +91,20 @@ impl World {
         }
     }
 
-    fn touch(&mut self, replica: usize, session: i64) {
+    fn hear(&mut self, replica: usize, session: i64, timeout: Millis) {
+        if session == 0 {
+            return;
+        }
         if self.replicas.len() == 1 {
-            self.leader.touch(session, self.now);
+            self.touch(session, timeout);
         } else if let Some(replica) = self.replicas.get_mut(replica) {
-            replica.touched.insert(session);
+            replica.touched.insert(session, timeout);
         }
     }
 
     fn receive_connect(&mut self, id: ConnId, session: i64, timeout: Millis, last_zxid: Zxid) {
         let Some(conn) = self.conns.get(&id) else { return };
+        let timeout = self.negotiate(conn.replica, timeout);
         let behind =
             self.replicas.get(conn.replica).is_none_or(|replica| replica.applied < last_zxid || !replica.is_serving());
         if behind {
@@ -109,7 +113,7 @@ impl World {
         } else if session == 0 {
             self.take_in(id, None, Ask::Open { timeout });
         } else {
-            self.take_in(id, None, Ask::Validate { session });
+            self.take_in(id, None, Ask::Validate { session, timeout });
         }
     }
 
@@ -191,16 +195,18 @@ impl World {
         match request {
             Request::Ping => Message::Pong,
             Request::Call(call) => Message::Reply { zxid: 0, result: self.read(id, &call) },
-            Request::RemoveWatch { path, children } => {
+            Request::RemoveWatch { path, watch } => {
                 if let Some(watches) = self.watches_of(id) {
-                    watches.remove(&path, children, id);
+                    watches.remove(&path, watch, id);
                 }
                 Message::Ack
             }
-            Request::SetWatches { since, data, exists, children } => {
+            Request::SetWatches { since, data, exists, children, persistent, recursive } => {
                 let lost = data.iter().map(Lost::Data);
                 let lost = lost.chain(exists.iter().map(Lost::Exists));
                 let lost = lost.chain(children.iter().map(Lost::Children));
+                let lost = lost.chain(persistent.iter().map(Lost::Persistent));
+                let lost = lost.chain(recursive.iter().map(Lost::Recursive));
                 self.restore_watches(id, since, lost);
                 Message::Ack
             }
@@ -231,6 +237,11 @@ impl World {
         let conn = self.conns.get(&id).ok_or(Error::ConnectionLoss)?;
         let replica = self.replicas.get_mut(conn.replica).ok_or(Error::ConnectionLoss)?;
         let path = call.path();
+        if let (Call::AddWatch { .. }, Some((path, kind))) = (call, call.watches()) {
+            // The node need be neither there nor readable: who may not read it hears nothing of it.
+            replica.watches.add(path, kind.at_server(), id);
+            return Ok(Answer::Done);
+        }
         let found = replica.tree.get(path);
         if let Some(node) = found {
             // Also to ask whether it exists, since 3.9.
@@ -243,8 +254,8 @@ impl World {
             (Call::List { .. }, Some(node)) => Answer::Children(in_no_order(&node.children), node.stat()),
             (_, Some(_)) => Answer::Done,
         };
-        if let Some(path) = call.watches() {
-            replica.watches.add(path, matches!(call, Call::List { .. }), id);
+        if let Some((path, kind)) = call.watches() {
+            replica.watches.add(path, kind.at_server(), id);
         }
         Ok(answer)
     }

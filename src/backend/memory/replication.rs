@@ -1,5 +1,6 @@
 //! Between the servers: requests to the leader, its proposals back, and what the followers report of sessions.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::leader::{Origin, Proposal, Verdict};
@@ -17,7 +18,7 @@ use crate::types::Permissions;
 #[derive(Debug)]
 pub(super) enum Ask {
     Open { timeout: Millis },
-    Validate { session: i64 },
+    Validate { session: i64, timeout: Millis },
     Write(Op),
     Multi(Vec<Op>),
     Sync,
@@ -60,16 +61,23 @@ impl World {
             return;
         };
         if let Some(cut_off) = &mut replica.cut_off {
-            if cut_off.answers_syncs && matches!(forward.ask, Ask::Sync) {
-                self.answered(id, ticket, reply(Ok(Answer::Done)));
-            } else {
-                cut_off.held.push(forward);
+            match cut_off.deposed.as_ref().and_then(|known| alone(known, &forward.ask)) {
+                Some(message) => self.accept_alone(id, ticket, message),
+                None => cut_off.held.push(forward),
             }
             return;
         }
         replica.last_out = replica.last_out.max(arrival);
         let at = replica.last_out;
         self.schedule(at, Event::Forwarded(forward));
+    }
+
+    /// A deposed leader answers.
+    fn accept_alone(&mut self, id: ConnId, ticket: u64, message: Message) {
+        if let (Message::Connected { session, timeout }, Some(conn)) = (&message, self.conns.get_mut(&id)) {
+            (conn.session, conn.timeout) = (*session, *timeout);
+        }
+        self.answered(id, ticket, message);
     }
 
     /// The leader takes a request in.
@@ -80,12 +88,12 @@ impl World {
         let Forward { replica, conn, session, ticket, ask, .. } = forward;
         let origin = |verdict| Some(Origin { replica, conn, ticket, verdict });
         match ask {
-            Ask::Validate { session } => {
-                self.validate(conn, ticket, session);
+            Ask::Validate { session, timeout } => {
+                self.validate(conn, ticket, session, timeout);
                 return;
             }
             Ask::Open { timeout } => {
-                let (session, timeout) = self.open_session(conn, timeout);
+                let session = self.open_session(conn, timeout);
                 let txn = self.txn(Vec::new(), None);
                 self.leader.propose(txn, origin(Verdict::Opened { session, timeout }));
             }
@@ -233,6 +241,7 @@ impl World {
             Verdict::Opened { session, timeout } => {
                 if let Some(conn) = self.conns.get_mut(&origin.conn) {
                     conn.session = session;
+                    conn.timeout = timeout;
                 }
                 Message::Connected { session, timeout }
             }
@@ -271,6 +280,16 @@ impl World {
         while !self.leader.proposals.is_empty() {
             self.commit(self.incarnation);
         }
+    }
+}
+
+/// What a deposed leader answers for which it needs no other server: a sync, and a session that it knows.
+fn alone(known: &BTreeSet<i64>, ask: &Ask) -> Option<Message> {
+    match *ask {
+        Ask::Sync => Some(reply(Ok(Answer::Done))),
+        Ask::Validate { session, timeout } if known.contains(&session) => Some(Message::Connected { session, timeout }),
+        Ask::Validate { .. } => Some(Message::Expired),
+        _ => None,
     }
 }
 

@@ -2,26 +2,26 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{BoxStream, StreamExt};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::check;
 use super::client::{Replied, State};
 use super::handle::Hold;
 use super::wire::{Answer, Call};
-use crate::backend::zookeeper::watches::{WatchBudget, WatchPermit};
-use crate::backend::{Error, Multi, Op, Reply, Session, SessionEvent, Watch};
+use crate::backend::{Error, Multi, Op, PersistentWatch, Reply, Session, SessionEvent, Watch, WatchMode};
 use crate::types::{Acl, CreateMode, Stat};
 
 pub(super) struct MemorySession {
     hold: Hold,
     id: i64,
-    timeout: Duration,
+    /// In milliseconds; each connection may be granted another one.
+    timeout: Arc<AtomicU64>,
     states: watch::Receiver<State>,
-    watches: Arc<WatchBudget>,
 }
 
 impl fmt::Debug for MemorySession {
@@ -30,33 +30,18 @@ impl fmt::Debug for MemorySession {
     }
 }
 
-/// The life of a session. As with the real adapter only the latest state is kept, so a quick loss and return shows as the
-/// same state once more.
-pub(super) fn events(mut states: watch::Receiver<State>) -> BoxStream<'static, SessionEvent> {
-    states.mark_unchanged();
-    let alive = Some((states, true));
-    futures::stream::unfold(alive, |alive| async move {
-        let (mut states, connected) = alive?;
-        states.changed().await.ok()?;
-        let event = match *states.borrow_and_update() {
-            State::Connected if connected => SessionEvent::Flipped,
-            State::Connected => SessionEvent::Connected,
-            State::Disconnected => SessionEvent::Disconnected,
-            State::Expired => SessionEvent::Expired,
-            State::Closed => SessionEvent::Closed,
-        };
-        let alive = match event {
-            SessionEvent::Expired | SessionEvent::Closed => None,
-            event => Some((states, event != SessionEvent::Disconnected)),
-        };
-        Some((event, alive))
+/// The life of a session: nothing is left out.
+pub(super) fn events(told: mpsc::UnboundedReceiver<SessionEvent>) -> BoxStream<'static, SessionEvent> {
+    futures::stream::unfold(told, |mut told| async move {
+        let event = told.recv().await?;
+        Some((event, told))
     })
     .boxed()
 }
 
 impl MemorySession {
-    pub(super) fn new(hold: Hold, id: i64, timeout: Duration, states: watch::Receiver<State>) -> Self {
-        MemorySession { hold, id, timeout, states, watches: Arc::new(WatchBudget::new(0)) }
+    pub(super) fn new(hold: Hold, id: i64, timeout: Arc<AtomicU64>, states: watch::Receiver<State>) -> Self {
+        MemorySession { hold, id, timeout, states }
     }
 
     /// Hands a call over, and takes what is wanted from its reply.
@@ -64,13 +49,12 @@ impl MemorySession {
         &self,
         checked: Result<(), Error>,
         call: Call,
-        permit: Option<WatchPermit>,
         take: impl FnOnce(Replied) -> Option<T> + Send + 'static,
     ) -> Reply<T> {
         let (reply, replied) = oneshot::channel();
         let client = self.hold.client;
         match checked {
-            Ok(()) => self.hold.shared.with(|world| world.call(client, call, permit, reply)),
+            Ok(()) => self.hold.shared.with(|world| world.call(client, call, reply)),
             Err(error) => {
                 // What is not connected is said first, as by the real adapter.
                 let error = if self.is_connected() { error } else { Error::NotConnected };
@@ -93,11 +77,7 @@ impl MemorySession {
         call: Call,
         take: impl FnOnce(Replied) -> Option<T> + Send + 'static,
     ) -> Reply<T> {
-        let path = call.path();
-        match WatchBudget::reserve(&self.watches, path) {
-            Ok(permit) => self.request(check::node(path), call, Some(permit), take),
-            Err(error) => futures::future::ready(Err(error)).boxed(),
-        }
+        self.request(check::node(call.path()), call, take)
     }
 
     fn plain<T: Send + 'static>(
@@ -110,12 +90,12 @@ impl MemorySession {
             Call::Multi(ops) => ops.iter().try_for_each(check::op),
             read => check::node(read.path()),
         };
-        self.request(checked, call, None, |replied| take(replied.answer))
+        self.request(checked, call, |replied| take(replied.answer))
     }
 }
 
 fn armed<T>(replied: Replied, take: impl FnOnce(Answer) -> Option<T>) -> Option<(T, Watch)> {
-    let watch = replied.armed?.into_watch();
+    let watch = replied.armed?.into_watch()?;
     Some((take(replied.answer)?, watch))
 }
 
@@ -150,7 +130,7 @@ impl Session for MemorySession {
     }
 
     fn timeout(&self) -> Duration {
-        self.timeout
+        Duration::from_millis(self.timeout.load(Ordering::Acquire))
     }
 
     fn create(&self, path: &str, data: &[u8], mode: CreateMode, acls: &[Acl]) -> Reply<(String, Stat)> {
@@ -222,6 +202,11 @@ impl Session for MemorySession {
     fn sync(&self, path: &str) -> Reply<()> {
         let path = path.to_owned();
         self.plain(Call::Sync { path }, done)
+    }
+
+    fn watch_persistent(&self, path: &str, mode: WatchMode) -> Reply<PersistentWatch> {
+        let path = path.to_owned();
+        self.watched(Call::AddWatch { path, mode }, |replied| replied.armed?.into_persistent())
     }
 
     fn close(&self) -> BoxFuture<'static, ()> {

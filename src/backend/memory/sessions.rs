@@ -15,26 +15,52 @@ pub(super) struct Validated {
     conn: ConnId,
     ticket: u64,
     session: i64,
+    /// None if it is not known any more.
     timeout: Option<Millis>,
 }
 
 impl World {
-    pub(super) fn open_session(&mut self, conn: ConnId, wanted: Millis) -> (i64, Millis) {
-        let timeout = self.options.negotiate(wanted);
+    /// What a server grants to who wants so much.
+    pub(super) fn negotiate(&self, server: usize, wanted: Millis) -> Millis {
+        let (least, most) = self.grants.get(server).map_or((0, Millis::MAX), |range| (*range.start(), *range.end()));
+        wanted.min(most).max(least)
+    }
+
+    /// A sign of life, by a connection that was granted this timeout.
+    pub(super) fn touch(&mut self, session: i64, timeout: Millis) {
+        if let Some(look) = self.leader.touch(session, timeout, self.now) {
+            self.schedule(look, Event::Expiry(session));
+        }
+    }
+
+    /// A new leader counts the time of every session from now on.
+    pub(super) fn start_timers(&mut self) {
+        for (at, session) in self.leader.start_timers(self.now) {
+            self.schedule(at, Event::Expiry(session));
+        }
+    }
+
+    pub(super) fn open_session(&mut self, conn: ConnId, timeout: Millis) -> i64 {
         self.opened += 1;
         let session = FIRST_SESSION + self.opened;
         let expires = self.now + timeout;
-        self.leader.sessions.insert(session, ServerSession { timeout, expires, conn });
+        self.leader
+            .sessions
+            .insert(session, ServerSession { first_timeout: timeout, timeout, expires, look: expires, conn });
         self.schedule(expires, Event::Expiry(session));
         self.log.note(self.now, session, Happening::SessionOpened);
-        (session, timeout)
+        session
     }
 
-    pub(super) fn validate(&mut self, conn: ConnId, ticket: u64, session: i64) {
-        self.leader.touch(session, self.now);
+    /// A session comes back on a connection that grants it this timeout.
+    pub(super) fn validate(&mut self, conn: ConnId, ticket: u64, session: i64, timeout: Millis) {
+        self.touch(session, timeout);
         let known = self.leader.sessions.get_mut(&session);
-        let timeout = known.as_ref().map(|known| known.timeout);
-        let old = known.map(|known| std::mem::replace(&mut known.conn, conn));
+        let timeout = known.as_ref().map(|_| timeout);
+        let old = known.map(|known| {
+            known.timeout = timeout.unwrap_or(known.timeout);
+            std::mem::replace(&mut known.conn, conn)
+        });
         if let Some(old) = old.filter(|old| *old != conn) {
             self.server_close(old);
         }
@@ -48,6 +74,7 @@ impl World {
             Some(timeout) => {
                 if let Some(conn) = self.conns.get_mut(&conn) {
                     conn.session = session;
+                    conn.timeout = timeout;
                 }
                 self.answered(conn, ticket, Message::Connected { session, timeout });
             }
@@ -81,13 +108,16 @@ impl World {
     }
 
     pub(super) fn expiry(&mut self, session: i64) {
-        let Some(expires) = self.leader.sessions.get(&session).map(|known| known.expires) else {
+        let (now, running) = (self.now, self.running);
+        let Some(known) = self.leader.sessions.get_mut(&session).filter(|known| known.look <= now) else {
             return;
         };
-        if !self.running {
-            // Time for sessions starts anew when the servers do.
-        } else if expires > self.now {
-            self.schedule(expires, Event::Expiry(session));
+        if !running {
+            // Time for sessions starts again when the servers do.
+        } else if known.expires > now {
+            known.look = known.expires;
+            let look = known.look;
+            self.schedule(look, Event::Expiry(session));
         } else {
             self.expire(session);
         }
@@ -107,8 +137,8 @@ impl World {
         if !self.running || replica.cut_off.is_some() {
             return;
         }
-        for session in std::mem::take(&mut replica.touched) {
-            self.leader.touch(session, self.now);
+        for (session, timeout) in std::mem::take(&mut replica.touched) {
+            self.touch(session, timeout);
         }
     }
 }

@@ -1,15 +1,16 @@
-//! The watches that the holder of a session has: which events resolve them, and what becomes of those dropped.
+//! The watches that the holder of a session has: which events they tell, and what becomes of those dropped.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tokio::sync::oneshot;
+use futures::stream::StreamExt;
+use tokio::sync::{mpsc, oneshot};
 
 use super::handle::{Dropped, Drops};
-use super::wire::Request;
+use super::watching::upwards;
+use super::wire::{Request, ServerWatch};
 use super::{ClientId, Zxid};
-use crate::backend::zookeeper::watches::WatchPermit;
-use crate::backend::{Event, Watch};
+use crate::backend::{Event, PersistentEvent, PersistentWatch, Watch};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
@@ -17,13 +18,53 @@ pub(super) enum Kind {
     /// On a node that did not exist.
     Exists,
     Children,
+    Persistent,
+    Recursive,
+}
+
+impl Kind {
+    /// As the server keeps it.
+    pub(super) fn at_server(self) -> ServerWatch {
+        match self {
+            Kind::Data | Kind::Exists => ServerWatch::Data,
+            Kind::Children => ServerWatch::Children,
+            Kind::Persistent => ServerWatch::Persistent,
+            Kind::Recursive => ServerWatch::Recursive,
+        }
+    }
+
+    /// Whether a one-shot watch is resolved by such an event of its node.
+    fn is_resolved_by(self, event: Event) -> bool {
+        match (self, event) {
+            (Kind::Persistent | Kind::Recursive, _) => false,
+            (_, Event::NodeDeleted | Event::SessionEnded) => true,
+            (kind, Event::NodeChildrenChanged) => kind == Kind::Children,
+            (kind, Event::NodeCreated | Event::NodeDataChanged) => kind != Kind::Children,
+        }
+    }
+}
+
+/// Where the events of a watch go.
+#[derive(Debug)]
+enum Teller {
+    Once(oneshot::Sender<Event>),
+    Lasting(mpsc::UnboundedSender<PersistentEvent>),
 }
 
 #[derive(Debug)]
 struct Watcher {
     id: u64,
     kind: Kind,
-    event: oneshot::Sender<Event>,
+    teller: Teller,
+}
+
+impl Watcher {
+    /// An error means that its holder has dropped it, which will be told.
+    fn tell(&self, event: PersistentEvent) {
+        if let Teller::Lasting(events) = &self.teller {
+            events.send(event).ok();
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -34,10 +75,16 @@ pub(super) struct Watchers {
     by_path: BTreeMap<Arc<str>, Vec<Watcher>>,
 }
 
+#[derive(Debug)]
+enum Heard {
+    Once(oneshot::Receiver<Event>),
+    Lasting(mpsc::UnboundedReceiver<PersistentEvent>),
+}
+
 /// A watch on its way to its holder.
 #[derive(Debug)]
 pub(super) struct Armed {
-    event: oneshot::Receiver<Event>,
+    heard: Heard,
     guard: Guard,
 }
 
@@ -47,7 +94,6 @@ struct Guard {
     drops: Arc<Drops>,
     client: ClientId,
     id: u64,
-    _permit: WatchPermit,
 }
 
 impl Drop for Guard {
@@ -57,13 +103,28 @@ impl Drop for Guard {
 }
 
 impl Armed {
-    pub(super) fn into_watch(self) -> Watch {
-        let Armed { event, guard } = self;
-        Watch::new(Box::pin(async move {
+    /// None if it is a persistent one.
+    pub(super) fn into_watch(self) -> Option<Watch> {
+        let Armed { heard: Heard::Once(event), guard } = self else {
+            return None;
+        };
+        Some(Watch::new(Box::pin(async move {
             let event = event.await.unwrap_or(Event::SessionEnded);
             drop(guard);
             event
-        }))
+        })))
+    }
+
+    /// None if it is a one-shot one.
+    pub(super) fn into_persistent(self) -> Option<PersistentWatch> {
+        let Armed { heard: Heard::Lasting(events), guard } = self else {
+            return None;
+        };
+        let events = futures::stream::unfold((events, guard), |(mut events, guard)| async move {
+            let event = events.recv().await?;
+            Some((event, (events, guard)))
+        });
+        Some(events.boxed())
     }
 }
 
@@ -72,48 +133,73 @@ impl Watchers {
         Watchers { drops, client, last_id: 0, by_path: BTreeMap::new() }
     }
 
-    pub(super) fn add(&mut self, path: Arc<str>, kind: Kind, permit: WatchPermit) -> Armed {
+    pub(super) fn add(&mut self, path: Arc<str>, kind: Kind) -> Armed {
         self.last_id += 1;
         let id = self.last_id;
-        let (event, fired) = oneshot::channel();
-        self.by_path.entry(path).or_default().push(Watcher { id, kind, event });
-        Armed {
-            event: fired,
-            guard: Guard { drops: Arc::clone(&self.drops), client: self.client, id, _permit: permit },
-        }
+        let (teller, heard) = match kind {
+            Kind::Persistent | Kind::Recursive => {
+                let (events, heard) = mpsc::unbounded_channel();
+                (Teller::Lasting(events), Heard::Lasting(heard))
+            }
+            Kind::Data | Kind::Exists | Kind::Children => {
+                let (event, heard) = oneshot::channel();
+                (Teller::Once(event), Heard::Once(heard))
+            }
+        };
+        self.by_path.entry(path).or_default().push(Watcher { id, kind, teller });
+        Armed { heard, guard: Guard { drops: Arc::clone(&self.drops), client: self.client, id } }
     }
 
-    /// Resolves every watch that waits for such an event.
+    /// Tells every watch that waits for such an event, and takes those away that it resolves.
     pub(super) fn fire(&mut self, path: &Arc<str>, event: Event) {
+        self.tell_persistent(path, event);
         let Some(watchers) = self.by_path.get_mut(path) else {
             return;
         };
-        let wants = |watcher: &Watcher| match event {
-            Event::NodeCreated | Event::NodeDataChanged => watcher.kind != Kind::Children,
-            Event::NodeChildrenChanged => watcher.kind == Kind::Children,
-            Event::NodeDeleted | Event::SessionEnded => true,
-        };
-        for watcher in watchers.extract_if(.., |watcher| wants(watcher)) {
-            watcher.event.send(event).ok();
+        for watcher in watchers.extract_if(.., |watcher| watcher.kind.is_resolved_by(event)) {
+            if let Teller::Once(teller) = watcher.teller {
+                teller.send(event).ok();
+            }
         }
         if watchers.is_empty() {
             self.by_path.remove(path);
         }
     }
 
-    /// Takes a dropped watch away. The path and kind if it was the last of its kind there.
-    pub(super) fn remove(&mut self, id: u64) -> Option<(Arc<str>, bool)> {
+    /// A recursive watch hears of nodes below its own, but not of lists of children: that one came for another watch.
+    fn tell_persistent(&self, path: &Arc<str>, event: Event) {
+        let told = |wanted: Kind, at: &str| {
+            let watchers = self.by_path.get(at).into_iter().flatten();
+            for watcher in watchers.filter(|watcher| watcher.kind == wanted) {
+                watcher.tell(PersistentEvent::Node { path: path.to_string(), event });
+            }
+        };
+        told(Kind::Persistent, path);
+        if event != Event::NodeChildrenChanged {
+            upwards(path).for_each(|above| told(Kind::Recursive, above));
+        }
+    }
+
+    /// What happened while there was no connection is not replayed to persistent watches: they are told so.
+    pub(super) fn resync(&self) {
+        for watcher in self.by_path.values().flatten() {
+            watcher.tell(PersistentEvent::Resync);
+        }
+    }
+
+    /// Takes a dropped watch away. Its path and kind if the server need not keep it for another one.
+    pub(super) fn remove(&mut self, id: u64) -> Option<(Arc<str>, ServerWatch)> {
         let (path, at) = self.by_path.iter().find_map(|(path, watchers)| {
             let at = watchers.iter().position(|watcher| watcher.id == id)?;
             Some((Arc::clone(path), at))
         })?;
         let watchers = self.by_path.get_mut(&path)?;
-        let children = watchers.remove(at).kind == Kind::Children;
-        let needed = watchers.iter().any(|watcher| (watcher.kind == Kind::Children) == children);
+        let kind = watchers.remove(at).kind.at_server();
+        let needed = watchers.iter().any(|watcher| watcher.kind.at_server() == kind);
         if watchers.is_empty() {
             self.by_path.remove(&path);
         }
-        (!needed).then_some((path, children))
+        (!needed).then_some((path, kind))
     }
 
     /// The request that restores all watches on a new connection.
@@ -131,12 +217,17 @@ impl Watchers {
             data: of(Kind::Data),
             exists: of(Kind::Exists),
             children: of(Kind::Children),
+            persistent: of(Kind::Persistent),
+            recursive: of(Kind::Recursive),
         })
     }
 
+    /// One-shot watches are told; the events of persistent ones end.
     pub(super) fn end(&mut self) {
         for watcher in std::mem::take(&mut self.by_path).into_values().flatten() {
-            watcher.event.send(Event::SessionEnded).ok();
+            if let Teller::Once(teller) = watcher.teller {
+                teller.send(Event::SessionEnded).ok();
+            }
         }
     }
 }

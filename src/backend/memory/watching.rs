@@ -5,16 +5,36 @@ use std::sync::Arc;
 
 use super::tree::Tree;
 use super::txn::Change;
+use super::wire::ServerWatch;
 use super::{ConnId, Zxid};
 use crate::backend::Event;
 use crate::path;
 
-type Table = BTreeMap<Arc<str>, BTreeSet<ConnId>>;
+/// How a connection watches a path: each way lives by itself (since 3.9).
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct Ways {
+    once: bool,
+    persistent: bool,
+    recursive: bool,
+}
+
+impl Ways {
+    fn are_none(self) -> bool {
+        self == Ways::default()
+    }
+
+    fn count(self) -> usize {
+        usize::from(self.once) + usize::from(self.persistent) + usize::from(self.recursive)
+    }
+}
+
+type Table = BTreeMap<Arc<str>, BTreeMap<ConnId, Ways>>;
 
 /// An event for one connection.
 pub(super) type Fired = (ConnId, Arc<str>, Event);
 
-/// One-shot watches. A watch on a node that does not exist (yet) is a data watch too.
+/// A watch on a node that does not exist (yet) is a data watch too. A persistent watch stands in both tables, a recursive
+/// one hears nothing of lists of children.
 #[derive(Debug, Default)]
 pub(super) struct Watches {
     data: Table,
@@ -22,18 +42,24 @@ pub(super) struct Watches {
 }
 
 impl Watches {
-    pub(super) fn add(&mut self, path: &str, children: bool, conn: ConnId) {
-        let table = if children { &mut self.children } else { &mut self.data };
-        table.entry(Arc::from(path)).or_default().insert(conn);
+    pub(super) fn add(&mut self, path: &str, watch: ServerWatch, conn: ConnId) {
+        self.change(path, watch, conn, true);
     }
 
-    pub(super) fn remove(&mut self, path: &str, children: bool, conn: ConnId) {
-        let table = if children { &mut self.children } else { &mut self.data };
-        if let Some(conns) = table.get_mut(path) {
-            conns.remove(&conn);
-            if conns.is_empty() {
-                table.remove(path);
+    pub(super) fn remove(&mut self, path: &str, watch: ServerWatch, conn: ConnId) {
+        self.change(path, watch, conn, false);
+    }
+
+    fn change(&mut self, path: &str, watch: ServerWatch, conn: ConnId, on: bool) {
+        let (data, children) = (&mut self.data, &mut self.children);
+        match watch {
+            ServerWatch::Data => set(data, path, conn, |ways| ways.once = on),
+            ServerWatch::Children => set(children, path, conn, |ways| ways.once = on),
+            ServerWatch::Persistent => {
+                set(data, path, conn, |ways| ways.persistent = on);
+                set(children, path, conn, |ways| ways.persistent = on);
             }
+            ServerWatch::Recursive => set(data, path, conn, |ways| ways.recursive = on),
         }
     }
 
@@ -46,13 +72,15 @@ impl Watches {
         }
     }
 
+    /// A persistent watch counts once, though it stands in both tables.
     pub(super) fn count(&self, mut counts: impl FnMut(ConnId) -> bool) -> usize {
-        let tables = self.data.values().chain(self.children.values());
-        tables.flatten().filter(|conn| counts(**conn)).count()
+        let data = self.data.values().flatten().map(|(conn, ways)| (conn, ways.count()));
+        let children = self.children.values().flatten().map(|(conn, ways)| (conn, usize::from(ways.once)));
+        data.chain(children).filter(|(conn, _)| counts(**conn)).map(|(_, count)| count).sum()
     }
 
-    /// Takes the watches that a change triggers, in the order in which the server sends their events. A connection hears
-    /// once that a node was deleted, however it watched it.
+    /// The events of a change, in the order in which the server sends them; one-shot watches are spent by them. A connection
+    /// hears once that a node was deleted, however it watched it.
     pub(super) fn trigger(&mut self, change: &Change) -> Vec<Fired> {
         let mut fired = Vec::new();
         match change {
@@ -78,12 +106,13 @@ impl Watches {
         take(&mut self.children, path::split(path).0, Event::NodeChildrenChanged, fired);
     }
 
-    /// Restores a watch after a reconnect: if the node changed after `since`, that is an event at once.
+    /// Restores a watch after a reconnect: if the node changed after `since`, that is an event at once. Nothing is replayed
+    /// to persistent watches.
     pub(super) fn restore(&mut self, tree: &Tree, lost: &Lost<'_>, conn: ConnId, since: Zxid) -> Option<Fired> {
         let (path, node) = (lost.path(), tree.get(lost.path()));
         let event = match (lost, node) {
+            (Lost::Persistent(_) | Lost::Recursive(_), _) | (Lost::Exists(_), None) => None,
             (Lost::Exists(_), Some(_)) => Some(Event::NodeCreated),
-            (Lost::Exists(_), None) => None,
             (_, None) => Some(Event::NodeDeleted),
             (Lost::Data(_), Some(node)) => (node.mzxid > since).then_some(Event::NodeDataChanged),
             (Lost::Children(_), Some(node)) => (node.pzxid > since).then_some(Event::NodeChildrenChanged),
@@ -91,7 +120,7 @@ impl Watches {
         match event {
             Some(event) => Some((conn, Arc::clone(path), event)),
             None => {
-                self.add(path, matches!(lost, Lost::Children(_)), conn);
+                self.add(path, lost.watch(), conn);
                 None
             }
         }
@@ -103,18 +132,69 @@ pub(super) enum Lost<'a> {
     Data(&'a Arc<str>),
     Exists(&'a Arc<str>),
     Children(&'a Arc<str>),
+    Persistent(&'a Arc<str>),
+    Recursive(&'a Arc<str>),
 }
 
 impl Lost<'_> {
     fn path(&self) -> &Arc<str> {
         match self {
-            Lost::Data(path) | Lost::Exists(path) | Lost::Children(path) => path,
+            Lost::Data(path)
+            | Lost::Exists(path)
+            | Lost::Children(path)
+            | Lost::Persistent(path)
+            | Lost::Recursive(path) => path,
+        }
+    }
+
+    fn watch(&self) -> ServerWatch {
+        match self {
+            Lost::Data(_) | Lost::Exists(_) => ServerWatch::Data,
+            Lost::Children(_) => ServerWatch::Children,
+            Lost::Persistent(_) => ServerWatch::Persistent,
+            Lost::Recursive(_) => ServerWatch::Recursive,
         }
     }
 }
 
+/// A path, and those above it up to the root.
+pub(super) fn upwards(path: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(path), |path| (path.len() > 1).then(|| path::split(path).0))
+}
+
+fn set(table: &mut Table, path: &str, conn: ConnId, change: impl FnOnce(&mut Ways)) {
+    if !table.contains_key(path) {
+        table.insert(Arc::from(path), BTreeMap::new());
+    }
+    let Some(conns) = table.get_mut(path) else { return };
+    let ways = conns.entry(conn).or_default();
+    change(ways);
+    if ways.are_none() {
+        conns.remove(&conn);
+    }
+    if conns.is_empty() {
+        table.remove(path);
+    }
+}
+
+/// The connections that hear of an event at `path`: who watches it, and who watches everything below a node above it.
 fn take(table: &mut Table, path: &str, event: Event, fired: &mut Vec<Fired>) {
-    if let Some((path, conns)) = table.remove_entry(path) {
-        fired.extend(conns.into_iter().map(|conn| (conn, Arc::clone(&path), event)));
+    let mut hear = BTreeSet::new();
+    if let Some(conns) = table.get_mut(path) {
+        conns.retain(|conn, ways| {
+            hear.insert(*conn);
+            ways.once = false;
+            !ways.are_none()
+        });
+        if conns.is_empty() {
+            table.remove(path);
+        }
+    }
+    for conns in upwards(path).skip(1).filter_map(|above| table.get(above)) {
+        hear.extend(conns.iter().filter(|(_, ways)| ways.recursive).map(|(conn, _)| *conn));
+    }
+    if !hear.is_empty() {
+        let path: Arc<str> = Arc::from(path);
+        fired.extend(hear.into_iter().map(|conn| (conn, Arc::clone(&path), event)));
     }
 }

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use super::watchers::Kind;
 use super::{Millis, Zxid};
-use crate::backend::{Error, Event, Multi, Op};
+use crate::backend::{Error, Event, Multi, Op, Proof, WatchMode};
 use crate::types::{Acl, Stat};
 
 /// A server reads no request that is longer; it closes the connection. (`jute.maxbuffer`) Answers are as long as they are.
@@ -29,7 +30,9 @@ pub enum Operation {
     Multi,
     /// Waits until the server has caught up with the leader.
     Sync,
-    /// A watch was dropped before its event.
+    /// Arms a persistent watch.
+    AddWatch,
+    /// A watch was dropped before its event, or a persistent one.
     RemoveWatch,
     /// Ends the session.
     Close,
@@ -44,6 +47,7 @@ pub(super) enum Call {
     GetData { path: String, watch: bool },
     List { path: String, watch: bool },
     Sync { path: String },
+    AddWatch { path: String, mode: WatchMode },
 }
 
 impl Call {
@@ -60,6 +64,16 @@ impl Call {
             Call::GetData { .. } => Operation::GetData,
             Call::List { .. } => Operation::List,
             Call::Sync { .. } => Operation::Sync,
+            Call::AddWatch { .. } => Operation::AddWatch,
+        }
+    }
+
+    /// What an answer to it proves.
+    pub(super) fn proof(&self) -> Proof {
+        match self {
+            Call::Write(_) | Call::Multi(_) => Proof::Quorum,
+            Call::Sync { .. } => Proof::Leader,
+            Call::Exists { .. } | Call::GetData { .. } | Call::List { .. } | Call::AddWatch { .. } => Proof::Contact,
         }
     }
 
@@ -68,18 +82,21 @@ impl Call {
         match self {
             Call::Write(op) => op_path(op),
             Call::Multi(ops) => ops.first().map_or("", op_path),
-            Call::Exists { path, .. } | Call::GetData { path, .. } | Call::List { path, .. } | Call::Sync { path } => {
-                path
-            }
+            Call::Exists { path, .. }
+            | Call::GetData { path, .. }
+            | Call::List { path, .. }
+            | Call::Sync { path }
+            | Call::AddWatch { path, .. } => path,
         }
     }
 
-    /// The node it leaves a watch on.
-    pub(super) fn watches(&self) -> Option<&str> {
+    /// The node it leaves a watch on, and of which kind if the node is there.
+    pub(super) fn watches(&self) -> Option<(&str, Kind)> {
         match self {
-            Call::Exists { path, watch: true }
-            | Call::GetData { path, watch: true }
-            | Call::List { path, watch: true } => Some(path),
+            Call::Exists { path, watch: true } | Call::GetData { path, watch: true } => Some((path, Kind::Data)),
+            Call::List { path, watch: true } => Some((path, Kind::Children)),
+            Call::AddWatch { path, mode: WatchMode::Persistent } => Some((path, Kind::Persistent)),
+            Call::AddWatch { path, mode: WatchMode::PersistentRecursive } => Some((path, Kind::Recursive)),
             _ => None,
         }
     }
@@ -93,6 +110,7 @@ impl Call {
             Call::Multi(ops) => ops.iter().map(|op| STEP + op_size(op)).sum::<usize>() + STEP,
             Call::Exists { path, .. } | Call::GetData { path, .. } | Call::List { path, .. } => text(path) + 1,
             Call::Sync { path } => text(path),
+            Call::AddWatch { path, .. } => text(path) + 4,
         };
         HEADER + body
     }
@@ -119,6 +137,15 @@ fn op_size(op: &Op) -> usize {
     }
 }
 
+/// The kinds of watch that a server keeps apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ServerWatch {
+    Data,
+    Children,
+    Persistent,
+    Recursive,
+}
+
 /// From client to server.
 #[derive(Debug)]
 pub(super) enum Request {
@@ -134,12 +161,14 @@ pub(super) enum Request {
         data: Vec<Arc<str>>,
         exists: Vec<Arc<str>>,
         children: Vec<Arc<str>>,
+        persistent: Vec<Arc<str>>,
+        recursive: Vec<Arc<str>>,
     },
     Ping,
     Call(Call),
     RemoveWatch {
         path: Arc<str>,
-        children: bool,
+        watch: ServerWatch,
     },
     CloseSession,
     /// The client's end of the connection is closed.

@@ -1,9 +1,11 @@
 //! Everything there is, and the queue of what will happen.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::client::Client;
+use super::connecting::Causes;
 use super::connection::Conn;
 use super::faults::Faults;
 use super::handle::Drops;
@@ -28,7 +30,9 @@ pub(super) enum Event {
     /// A client tries to connect.
     Attempt(ClientId),
     /// A client looks whether its server is silent, and whether a ping is due.
-    Tick(ClientId, ConnId),
+    Tick(ClientId, u64),
+    /// The servers may have forgotten a session that is closed and could not tell them.
+    Forgotten(ClientId),
     /// A request arrives at the leader.
     Forwarded(Forward),
     /// The leader's oldest proposal is committed.
@@ -58,11 +62,15 @@ pub(super) struct World {
     pub(super) planned: Option<Millis>,
     pub(super) leader: Leader,
     pub(super) replicas: Vec<Replica>,
+    /// The session timeouts that each server grants to connections made from now on.
+    pub(super) grants: Vec<RangeInclusive<Millis>>,
     pub(super) conns: BTreeMap<ConnId, Conn>,
     pub(super) clients: BTreeMap<ClientId, Client>,
     /// What waits for a frozen group to go on.
     pub(super) frozen: BTreeMap<u32, Vec<Event>>,
     pub(super) faults: Faults,
+    /// Why clients are not connected, by their groups.
+    pub(super) causes: BTreeMap<u32, Causes>,
     pub(super) log: Log,
     pub(super) drops: Arc<Drops>,
     pub(super) running: bool,
@@ -78,7 +86,8 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(options: Options, drops: Arc<Drops>) -> Self {
-        let replicas = (0..options.servers.max(1)).map(|_| Replica::new()).collect();
+        let replicas: Vec<Replica> = (0..options.servers.max(1)).map(|_| Replica::new()).collect();
+        let grants = vec![options.least_timeout..=options.most_timeout; replicas.len()];
         let mut world = World {
             random: Rng::with_seed(options.seed),
             options,
@@ -88,10 +97,12 @@ impl World {
             planned: None,
             leader: Leader::new(),
             replicas,
+            grants,
             conns: BTreeMap::new(),
             clients: BTreeMap::new(),
             frozen: BTreeMap::new(),
             faults: Faults::default(),
+            causes: BTreeMap::new(),
             log: Log::default(),
             drops,
             running: true,
@@ -146,7 +157,8 @@ impl World {
             Event::Down(conn, message) => self.deliver(conn, message),
             Event::Broken(conn) => self.broken(conn),
             Event::Attempt(client) => self.attempt(client),
-            Event::Tick(client, conn) => self.tick(client, conn),
+            Event::Tick(client, timer) => self.tick(client, timer),
+            Event::Forgotten(client) => self.forgotten(client),
             Event::Forwarded(forward) => self.lead(forward),
             Event::Commit(incarnation) => self.commit(incarnation),
             Event::Step(replica) => self.steps(replica),
@@ -162,7 +174,9 @@ impl World {
     fn stash(&mut self, event: Event) -> Option<Event> {
         let group = match &event {
             Event::Down(conn, _) | Event::Broken(conn) => self.conns.get(conn).map(|conn| conn.group),
-            Event::Attempt(client) | Event::Tick(client, _) => self.clients.get(client).map(|client| client.group),
+            Event::Attempt(client) | Event::Tick(client, _) | Event::Forgotten(client) => {
+                self.clients.get(client).map(|client| client.group)
+            }
             _ => None,
         };
         match group.and_then(|group| self.frozen.get_mut(&group)) {
@@ -183,7 +197,7 @@ impl World {
     pub(super) fn thaw(&mut self, group: u32) {
         let mut waiting = self.frozen.remove(&group).unwrap_or_default();
         if self.random.bool() {
-            waiting.sort_by_key(|event| !matches!(event, Event::Tick(..) | Event::Attempt(_)));
+            waiting.sort_by_key(|event| !matches!(event, Event::Tick(..) | Event::Attempt(_) | Event::Forgotten(_)));
         }
         let now = self.now;
         for event in waiting {

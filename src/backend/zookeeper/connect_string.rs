@@ -1,19 +1,16 @@
-//! The list of servers to connect to, and how it is handed to the client crate.
+//! The list of servers to connect to.
 
 use std::fmt;
 use std::net::Ipv6Addr;
-use std::time::Duration;
 
 use crate::path;
 
 const DEFAULT_PORT: u16 = 2181;
 
-/// The longest list handed to the client crate. It tries the whole list at once when a connection breaks, so
-/// a longer one would be a burst.
-const MOST_ENTRIES: usize = 128;
-
-/// The prefixes that the client crate knows; without one a host is reached as the client's TLS setting says.
-const PREFIXES: [&str; 2] = ["tcp://", "tcp+tls://"];
+/// The prefixes of a host, for a plain and an encrypted connection; without one the client's TLS setting decides.
+const PREFIXES: [&str; 2] = [PLAIN, ENCRYPTED];
+const PLAIN: &str = "tcp://";
+const ENCRYPTED: &str = "tcp+tls://";
 
 const ALLOWED: &str = "host[:port][,host[:port]...][/chroot], IPv6 addresses in brackets, \
                        each host optionally after tcp:// or tcp+tls://";
@@ -64,7 +61,7 @@ impl ConnectString {
         })
     }
 
-    /// The servers, each with its port, in the order given and in the form that the client crate understands.
+    /// The servers, each with its port, in the order given.
     pub(crate) fn hosts(&self) -> &[String] {
         &self.hosts
     }
@@ -74,29 +71,45 @@ impl ConnectString {
         self.chroot.as_deref()
     }
 
-    /// The string for the client crate, with the list of hosts repeated so that a lost connection is found
-    /// again soon.
-    ///
-    /// The client crate doubles its pause from one pass through the list to the next, without a bound, so
-    /// with few hosts it soon sleeps through what is left of the session. Within a pass it pauses only
-    /// shortly, so a longer list is tried steadily. The number of repetitions is the one with the shortest
-    /// [longest pause](longest_pause_ms) in the first 0.6 of the session timeout; later the session is given
-    /// up anyway.
-    pub(crate) fn padded(&self, session_timeout: Duration) -> String {
-        let horizon_ms = (session_timeout / 5).saturating_mul(3).as_millis();
-        let times = best_repetitions(self.hosts.len(), u64::try_from(horizon_ms).unwrap_or(u64::MAX));
-        self.with_hosts(&vec![self.hosts.join(","); times].join(","))
+    /// The same servers, in parts.
+    pub(crate) fn endpoints(&self) -> Vec<Endpoint> {
+        self.hosts.iter().map(|entry| Endpoint::of(entry)).collect()
+    }
+}
+
+/// One server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Endpoint {
+    /// A name or an address; an IPv6 address is in brackets.
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    /// What its prefix says.
+    pub(crate) encrypted: Option<bool>,
+}
+
+impl Endpoint {
+    /// From an entry in its normal form.
+    fn of(entry: &str) -> Self {
+        let address = after_prefix(entry);
+        let (host, port) = address.rsplit_once(':').unwrap_or((address, ""));
+        let encrypted = match entry.strip_suffix(address) {
+            Some(PLAIN) => Some(false),
+            Some(ENCRYPTED) => Some(true),
+            _ => None,
+        };
+        Endpoint { host: host.to_owned(), port: port.parse().unwrap_or(DEFAULT_PORT), encrypted }
     }
 
-    fn with_hosts(&self, hosts: &str) -> String {
-        format!("{hosts}{}", self.chroot().unwrap_or(""))
+    /// The host as a resolver knows it: without brackets.
+    pub(crate) fn name(&self) -> &str {
+        self.host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(&self.host)
     }
 }
 
 /// The normal form: each port written out, no white space.
 impl fmt::Display for ConnectString {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.with_hosts(&self.hosts.join(",")))
+        write!(f, "{}{}", self.hosts.join(","), self.chroot().unwrap_or(""))
     }
 }
 
@@ -201,42 +214,6 @@ fn parse_port(port: &str) -> Result<u16, &'static str> {
     }
 }
 
-/// How often a list of `hosts` entries should be repeated; of equally good numbers the smallest.
-fn best_repetitions(hosts: usize, horizon_ms: u64) -> usize {
-    let most = (MOST_ENTRIES / hosts.max(1)).max(1);
-    (1..=most).min_by_key(|times| longest_pause_ms(hosts * times, horizon_ms)).unwrap_or(1)
-}
-
-/// The longest pause between two attempts to connect, of those that begin within `horizon_ms` after the
-/// connection was lost: how long a network that has healed can go unnoticed.
-///
-/// This follows the client crate (zookeeper-client 0.11.2, `endpoint.rs`), without its jitter of up to 100 ms
-/// and for attempts that are refused at once. It shuffles the list after each connect, so only the pauses
-/// between attempts matter and not which host comes when.
-fn longest_pause_ms(entries: usize, horizon_ms: u64) -> u64 {
-    let (mut now, mut longest) = (0u64, 0);
-    for pass in 0..=u64::BITS {
-        for entry in 0..entries as u64 {
-            if now >= horizon_ms {
-                return longest;
-            }
-            let pause = pause_before_ms(pass, entry, entries as u64);
-            longest = longest.max(pause);
-            now = now.saturating_add(pause);
-        }
-    }
-    longest
-}
-
-/// The pause before an entry of the list, in the pass through it that is numbered from 0.
-fn pause_before_ms(pass: u32, entry: u64, entries: u64) -> u64 {
-    match (pass, entry) {
-        (0, _) => 0,
-        (_, 0) => (100 * entries).min(1000).saturating_mul(2u64.saturating_pow(pass - 1)),
-        _ => 50 * entry,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -334,62 +311,15 @@ mod tests {
         assert!(empty.starts_with("invalid connect string \"\": a host must not be empty; allowed is"), "{empty}");
     }
 
-    /// The pause after the last of a few attempts, by hand: one host is tried at 0, 100, 300, 700, 1500, 3100
-    /// ms.
     #[test]
-    fn the_simulation_follows_the_client_crate() {
-        assert_eq!(longest_pause_ms(1, 0), 0);
-        assert_eq!(longest_pause_ms(1, 1), 100);
-        assert_eq!(longest_pause_ms(1, 700), 400);
-        assert_eq!(longest_pause_ms(1, 701), 800);
-        // Three hosts: 0 0 0, 300 +50 +100, 600 ...
-        assert_eq!(longest_pause_ms(3, 450), 300);
-        assert_eq!(longest_pause_ms(3, 451), 600);
-        // A long list has its longest pause at its end, not at its start.
-        assert_eq!(longest_pause_ms(128, 402_000), 127 * 50);
-    }
-
-    /// The longest pause in ms with the plain list and with the padded one, and the entries of the latter:
-    ///
-    /// | session timeout | 1 host | 3 hosts | 5 hosts |
-    /// |---|---|---|---|
-    /// | 2 s | 800, 600 with 3 | 600, 600 with 3 | 1000, 1000 with 5 |
-    /// | 4 s | 1600, 900 with 9 | 1200, 900 with 9 | 1000, 1000 with 5 |
-    /// | 10 s | 3200, 1000 with 15 | 4800, 1000 with 15 | 4000, 1000 with 15 |
-    /// | 20 s | 6400, 1050 with 22 | 9600, 1050 with 24 | 8000, 1050 with 25 |
-    /// | 40 s | 12800, 1500 with 31 | 19200, 1500 with 33 | 16000, 1500 with 35 |
-    /// | 60 s | 25600, 1850 with 38 | 19200, 1850 with 39 | 32000, 1850 with 40 |
-    #[test]
-    fn padding_keeps_the_pauses_short() {
-        let table = [
-            (2, [(800, 600, 3), (600, 600, 3), (1000, 1000, 5)]),
-            (4, [(1600, 900, 9), (1200, 900, 9), (1000, 1000, 5)]),
-            (10, [(3200, 1000, 15), (4800, 1000, 15), (4000, 1000, 15)]),
-            (20, [(6400, 1050, 22), (9600, 1050, 24), (8000, 1050, 25)]),
-            (40, [(12800, 1500, 31), (19200, 1500, 33), (16000, 1500, 35)]),
-            (60, [(25600, 1850, 38), (19200, 1850, 39), (32000, 1850, 40)]),
-        ];
-        for (seconds, row) in table {
-            let horizon = seconds * 600;
-            for (hosts, expected) in [1, 3, 5].into_iter().zip(row) {
-                let entries = hosts * best_repetitions(hosts, horizon);
-                let pause = longest_pause_ms(entries, horizon);
-                assert_eq!((longest_pause_ms(hosts, horizon), pause, entries), expected, "{seconds} s, {hosts} hosts");
-                assert!(pause <= (seconds * 250).max(1000), "{seconds} s, {hosts} hosts: {pause} ms");
-            }
-        }
-    }
-
-    #[test]
-    fn padded_repeats_the_list_and_keeps_one_chroot() {
-        let one = parsed("zk1/app").padded(Duration::from_secs(2));
-        assert_eq!(one, "zk1:2181,zk1:2181,zk1:2181/app");
-        let three = parsed("a,b,c").padded(Duration::from_secs(4));
-        assert_eq!(three, ["a:2181,b:2181,c:2181"; 3].join(","));
-        assert_eq!(parsed("a/x").padded(Duration::ZERO), "a:2181/x");
-        let many = vec!["zk"; 200].join(",");
-        assert_eq!(parsed(&many).padded(Duration::from_secs(60)), parsed(&many).to_string());
-        assert!(parsed("a").padded(Duration::MAX).len() <= MOST_ENTRIES * "a:2181,".len());
+    fn the_parts_of_a_server() {
+        let parts = |value: &str| parsed(value).endpoints().remove(0);
+        let endpoint = |host: &str, port, encrypted| Endpoint { host: host.to_owned(), port, encrypted };
+        assert_eq!(parts("zk1"), endpoint("zk1", 2181, None));
+        assert_eq!(parts("tcp://zk1:99/app"), endpoint("zk1", 99, Some(false)));
+        assert_eq!(parts("tcp+tls://[fe80::1%eth0]:1"), endpoint("[fe80::1%eth0]", 1, Some(true)));
+        assert_eq!(parts("[::1]").name(), "::1");
+        assert_eq!(parts("10.0.0.1:5").name(), "10.0.0.1");
     }
 
     proptest! {
@@ -404,23 +334,6 @@ mod tests {
         ) {
             if let Ok(string) = ConnectString::parse(&value) {
                 prop_assert_eq!(ConnectString::parse(&string.to_string()), Ok(string.clone()));
-                let padded = parsed(&string.padded(Duration::from_secs(10)));
-                prop_assert_eq!(padded.chroot(), string.chroot());
-                for (entry, host) in padded.hosts().iter().zip(string.hosts().iter().cycle()) {
-                    prop_assert_eq!(entry, host);
-                }
-            }
-        }
-
-        #[test]
-        fn no_other_number_of_repetitions_is_better(hosts in 1..140usize, seconds in 0..100u64) {
-            let horizon = seconds * 600;
-            let best = best_repetitions(hosts, horizon);
-            let pause = longest_pause_ms(hosts * best, horizon);
-            for times in 1..=(MOST_ENTRIES / hosts).max(1) {
-                let other = longest_pause_ms(hosts * times, horizon);
-                let better = other < pause || (other == pause && times < best);
-                prop_assert!(!better, "{} is better than {}", times, best);
             }
         }
     }

@@ -1,320 +1,192 @@
-//! A real ensemble, by the crate `zookeeper-client`, with its traps defused:
+//! The engine: sessions on real ZooKeeper servers.
 //!
-//! * I/O failures of every kind are connection losses;
-//! * nothing is handed over while disconnected, where the crate would keep it and run it later;
-//! * only one-shot watches, as persistent ones do not survive a reconnect, and no more than the crate can restore;
-//! * the list of hosts is repeated, as the crate's reconnect back-off has no bound, and with several hosts one that does
-//!   not answer is left early, as the repeated list may name it several times in a row.
+//! | file | what |
+//! |---|---|
+//! | `connect_string` | where the ensemble is |
+//! | `hosts` | which host is tried next and when, and what came of it |
+//! | `connect` | a connection to one host: TCP, TLS |
+//! | `frames` | frames out of the byte stream |
+//! | `handshake` | what is said on a connection before it takes requests |
+//! | `link` | requests on their way, and those without an answer |
+//! | `watches` | the watches of a session |
+//! | `serve` | a connection that takes requests |
+//! | `session` | the task of a session |
+//! | `port` | the session as the port describes it |
+//! | `errors` | the codes of the wire in the words of the port |
 
+mod connect;
 pub(crate) mod connect_string;
-mod convert;
-mod pending;
-pub(super) mod watches;
+mod errors;
+mod frames;
+mod handshake;
+mod hosts;
+mod link;
+mod port;
+#[cfg(feature = "sasl-digest-md5")]
+pub(crate) mod sasl;
+mod serve;
+mod session;
+#[cfg(test)]
+mod tests;
+#[cfg(feature = "tls")]
+pub(crate) mod tls;
+mod watches;
 
 use std::fmt;
-use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
-use futures::stream::{BoxStream, StreamExt};
-use zookeeper as zk;
+use tokio::sync::oneshot;
 
+use self::connect::{Connector, Network};
 use self::connect_string::ConnectString;
-use self::convert::{classify, create_mode, event, stat};
-use self::pending::Pending;
-use self::watches::{WatchBudget, WatchPermit};
-use super::{Ensemble, Error, Event, Multi, Op, Opened, Reply, Session, SessionEvent, Watch};
-use crate::types::{Acl, CreateMode, Stat};
+use self::hosts::Hosts;
+use self::session::{Ground, Task};
+use super::{Ensemble, Error, Observer, Opened, Spawner};
+use crate::clock::Clock;
 
-/// A server that pauses for less is not left for another.
-const LEAST_SILENCE: Duration = Duration::from_secs(1);
+/// Draws numbers, uniform in 0..1.
+pub(crate) type Jitter = Arc<dyn Fn() -> f64 + Send + Sync>;
 
-/// How to reach an ensemble and what to present there.
+/// Of the session timeout: a server that is silent for longer is left.
+const SILENCE: f64 = 0.4;
+
+/// How to reach an ensemble, what to present there, and what to stand on.
+#[derive(Clone)]
+pub(crate) struct Options {
+    pub(crate) connect_string: ConnectString,
+    /// What each connection asks for; the servers may grant another.
+    pub(crate) session_timeout: Duration,
+    /// Schemes and credentials, presented on each connection.
+    pub(crate) auths: Vec<(String, Vec<u8>)>,
+    /// Encrypts the connections to all hosts but those after `tcp://`.
+    #[cfg(feature = "tls")]
+    pub(crate) tls: Option<Arc<rustls::ClientConfig>>,
+    #[cfg(feature = "sasl-digest-md5")]
+    pub(crate) sasl: Option<sasl::Credentials>,
+    /// How long a server that owes an answer may be silent; by default 0.4 of the session timeout.
+    pub(crate) silence: Option<Duration>,
+    /// A longer answer, in bytes, is an error of its request.
+    pub(crate) longest_answer: usize,
+    /// Waits up to 100 ms before the first attempt after a cut: for large fleets, whose clients would all come at once.
+    pub(crate) spread_reconnects: bool,
+    pub(crate) clock: Clock,
+    pub(crate) spawn: Spawner,
+    pub(crate) jitter: Jitter,
+}
+
+impl Options {
+    /// The defaults for everything that is not given. `spawn` runs the sessions, on a runtime with I/O and time.
+    pub(crate) fn new(
+        connect_string: ConnectString,
+        session_timeout: Duration,
+        clock: Clock,
+        spawn: Spawner,
+        jitter: Jitter,
+    ) -> Self {
+        Options {
+            connect_string,
+            session_timeout,
+            auths: Vec::new(),
+            #[cfg(feature = "tls")]
+            tls: None,
+            #[cfg(feature = "sasl-digest-md5")]
+            sasl: None,
+            silence: None,
+            // Servers do not limit what they answer.
+            longest_answer: i32::MAX as usize,
+            spread_reconnects: false,
+            clock,
+            spawn,
+            jitter,
+        }
+    }
+
+    fn silence(&self, granted: Duration) -> Duration {
+        self.silence.unwrap_or_else(|| granted.mul_f64(SILENCE))
+    }
+}
+
+/// An ensemble of real servers.
 #[derive(Clone)]
 pub(crate) struct ZooKeeperEnsemble {
-    pub(crate) connect_string: ConnectString,
-    pub(crate) session_timeout: Duration,
-    pub(crate) auths: Vec<(String, Vec<u8>)>,
-    #[cfg(feature = "tls")]
-    pub(crate) tls: Option<zk::TlsOptions>,
-    #[cfg(feature = "sasl-digest-md5")]
-    pub(crate) sasl: Option<zk::SaslOptions>,
+    ground: Ground,
+    /// What is wrong with the options.
+    fault: Option<Error>,
 }
 
 impl fmt::Debug for ZooKeeperEnsemble {
     // Credentials stay out of logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ZooKeeperEnsemble").field("servers", &self.connect_string.to_string()).finish()
+        f.debug_struct("ZooKeeperEnsemble").field("servers", &self.servers()).finish_non_exhaustive()
     }
 }
 
 impl ZooKeeperEnsemble {
-    fn connector(&self) -> zk::Connector {
-        // Each attempt to open a session tries every host once; who calls repeats it, with delays of its own.
-        let mut connector = zk::Client::connector().with_session_timeout(self.session_timeout).with_fail_eagerly();
-        if self.connect_string.hosts().len() > 1 {
-            connector = connector.with_connection_timeout(self.silence_allowed());
-        }
-        for (scheme, auth) in &self.auths {
-            connector = connector.with_auth(scheme, auth);
-        }
+    pub(crate) fn new(options: Options) -> Self {
+        let endpoints = options.connect_string.endpoints();
         #[cfg(feature = "tls")]
-        if let Some(tls) = &self.tls {
-            connector = connector.with_tls(tls.clone());
-        }
-        #[cfg(feature = "sasl-digest-md5")]
-        if let Some(sasl) = &self.sasl {
-            connector = connector.with_sasl(sasl.clone());
-        }
-        connector
+        let encrypts = options.tls.is_some();
+        #[cfg(not(feature = "tls"))]
+        let encrypts = false;
+        let wants = endpoints.iter().find(|endpoint| endpoint.encrypted == Some(true) && !encrypts);
+        let fault = wants.map(|endpoint| {
+            let host = &endpoint.host;
+            Error::BadArguments(format!("{host} is to be reached by TLS, for which no options are given"))
+        });
+        #[cfg(feature = "tls")]
+        let fault = fault.or_else(|| {
+            let mut encrypted = endpoints.iter().filter(|endpoint| encrypts && endpoint.encrypted != Some(false));
+            let unnamed = encrypted.find_map(|endpoint| tls::server_name(&endpoint.host).err());
+            unnamed.map(|error| Error::BadArguments(error.to_string()))
+        });
+        let network = Network {
+            endpoints,
+            #[cfg(feature = "tls")]
+            tls: options.tls.clone(),
+        };
+        ZooKeeperEnsemble { fault, ..Self::with_connector(options, Arc::new(network)) }
     }
 
-    /// How long a server may be silent before another one is tried. The crate's default of 0.4 T leaves time for a single
-    /// attempt at a host that has gone dark.
-    fn silence_allowed(&self) -> Duration {
-        let least = LEAST_SILENCE.min(self.session_timeout.mul_f64(0.4));
-        (self.session_timeout / 8).max(least)
-    }
-
-    async fn connect(self) -> Result<zk::Client, zk::Error> {
-        let hosts = self.connect_string.padded(self.session_timeout);
-        let connector = self.connector();
-        #[cfg(feature = "tls")]
-        if self.tls.is_some() {
-            choose_provider();
-            return connector.secure_connect(&hosts).await;
-        }
-        connector.connect(&hosts).await
+    fn with_connector(options: Options, connector: Arc<dyn Connector>) -> Self {
+        let names = options.connect_string.hosts().iter().cloned();
+        let hosts = Hosts::new(names, &*options.jitter);
+        let ground = Ground { options: Arc::new(options), connector, hosts: Arc::new(Mutex::new(hosts)) };
+        ZooKeeperEnsemble { ground, fault: None }
     }
 }
 
 impl Ensemble for ZooKeeperEnsemble {
-    fn open(&self) -> BoxFuture<'static, Result<Opened, Error>> {
-        let ensemble = self.clone();
+    fn open(&self, observer: Arc<dyn Observer>) -> BoxFuture<'static, Result<Opened, Error>> {
+        let ZooKeeperEnsemble { ground, fault } = self.clone();
         async move {
-            let client = ensemble.connect().await.map_err(convert::classify_open)?;
-            let events = events(client.state_watcher());
-            Ok(Opened { session: Arc::new(ZooKeeperSession::new(client)), events })
+            if let Some(fault) = fault {
+                return Err(fault);
+            }
+            let (opened, outcome) = oneshot::channel();
+            let spawn = Arc::clone(&ground.options.spawn);
+            spawn(Task::new(ground, observer, opened).run().boxed());
+            // The task answers whatever happens to it.
+            outcome.await.unwrap_or(Err(Error::SessionEnded))
         }
         .boxed()
+    }
+
+    fn causes(&self) -> String {
+        lock(&self.ground.hosts).causes()
     }
 
     fn servers(&self) -> String {
-        self.connect_string.to_string()
+        self.ground.options.connect_string.to_string()
     }
 }
 
-/// In a program with several providers of cryptography rustls panics unless one is chosen: then the client crate's own.
-#[cfg(feature = "tls")]
-fn choose_provider() {
-    if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // An error says that another thread was faster, and chose.
-        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    }
+/// What is said of a server that was silent for so long.
+fn silent(patience: Duration) -> String {
+    format!("no answer for {patience:?}")
 }
 
-/// The life of a session. The crate's watcher keeps only the latest state, so a quick loss and return shows as the
-/// same state once more.
-fn events(watcher: zk::StateWatcher) -> BoxStream<'static, SessionEvent> {
-    let alive = Some((watcher, true));
-    futures::stream::unfold(alive, |alive| async move {
-        let (mut watcher, connected) = alive?;
-        let event = match watcher.changed().await {
-            zk::SessionState::SyncConnected if connected => SessionEvent::Flipped,
-            zk::SessionState::SyncConnected | zk::SessionState::ConnectedReadOnly => SessionEvent::Connected,
-            zk::SessionState::Disconnected => SessionEvent::Disconnected,
-            zk::SessionState::Expired => SessionEvent::Expired,
-            zk::SessionState::AuthFailed => SessionEvent::AuthFailed,
-            zk::SessionState::Closed => SessionEvent::Closed,
-        };
-        let alive = match event {
-            SessionEvent::Expired | SessionEvent::AuthFailed | SessionEvent::Closed => None,
-            event => Some((watcher, event != SessionEvent::Disconnected)),
-        };
-        Some((event, alive))
-    })
-    .boxed()
-}
-
-/// One session of the crate.
-struct ZooKeeperSession {
-    id: i64,
-    timeout: Duration,
-    state: zk::StateWatcher,
-    pending: Arc<Pending>,
-    watches: Arc<WatchBudget>,
-}
-
-impl ZooKeeperSession {
-    fn new(client: zk::Client) -> Self {
-        ZooKeeperSession {
-            id: client.session_id().0,
-            timeout: client.session_timeout(),
-            state: client.state_watcher(),
-            watches: Arc::new(WatchBudget::new(client.path().len())),
-            pending: Arc::new(Pending::new(client)),
-        }
-    }
-
-    /// Hands a request over, if the session is connected, and returns the wait for its reply.
-    fn request<T, F, Fut>(&self, send: F) -> Reply<T>
-    where
-        T: Send + 'static,
-        F: FnOnce(zk::Client) -> Fut,
-        Fut: Future<Output = Result<T, Error>> + Send + 'static,
-    {
-        if self.state.peek_state() != zk::SessionState::SyncConnected {
-            return futures::future::ready(Err(Error::NotConnected)).boxed();
-        }
-        Pending::hand_over(&self.pending, send)
-    }
-
-    /// As `request`, for a read that leaves a watch: its path counts against what a session can restore.
-    fn watched<T, F, Fut>(&self, path: &str, send: F) -> Reply<T>
-    where
-        T: Send + 'static,
-        F: FnOnce(zk::Client, WatchPermit) -> Fut,
-        Fut: Future<Output = Result<T, Error>> + Send + 'static,
-    {
-        match WatchBudget::reserve(&self.watches, path) {
-            Ok(permit) => self.request(|client| send(client, permit)),
-            Err(error) => futures::future::ready(Err(error)).boxed(),
-        }
-    }
-}
-
-fn watch(watcher: zk::OneshotWatcher, permit: WatchPermit) -> Watch {
-    Watch::new(
-        async move {
-            // The crate panics here when its task is gone, and with it the runtime it ran on.
-            let fired = AssertUnwindSafe(watcher.changed()).catch_unwind().await;
-            drop(permit);
-            fired.map_or(Event::SessionEnded, |fired| event(fired.event_type))
-        }
-        .boxed(),
-    )
-}
-
-impl fmt::Debug for ZooKeeperSession {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ZooKeeperSession").field("id", &format_args!("{:#x}", self.id)).finish()
-    }
-}
-
-impl Session for ZooKeeperSession {
-    fn id(&self) -> i64 {
-        self.id
-    }
-
-    fn timeout(&self) -> Duration {
-        self.timeout
-    }
-
-    fn create(&self, path: &str, data: &[u8], mode: CreateMode, acls: &[Acl]) -> Reply<(String, Stat)> {
-        let (mut path, data, acls) = (path.to_owned(), data.to_owned(), convert::acls(acls));
-        self.request(|client| async move {
-            let options = create_mode(mode).with_acls(zk::Acls::new(&acls));
-            let (created, sequence) = client.create(&path, &data, &options).await.map_err(classify)?;
-            if mode.is_sequential() {
-                path.push_str(&sequence.to_string());
-            }
-            Ok((path, stat(&created)))
-        })
-    }
-
-    fn delete(&self, path: &str, version: Option<i32>) -> Reply<()> {
-        let path = path.to_owned();
-        self.request(|client| async move { client.delete(&path, version).await.map_err(classify) })
-    }
-
-    fn exists(&self, path: &str) -> Reply<Option<Stat>> {
-        let path = path.to_owned();
-        self.request(|client| async move {
-            let found = client.check_stat(&path).await.map_err(classify)?;
-            Ok(found.as_ref().map(stat))
-        })
-    }
-
-    fn watch_exists(&self, path: &str) -> Reply<(Option<Stat>, Watch)> {
-        let owned = path.to_owned();
-        self.watched(path, |client, permit| async move {
-            let (found, watcher) = client.check_and_watch_stat(&owned).await.map_err(classify)?;
-            Ok((found.as_ref().map(stat), watch(watcher, permit)))
-        })
-    }
-
-    fn get_data(&self, path: &str) -> Reply<(Vec<u8>, Stat)> {
-        let path = path.to_owned();
-        self.request(|client| async move {
-            let (data, found) = client.get_data(&path).await.map_err(classify)?;
-            Ok((data, stat(&found)))
-        })
-    }
-
-    fn watch_data(&self, path: &str) -> Reply<(Vec<u8>, Stat, Watch)> {
-        let owned = path.to_owned();
-        self.watched(path, |client, permit| async move {
-            let (data, found, watcher) = client.get_and_watch_data(&owned).await.map_err(classify)?;
-            Ok((data, stat(&found), watch(watcher, permit)))
-        })
-    }
-
-    fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Reply<Stat> {
-        let (path, data) = (path.to_owned(), data.to_owned());
-        self.request(|client| async move {
-            let changed = client.set_data(&path, &data, version).await.map_err(classify)?;
-            Ok(stat(&changed))
-        })
-    }
-
-    fn list_children(&self, path: &str) -> Reply<(Vec<String>, Stat)> {
-        let path = path.to_owned();
-        self.request(|client| async move {
-            let (children, found) = client.get_children(&path).await.map_err(classify)?;
-            Ok((children, stat(&found)))
-        })
-    }
-
-    fn watch_children(&self, path: &str) -> Reply<(Vec<String>, Stat, Watch)> {
-        let owned = path.to_owned();
-        self.watched(path, |client, permit| async move {
-            let (children, found, watcher) = client.get_and_watch_children(&owned).await.map_err(classify)?;
-            Ok((children, stat(&found), watch(watcher, permit)))
-        })
-    }
-
-    fn multi(&self, ops: Vec<Op>) -> Reply<Multi> {
-        self.request(|client| async move {
-            let mut writer = client.new_multi_writer();
-            for op in &ops {
-                convert::add_op(&mut writer, op).map_err(classify)?;
-            }
-            match writer.commit().await {
-                Ok(results) => {
-                    Ok(Multi::Committed(results.into_iter().map(convert::op_result).collect::<Result<_, _>>()?))
-                }
-                Err(zk::MultiWriteError::OperationFailed { index, source }) => {
-                    Ok(Multi::Refused { index, error: classify(source) })
-                }
-                Err(zk::MultiWriteError::RequestFailed { source }) => Err(classify(source)),
-            }
-        })
-    }
-
-    fn sync(&self, path: &str) -> Reply<()> {
-        let path = path.to_owned();
-        self.request(|client| async move { client.sync(&path).await.map_err(classify) })
-    }
-
-    fn close(&self) -> BoxFuture<'static, ()> {
-        self.pending.abandon();
-        let mut state = self.state.clone();
-        async move {
-            while !state.peek_state().is_terminated() {
-                state.changed().await;
-            }
-        }
-        .boxed()
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

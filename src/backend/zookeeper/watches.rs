@@ -1,105 +1,492 @@
-//! How many watches a session may have.
+//! The watches of a session: which event concerns which of them, and what restores them on a new connection. No I/O.
 //!
-//! After a reconnect the crate restores all watches; when their path names pass 128 KiB it needs several requests,
-//! gives all of them the same number and then takes the second answer for a protocol error: it reconnects again and
-//! again until the session expires. So a watch too many is refused before it is armed.
+//! Paths are those of the server, with the chroot.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
 
-use crate::backend::Error;
+use bytes::BytesMut;
+use tokio::sync::oneshot;
 
-/// Bytes of watched path names in a session, with what the wire adds; 8 KiB below the crate's limit.
-const LIMIT: usize = 120 * 1024;
-/// A path is sent with its length.
-const LENGTH_PREFIX: usize = 4;
+use super::lock;
+use crate::backend::{Event, PersistentEvent, WatchMode};
+use crate::protocol::{
+    AddWatchMode, SetWatches2Request, SetWatchesRequest, WatcherType, encode_request, ustring_len, xid,
+};
 
-/// The paths a session watches. A path watched twice is restored once, so it counts once.
-#[derive(Debug)]
-pub(in crate::backend) struct WatchBudget {
-    chroot: usize,
-    watched: Mutex<Watched>,
+/// A request to restore watches stays below the server's limit for requests, as in the Java client.
+const RESTORED_AT_ONCE: usize = 128 * 1024 - 1024;
+/// More events than this that were not read become one [`PersistentEvent::Resync`].
+const UNREAD: usize = 4096;
+
+/// The tables of the Java client, in its order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    Data,
+    /// On a node that did not exist.
+    Exist,
+    Child,
+    Persistent,
+    Recursive,
 }
+
+impl Kind {
+    pub(super) const ALL: [Kind; 5] = [Kind::Data, Kind::Exist, Kind::Child, Kind::Persistent, Kind::Recursive];
+
+    pub(super) const PERSISTENT: [Kind; 2] = [Kind::Persistent, Kind::Recursive];
+
+    /// Where the server keeps such a watch: those on existence with those on data.
+    pub(super) fn at_server(self) -> WatcherType {
+        match self {
+            Kind::Data | Kind::Exist => WatcherType::Data,
+            Kind::Child => WatcherType::Children,
+            Kind::Persistent => WatcherType::Persistent,
+            Kind::Recursive => WatcherType::PersistentRecursive,
+        }
+    }
+
+    fn is_persistent(self) -> bool {
+        matches!(self, Kind::Persistent | Kind::Recursive)
+    }
+}
+
+impl From<WatchMode> for Kind {
+    fn from(mode: WatchMode) -> Kind {
+        match mode {
+            WatchMode::Persistent => Kind::Persistent,
+            WatchMode::PersistentRecursive => Kind::Recursive,
+        }
+    }
+}
+
+impl From<WatchMode> for AddWatchMode {
+    fn from(mode: WatchMode) -> AddWatchMode {
+        match mode {
+            WatchMode::Persistent => AddWatchMode::Persistent,
+            WatchMode::PersistentRecursive => AddWatchMode::PersistentRecursive,
+        }
+    }
+}
+
+/// What a holder waits on.
+#[derive(Debug)]
+pub(super) enum Armed {
+    Once(oneshot::Receiver<Event>),
+    Persistent(Arc<EventQueue>),
+}
+
+#[derive(Debug)]
+enum Holder {
+    Once(oneshot::Sender<Event>),
+    Persistent(Arc<EventQueue>),
+}
+
+/// By path; each holder with its number.
+type Table = HashMap<Arc<str>, Vec<(u64, Holder)>>;
 
 #[derive(Debug, Default)]
-struct Watched {
-    bytes: usize,
-    paths: HashMap<Arc<str>, usize>,
+pub(super) struct Watches {
+    tables: [Table; Kind::ALL.len()],
+    latest: u64,
+    over: bool,
+    /// Watches that lost their last holder while there was no connection to say so, since those to restore were listed.
+    stale: Vec<(WatcherType, Arc<str>)>,
 }
 
-impl WatchBudget {
-    /// `chroot`: bytes that every path is longer by on the wire.
-    pub(in crate::backend) fn new(chroot: usize) -> Self {
-        WatchBudget { chroot, watched: Mutex::default() }
+impl Watches {
+    fn table(&mut self, kind: Kind) -> &mut Table {
+        &mut self.tables[kind as usize]
     }
 
-    pub(in crate::backend) fn reserve(budget: &Arc<Self>, path: &str) -> Result<WatchPermit, Error> {
-        let mut watched = budget.watched.lock().unwrap_or_else(PoisonError::into_inner);
-        let path: Arc<str> = match watched.paths.get_key_value(path) {
-            Some((known, _)) => Arc::clone(known),
-            None => {
-                let bytes = watched.bytes + budget.cost(path);
-                if bytes > LIMIT {
-                    return Err(Error::TooManyWatches { limit: LIMIT });
-                }
-                watched.bytes = bytes;
-                Arc::from(path)
-            }
+    /// Adds a holder, under a number that [`disarm`](Self::disarm) takes.
+    pub(super) fn arm(&mut self, kind: Kind, path: &Arc<str>) -> (u64, Armed) {
+        self.latest += 1;
+        let number = self.latest;
+        let (holder, armed) = if kind.is_persistent() {
+            let queue = Arc::new(EventQueue::default());
+            (Holder::Persistent(Arc::clone(&queue)), Armed::Persistent(queue))
+        } else {
+            let (event, fired) = oneshot::channel();
+            (Holder::Once(event), Armed::Once(fired))
         };
-        *watched.paths.entry(Arc::clone(&path)).or_insert(0) += 1;
-        Ok(WatchPermit { path, budget: Arc::clone(budget) })
-    }
-
-    fn cost(&self, path: &str) -> usize {
-        self.chroot + path.len() + LENGTH_PREFIX
-    }
-}
-
-/// The right to watch one path; given back when dropped.
-#[derive(Debug)]
-pub(in crate::backend) struct WatchPermit {
-    path: Arc<str>,
-    budget: Arc<WatchBudget>,
-}
-
-impl Drop for WatchPermit {
-    fn drop(&mut self) {
-        let mut watched = self.budget.watched.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(count) = watched.paths.get_mut(&self.path) else {
-            return;
-        };
-        *count -= 1;
-        if *count == 0 {
-            watched.paths.remove(&self.path);
-            watched.bytes -= self.budget.cost(&self.path);
+        if self.over {
+            holder.end();
+        } else {
+            self.table(kind).entry(Arc::clone(path)).or_default().push((number, holder));
         }
+        (number, armed)
+    }
+
+    /// Takes a holder away. Tells whether the server's watch is of no use to anyone now; not if it has fired.
+    pub(super) fn disarm(&mut self, kind: Kind, path: &str, number: u64) -> bool {
+        let table = self.table(kind);
+        let Some(holders) = table.get_mut(path) else { return false };
+        let before = holders.len();
+        holders.retain(|(other, _)| *other != number);
+        let removed = holders.len() < before;
+        if holders.is_empty() {
+            table.remove(path);
+        }
+        removed && !self.needs(kind.at_server(), path)
+    }
+
+    /// The server could not be told that a watch is of no use.
+    pub(super) fn left_behind(&mut self, kind: Kind, path: &Arc<str>) {
+        if !self.over {
+            self.stale.push((kind.at_server(), Arc::clone(path)));
+        }
+    }
+
+    /// What a server that restored the watches keeps for nobody.
+    pub(super) fn take_stale(&mut self) -> Vec<(WatcherType, Arc<str>)> {
+        let stale = std::mem::take(&mut self.stale);
+        stale.into_iter().filter(|(watcher, path)| !self.needs(*watcher, path)).collect()
+    }
+
+    /// Whether a holder needs what the server keeps as `watcher` for `path`. A persistent watch counts for the one-shot
+    /// ones too: servers before 3.9 take it away together with them.
+    pub(super) fn needs(&self, watcher: WatcherType, path: &str) -> bool {
+        Kind::ALL.into_iter().any(|kind| {
+            let same = kind.at_server() == watcher || watcher == WatcherType::Any;
+            let beside =
+                kind.is_persistent() && !matches!(watcher, WatcherType::Persistent | WatcherType::PersistentRecursive);
+            (same || beside) && self.tables[kind as usize].contains_key(path)
+        })
+    }
+
+    /// Hands an event of a node to all that it concerns. One-shot watches are spent by it.
+    pub(super) fn fire(&mut self, event: Event, path: &str) {
+        let spent: &[Kind] = match event {
+            Event::NodeCreated | Event::NodeDataChanged => &[Kind::Data, Kind::Exist],
+            Event::NodeChildrenChanged => &[Kind::Child],
+            Event::NodeDeleted => &[Kind::Data, Kind::Exist, Kind::Child],
+            Event::SessionEnded => &[],
+        };
+        for kind in spent {
+            for (_, holder) in self.table(*kind).remove(path).into_iter().flatten() {
+                if let Holder::Once(holder) = holder {
+                    holder.send(event).ok();
+                }
+            }
+        }
+        let told = PersistentEvent::Node { path: path.to_owned(), event };
+        self.tell(Kind::Persistent, path, &told);
+        if event != Event::NodeChildrenChanged && !self.table(Kind::Recursive).is_empty() {
+            for path in std::iter::once("/").chain(crate::path::ancestors(path)) {
+                self.tell(Kind::Recursive, path, &told);
+            }
+        }
+    }
+
+    fn tell(&mut self, kind: Kind, path: &str, told: &PersistentEvent) {
+        for (_, holder) in self.table(kind).get(path).into_iter().flatten() {
+            if let Holder::Persistent(queue) = holder {
+                queue.push(told.clone());
+            }
+        }
+    }
+
+    /// Tells persistent watches that events may be missing.
+    pub(super) fn resync(&mut self) {
+        for kind in Kind::PERSISTENT {
+            for (_, holder) in self.table(kind).values().flatten() {
+                if let Holder::Persistent(queue) = holder {
+                    queue.push(PersistentEvent::Resync);
+                }
+            }
+        }
+    }
+
+    /// The session is over.
+    pub(super) fn end(&mut self) {
+        self.over = true;
+        self.stale.clear();
+        for table in &mut self.tables {
+            for (_, holder) in std::mem::take(table).into_values().flatten() {
+                holder.end();
+            }
+        }
+    }
+
+    /// The requests that restore all watches on a new connection; what happened after `zxid` is told then.
+    pub(super) fn restore(&mut self, zxid: i64) -> Vec<BytesMut> {
+        self.stale.clear();
+        let persistent = self.tables.iter().skip(Kind::Persistent as usize).any(|table| !table.is_empty());
+        let mut requests = Vec::new();
+        let mut chunk: [Vec<&str>; Kind::ALL.len()] = Default::default();
+        let mut bytes = 0;
+        for kind in Kind::ALL {
+            for path in self.tables[kind as usize].keys() {
+                let length = ustring_len(path);
+                if bytes + length > RESTORED_AT_ONCE && bytes > 0 {
+                    requests.extend(set_watches(zxid, std::mem::take(&mut chunk), persistent));
+                    bytes = 0;
+                }
+                chunk[kind as usize].push(path);
+                bytes += length;
+            }
+        }
+        if bytes > 0 {
+            requests.extend(set_watches(zxid, chunk, persistent));
+        }
+        requests
+    }
+}
+
+/// Servers before 3.6 know only the older request, which is enough where no persistent watch is armed.
+fn set_watches(zxid: i64, paths: [Vec<&str>; Kind::ALL.len()], persistent: bool) -> Option<BytesMut> {
+    let [data, exist, child, standing, persistent_recursive] = paths;
+    let mut frame = BytesMut::new();
+    let limit = usize::MAX;
+    let encoded = if persistent {
+        let request =
+            SetWatches2Request { relative_zxid: zxid, data, exist, child, persistent: standing, persistent_recursive };
+        encode_request(xid::SET_WATCHES, &request, limit, &mut frame)
+    } else {
+        let request = SetWatchesRequest { relative_zxid: zxid, data, exist, child };
+        encode_request(xid::SET_WATCHES, &request, limit, &mut frame)
+    };
+    // A chunk is far below what a frame can be.
+    encoded.is_ok().then_some(frame)
+}
+
+impl Holder {
+    fn end(self) {
+        match self {
+            Holder::Once(holder) => {
+                holder.send(Event::SessionEnded).ok();
+            }
+            Holder::Persistent(queue) => queue.end(),
+        }
+    }
+}
+
+/// The events of a persistent watch that its holder has not read yet.
+#[derive(Debug, Default)]
+pub(super) struct EventQueue(Mutex<Unread>);
+
+#[derive(Debug, Default)]
+struct Unread {
+    events: VecDeque<PersistentEvent>,
+    over: bool,
+    reader: Option<Waker>,
+}
+
+impl EventQueue {
+    fn push(&self, event: PersistentEvent) {
+        let mut unread = lock(&self.0);
+        if unread.events.len() >= UNREAD {
+            unread.events.clear();
+            unread.events.push_back(PersistentEvent::Resync);
+        }
+        if unread.events.back() != Some(&PersistentEvent::Resync) || event != PersistentEvent::Resync {
+            unread.events.push_back(event);
+        }
+        wake(unread);
+    }
+
+    fn end(&self) {
+        let mut unread = lock(&self.0);
+        unread.over = true;
+        wake(unread);
+    }
+
+    pub(super) fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<PersistentEvent>> {
+        let mut unread = lock(&self.0);
+        if let Some(event) = unread.events.pop_front() {
+            return Poll::Ready(Some(event));
+        }
+        if unread.over {
+            return Poll::Ready(None);
+        }
+        unread.reader = Some(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+fn wake(mut unread: std::sync::MutexGuard<'_, Unread>) {
+    let reader = unread.reader.take();
+    drop(unread);
+    if let Some(reader) = reader {
+        reader.wake();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::{AnyRequest, decode_client_frame};
 
-    #[test]
-    fn a_path_counts_once_and_comes_back_when_its_last_watch_goes() {
-        let budget = Arc::new(WatchBudget::new(0));
-        let first = WatchBudget::reserve(&budget, "/a").unwrap();
-        let second = WatchBudget::reserve(&budget, "/a").unwrap();
-        assert_eq!(budget.watched.lock().unwrap().bytes, 6);
-        drop(first);
-        assert_eq!(budget.watched.lock().unwrap().bytes, 6);
-        drop(second);
-        assert_eq!(budget.watched.lock().unwrap().bytes, 0);
+    fn arm(watches: &mut Watches, kind: Kind, path: &str) -> (u64, Armed) {
+        watches.arm(kind, &Arc::from(path))
+    }
+
+    fn fired(armed: &mut Armed) -> Option<Event> {
+        match armed {
+            Armed::Once(fired) => fired.try_recv().ok(),
+            Armed::Persistent(_) => None,
+        }
+    }
+
+    fn read(armed: &Armed) -> Vec<PersistentEvent> {
+        let Armed::Persistent(queue) = armed else { return Vec::new() };
+        let mut cx = Context::from_waker(Waker::noop());
+        std::iter::from_fn(|| match queue.poll_next(&mut cx) {
+            Poll::Ready(event) => event,
+            Poll::Pending => None,
+        })
+        .collect()
+    }
+
+    fn node(path: &str, event: Event) -> PersistentEvent {
+        PersistentEvent::Node { path: path.to_owned(), event }
     }
 
     #[test]
-    fn a_watch_too_many_is_refused_and_room_that_was_made_is_used() {
-        let budget = Arc::new(WatchBudget::new(8));
-        let name = |n: usize| format!("/{n:0>91}");
-        let mut permits: Vec<_> = (0..).map_while(|n| WatchBudget::reserve(&budget, &name(n)).ok()).collect();
-        assert_eq!(permits.len(), LIMIT / (92 + 8 + LENGTH_PREFIX));
-        assert_eq!(WatchBudget::reserve(&budget, &name(9_999)).unwrap_err(), Error::TooManyWatches { limit: LIMIT });
-        permits.pop();
-        assert!(WatchBudget::reserve(&budget, &name(9_999)).is_ok());
+    fn an_event_spends_what_it_concerns() {
+        use Event::{NodeChildrenChanged, NodeCreated, NodeDataChanged, NodeDeleted};
+        for (event, concerned) in [
+            (NodeCreated, [true, true, false]),
+            (NodeDataChanged, [true, true, false]),
+            (NodeChildrenChanged, [false, false, true]),
+            (NodeDeleted, [true, true, true]),
+        ] {
+            let mut watches = Watches::default();
+            let mut armed = [Kind::Data, Kind::Exist, Kind::Child].map(|kind| arm(&mut watches, kind, "/a").1);
+            let mut other = arm(&mut watches, Kind::Data, "/a/b").1;
+            watches.fire(event, "/a");
+            for (armed, concerned) in armed.iter_mut().zip(concerned) {
+                assert_eq!(fired(armed), concerned.then_some(event), "{event:?}");
+            }
+            assert_eq!(fired(&mut other), None);
+            watches.fire(NodeDeleted, "/a");
+            let left: usize = watches.tables.iter().map(HashMap::len).sum();
+            assert_eq!(left, 1, "{event:?}: only the other path is watched");
+        }
+    }
+
+    #[test]
+    fn a_watch_is_removed_with_its_last_holder() {
+        let mut watches = Watches::default();
+        let (first, _a) = arm(&mut watches, Kind::Data, "/a");
+        let (second, _b) = arm(&mut watches, Kind::Data, "/a");
+        let (exists, _c) = arm(&mut watches, Kind::Exist, "/a");
+        let (child, _d) = arm(&mut watches, Kind::Child, "/a");
+        assert!(!watches.disarm(Kind::Data, "/a", first));
+        assert!(!watches.disarm(Kind::Data, "/a", first), "it is gone already");
+        assert!(!watches.disarm(Kind::Data, "/a", second), "the server keeps it together with the one on existence");
+        assert!(watches.disarm(Kind::Exist, "/a", exists));
+        assert!(watches.disarm(Kind::Child, "/a", child));
+        let (spent, _e) = arm(&mut watches, Kind::Data, "/a");
+        watches.fire(Event::NodeDeleted, "/a");
+        assert!(!watches.disarm(Kind::Data, "/a", spent), "the server's is spent as well");
+        let (once, _f) = arm(&mut watches, Kind::Data, "/a");
+        let (standing, _g) = arm(&mut watches, Kind::Persistent, "/a");
+        assert!(!watches.disarm(Kind::Data, "/a", once), "old servers would remove both");
+        assert!(watches.disarm(Kind::Persistent, "/a", standing));
+        assert!(watches.tables.iter().all(HashMap::is_empty));
+    }
+
+    #[test]
+    fn persistent_watches_hear_of_their_part_of_the_tree() {
+        let mut watches = Watches::default();
+        let (_, single) = arm(&mut watches, Kind::Persistent, "/a");
+        let (_, below) = arm(&mut watches, Kind::Recursive, "/a");
+        let (_, all) = arm(&mut watches, Kind::Recursive, "/");
+        watches.fire(Event::NodeChildrenChanged, "/a");
+        watches.fire(Event::NodeCreated, "/a/b");
+        watches.fire(Event::NodeDataChanged, "/a");
+        watches.fire(Event::NodeDeleted, "/ab");
+        let (children, created) = (node("/a", Event::NodeChildrenChanged), node("/a/b", Event::NodeCreated));
+        let (changed, deleted) = (node("/a", Event::NodeDataChanged), node("/ab", Event::NodeDeleted));
+        assert_eq!(read(&single), [children, changed.clone()]);
+        assert_eq!(read(&below), [created.clone(), changed.clone()]);
+        assert_eq!(read(&all), [created, changed, deleted]);
+    }
+
+    #[test]
+    fn too_many_unread_events_become_one_word() {
+        let mut watches = Watches::default();
+        let (_, armed) = arm(&mut watches, Kind::Persistent, "/a");
+        for _ in 0..UNREAD + 10 {
+            watches.fire(Event::NodeDataChanged, "/a");
+        }
+        let events = read(&armed);
+        assert_eq!(events.len(), 11);
+        assert_eq!(events[0], PersistentEvent::Resync);
+        watches.resync();
+        watches.resync();
+        assert_eq!(read(&armed), [PersistentEvent::Resync], "twice says no more than once");
+    }
+
+    #[test]
+    fn the_end_reaches_every_holder_also_one_that_comes_late() {
+        let mut watches = Watches::default();
+        let (_, mut once) = arm(&mut watches, Kind::Exist, "/a");
+        let (_, standing) = arm(&mut watches, Kind::Recursive, "/a");
+        watches.fire(Event::NodeCreated, "/a/b");
+        watches.end();
+        let (_, mut late) = arm(&mut watches, Kind::Data, "/a");
+        assert_eq!(fired(&mut once), Some(Event::SessionEnded));
+        assert_eq!(fired(&mut late), Some(Event::SessionEnded));
+        assert_eq!(read(&standing).len(), 1, "what came before the end is read");
+        let Armed::Persistent(queue) = &standing else { unreachable!() };
+        assert!(matches!(queue.poll_next(&mut Context::from_waker(Waker::noop())), Poll::Ready(None)));
+    }
+
+    #[test]
+    fn all_are_restored_in_chunks_that_a_server_reads() {
+        let mut watches = Watches::default();
+        let name = |number: usize| format!("/{number:0>90}");
+        let mut kept: Vec<Armed> = Vec::new();
+        for number in 0..5_000 {
+            let kind = Kind::ALL[number % 3];
+            kept.push(arm(&mut watches, kind, &name(number)).1);
+        }
+        let long = format!("/{}", "x".repeat(200_000));
+        kept.push(arm(&mut watches, Kind::Child, &long).1);
+        for persistent in [false, true] {
+            if persistent {
+                kept.push(arm(&mut watches, Kind::Persistent, "/p").1);
+                kept.push(arm(&mut watches, Kind::Recursive, "/r").1);
+            }
+            let mut seen: Vec<String> = Vec::new();
+            let mut latest = 0;
+            let requests = watches.restore(77);
+            assert!(requests.len() >= 5, "{}", requests.len());
+            for request in requests {
+                let frame = request.freeze().slice(4..);
+                assert!(frame.len() < 128 * 1024 || frame.len() < 200_100, "{}", frame.len());
+                let decoded = decode_client_frame(&frame).expect("a request");
+                assert_eq!(decoded.header.xid, xid::SET_WATCHES);
+                let lists = match decoded.request {
+                    AnyRequest::SetWatches(set) if !persistent => {
+                        assert_eq!(set.relative_zxid, 77);
+                        [set.data, set.exist, set.child, Vec::new(), Vec::new()]
+                    }
+                    AnyRequest::SetWatches2(set) if persistent => {
+                        assert_eq!(set.relative_zxid, 77);
+                        [set.data, set.exist, set.child, set.persistent, set.persistent_recursive]
+                    }
+                    other => panic!("{other:?}"),
+                };
+                for (kind, list) in lists.iter().enumerate().filter(|(_, list)| !list.is_empty()) {
+                    assert!(kind >= latest, "the order of the Java client");
+                    latest = kind;
+                    seen.extend(list.iter().map(|path| format!("{kind}{path}")));
+                }
+            }
+            let mut expected: Vec<String> = watches
+                .tables
+                .iter()
+                .enumerate()
+                .flat_map(|(kind, table)| table.keys().map(move |path| format!("{kind}{path}")))
+                .collect();
+            expected.sort();
+            seen.sort();
+            assert_eq!(seen, expected);
+        }
+        assert!(Watches::default().restore(1).is_empty());
     }
 }

@@ -154,6 +154,8 @@ impl Member {
                 match error.kind() {
                     ErrorKind::SessionLost => {}
                     ErrorKind::OutcomeUnknown if timed => {}
+                    // No server could be asked in time; nothing was left there.
+                    ErrorKind::TimedOut if timed && doing == "enter" => {}
                     ErrorKind::NoNode if doing == "leave" => {}
                     _ => self.ledger.object(format!("{} cannot {doing}: {error}", self.name)),
                 }

@@ -200,6 +200,9 @@ impl Play {
 
     /// When nobody is left, all can go through rounds again; then nothing is left.
     async fn all_pass(&mut self) -> Result<(), String> {
+        // A member that was dropped may have a create under way, sent before everything was healed: it would be one more.
+        let quiet = self.world.quiet();
+        self.world.pass(quiet).await;
         let within = self.patience();
         let barrier = |client| DoubleBarrier::new(client, PATH, self.threshold).expect("good options");
         let barriers: Vec<DoubleBarrier> = self.world.clients.iter().map(barrier).collect();

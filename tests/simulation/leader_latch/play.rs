@@ -149,9 +149,11 @@ impl Election {
         }
     }
 
-    /// After healing there is one leader within a bounded time, and it is the first of the line.
+    /// After healing there is one leader within a bounded time, and it is the first of the line; and when the line moves,
+    /// everybody stands in it. (A waiter that will list the line before it leads finds out then that its node was deleted.)
     async fn one_leader(&mut self, stage: &mut Stage) -> Result<(), String> {
-        let deadline = Instant::now() + stage.patience();
+        let mut deadline = Instant::now() + stage.patience();
+        let mut moves = 0;
         loop {
             self.settle(stage);
             if self.seats.is_empty() {
@@ -168,10 +170,24 @@ impl Election {
             if let [(_, token)] = leaders[..]
                 && settled
                 && self.closing.is_empty()
-                && line.first().is_some_and(|first| first.czxid == token)
-                && line.len() == self.seats.len()
+                && let Some(first) = line.first()
+                && first.czxid == token
+                && line.len() <= self.seats.len()
             {
-                return Ok(());
+                if line.len() == self.seats.len() {
+                    return Ok(());
+                }
+                // Each move wakes the one behind, so that there are no more moves than participants.
+                if moves < self.seats.len() && stage.world.server.delete_by_hand(&first.path).is_ok() {
+                    stage
+                        .world
+                        .trace
+                        .note(format_args!("{} are missing in the line: it moves", self.seats.len() - line.len()));
+                    stage.watcher.depose(token, Some(Instant::now() + stage.world.timeout));
+                    moves += 1;
+                    deadline = Instant::now() + stage.patience();
+                    continue;
+                }
             }
             if Instant::now() > deadline {
                 let seats: Vec<String> = self.seats.iter().map(|seat| format!("{:?}", seat.latch)).collect();

@@ -172,8 +172,9 @@ impl Worker {
     fn may_fail(&self, error: &Error) {
         let may = match self.plan.call {
             Call::Acquire | Call::AcquireHalfWay(_) => false,
-            Call::AcquireTimeout(_) => error.kind() == ErrorKind::OutcomeUnknown,
-            Call::TryAcquire => matches!(error.kind(), ErrorKind::OutcomeUnknown | ErrorKind::TimedOut),
+            Call::AcquireTimeout(_) | Call::TryAcquire => {
+                matches!(error.kind(), ErrorKind::OutcomeUnknown | ErrorKind::TimedOut)
+            }
         };
         if !may {
             self.object(format_args!("its call failed: {error}"));

@@ -247,11 +247,14 @@ impl Play {
         let client = self.world.a_client();
         let consumer = self.queue(client).consumer();
         let deadline = Instant::now() + self.world.timeout * 4 + Duration::from_secs(60);
+        // A put may be under way that was sent before everything was healed.
+        let mut quiet_since = Instant::now();
         loop {
             self.putters.retain_mut(|task| task.now_or_never().is_none());
             self.takers.retain_mut(|task| task.now_or_never().is_none());
             match tokio::time::timeout(Duration::from_secs(1), consumer.take()).await {
                 Ok(Ok(delivery)) => {
+                    quiet_since = Instant::now();
                     let delivery = std::sync::Arc::new(delivery);
                     self.ledger.taken(u64::MAX, &delivery);
                     let (name, items) = (delivery.name().to_owned(), delivery.items().to_vec());
@@ -272,9 +275,13 @@ impl Play {
                     let left: Vec<_> =
                         [PATH, CLAIMS, PRODUCERS].iter().flat_map(|dir| self.world.server.children(dir)).collect();
                     if at_work == 0 && left.is_empty() {
-                        return Ok(());
+                        if quiet_since.elapsed() >= self.world.quiet() {
+                            return Ok(());
+                        }
+                        continue;
                     }
-                    if Instant::now() > deadline {
+                    quiet_since = Instant::now();
+                    if quiet_since > deadline {
                         return Err(format!("long after healing {at_work} are at work, and there are {left:?}"));
                     }
                 }

@@ -180,6 +180,9 @@ impl Connection {
             let (now, _) = *fault.borrow_and_update();
             match now {
                 Fault::DropAnswers if way == Way::ToClient => return Admission::Lose,
+                Fault::HoldAnswers if way == Way::ToClient => {
+                    let _ = fault.changed().await;
+                }
                 Fault::BlackHole => {
                     held = true;
                     let _ = fault.changed().await;

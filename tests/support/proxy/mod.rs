@@ -38,6 +38,8 @@ pub enum Fault {
     BlackHole,
     /// Carries requests, but no answers. When the fault ends, connections that lost an answer are closed.
     DropAnswers,
+    /// Carries requests and keeps the answers back. When the fault ends, they are carried on.
+    HoldAnswers,
     /// Carries everything, each way later by this much.
     Delay(Duration),
     /// Closes the listener and every connection: connecting is refused.
@@ -95,6 +97,7 @@ struct Shared {
     upstream: Mutex<SocketAddr>,
     scripts: Mutex<Vec<Script>>,
     sessions: Mutex<Vec<Session>>,
+    grants: Mutex<Vec<i32>>,
     requests: Mutex<Vec<Request>>,
 }
 
@@ -127,6 +130,7 @@ impl Shared {
         if let Some(session) = wire::session(answer)
             && session.timeout_ms > 0
         {
+            lock(&self.grants).push(session.timeout_ms);
             let mut sessions = lock(&self.sessions);
             sessions.retain(|known| known.id != session.id);
             sessions.push(session);
@@ -152,6 +156,7 @@ impl Proxy {
             upstream: Mutex::new(upstream),
             scripts: Mutex::default(),
             sessions: Mutex::default(),
+            grants: Mutex::default(),
             requests: Mutex::default(),
         });
         let (addr, listener) = on_rig(listen()).await;
@@ -204,6 +209,16 @@ impl Proxy {
     /// How many connections are open.
     pub fn connections(&self) -> usize {
         self.shared.open.borrow().numbers.len()
+    }
+
+    /// How many connections were accepted so far.
+    pub fn accepted(&self) -> u64 {
+        self.shared.open.borrow().next
+    }
+
+    /// The timeouts in milliseconds that were granted so far, one for each connection that took up or opened a session.
+    pub fn grants(&self) -> Vec<i32> {
+        lock(&self.shared.grants).clone()
     }
 
     /// Sends new connections to another server.

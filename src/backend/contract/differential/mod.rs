@@ -12,9 +12,10 @@ use futures::future::join_all;
 
 use self::compare::{Likeness, Seen};
 use self::steps::{Generator, Step};
-use super::scene::{already, memory, soon};
+use super::scene::{already, memory, soon, unobserved};
 use crate::backend::memory::Options;
 use crate::backend::{Ensemble, Session, Watch};
+use crate::clock::Clock;
 use crate::types::{Acl, CreateMode};
 
 const SESSIONS: usize = 3;
@@ -31,7 +32,7 @@ impl Side {
     async fn new(ensemble: Arc<dyn Ensemble>, root: &str) -> Side {
         let mut sessions = Vec::new();
         for _ in 0..SESSIONS {
-            sessions.push(soon(ensemble.open()).await.expect("a session").session);
+            sessions.push(soon(ensemble.open(unobserved())).await.expect("a session").session);
         }
         let created = sessions[0].create(root, b"", CreateMode::Persistent, &[Acl::anyone_all()]);
         soon(created).await.expect("the node of the run");
@@ -41,7 +42,7 @@ impl Side {
     async fn take(&mut self, step: &Step) -> Seen {
         if let Step::Reopen { session } = step {
             soon(self.sessions[*session].close()).await;
-            self.sessions[*session] = soon(self.ensemble.open()).await.expect("a session").session;
+            self.sessions[*session] = soon(self.ensemble.open(unobserved())).await.expect("a session").session;
             return Seen::Nothing;
         }
         if let Step::Unwatch { watch } = step {
@@ -124,7 +125,8 @@ async fn memory_and_slow_memory_agree() {
     let timeout = super::scene::TIMEOUT;
     let quiet = Options { latency: 0..=0, commit: 0..=0, container_check: 1 << 40, ..Options::default() };
     let slow = Options { seed: 7, servers: 1, latency: 0..=9, commit: 0..=3, ..quiet.clone() };
-    let (quiet, slow) = (memory(quiet).for_group(0, timeout), memory(slow).for_group(0, timeout));
+    let (quiet, slow) =
+        (memory(quiet).for_group(0, timeout, Clock::Machine), memory(slow).for_group(0, timeout, Clock::Machine));
     let outcome = run(1, steps, "/differential", quiet, slow).await;
     assert_worthwhile(&outcome, steps);
 }
@@ -141,7 +143,7 @@ async fn memory_and_a_server_agree() {
     let server = ZooKeeper::builder().jvm_flag("-Dznode.container.checkIntervalMs=3600000").start().await;
     let options = Options { latency: 0..=0, commit: 0..=0, container_check: 1 << 40, ..Options::default() };
     let begun = std::time::Instant::now();
-    let memory = memory(options).for_group(0, super::scene::TIMEOUT);
+    let memory = memory(options).for_group(0, super::scene::TIMEOUT, Clock::Machine);
     let outcome = run(seed, steps, "/differential", memory, super::scene::real(&server)).await;
     println!("took {:?}", begun.elapsed());
     assert_worthwhile(&outcome, steps);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 
-use super::{T, create, next, open, session, start, takes};
+use super::{T, access, create, loses, next, open, session, start, takes};
 use crate::backend::memory::{Operation, Options, Who};
 use crate::backend::{Error, Event, SessionEvent};
 use crate::types::CreateMode;
@@ -31,7 +31,7 @@ async fn a_cut_fails_what_is_under_way_and_the_session_returns_with_its_watches(
         assert!(pending.as_mut().now_or_never().is_none());
         ensemble.refuse(Some(1), true);
         assert_eq!(ensemble.disconnect(Who::Session(session.id())), 1);
-        assert_eq!(next(&mut opened).await, SessionEvent::Disconnected);
+        loses(&mut opened).await;
         assert!(pending.await.is_err(), "it failed");
         assert_eq!(session.exists("/").await, Err(Error::NotConnected));
         assert_eq!(ensemble.watches(Some(session.id())), 0);
@@ -68,7 +68,7 @@ async fn a_watch_dropped_at_any_moment_of_a_reconnect_is_left_at_no_server() {
         let (_, _, kept) = opened.session.watch_children("/data").await.unwrap();
         ensemble.delay(Some(1), Duration::from_millis(20));
         ensemble.disconnect(Who::All);
-        assert_eq!(next(&mut opened).await, SessionEvent::Disconnected);
+        loses(&mut opened).await;
         tokio::time::sleep(Duration::from_millis(millis)).await;
         drop(dropped);
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -91,7 +91,7 @@ async fn a_lost_reply_is_applied_or_not_as_asked() {
         assert_eq!(created.await.map(drop), Err(Error::ConnectionLoss));
         assert_eq!(behind.await, Err(Error::ConnectionLoss));
         assert_eq!(ensemble.stat(path).is_some(), applied);
-        assert_eq!(next(&mut opened).await, SessionEvent::Disconnected);
+        loses(&mut opened).await;
         assert_eq!(next(&mut opened).await, SessionEvent::Connected);
         assert_eq!(session.exists(path).await.unwrap().is_some(), applied);
     }
@@ -121,19 +121,25 @@ async fn an_expired_session_learns_it_when_it_comes_back() {
     let mut opened = open(&ensemble, 1).await;
     create(&opened.session, "/mine", CreateMode::Ephemeral).await;
     ensemble.expire_session(opened.session.id());
-    assert_eq!(next(&mut opened).await, SessionEvent::Disconnected);
+    loses(&mut opened).await;
     assert_eq!(next(&mut opened).await, SessionEvent::Expired);
     assert_eq!(ensemble.stat("/mine"), None);
     assert_eq!(ensemble.sessions(), []);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_quick_loss_and_return_shows_as_a_flip() {
+async fn no_loss_is_left_out_however_quick_the_return() {
     let ensemble = start(Options::default());
     let mut opened = open(&ensemble, 1).await;
-    ensemble.disconnect(Who::All);
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(next(&mut opened).await, SessionEvent::Flipped);
+    for _ in 0..3 {
+        ensemble.disconnect(Who::All);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    for _ in 0..3 {
+        loses(&mut opened).await;
+        assert_eq!(next(&mut opened).await, SessionEvent::Connected);
+    }
+    assert_eq!(opened.events.next().now_or_never(), None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -142,7 +148,7 @@ async fn a_restart_keeps_or_loses_the_data() {
     let mut opened = open(&ensemble, 1).await;
     create(&opened.session, "/mine", CreateMode::Ephemeral).await;
     ensemble.stop();
-    assert_eq!(next(&mut opened).await, SessionEvent::Disconnected);
+    loses(&mut opened).await;
     tokio::time::sleep(T).await;
     assert_eq!(ensemble.owner("/mine"), Some(opened.session.id()), "time stands still for sessions");
     ensemble.start(true);
@@ -151,8 +157,14 @@ async fn a_restart_keeps_or_loses_the_data() {
     ensemble.stop();
     ensemble.start(false);
     assert_eq!(ensemble.paths(), [""; 0]);
-    assert_eq!(next(&mut opened).await, SessionEvent::Disconnected);
-    assert_eq!(next(&mut opened).await, SessionEvent::Expired, "a server that knows less turns it away");
+    loses(&mut opened).await;
+    tokio::time::sleep(T * 2).await;
+    assert_eq!(opened.events.next().now_or_never(), None, "a server that knows less turns it away, again and again");
+    let causes = access(&ensemble, 1, T).causes();
+    assert!(causes.starts_with("server 0: the server closed the connection ("), "{causes}");
+    let closed = opened.session.close();
+    assert_eq!(next(&mut opened).await, SessionEvent::Closed);
+    closed.await;
     let again = session(&ensemble, 1).await;
     assert_ne!(again.id(), opened.session.id());
     assert_eq!(create(&again, "/n-", CreateMode::PersistentSequential).await, "/n-0000000000");

@@ -1,11 +1,12 @@
 //! How long sessions live.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::StreamExt;
 
-use super::{T, create, next, open, session, start, takes, three, within};
+use super::{Seen, T, access, create, loses, next, open, session, start, takes, three, within};
 use crate::backend::memory::{Options, Who};
 use crate::backend::{Error, Event, SessionEvent};
 use crate::types::CreateMode;
@@ -24,14 +25,14 @@ async fn an_idle_session_lives() {
 async fn timeouts_are_negotiated() {
     let ensemble = start(Options::default());
     for (wanted, granted) in [(1, 4), (7, 7), (90, 40)] {
-        let wanted = ensemble.for_group(0, Duration::from_secs(wanted));
-        let session = wanted.open().await.unwrap().session;
+        let wanted = access(&ensemble, 0, Duration::from_secs(wanted));
+        let session = wanted.open(Arc::new(Seen::default())).await.unwrap().session;
         assert_eq!(session.timeout(), Duration::from_secs(granted));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_client_expires_at_the_server_after_t_and_gives_up_after_more() {
+async fn a_silent_client_expires_at_the_server_after_t_and_is_told_when_it_is_back() {
     let ensemble = start(Options::default());
     let mut opened = open(&ensemble, 1).await;
     create(&opened.session, "/mine", CreateMode::Ephemeral).await;
@@ -40,16 +41,21 @@ async fn a_silent_client_expires_at_the_server_after_t_and_gives_up_after_more()
     ensemble.black_hole(Some(1), true);
     let begun = tokio::time::Instant::now();
     let pending = opened.session.get_data("/mine");
-    assert_eq!(next(&mut opened).await, SessionEvent::Disconnected);
+    let loss = loses(&mut opened).await;
     within(begun.elapsed(), 0.35, 0.45);
+    within(loss.at.since(loss.last_contact), 0.39, 0.41);
     assert_eq!(pending.now_or_never(), Some(Err(Error::ConnectionLoss)));
     assert_eq!(opened.session.exists("/").now_or_never(), Some(Err(Error::NotConnected)));
     let expired = takes(|| ensemble.stat("/mine").is_none()).await;
     assert!(ensemble.sessions().is_empty());
     within(begun.elapsed(), 0.99, 1.01);
     assert!(expired < T);
+    tokio::time::sleep(T * 3).await;
+    assert_eq!(opened.events.next().now_or_never(), None, "it goes on trying");
+    ensemble.black_hole(Some(1), false);
+    let back = tokio::time::Instant::now();
     assert_eq!(next(&mut opened).await, SessionEvent::Expired);
-    within(begun.elapsed(), 1.3, 1.5);
+    assert!(back.elapsed() < Duration::from_millis(2_100), "{:?}", back.elapsed());
     assert_eq!(watch.now_or_never(), Some(Event::SessionEnded));
     assert_eq!(opened.events.next().await, None);
     assert_eq!(opened.session.exists("/").await, Err(Error::NotConnected));
@@ -61,7 +67,7 @@ async fn a_client_that_comes_back_late_is_told_at_once() {
     let mut opened = open(&ensemble, 1).await;
     ensemble.refuse(Some(1), true);
     ensemble.disconnect(Who::Group(1));
-    assert_eq!(next(&mut opened).await, SessionEvent::Disconnected);
+    loses(&mut opened).await;
     tokio::time::sleep(T.mul_f64(1.1)).await;
     assert!(ensemble.sessions().is_empty());
     assert_eq!(opened.events.next().now_or_never(), None, "it cannot know yet");
@@ -83,7 +89,7 @@ async fn what_a_follower_did_not_report_does_not_count() {
         tokio::time::sleep(Duration::from_millis(7_000 + 137 * seed)).await;
         opened.session.exists("/").await.unwrap();
         ensemble.refuse(Some(1), true);
-        ensemble.cut_off(server, Duration::from_secs(1), false);
+        ensemble.cut_off(server, Duration::from_secs(1));
         let expired = takes(|| ensemble.stat("/mine").is_none()).await;
         // A report comes every second, and tells only of clients heard since the last one; an idle one pings every two.
         assert!(expired <= T && expired >= T - Duration::from_millis(3_010), "{expired:?}");
@@ -93,20 +99,22 @@ async fn what_a_follower_did_not_report_does_not_count() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn opening_fails_when_nobody_answers_and_leaves_nothing_when_nobody_waits() {
+async fn opening_never_gives_up_and_leaves_nothing_when_it_is_dropped() {
     let ensemble = start(Options::default());
+    let client = access(&ensemble, 1, T);
     ensemble.refuse(None, true);
-    let begun = tokio::time::Instant::now();
-    let opened = ensemble.for_group(1, T).open().await;
-    assert!(matches!(opened, Err(Error::ConnectionLoss)));
-    within(begun.elapsed(), 0.99, 1.01);
-    ensemble.black_hole(None, true);
+    let mut opening = client.open(Arc::new(Seen::default()));
+    assert!(tokio::time::timeout(T * 20, &mut opening).await.is_err(), "it goes on trying");
+    let causes = client.causes();
+    assert!(causes.starts_with("server 0: connection refused ("), "{causes}");
     ensemble.refuse(None, false);
-    let opened = ensemble.for_group(1, T).open().await;
-    assert!(matches!(opened, Err(Error::ConnectionLoss)));
-    ensemble.heal();
+    let begun = tokio::time::Instant::now();
+    let opened = opening.await.unwrap();
+    assert!(begun.elapsed() < Duration::from_millis(1_100), "{:?}", begun.elapsed());
+    assert_eq!(client.causes(), "");
+    drop(opened);
     ensemble.delay(None, Duration::from_millis(50));
-    let opening = ensemble.for_group(1, T).open();
+    let opening = client.open(Arc::new(Seen::default()));
     let cancelled = tokio::time::timeout(Duration::from_millis(75), opening).await;
     assert!(cancelled.is_err());
     tokio::time::sleep(T * 2).await;

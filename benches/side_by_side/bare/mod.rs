@@ -1,0 +1,25 @@
+//! The limit: the same requests on blocking sockets, without any library.
+
+pub(crate) mod mutex;
+pub(crate) mod queue;
+pub(crate) mod socket;
+
+use std::time::{Duration, Instant};
+
+use self::socket::Socket;
+use super::Column;
+
+/// How long each of so many cycles takes.
+fn timed(cycles: u64, mut cycle: impl FnMut()) -> Vec<Duration> {
+    let one = |_| {
+        let begun = Instant::now();
+        cycle();
+        begun.elapsed()
+    };
+    (0..cycles).map(one).collect()
+}
+
+pub(crate) fn exists(addr: &str, path: &str, cycles: u64) -> Column {
+    let (mut socket, path) = (Socket::connect(addr), path.to_owned());
+    Column::new(move || timed(cycles, || assert!(socket.exists(&path))))
+}

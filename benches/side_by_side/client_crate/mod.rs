@@ -1,0 +1,33 @@
+//! The same requests by the crate `zookeeper-client` alone, without any of the care.
+
+pub(crate) mod barrier;
+pub(crate) mod mutex;
+pub(crate) mod queue;
+
+use std::time::{Duration, Instant};
+
+use zookeeper as zk;
+
+use super::Column;
+
+const SESSION: Duration = Duration::from_secs(30);
+
+async fn connect(addr: &str) -> zk::Client {
+    zk::Client::connector().with_session_timeout(SESSION).connect(addr).await.expect("a session")
+}
+
+pub(crate) fn exists(addr: &str, path: &str, cycles: u64) -> Column {
+    let path = path.to_owned();
+    Column::on_tokio(connect(addr), move |client| {
+        let path = path.clone();
+        async move {
+            let mut times = Vec::new();
+            for _ in 0..cycles {
+                let begun = Instant::now();
+                assert!(client.check_stat(&path).await.expect("an answer").is_some());
+                times.push(begun.elapsed());
+            }
+            times
+        }
+    })
+}

@@ -1,0 +1,203 @@
+//! This library beside the client crate `zookeeper-client` and beside a bare socket, on a real server:
+//! `cargo bench --features integration --bench side_by_side [-- part of a row's name]`.
+//!
+//! The bare socket is the limit: frames written by hand on blocking sockets, the same requests, none of the care. The columns take
+//! turns, round by round, so that whatever else the machine does hits all of them; the ratios are what counts.
+
+mod bare;
+mod client_crate;
+mod measure;
+mod ours;
+mod table;
+
+#[path = "../../tests/support/mod.rs"]
+mod support;
+
+use std::sync::Arc;
+
+use self::bare::socket::{PERSISTENT, Socket};
+use self::measure::{Column, Row, Unit};
+use self::support::{ZooKeeper, unique_path};
+use self::table::Table;
+
+/// A real server.
+struct Stage {
+    server: Arc<ZooKeeper>,
+}
+
+impl Stage {
+    fn new() -> Stage {
+        Stage { server: measure::runtime().block_on(ZooKeeper::shared()) }
+    }
+
+    fn addr(&self) -> String {
+        self.server.connect_string()
+    }
+
+    /// A directory for each column. They last, so that no server removes them in between.
+    fn directories(&self, name: &str) -> [String; 3] {
+        let mut socket = Socket::connect(&self.addr());
+        ["bare", "crate", "ours"].map(|column| {
+            let path = unique_path(&format!("{name}-{column}"));
+            socket.create(&path, b"", PERSISTENT);
+            path
+        })
+    }
+}
+
+/// Gets ready what a row measures.
+type Setup = fn(&Stage) -> Row;
+
+const ROWS: [(&str, Setup); 11] = [
+    ("exists, one at a time", exists),
+    ("mutex, free", free_mutex),
+    ("mutex, 8 contenders", |stage| contended_mutex(stage, 8)),
+    ("mutex, 32 contenders", |stage| contended_mutex(stage, 32)),
+    ("latch, fail-over among 100", fail_over),
+    ("queue, put and await, one at a time", put_one_at_a_time),
+    ("queue, put 1000 at once", put_at_once),
+    ("queue, put and take 1000, 1 consumer", |stage| put_and_take(stage, 1)),
+    ("queue, put and take 1000, 4 consumers", |stage| put_and_take(stage, 4)),
+    ("double barrier, enter and leave, 8 members", |stage| double_barrier(stage, 8)),
+    ("double barrier, enter and leave, 32 members", |stage| double_barrier(stage, 32)),
+];
+
+fn main() {
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    let stage = Stage::new();
+    let mut table = Table::default();
+    for (name, row) in ROWS {
+        if wanted.is_empty() || wanted.iter().any(|part| name.contains(part.as_str())) {
+            table.add(name, row(&stage).measure());
+        }
+    }
+    println!("{table}");
+}
+
+fn exists(stage: &Stage) -> Row {
+    const CYCLES: u64 = 500;
+    let [path, ..] = stage.directories("exists");
+    Row::new(Unit::Micros, 30, CYCLES)
+        .bare(bare::exists(&stage.addr(), &path, CYCLES))
+        .client_crate(client_crate::exists(&stage.addr(), &path, CYCLES))
+        .ours(ours::exists(&stage.addr(), &path, CYCLES))
+}
+
+fn free_mutex(stage: &Stage) -> Row {
+    const CYCLES: u64 = 200;
+    let [bare, other, own] = stage.directories("free");
+    Row::new(Unit::Micros, 30, CYCLES)
+        .bare(bare::mutex::free(&stage.addr(), &bare, CYCLES))
+        .client_crate(client_crate::mutex::free(&stage.addr(), &other, CYCLES))
+        .ours(ours::mutex::free(&stage.addr(), &own, CYCLES))
+}
+
+/// A cycle is a hand-over.
+fn contended_mutex(stage: &Stage, contenders: usize) -> Row {
+    let turns = 960 / contenders as u64;
+    let [bare, other, own] = stage.directories("contended");
+    Row::new(Unit::PerSecond, 15, turns * contenders as u64)
+        .bare(bare::mutex::contended(&stage.addr(), &bare, contenders, turns))
+        .client_crate(client_crate::mutex::contended(&stage.addr(), &other, contenders, turns))
+        .ours(ours::mutex::contended(&stage.addr(), &own, contenders, turns))
+}
+
+/// Each participant has a session of its own. A cycle also contains that who led takes the last place.
+fn fail_over(stage: &Stage) -> Row {
+    const PARTICIPANTS: usize = 100;
+    const CYCLES: u64 = 20;
+    let [bare, other, own] = stage.directories("fail-over");
+    Row::new(Unit::Micros, 20, CYCLES)
+        .bare(bare::mutex::fail_over(&stage.addr(), &bare, PARTICIPANTS, CYCLES))
+        .client_crate(client_crate::mutex::fail_over(&stage.addr(), &other, PARTICIPANTS, CYCLES))
+        .ours(ours::latch::fail_over(&stage.addr(), &own, PARTICIPANTS, CYCLES))
+}
+
+/// The columns besides ours create items alone, without what makes ours repeatable.
+fn put_one_at_a_time(stage: &Stage) -> Row {
+    const ITEMS: usize = 300;
+    let [bare, other, own] = stage.directories("put");
+    Row::new(Unit::PerSecond, 20, ITEMS as u64)
+        .bare(bare::queue::put_one_at_a_time(&stage.addr(), &bare, ITEMS))
+        .client_crate(client_crate::queue::put_one_at_a_time(&stage.addr(), &other, ITEMS))
+        .ours(ours::queue::put_one_at_a_time(&stage.addr(), &own, ITEMS))
+}
+
+/// All columns put many items in a transaction.
+fn put_at_once(stage: &Stage) -> Row {
+    const ITEMS: usize = 1_000;
+    let [bare, other, own] = stage.directories("puts");
+    Row::new(Unit::PerSecond, 15, ITEMS as u64)
+        .bare(bare::queue::put_at_once(&stage.addr(), &bare, ITEMS))
+        .client_crate(client_crate::queue::put_at_once(&stage.addr(), &other, ITEMS))
+        .ours(ours::queue::put_at_once(&stage.addr(), &own, ITEMS))
+}
+
+/// At least once: claim and read in one flight, then acknowledge.
+fn put_and_take(stage: &Stage, consumers: usize) -> Row {
+    const ITEMS: usize = 1_000;
+    let [bare, other, own] = stage.directories("take");
+    let row = Row::new(Unit::PerSecond, 10, ITEMS as u64)
+        .client_crate(client_crate::queue::put_and_take(&stage.addr(), &other, ITEMS, consumers))
+        .ours(ours::queue::put_and_take(&stage.addr(), &own, ITEMS, consumers));
+    if consumers > 1 {
+        return row;
+    }
+    row.bare(bare::queue::put_and_take(&stage.addr(), &bare, ITEMS))
+}
+
+/// A cycle is a round of all members.
+fn double_barrier(stage: &Stage, members: usize) -> Row {
+    const CYCLES: u64 = 20;
+    let [_, other, own] = stage.directories("barrier");
+    Row::new(Unit::Micros, 15, CYCLES)
+        .client_crate(client_crate::barrier::rounds(&stage.addr(), &other, members, CYCLES))
+        .ours(ours::barrier::rounds(&stage.addr(), &own, members, CYCLES))
+}
+
+/// What queue items look like and how many of them are under way, the same in each column.
+mod items {
+    /// What Curator writes around an item of seven bytes.
+    pub(crate) const ITEM: &[u8] = b"\x00\x01\x00\x01\x01\x00\x00\x00\x07payload\x02";
+    /// So many items are in the hands of a consumer at a time.
+    pub(crate) const IN_HAND: usize = 32;
+    /// As many creates share a transaction, and as many transactions are under way.
+    pub(crate) const TRANSACTION: (usize, usize) = (64, 4);
+
+    /// The sizes of the transactions for `items`.
+    pub(crate) fn transactions(items: usize) -> impl Iterator<Item = usize> {
+        (0..items).step_by(TRANSACTION.0).map(move |from| TRANSACTION.0.min(items - from))
+    }
+
+    /// The claim of an item, beside the directory of the items.
+    pub(crate) fn claim(dir: &str, name: &str) -> String {
+        format!("{dir}-claims/{name}")
+    }
+
+    /// What a transaction of puts counts up.
+    pub(crate) fn producer(dir: &str) -> String {
+        format!("{dir}-producer")
+    }
+}
+
+/// Places in the line of a lock.
+mod line {
+    use uuid::Uuid;
+
+    /// The path of a node to be created, without its number.
+    pub(crate) fn prefix(dir: &str) -> String {
+        format!("{dir}/_c_{}-lock-", Uuid::new_v4())
+    }
+
+    /// The name of the node before `node`, and whether it is the first; nothing if `node` is the first itself.
+    pub(crate) fn before(mut children: Vec<String>, node: &str) -> Option<(String, bool)> {
+        children.sort_by(|one, other| number(one).cmp(number(other)));
+        let at = children.iter().position(|child| node.ends_with(child.as_str())).expect("our own node");
+        let before = at.checked_sub(1)?;
+        Some((children.swap_remove(before), before == 0))
+    }
+
+    fn number(name: &str) -> &str {
+        name.rsplit('-').next().unwrap_or(name)
+    }
+}

@@ -1,0 +1,88 @@
+//! `DistributedQueue`.
+
+use std::time::Instant;
+
+use futures::StreamExt;
+use futures::future::join_all;
+use tokio::sync::watch;
+use zookeeper_recipes::queue::{Consumer, DistributedQueue, Producer, RawBytes};
+
+use super::{Column, connect};
+use crate::bare::queue::clearing;
+use crate::items::IN_HAND;
+
+async fn queue(addr: &str, dir: &str) -> DistributedQueue<RawBytes> {
+    DistributedQueue::builder(&connect(addr).await, dir, RawBytes).prefetch(IN_HAND).start().expect("a queue")
+}
+
+async fn producer(addr: &str, dir: &str) -> Producer<RawBytes> {
+    queue(addr, dir).await.producer()
+}
+
+async fn put_all(producer: &Producer<RawBytes>, items: usize) {
+    for _ in 0..items {
+        drop(producer.enqueue(*b"payload").await.expect("on its way"));
+    }
+    producer.flush().await.expect("put");
+}
+
+/// Takes until none of the items is left.
+async fn take(consumer: Consumer<RawBytes>, left: watch::Sender<usize>) {
+    let mut none_left = left.subscribe();
+    let work = consumer.deliveries().for_each_concurrent(IN_HAND, async |taken| {
+        taken.expect("an item").ack().await.expect("acknowledged");
+        // Only the last one wakes who waits for it.
+        left.send_if_modified(|left| {
+            *left -= 1;
+            *left == 0
+        });
+    });
+    tokio::select! {
+        biased;
+        none = none_left.wait_for(|left| *left == 0) => drop(none.expect("a sender is here")),
+        () = work => {}
+    }
+}
+
+async fn take_all(consumers: Vec<Consumer<RawBytes>>, items: usize) {
+    let left = watch::Sender::new(items);
+    let work = consumers.into_iter().map(|consumer| tokio::spawn(take(consumer, left.clone())));
+    join_all(work).await.into_iter().for_each(|done| done.expect("no panic"));
+}
+
+pub(crate) fn put_one_at_a_time(addr: &str, dir: &str, items: usize) -> Column {
+    let column = Column::on_tokio(producer(addr, dir), move |producer| async move {
+        let mut times = Vec::new();
+        for _ in 0..items {
+            let begun = Instant::now();
+            producer.put(*b"payload").await.expect("put");
+            times.push(begun.elapsed());
+        }
+        times
+    });
+    column.afterwards(clearing(addr, dir))
+}
+
+pub(crate) fn put_at_once(addr: &str, dir: &str, items: usize) -> Column {
+    let column = Column::on_tokio(producer(addr, dir), move |producer| async move {
+        let begun = Instant::now();
+        put_all(&producer, items).await;
+        vec![begun.elapsed() / items as u32]
+    });
+    column.afterwards(clearing(addr, dir))
+}
+
+/// Consumers, with a client each, compete for the items.
+pub(crate) fn put_and_take(addr: &str, dir: &str, items: usize, consumers: usize) -> Column {
+    let players = async {
+        let consumers = join_all((0..consumers).map(|_| queue(addr, dir))).await;
+        let consumers: Vec<Consumer<RawBytes>> = consumers.iter().map(DistributedQueue::consumer).collect();
+        (producer(addr, dir).await, consumers)
+    };
+    Column::on_tokio(players, move |(producer, consumers)| async move {
+        let begun = Instant::now();
+        put_all(&producer, items).await;
+        take_all(consumers, items).await;
+        vec![begun.elapsed() / items as u32]
+    })
+}

@@ -1,0 +1,117 @@
+//! A connection to one host, up to the first byte of ZooKeeper's protocol.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+
+use futures::future::{BoxFuture, FutureExt};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+
+use super::connect_string::Endpoint;
+
+/// Both directions of a connection.
+pub(super) struct Stream {
+    pub(super) read: Box<dyn AsyncRead + Send + Unpin>,
+    pub(super) write: Box<dyn AsyncWrite + Send + Unpin>,
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream").finish_non_exhaustive()
+    }
+}
+
+/// Makes connections.
+pub(super) trait Connector: Send + Sync + fmt::Debug {
+    /// Connects to the host at this place in the connect string. `tries` chooses among several addresses of a name.
+    fn connect(&self, host: usize, tries: u32) -> BoxFuture<'static, io::Result<Stream>>;
+}
+
+/// By TCP, and TLS where it is wanted.
+#[derive(Debug)]
+pub(super) struct Network {
+    pub(super) endpoints: Vec<Endpoint>,
+    #[cfg(feature = "tls")]
+    pub(super) tls: Option<std::sync::Arc<rustls::ClientConfig>>,
+}
+
+impl Connector for Network {
+    fn connect(&self, host: usize, tries: u32) -> BoxFuture<'static, io::Result<Stream>> {
+        let Some(endpoint) = self.endpoints.get(host).cloned() else {
+            return futures::future::ready(Err(io::ErrorKind::NotFound.into())).boxed();
+        };
+        #[cfg(feature = "tls")]
+        let tls = self.tls.clone().filter(|_| endpoint.encrypted != Some(false));
+        async move {
+            let stream = connect_tcp(&endpoint, tries).await?;
+            #[cfg(feature = "tls")]
+            if let Some(config) = tls {
+                let stream = super::tls::handshake(stream, &endpoint.host, config).await?;
+                let (read, write) = tokio::io::split(stream);
+                return Ok(Stream { read: Box::new(read), write: Box::new(write) });
+            }
+            let (read, write) = stream.into_split();
+            Ok(Stream { read: Box::new(read), write: Box::new(write) })
+        }
+        .boxed()
+    }
+}
+
+async fn connect_tcp(endpoint: &Endpoint, tries: u32) -> io::Result<TcpStream> {
+    let resolved = tokio::net::lookup_host((endpoint.name(), endpoint.port)).await;
+    let addresses: Vec<SocketAddr> = resolved.map(Iterator::collect).unwrap_or_default();
+    let mut latest = io::Error::new(io::ErrorKind::NotFound, "name not found");
+    for address in choose(&addresses, tries) {
+        match TcpStream::connect(address).await {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                return Ok(stream);
+            }
+            Err(error) => latest = error,
+        }
+    }
+    Err(latest)
+}
+
+/// One address of each family, others at each try: a name may stand for many servers, and `localhost` for one in two
+/// families. The family that comes first changes too, as an address may not answer at all.
+fn choose(addresses: &[SocketAddr], tries: u32) -> Vec<SocketAddr> {
+    let v4 = addresses.first().is_some_and(SocketAddr::is_ipv4) == tries.is_multiple_of(2);
+    [v4, !v4]
+        .into_iter()
+        .filter_map(|v4| {
+            let family: Vec<_> = addresses.iter().filter(|address| address.is_ipv4() == v4).collect();
+            let place = (tries as usize).checked_rem(family.len())?;
+            family.get(place).map(|address| **address)
+        })
+        .collect()
+}
+
+/// Why an attempt failed, in a few words.
+pub(super) fn cause(error: &io::Error) -> String {
+    match error.kind() {
+        // The operating system's words have a number behind them.
+        io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
+        io::ErrorKind::ConnectionReset if error.get_ref().is_none() => "connection reset".to_owned(),
+        io::ErrorKind::BrokenPipe if error.get_ref().is_none() => "the server closed the connection".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_try_takes_other_addresses_one_of_each_family() {
+        let parse = |list: &[&str]| list.iter().filter_map(|address| address.parse().ok()).collect::<Vec<SocketAddr>>();
+        let addresses = parse(&["[::1]:1", "[::2]:1", "127.0.0.1:1"]);
+        assert_eq!(choose(&addresses, 0), parse(&["[::1]:1", "127.0.0.1:1"]));
+        assert_eq!(choose(&addresses, 1), parse(&["127.0.0.1:1", "[::2]:1"]));
+        assert_eq!(choose(&addresses, 2), parse(&["[::1]:1", "127.0.0.1:1"]));
+        let addresses = parse(&["10.0.0.1:1", "10.0.0.2:1"]);
+        assert_eq!(choose(&addresses, 3), parse(&["10.0.0.2:1"]));
+        assert_eq!(choose(&[], 3), []);
+    }
+}

@@ -1,0 +1,29 @@
+//! The codes of the wire in the words of the port.
+
+use crate::backend::Error;
+use crate::protocol::ErrorCode;
+
+/// What the server said of a request.
+pub(super) fn refusal(code: ErrorCode) -> Error {
+    match code {
+        ErrorCode::NoNode => Error::NoNode,
+        ErrorCode::NodeExists => Error::NodeExists,
+        ErrorCode::NotEmpty => Error::NotEmpty,
+        ErrorCode::BadVersion => Error::BadVersion,
+        ErrorCode::NoAuth => Error::NoAuth,
+        ErrorCode::NoChildrenForEphemerals => Error::NoChildrenForEphemerals,
+        ErrorCode::InvalidAcl => Error::InvalidAcl,
+        ErrorCode::QuotaExceeded => Error::QuotaExceeded,
+        ErrorCode::ThrottledOp => Error::Throttled,
+        ErrorCode::Unimplemented => Error::Unimplemented,
+        ErrorCode::BadArguments => Error::BadArguments("server error".to_owned()),
+        ErrorCode::AuthFailed | ErrorCode::SessionClosedRequireSaslAuth => Error::AuthFailed,
+        ErrorCode::SessionExpired => Error::SessionEnded,
+        // The server knows no more of the outcome than we do.
+        ErrorCode::ConnectionLoss | ErrorCode::SessionMoved => Error::ConnectionLoss,
+        ErrorCode::NotReadOnly => Error::Other("write request is sent to read only server".to_owned()),
+        ErrorCode::NoWatcher => Error::Other("no watcher".to_owned()),
+        ErrorCode::MarshallingError => Error::Other("server fail to marshal client request".to_owned()),
+        code => Error::Other(format!("unexpected error code: {}", i32::from(code))),
+    }
+}

@@ -1,0 +1,101 @@
+//! Frames out of a byte stream. No length is believed before its bytes are there.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes, BytesMut};
+use tokio::io::AsyncRead;
+use tokio_util::io::poll_read_buf;
+
+const PREFIX: usize = 4;
+/// What tells which request a reply belongs to.
+const HEADER: usize = 16;
+/// The least room for what is read at once.
+const CHUNK: usize = 4 * 1024;
+/// A larger buffer is given back when it is empty.
+const KEPT: usize = 256 * 1024;
+
+/// What came.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Frame {
+    Whole(Bytes),
+    /// It is longer than the limit: only its first 16 bytes are here, the others are skipped.
+    TooLong {
+        head: Bytes,
+        length: usize,
+    },
+}
+
+/// Reads one connection.
+pub(super) struct Frames {
+    read: Box<dyn AsyncRead + Send + Unpin>,
+    buffer: BytesMut,
+    /// Bytes of a frame that is too long, yet to come.
+    skip: usize,
+    pub(super) limit: usize,
+}
+
+impl Frames {
+    pub(super) fn new(read: Box<dyn AsyncRead + Send + Unpin>, limit: usize) -> Self {
+        Frames { read, buffer: BytesMut::new(), skip: 0, limit }
+    }
+
+    /// The next frame of which all bytes are here.
+    pub(super) fn next(&mut self) -> io::Result<Option<Frame>> {
+        self.drop_skipped();
+        let Some(prefix) = self.buffer.first_chunk::<PREFIX>() else { return Ok(None) };
+        let length = i32::from_be_bytes(*prefix);
+        let Ok(length) = usize::try_from(length) else {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("a frame of {length} bytes was announced")));
+        };
+        if length > self.limit.max(HEADER) {
+            if self.buffer.len() < PREFIX + HEADER {
+                return Ok(None);
+            }
+            self.buffer.advance(PREFIX);
+            let head = self.buffer.split_to(HEADER).freeze();
+            self.skip = length - HEADER;
+            self.drop_skipped();
+            return Ok(Some(Frame::TooLong { head, length }));
+        }
+        if self.buffer.len() - PREFIX < length {
+            return Ok(None);
+        }
+        self.buffer.advance(PREFIX);
+        Ok(Some(Frame::Whole(self.buffer.split_to(length).freeze())))
+    }
+
+    fn drop_skipped(&mut self) {
+        let here = self.skip.min(self.buffer.len());
+        self.buffer.advance(here);
+        self.skip -= here;
+    }
+
+    /// Reads what has come; the number of bytes, 0 at the end of the stream.
+    pub(super) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if self.buffer.is_empty() && self.buffer.capacity() > KEPT {
+            self.buffer = BytesMut::new();
+        }
+        if self.buffer.capacity() - self.buffer.len() < CHUNK {
+            // It doubles with the bytes that have come, whatever length was announced.
+            self.buffer.reserve(4 * CHUNK);
+        }
+        poll_read_buf(Pin::new(&mut self.read), cx, &mut self.buffer)
+    }
+
+    /// Waits for the next frame; `None` at the end of the stream.
+    pub(super) async fn receive(&mut self) -> io::Result<Option<Frame>> {
+        std::future::poll_fn(|cx| {
+            loop {
+                if let Some(frame) = self.next()? {
+                    return Poll::Ready(Ok(Some(frame)));
+                }
+                if ready!(self.poll_fill(cx))? == 0 {
+                    return Poll::Ready(Ok(None));
+                }
+            }
+        })
+        .await
+    }
+}

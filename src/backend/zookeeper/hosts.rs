@@ -1,0 +1,342 @@
+//! Which host is tried next, and when; what came of the latest attempts, and what of it is worth a line in the log. No I/O.
+//!
+//! All sessions of one ensemble share it, so the limits hold for a client and not for a session.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use crate::clock::Instant;
+
+/// Between the starts of two attempts.
+const APART: Duration = Duration::from_millis(50);
+/// What attempts cost on average: a little less than three a second, also where connections work for a moment each.
+const INTERVAL: Duration = Duration::from_millis(334);
+/// After the first pass through the hosts no second has more than three attempts.
+const IN_A_SECOND: usize = 3;
+const SECOND: Duration = Duration::from_millis(1_001);
+/// After a pass without success; doubles with each further one.
+const FIRST_DELAY: Duration = Duration::from_millis(100);
+const LONGEST_DELAY: Duration = Duration::from_secs(1);
+/// At most, after a cut, where a whole fleet of clients may come.
+const SPREAD: Duration = Duration::from_millis(100);
+const BETWEEN_WARNINGS: Duration = Duration::from_secs(60);
+
+/// The turn of one host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Turn {
+    /// Its place in the connect string.
+    pub(super) host: usize,
+    /// How often it was tried before since the last success: it may have several addresses.
+    pub(super) tries: u32,
+}
+
+/// What to log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Notice {
+    /// A whole pass has failed.
+    Begins {
+        causes: String,
+    },
+    GoesOn {
+        causes: String,
+        tries: u32,
+        lasting: Duration,
+    },
+    Over {
+        host: String,
+        tries: u32,
+        lasted: Duration,
+    },
+}
+
+#[derive(Debug)]
+struct Host {
+    name: String,
+    tries: u32,
+    cause: Option<String>,
+}
+
+#[derive(Debug)]
+struct Trouble {
+    since: Instant,
+    warned: Instant,
+}
+
+#[derive(Debug)]
+pub(super) struct Hosts {
+    hosts: Vec<Host>,
+    /// Places in `hosts`, shuffled once.
+    order: Vec<usize>,
+    next: usize,
+    /// Attempts since the last success.
+    failed: u32,
+    /// The latest attempts behind the first pass.
+    later: VecDeque<Instant>,
+    latest: Option<Instant>,
+    not_before: Option<Instant>,
+    /// When all attempts that were made would have been paid for at one each [`INTERVAL`].
+    paid_at: Option<Instant>,
+    trouble: Option<Trouble>,
+}
+
+impl Hosts {
+    /// `unit` draws numbers from 0..1.
+    pub(super) fn new(names: impl IntoIterator<Item = String>, unit: impl Fn() -> f64) -> Self {
+        let hosts: Vec<Host> = names.into_iter().map(|name| Host { name, tries: 0, cause: None }).collect();
+        let mut order: Vec<usize> = (0..hosts.len()).collect();
+        for last in (1..order.len()).rev() {
+            order.swap(last, ((unit() * (last + 1) as f64) as usize).min(last));
+        }
+        Hosts {
+            hosts,
+            order,
+            next: 0,
+            failed: 0,
+            later: VecDeque::new(),
+            latest: None,
+            not_before: None,
+            paid_at: None,
+            trouble: None,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.hosts.len()
+    }
+
+    pub(super) fn name(&self, host: usize) -> &str {
+        self.hosts.get(host).map_or("?", |host| &host.name)
+    }
+
+    /// The host to try now, or when to ask again.
+    pub(super) fn take(&mut self, now: Instant) -> Result<Turn, Instant> {
+        let at = self.next_at();
+        if let Some(at) = at.filter(|at| *at > now) {
+            return Err(at);
+        }
+        self.latest = Some(now);
+        if self.first_pass_is_over() {
+            self.later.truncate(IN_A_SECOND - 1);
+            self.later.push_front(now);
+        }
+        self.paid_at = Some(self.paid_at.map_or(now, |paid| paid.max(now)) + INTERVAL);
+        let host = self.order.get(self.next).copied().unwrap_or(0);
+        self.next = (self.next + 1) % self.order.len().max(1);
+        Ok(Turn { host, tries: self.hosts.get(host).map_or(0, |host| host.tries) })
+    }
+
+    fn first_pass_is_over(&self) -> bool {
+        usize::try_from(self.failed).unwrap_or(usize::MAX) >= self.hosts.len()
+    }
+
+    fn next_at(&self) -> Option<Instant> {
+        // A pass may be ahead of its payments, so the first one is quick.
+        let ahead = INTERVAL * u32::try_from(self.hosts.len().saturating_sub(1)).unwrap_or(u32::MAX);
+        let paid = self.paid_at.map(|paid| paid - ahead);
+        let apart = self.latest.map(|latest| latest + APART);
+        let full = self.later.get(IN_A_SECOND - 1).filter(|_| self.first_pass_is_over());
+        paid.max(apart).max(self.not_before).max(full.map(|first| *first + SECOND))
+    }
+
+    /// An attempt failed, or its connection was closed before it showed that it works. `unit` is from 0..1.
+    pub(super) fn failed(&mut self, host: usize, cause: String, now: Instant, unit: f64) -> Option<Notice> {
+        if let Some(host) = self.hosts.get_mut(host) {
+            host.tries = host.tries.saturating_add(1);
+            host.cause = Some(cause);
+        }
+        self.failed = self.failed.saturating_add(1);
+        let count = u32::try_from(self.hosts.len()).unwrap_or(u32::MAX).max(1);
+        if !self.failed.is_multiple_of(count) {
+            return None;
+        }
+        let doublings = (self.failed / count - 1).min(8);
+        let delay = (FIRST_DELAY * 2u32.pow(doublings)).min(LONGEST_DELAY);
+        self.not_before = Some(now + delay.mul_f64(unit.clamp(0.0, 1.0)));
+        self.warning(now)
+    }
+
+    fn warning(&mut self, now: Instant) -> Option<Notice> {
+        let causes = self.causes();
+        match &mut self.trouble {
+            None => {
+                self.trouble = Some(Trouble { since: now, warned: now });
+                Some(Notice::Begins { causes })
+            }
+            Some(trouble) if now.since(trouble.warned) >= BETWEEN_WARNINGS => {
+                trouble.warned = now;
+                Some(Notice::GoesOn { causes, tries: self.failed, lasting: now.since(trouble.since) })
+            }
+            Some(_) => None,
+        }
+    }
+
+    /// A connection to `host` works: it answered more than the handshake.
+    pub(super) fn works(&mut self, host: usize, now: Instant) -> Option<Notice> {
+        let tries = std::mem::take(&mut self.failed);
+        self.not_before = None;
+        for host in &mut self.hosts {
+            (host.tries, host.cause) = (0, None);
+        }
+        let trouble = self.trouble.take()?;
+        Some(Notice::Over { host: self.name(host).to_owned(), tries, lasted: now.since(trouble.since) })
+    }
+
+    /// A connection that worked was cut. `spread` is from 0..1 where many clients may come at once.
+    pub(super) fn cut(&mut self, host: usize, cause: String, now: Instant, spread: Option<f64>) {
+        if let Some(host) = self.hosts.get_mut(host) {
+            host.cause = Some(cause);
+        }
+        self.not_before = spread.map(|unit| now + SPREAD.mul_f64(unit.clamp(0.0, 1.0)));
+    }
+
+    /// `zk1:2181: connection refused (31 tries); zk2:2181: name not found`, in the order of the connect string.
+    pub(super) fn causes(&self) -> String {
+        let mut causes = String::new();
+        for Host { name, tries, cause } in &self.hosts {
+            let Some(cause) = cause else { continue };
+            let separator = if causes.is_empty() { "" } else { "; " };
+            // Writing to a text cannot fail.
+            let _ = write!(causes, "{separator}{name}: {cause}");
+            if *tries > 1 {
+                let _ = write!(causes, " ({tries} tries)");
+            }
+        }
+        causes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+
+    fn hosts(count: usize) -> Hosts {
+        Hosts::new((1..=count).map(|number| format!("zk{number}:2181")), || 0.999)
+    }
+
+    /// Takes turns for `lasting`, each failing at once with the full delay, and tells when they were.
+    fn attempts(hosts: &mut Hosts, lasting: Duration, unit: f64) -> Vec<(u128, usize)> {
+        let start = Clock::Machine.now();
+        let mut now = start;
+        let mut taken = Vec::new();
+        while now.since(start) < lasting {
+            match hosts.take(now) {
+                Err(at) => {
+                    assert!(at > now);
+                    now = at;
+                }
+                Ok(turn) => {
+                    taken.push((now.since(start).as_millis(), turn.host));
+                    hosts.failed(turn.host, "connection refused".to_owned(), now, unit);
+                }
+            }
+        }
+        taken
+    }
+
+    #[test]
+    fn a_pass_is_quick_and_then_there_are_at_most_three_attempts_a_second() {
+        for count in [1, 2, 3, 5, 12] {
+            for unit in [0.0, 0.5, 1.0] {
+                let taken = attempts(&mut hosts(count), Duration::from_secs(60), unit);
+                for (nth, (at, _)) in taken.iter().take(count).enumerate() {
+                    assert_eq!(*at, 50 * nth as u128, "{count} hosts: the first pass");
+                }
+                let later: Vec<u128> = taken.iter().skip(count).map(|(at, _)| *at).collect();
+                for window in later.windows(4) {
+                    assert!(window[3] - window[0] > 1_000, "{count} hosts, {unit}: {window:?}");
+                }
+                // A network that has healed does not go unnoticed for long.
+                let longest = taken.windows(2).map(|pair| pair[1].0 - pair[0].0).max();
+                assert!(longest <= Some(1_001), "{count} hosts, {unit}: {longest:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_host_has_its_turn_in_each_pass() {
+        for count in [1, 2, 3, 5] {
+            let taken = attempts(&mut hosts(count), Duration::from_secs(30), 0.5);
+            for pass in taken.chunks_exact(count) {
+                let mut seen: Vec<usize> = pass.iter().map(|(_, host)| *host).collect();
+                seen.sort_unstable();
+                assert_eq!(seen, (0..count).collect::<Vec<_>>());
+            }
+        }
+    }
+
+    #[test]
+    fn the_order_is_shuffled_once() {
+        let drawn = std::cell::Cell::new(0.1);
+        let mut orders = std::collections::BTreeSet::new();
+        for _ in 0..200 {
+            let unit = || {
+                drawn.set((drawn.get() * 7.31 + 0.17) % 1.0);
+                drawn.get()
+            };
+            orders.insert(Hosts::new(["a", "b", "c"].map(str::to_owned), unit).order);
+        }
+        assert_eq!(orders.len(), 6, "{orders:?}");
+    }
+
+    #[test]
+    fn the_delay_of_a_pass_doubles_up_to_a_second_and_a_success_ends_it() {
+        let mut hosts = hosts(1);
+        let now = Clock::Machine.now();
+        let mut waits = Vec::new();
+        for _ in 0..6 {
+            hosts.failed(0, String::new(), now, 1.0);
+            waits.push(hosts.not_before.map(|at| at.since(now).as_millis()));
+        }
+        assert_eq!(waits, [100, 200, 400, 800, 1_000, 1_000].map(Some));
+        hosts.works(0, now);
+        assert_eq!(hosts.not_before, None);
+        hosts.cut(0, String::new(), now, Some(0.5));
+        assert_eq!(hosts.not_before, Some(now + Duration::from_millis(50)));
+        hosts.cut(0, String::new(), now, None);
+        assert_eq!(hosts.not_before, None);
+        hosts.failed(0, String::new(), now, 1.0);
+        assert_eq!(hosts.not_before, Some(now + Duration::from_millis(100)), "it begins again");
+    }
+
+    #[test]
+    fn the_causes_are_those_of_the_latest_attempts() {
+        let mut hosts = hosts(3);
+        let now = Clock::Machine.now();
+        assert_eq!(hosts.causes(), "");
+        for _ in 0..31 {
+            hosts.failed(0, "connection refused".to_owned(), now, 0.5);
+        }
+        hosts.failed(1, "timed out".to_owned(), now, 0.5);
+        hosts.failed(1, "name not found".to_owned(), now, 0.5);
+        hosts.cut(2, "no answer for 4 s".to_owned(), now, None);
+        assert_eq!(
+            hosts.causes(),
+            "zk1:2181: connection refused (31 tries); zk2:2181: name not found (2 tries); zk3:2181: no answer for 4 s"
+        );
+        hosts.works(2, now);
+        assert_eq!(hosts.causes(), "");
+    }
+
+    #[test]
+    fn one_warning_at_the_start_one_a_minute_and_one_at_the_end() {
+        let mut hosts = hosts(2);
+        let start = Clock::Machine.now();
+        let at = |seconds: u64| start + Duration::from_secs(seconds);
+        let mut told = Vec::new();
+        for second in 0..130 {
+            told.extend(
+                hosts.failed(second as usize % 2, "refused".to_owned(), at(second), 0.5).map(|told| (second, told)),
+            );
+        }
+        let seconds: Vec<u64> = told.iter().map(|(second, _)| *second).collect();
+        assert_eq!(seconds, [1, 61, 121], "it begins when all hosts have failed");
+        assert!(matches!(&told[0].1, Notice::Begins { causes } if causes == "zk1:2181: refused; zk2:2181: refused"));
+        assert!(matches!(&told[1].1, Notice::GoesOn { tries: 62, lasting, .. } if *lasting == Duration::from_secs(60)));
+        let over = Notice::Over { host: "zk2:2181".to_owned(), tries: 130, lasted: Duration::from_secs(199) };
+        assert_eq!(hosts.works(1, at(200)), Some(over));
+        assert_eq!(hosts.works(1, at(201)), None);
+        assert_eq!(hosts.failed(0, "refused".to_owned(), at(202), 0.5), None, "one host of two is no trouble yet");
+    }
+}

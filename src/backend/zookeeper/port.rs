@@ -1,0 +1,298 @@
+//! The session as the port describes it: arguments are checked, paths get the chroot, answers lose it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::{BoxFuture, FutureExt};
+use futures::stream::StreamExt;
+use tokio::sync::oneshot;
+
+use super::errors::refusal;
+use super::link::{Answer, Asked};
+use super::session::{HeldWatch, Shared};
+use super::watches::{Armed, Kind};
+use crate::backend::{
+    Error, Event, Multi, Op, OpResult, PersistentEvent, PersistentWatch, Reply, Session, Watch, WatchMode, check,
+};
+use crate::path::Namespace;
+use crate::protocol::{
+    AddWatchRequest, AnyResponse, CheckRequest, CreateRequest, DeleteRequest, ExistsRequest, GetChildren2Request,
+    GetDataRequest, MultiOp, MultiRequest, MultiResponse, MultiResult, Request, SetDataRequest, SyncRequest,
+};
+use crate::types::{Acl, CreateMode, Stat};
+
+/// Dropping it closes the session.
+pub(super) struct ZooKeeperSession {
+    shared: Arc<Shared>,
+    id: i64,
+    chroot: Namespace,
+}
+
+impl ZooKeeperSession {
+    pub(super) fn new(shared: Arc<Shared>, id: i64, chroot: Option<&str>) -> Self {
+        // What the connect string lets pass is a path; else there is none.
+        ZooKeeperSession { shared, id, chroot: Namespace::new(chroot.unwrap_or("/")).unwrap_or_default() }
+    }
+
+    fn full(&self, path: &str) -> String {
+        self.chroot.full(path)
+    }
+
+    /// Hands a request over, and takes what is wanted from its answer.
+    fn request<T: Send + 'static>(
+        &self,
+        checked: Result<(), Error>,
+        request: &impl Request,
+        take: impl FnOnce(Result<AnyResponse, Error>) -> Result<T, Error> + Send + 'static,
+    ) -> Reply<T> {
+        match self.hand_over(checked, request, None) {
+            Ok(answer) => async move { take(received(answer).await.outcome) }.boxed(),
+            Err(error) => refused(error),
+        }
+    }
+
+    /// As `request`, for one that arms a watch.
+    fn watching<T: Send + 'static>(
+        &self,
+        kind: Kind,
+        path: &str,
+        full: &str,
+        request: &impl Request,
+        take: impl FnOnce(Result<AnyResponse, Error>) -> Result<T, Error> + Send + 'static,
+    ) -> Reply<(T, HeldWatch)> {
+        match self.hand_over(check::node(path), request, Some(Asked { kind, path: Arc::from(full) })) {
+            Ok(answer) => async move {
+                let Answer { outcome, watch } = received(answer).await;
+                let taken = take(outcome)?;
+                Ok((taken, watch.ok_or_else(unexpected)?))
+            }
+            .boxed(),
+            Err(error) => refused(error),
+        }
+    }
+
+    fn hand_over(
+        &self,
+        checked: Result<(), Error>,
+        request: &impl Request,
+        watch: Option<Asked>,
+    ) -> Result<oneshot::Receiver<Answer<HeldWatch>>, Error> {
+        let link = &self.shared.link;
+        match checked {
+            Ok(()) => link.hand_over(request, watch),
+            Err(fault) => Err(if link.is_open() { fault } else { Error::NotConnected }),
+        }
+    }
+}
+
+/// The answer; there always is one.
+async fn received(answer: oneshot::Receiver<Answer<HeldWatch>>) -> Answer<HeldWatch> {
+    answer.await.unwrap_or(Answer { outcome: Err(Error::SessionEnded), watch: None })
+}
+
+fn refused<T: Send + 'static>(error: Error) -> Reply<T> {
+    futures::future::ready(Err(error)).boxed()
+}
+
+fn unexpected() -> Error {
+    Error::Other("an answer to another request".to_owned())
+}
+
+fn stat(answer: AnyResponse) -> Result<Stat, Error> {
+    match answer {
+        AnyResponse::Stat(stat) => Ok(stat),
+        _ => Err(unexpected()),
+    }
+}
+
+fn found(outcome: Result<AnyResponse, Error>) -> Result<Option<Stat>, Error> {
+    match outcome {
+        Ok(answer) => stat(answer).map(Some),
+        Err(Error::NoNode) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn data(outcome: Result<AnyResponse, Error>) -> Result<(Vec<u8>, Stat), Error> {
+    match outcome? {
+        AnyResponse::GetData(found) => Ok((found.data.map(Vec::from).unwrap_or_default(), found.stat)),
+        _ => Err(unexpected()),
+    }
+}
+
+fn children(outcome: Result<AnyResponse, Error>) -> Result<(Vec<String>, Stat), Error> {
+    match outcome? {
+        AnyResponse::GetChildren2(found) => Ok((found.children, found.stat)),
+        _ => Err(unexpected()),
+    }
+}
+
+fn any_version(version: Option<i32>) -> i32 {
+    version.unwrap_or(-1)
+}
+
+/// A step with its path on the server.
+fn step<'a>(op: &'a Op, full: &'a str) -> MultiOp<'a> {
+    match op {
+        Op::Check { version, .. } => MultiOp::Check(CheckRequest { path: full, version: any_version(*version) }),
+        Op::Create { data, mode, acls, .. } => MultiOp::create(CreateRequest::new(full, data, acls, *mode)),
+        Op::SetData { data, version, .. } => {
+            MultiOp::SetData(SetDataRequest { path: full, data: Some(data), version: any_version(*version) })
+        }
+        Op::Delete { version, .. } => MultiOp::Delete(DeleteRequest { path: full, version: any_version(*version) }),
+    }
+}
+
+fn path_of(op: &Op) -> &str {
+    match op {
+        Op::Check { path, .. } | Op::Create { path, .. } | Op::SetData { path, .. } | Op::Delete { path, .. } => path,
+    }
+}
+
+fn committed(response: MultiResponse, chroot: &Namespace) -> Result<Multi, Error> {
+    if let Some((index, code)) = response.refused() {
+        return Ok(Multi::Refused { index, error: refusal(code) });
+    }
+    let results = response.results.into_iter().map(|result| match result {
+        MultiResult::Check => Ok(OpResult::Check),
+        MultiResult::Create(created) => Ok(OpResult::Create { path: chroot.strip(&created.path).to_owned() }),
+        MultiResult::Create2(created) => Ok(OpResult::Create { path: chroot.strip(&created.path).to_owned() }),
+        MultiResult::SetData(stat) => Ok(OpResult::SetData { stat }),
+        MultiResult::Delete => Ok(OpResult::Delete),
+        MultiResult::Error(_) => Err(unexpected()),
+    });
+    results.collect::<Result<_, _>>().map(Multi::Committed)
+}
+
+/// A one-shot watch as its holder gets it.
+fn one_shot(HeldWatch { armed, hold }: HeldWatch) -> Result<Watch, Error> {
+    let Armed::Once(fired) = armed else { return Err(unexpected()) };
+    let event = async move {
+        let event = fired.await.unwrap_or(Event::SessionEnded);
+        drop(hold);
+        event
+    };
+    Ok(Watch::new(event.boxed()))
+}
+
+impl fmt::Debug for ZooKeeperSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ZooKeeperSession").field("id", &format_args!("{:#x}", self.id)).finish()
+    }
+}
+
+impl Drop for ZooKeeperSession {
+    fn drop(&mut self) {
+        self.shared.close();
+    }
+}
+
+impl Session for ZooKeeperSession {
+    fn id(&self) -> i64 {
+        self.id
+    }
+
+    fn timeout(&self) -> Duration {
+        self.shared.timeout()
+    }
+
+    fn create(&self, path: &str, data: &[u8], mode: CreateMode, acls: &[Acl]) -> Reply<(String, Stat)> {
+        let chroot = self.chroot.clone();
+        let checked = check::create(path, mode.is_sequential(), acls.is_empty());
+        self.request(checked, &CreateRequest::new(&self.full(path), data, acls, mode), move |outcome| match outcome? {
+            AnyResponse::Create2(created) => Ok((chroot.strip(&created.path).to_owned(), created.stat)),
+            _ => Err(unexpected()),
+        })
+    }
+
+    fn delete(&self, path: &str, version: Option<i32>) -> Reply<()> {
+        let request = DeleteRequest { path: &self.full(path), version: any_version(version) };
+        self.request(check::delete(path), &request, |outcome| outcome.map(drop))
+    }
+
+    fn exists(&self, path: &str) -> Reply<Option<Stat>> {
+        self.request(check::node(path), &ExistsRequest { path: &self.full(path), watch: false }, found)
+    }
+
+    fn watch_exists(&self, path: &str) -> Reply<(Option<Stat>, Watch)> {
+        let full = self.full(path);
+        let request = ExistsRequest { path: &full, watch: true };
+        let reply = self.watching(Kind::Data, path, &full, &request, found);
+        reply.map(|answer| answer.and_then(|(found, watch)| Ok((found, one_shot(watch)?)))).boxed()
+    }
+
+    fn get_data(&self, path: &str) -> Reply<(Vec<u8>, Stat)> {
+        self.request(check::node(path), &GetDataRequest { path: &self.full(path), watch: false }, data)
+    }
+
+    fn watch_data(&self, path: &str) -> Reply<(Vec<u8>, Stat, Watch)> {
+        let full = self.full(path);
+        let reply = self.watching(Kind::Data, path, &full, &GetDataRequest { path: &full, watch: true }, data);
+        reply.map(|answer| answer.and_then(|((data, stat), watch)| Ok((data, stat, one_shot(watch)?)))).boxed()
+    }
+
+    fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Reply<Stat> {
+        let request = SetDataRequest { path: &self.full(path), data: Some(data), version: any_version(version) };
+        self.request(check::node(path), &request, |outcome| stat(outcome?))
+    }
+
+    fn list_children(&self, path: &str) -> Reply<(Vec<String>, Stat)> {
+        self.request(check::node(path), &GetChildren2Request { path: &self.full(path), watch: false }, children)
+    }
+
+    fn watch_children(&self, path: &str) -> Reply<(Vec<String>, Stat, Watch)> {
+        let full = self.full(path);
+        let request = GetChildren2Request { path: &full, watch: true };
+        let reply = self.watching(Kind::Child, path, &full, &request, children);
+        reply.map(|answer| answer.and_then(|((names, stat), watch)| Ok((names, stat, one_shot(watch)?)))).boxed()
+    }
+
+    fn multi(&self, ops: Vec<Op>) -> Reply<Multi> {
+        let checked = ops.iter().try_for_each(check::op);
+        if ops.is_empty() && self.shared.link.is_open() {
+            return futures::future::ready(Ok(Multi::Committed(Vec::new()))).boxed();
+        }
+        let paths: Vec<String> = ops.iter().map(|op| self.full(path_of(op))).collect();
+        let ops = ops.iter().zip(&paths).map(|(op, full)| step(op, full)).collect();
+        let chroot = self.chroot.clone();
+        self.request(checked, &MultiRequest { ops }, move |outcome| match outcome? {
+            AnyResponse::Multi(response) => committed(response, &chroot),
+            _ => Err(unexpected()),
+        })
+    }
+
+    fn sync(&self, path: &str) -> Reply<()> {
+        let request = SyncRequest { path: &self.full(path) };
+        self.request(check::node(path), &request, |outcome| outcome.map(drop))
+    }
+
+    fn watch_persistent(&self, path: &str, mode: WatchMode) -> Reply<PersistentWatch> {
+        let (full, chroot) = (self.full(path), self.chroot.clone());
+        let request = AddWatchRequest { path: &full, mode: mode.into() };
+        let reply = self.watching(mode.into(), path, &full, &request, |outcome| outcome.map(drop));
+        async move {
+            let ((), HeldWatch { armed, hold }) = reply.await?;
+            let Armed::Persistent(queue) = armed else { return Err(unexpected()) };
+            let events = futures::stream::poll_fn(move |cx| {
+                // Held as long as the stream is.
+                let _ = &hold;
+                queue.poll_next(cx)
+            });
+            Ok(events
+                .map(move |event| match event {
+                    PersistentEvent::Node { path, event } => {
+                        PersistentEvent::Node { path: chroot.strip(&path).to_owned(), event }
+                    }
+                    PersistentEvent::Resync => PersistentEvent::Resync,
+                })
+                .boxed())
+        }
+        .boxed()
+    }
+
+    fn close(&self) -> BoxFuture<'static, ()> {
+        self.shared.close();
+        self.shared.ended().boxed()
+    }
+}

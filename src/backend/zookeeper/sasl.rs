@@ -1,0 +1,570 @@
+//! Authentication by SASL DIGEST-MD5 (RFC 2831), without I/O: tokens in, tokens out.
+//!
+//! ZooKeeper carries the tokens in requests of type 102. The client opens with an empty one, the server answers with a
+//! challenge, the client with a response, and the server with `rspauth`: the proof that it knows the password too. A
+//! server that knows no SASL answers the first token with a null buffer.
+
+use std::fmt;
+
+use uuid::Uuid;
+
+/// What Java's client and server call the service, whatever the host.
+const DIGEST_URI: &str = "zookeeper/zk-sasl-md5";
+/// RFC 2831 allows no longer challenge.
+const LONGEST_CHALLENGE: usize = 2048;
+
+/// A user name and a password.
+#[derive(Clone)]
+pub(crate) struct Credentials {
+    user: String,
+    password: String,
+}
+
+impl Credentials {
+    pub(crate) fn new(user: String, password: String) -> Self {
+        Credentials { user, password }
+    }
+
+    /// Begins the authentication of one connection.
+    pub(crate) fn begin(&self) -> DigestMd5 {
+        // From the system's source of randomness: for a value that can be guessed, responses can be computed in advance.
+        self.begin_with(DIGEST_URI, Uuid::new_v4().simple().to_string())
+    }
+
+    fn begin_with(&self, digest_uri: &'static str, cnonce: String) -> DigestMd5 {
+        DigestMd5 { credentials: self.clone(), digest_uri, cnonce, state: State::AwaitsChallenge }
+    }
+}
+
+impl fmt::Debug for Credentials {
+    // The password stays out of logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credentials").finish_non_exhaustive()
+    }
+}
+
+/// What to do after a token of the server.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Send this token.
+    Respond(Vec<u8>),
+    /// The user is authenticated, and so is the server. Nothing more is sent.
+    Done,
+    /// The server knows no SASL: the session goes on without a user.
+    NotOffered,
+}
+
+/// Why the authentication failed.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Error(String);
+
+impl Error {
+    fn new(why: impl Into<String>) -> Self {
+        Error(why.into())
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SASL DIGEST-MD5: {}", self.0)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// The client's side of one authentication.
+pub(crate) struct DigestMd5 {
+    credentials: Credentials,
+    digest_uri: &'static str,
+    cnonce: String,
+    state: State,
+}
+
+enum State {
+    AwaitsChallenge,
+    /// The response is sent; this is what the server must answer.
+    AwaitsProof {
+        rspauth: String,
+    },
+    /// Authenticated, failed, or not offered.
+    Over,
+}
+
+impl DigestMd5 {
+    /// The token to begin with: an empty one, as the server speaks first in DIGEST-MD5.
+    pub(crate) fn first(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    /// Takes the server's token; `None` is a null buffer. After an error the connection is of no further use.
+    pub(crate) fn step(&mut self, token: Option<&[u8]>) -> Result<Step, Error> {
+        match (std::mem::replace(&mut self.state, State::Over), token) {
+            (State::AwaitsChallenge, None) => Ok(Step::NotOffered),
+            (State::AwaitsChallenge, Some(challenge)) => {
+                let (response, rspauth) = self.respond(&Challenge::parse(challenge)?)?;
+                self.state = State::AwaitsProof { rspauth };
+                Ok(Step::Respond(response))
+            }
+            // A server that is told to keep clients whose authentication failed answers like this.
+            (State::AwaitsProof { .. }, None) => Err(Error::new("the server does not accept the user and password")),
+            (State::AwaitsProof { rspauth }, Some(proof)) => {
+                check_proof(proof, &rspauth)?;
+                Ok(Step::Done)
+            }
+            (State::Over, _) => Err(Error::new("the server sent a token after the end")),
+        }
+    }
+
+    /// The response to a challenge, and what the server must answer it with.
+    fn respond(&self, challenge: &Challenge) -> Result<(Vec<u8>, String), Error> {
+        let charset = challenge.charset;
+        let Credentials { user, password } = &self.credentials;
+        let realm = challenge.realm.as_deref().unwrap_or("");
+        let secret = md5(&[
+            &charset.to_hash("user name", user)?,
+            &charset.to_hash("realm", realm)?,
+            &charset.to_hash("password", password)?,
+        ]);
+        let a1 = hex(&md5(&[&secret, &challenge.nonce, self.cnonce.as_bytes()]));
+        let proof = |method: &str| {
+            let a2 = hex(&md5(&[method.as_bytes(), self.digest_uri.as_bytes()]));
+            let parts: [&[u8]; 6] =
+                [a1.as_bytes(), &challenge.nonce, b"00000001", self.cnonce.as_bytes(), b"auth", a2.as_bytes()];
+            hex(&md5(&parts))
+        };
+        let mut message = Vec::new();
+        if charset == Charset::Utf8 {
+            message.extend(b"charset=utf-8,");
+        }
+        push_quoted(&mut message, "username", &charset.to_wire("user name", user)?);
+        if challenge.realm.is_some() {
+            push_quoted(&mut message, "realm", &charset.to_wire("realm", realm)?);
+        }
+        push_quoted(&mut message, "nonce", &challenge.nonce);
+        push_quoted(&mut message, "cnonce", self.cnonce.as_bytes());
+        push_quoted(&mut message, "digest-uri", self.digest_uri.as_bytes());
+        message.extend(format!("nc=00000001,response={},qop=auth", proof("AUTHENTICATE")).bytes());
+        Ok((message, proof("")))
+    }
+}
+
+impl fmt::Debug for DigestMd5 {
+    // What is computed from the password stays out of logs as well.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DigestMd5").finish_non_exhaustive()
+    }
+}
+
+fn check_proof(proof: &[u8], rspauth: &str) -> Result<(), Error> {
+    let directives = Directives::parse(proof)?;
+    let Some(given) = directives.one("rspauth")? else {
+        return Err(Error::new("the server sent no proof (rspauth) that it knows the password"));
+    };
+    if given.eq_ignore_ascii_case(rspauth.as_bytes()) {
+        return Ok(());
+    }
+    Err(Error::new("the server's proof (rspauth) is wrong: it does not know the password"))
+}
+
+/// The digest of `parts` with colons between them.
+fn md5(parts: &[&[u8]]) -> [u8; 16] {
+    md5::compute(parts.join(&b':')).0
+}
+
+fn hex(digest: &[u8; 16]) -> String {
+    format!("{:x}", md5::Digest(*digest))
+}
+
+fn push_quoted(message: &mut Vec<u8>, key: &str, value: &[u8]) {
+    message.extend(key.bytes());
+    message.extend(b"=\"");
+    for &byte in value {
+        if matches!(byte, b'"' | b'\\') || byte.is_ascii_control() {
+            message.push(b'\\');
+        }
+        message.push(byte);
+    }
+    message.extend(b"\",");
+}
+
+/// How texts become bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Charset {
+    Utf8,
+    Latin1,
+}
+
+impl Charset {
+    fn to_wire(self, what: &str, text: &str) -> Result<Vec<u8>, Error> {
+        match self {
+            Charset::Utf8 => Ok(text.as_bytes().to_vec()),
+            Charset::Latin1 => {
+                latin1(text).ok_or_else(|| Error::new(format!("the server takes no {what} outside of ISO 8859-1")))
+            }
+        }
+    }
+
+    /// RFC 2831 hashes what fits into ISO 8859-1 in that form, also where UTF-8 is on the wire.
+    fn to_hash(self, what: &str, text: &str) -> Result<Vec<u8>, Error> {
+        latin1(text).map_or_else(|| self.to_wire(what, text), Ok)
+    }
+
+    fn decode(self, bytes: Vec<u8>) -> Result<String, Error> {
+        match self {
+            Charset::Utf8 => String::from_utf8(bytes).map_err(|_| malformed("the realm is not UTF-8")),
+            Charset::Latin1 => Ok(bytes.into_iter().map(char::from).collect()),
+        }
+    }
+}
+
+fn latin1(text: &str) -> Option<Vec<u8>> {
+    text.chars().map(|c| u8::try_from(c).ok()).collect()
+}
+
+/// What of the server's challenge matters.
+struct Challenge {
+    realm: Option<String>,
+    nonce: Vec<u8>,
+    charset: Charset,
+}
+
+impl Challenge {
+    fn parse(token: &[u8]) -> Result<Self, Error> {
+        let directives = Directives::parse(token)?;
+        if !directives.one("algorithm")?.is_some_and(|algorithm| algorithm.eq_ignore_ascii_case(b"md5-sess")) {
+            return Err(Error::new("the server offers no algorithm md5-sess"));
+        }
+        if directives.one("qop")?.is_some_and(|qop| !offers_plain_auth(qop)) {
+            return Err(Error::new("the server demands a protection of messages (qop) that ZooKeeper does not have"));
+        }
+        let charset = match directives.one("charset")? {
+            None => Charset::Latin1,
+            Some(name) if name.eq_ignore_ascii_case(b"utf-8") => Charset::Utf8,
+            Some(_) => return Err(Error::new("the server names a charset other than utf-8")),
+        };
+        let nonce = directives.one("nonce")?.ok_or_else(|| malformed("it has no nonce"))?.to_vec();
+        let realm = match directives.all("realm").collect::<Vec<_>>().as_slice() {
+            [] => None,
+            [realm] => Some(charset.decode(realm.to_vec())?),
+            _ => return Err(Error::new("the server offers several realms")),
+        };
+        Ok(Challenge { realm, nonce, charset })
+    }
+}
+
+fn offers_plain_auth(qop: &[u8]) -> bool {
+    qop.split(|&byte| byte == b',').any(|option| option.trim_ascii().eq_ignore_ascii_case(b"auth"))
+}
+
+fn malformed(why: &str) -> Error {
+    Error::new(format!("the server's token is malformed: {why}"))
+}
+
+/// The `key=value` pairs of a token, in order, without the quotes.
+struct Directives(Vec<(Vec<u8>, Vec<u8>)>);
+
+impl Directives {
+    fn parse(token: &[u8]) -> Result<Self, Error> {
+        if token.len() > LONGEST_CHALLENGE {
+            return Err(malformed(&format!("{} bytes, more than {LONGEST_CHALLENGE}", token.len())));
+        }
+        let mut rest = Rest(token);
+        let mut directives = Vec::new();
+        while rest.more() {
+            let key = rest.take_while(|byte| !b"=,\"".contains(&byte) && !byte.is_ascii_whitespace());
+            rest.skip_space();
+            if key.is_empty() || !rest.eat(b'=') {
+                return Err(malformed("a directive is not of the form key=value"));
+            }
+            rest.skip_space();
+            directives.push((key.to_vec(), rest.value()?));
+            rest.skip_space();
+            if !rest.0.is_empty() && !rest.eat(b',') {
+                return Err(malformed("no comma after a value"));
+            }
+        }
+        Ok(Directives(directives))
+    }
+
+    fn all<'a>(&'a self, key: &str) -> impl Iterator<Item = &'a [u8]> {
+        let matching = self.0.iter().filter(|(name, _)| name.eq_ignore_ascii_case(key.as_bytes()));
+        matching.map(|(_, value)| value.as_slice())
+    }
+
+    fn one(&self, key: &str) -> Result<Option<&[u8]>, Error> {
+        let mut values = self.all(key);
+        match (values.next(), values.next()) {
+            (value, None) => Ok(value),
+            _ => Err(malformed(&format!("more than one {key}"))),
+        }
+    }
+}
+
+/// What is not read yet of a token.
+struct Rest<'a>(&'a [u8]);
+
+impl<'a> Rest<'a> {
+    /// Goes to the next directive; empty ones do not count.
+    fn more(&mut self) -> bool {
+        self.skip_space();
+        while self.eat(b',') {
+            self.skip_space();
+        }
+        !self.0.is_empty()
+    }
+
+    fn skip_space(&mut self) {
+        self.0 = self.0.trim_ascii_start();
+    }
+
+    fn eat(&mut self, byte: u8) -> bool {
+        let rest = self.0.strip_prefix(&[byte]);
+        self.0 = rest.unwrap_or(self.0);
+        rest.is_some()
+    }
+
+    fn take_while(&mut self, belongs: impl Fn(u8) -> bool) -> &'a [u8] {
+        let end = self.0.iter().position(|&byte| !belongs(byte)).unwrap_or(self.0.len());
+        let (taken, rest) = self.0.split_at(end);
+        self.0 = rest;
+        taken
+    }
+
+    fn value(&mut self) -> Result<Vec<u8>, Error> {
+        if self.eat(b'"') {
+            return self.quoted();
+        }
+        let value = self.take_while(|byte| byte != b',' && !byte.is_ascii_whitespace());
+        if value.is_empty() { Err(malformed("a directive without a value")) } else { Ok(value.to_vec()) }
+    }
+
+    /// The rest of a quoted text, without its escapes.
+    fn quoted(&mut self) -> Result<Vec<u8>, Error> {
+        let mut value = Vec::new();
+        loop {
+            value.extend(self.take_while(|byte| byte != b'"' && byte != b'\\'));
+            if self.eat(b'"') {
+                return Ok(value);
+            }
+            // Past the backslash, if it is not the end already.
+            let [_, escaped, rest @ ..] = self.0 else {
+                return Err(malformed("a quoted text does not end"));
+            };
+            value.push(*escaped);
+            self.0 = rest;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What a ZooKeeper 3.9 server sends.
+    const CHALLENGE: &str = r#"realm="zk-sasl-md5",nonce="3a7B+/x",charset=utf-8,algorithm=md5-sess"#;
+
+    fn client(user: &str, password: &str) -> DigestMd5 {
+        Credentials::new(user.to_owned(), password.to_owned()).begin()
+    }
+
+    /// The client of the examples in RFC 2831, section 4.
+    fn chris(digest_uri: &'static str, cnonce: &str) -> DigestMd5 {
+        Credentials::new("chris".to_owned(), "secret".to_owned()).begin_with(digest_uri, cnonce.to_owned())
+    }
+
+    fn response(client: &mut DigestMd5, challenge: &[u8]) -> Directives {
+        match client.step(Some(challenge)) {
+            Ok(Step::Respond(response)) => Directives::parse(&response).expect("a response of key=value pairs"),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn one<'a>(directives: &'a Directives, key: &str) -> &'a [u8] {
+        directives.one(key).expect("once").unwrap_or_else(|| panic!("no {key}"))
+    }
+
+    fn why(client: &mut DigestMd5, token: Option<&[u8]>) -> String {
+        client.step(token).expect_err("a failure").to_string()
+    }
+
+    #[test]
+    fn the_example_of_rfc_2831_for_imap() {
+        let mut client = chris("imap/elwood.innosoft.com", "OA6MHXh6VqTrRk");
+        assert_eq!(client.first(), b"");
+        let challenge =
+            br#"realm="elwood.innosoft.com",nonce="OA6MG9tEQGm2hh",qop="auth",algorithm=md5-sess,charset=utf-8"#;
+        let response = response(&mut client, challenge);
+        for (key, value) in [
+            ("charset", "utf-8"),
+            ("username", "chris"),
+            ("realm", "elwood.innosoft.com"),
+            ("nonce", "OA6MG9tEQGm2hh"),
+            ("nc", "00000001"),
+            ("cnonce", "OA6MHXh6VqTrRk"),
+            ("digest-uri", "imap/elwood.innosoft.com"),
+            ("response", "d388dad90d4bbd760a152321f2143af7"),
+            ("qop", "auth"),
+        ] {
+            assert_eq!(one(&response, key), value.as_bytes(), "{key}");
+        }
+        assert_eq!(client.step(Some(b"rspauth=ea40f60335c427b5527b84dbabcdfffd")), Ok(Step::Done));
+        assert!(why(&mut client, Some(b"")).contains("after the end"));
+    }
+
+    #[test]
+    fn the_example_of_rfc_2831_for_acap() {
+        let mut client = chris("acap/elwood.innosoft.com", "OA9BSuZWMSpW8m");
+        let challenge =
+            br#"realm="elwood.innosoft.com",nonce="OA9BSXrbuRhWay",qop="auth",algorithm=md5-sess,charset=utf-8"#;
+        let response = response(&mut client, challenge);
+        assert_eq!(one(&response, "response"), b"6084c6db3fede7352c551284490fd0fc");
+        assert_eq!(client.step(Some(b"rspauth=2f0b3d7c3c2e486600ef710726aa2eae")), Ok(Step::Done));
+    }
+
+    #[test]
+    fn each_connection_has_a_cnonce_of_its_own() {
+        let (mut one_client, mut other) = (client("alice", "x"), client("alice", "x"));
+        let first = response(&mut one_client, CHALLENGE.as_bytes());
+        let second = response(&mut other, CHALLENGE.as_bytes());
+        assert_ne!(one(&first, "cnonce"), one(&second, "cnonce"));
+        assert_ne!(one(&first, "response"), one(&second, "response"));
+    }
+
+    #[test]
+    fn a_server_without_sasl_is_told_from_one_that_refuses() {
+        assert_eq!(client("alice", "x").step(None), Ok(Step::NotOffered));
+        let mut refused = client("alice", "x");
+        response(&mut refused, CHALLENGE.as_bytes());
+        assert!(why(&mut refused, None).contains("does not accept the user and password"));
+    }
+
+    #[test]
+    fn a_server_that_does_not_know_the_password_is_not_trusted() {
+        for (proof, text) in [
+            ("rspauth=00000000000000000000000000000000", "does not know the password"),
+            ("rspauth=", "without a value"),
+            ("", "no proof"),
+            ("nonce=\"x\"", "no proof"),
+        ] {
+            let mut client = client("alice", "x");
+            response(&mut client, CHALLENGE.as_bytes());
+            let error = why(&mut client, Some(proof.as_bytes()));
+            assert!(error.contains(text), "{proof}: {error}");
+            assert!(why(&mut client, Some(proof.as_bytes())).contains("after the end"));
+        }
+    }
+
+    #[test]
+    fn a_challenge_that_cannot_be_answered_is_refused_with_the_reason() {
+        let long = format!("{CHALLENGE},x=\"{}\"", "y".repeat(LONGEST_CHALLENGE));
+        for (challenge, text) in [
+            ("", "md5-sess"),
+            (r#"nonce="x",charset=utf-8"#, "md5-sess"),
+            (r#"nonce="x",algorithm=md5"#, "md5-sess"),
+            ("algorithm=md5-sess", "no nonce"),
+            (r#"nonce="x",nonce="y",algorithm=md5-sess"#, "more than one nonce"),
+            (r#"nonce="x",algorithm=md5-sess,charset=utf-8,charset=utf-8"#, "more than one charset"),
+            (r#"nonce="x",algorithm=md5-sess,charset=koi8-r"#, "charset other"),
+            (r#"nonce="x",algorithm=md5-sess,qop="auth-int,auth-conf""#, "qop"),
+            (r#"realm="a",realm="b",nonce="x",algorithm=md5-sess"#, "several realms"),
+            (r#"nonce="x"#, "does not end"),
+            (r#"nonce="x\"#, "does not end"),
+            (r#"nonce="x"algorithm=md5-sess"#, "no comma"),
+            ("nonce", "key=value"),
+            ("=x", "key=value"),
+            ("nonce=,algorithm=md5-sess", "without a value"),
+            (&long, "more than 2048"),
+        ] {
+            let error = why(&mut client("alice", "x"), Some(challenge.as_bytes()));
+            assert!(error.contains(text), "{challenge}: {error}");
+        }
+        let not_utf8 = b"realm=\"\xff\",nonce=\"x\",charset=utf-8,algorithm=md5-sess";
+        assert!(why(&mut client("alice", "x"), Some(not_utf8)).contains("not UTF-8"));
+    }
+
+    #[test]
+    fn what_a_challenge_may_contain_beside_the_usual() {
+        for challenge in [
+            r#"nonce="x",qop="auth-conf, auth",cipher="rc4,3des",algorithm=md5-sess,stale=true,maxbuf=1,unknown="?""#,
+            " , nonce = x ,\r\n\tALGORITHM=\"MD5-SESS\" , Charset=UTF-8 ,",
+        ] {
+            let response = response(&mut client("alice", "x"), challenge.as_bytes());
+            assert_eq!(one(&response, "nonce"), b"x", "{challenge}");
+            assert_eq!(response.one("realm"), Ok(None), "none was offered");
+        }
+    }
+
+    /// Java does the same.
+    #[test]
+    fn what_fits_into_iso_8859_1_is_hashed_in_it() {
+        let utf8 = Charset::Utf8;
+        assert_eq!(utf8.to_hash("user name", "josé"), Ok(b"jos\xe9".to_vec()));
+        assert_eq!(utf8.to_wire("user name", "josé"), Ok("josé".as_bytes().to_vec()));
+        assert_eq!(utf8.to_hash("user name", "łukasz"), Ok("łukasz".as_bytes().to_vec()));
+        let latin1 = Charset::Latin1;
+        assert_eq!(latin1.to_wire("user name", "josé"), Ok(b"jos\xe9".to_vec()));
+        let old_server = br#"nonce="x",algorithm=md5-sess"#;
+        assert!(why(&mut client("łukasz", "x"), Some(old_server)).contains("no user name outside of ISO 8859-1"));
+        assert!(why(&mut client("lukasz", "ł"), Some(old_server)).contains("no password outside of ISO 8859-1"));
+    }
+
+    #[test]
+    fn secrets_stay_out_of_debug_output() {
+        let credentials = Credentials::new("alice".to_owned(), "wonder land".to_owned());
+        let mut begun = credentials.begin();
+        response(&mut begun, CHALLENGE.as_bytes());
+        assert!(!format!("{credentials:?} {begun:?}").contains("wonder"));
+    }
+
+    fn quoted(value: &str) -> String {
+        let mut text = Vec::new();
+        push_quoted(&mut text, "key", value.as_bytes());
+        String::from_utf8(text).expect("UTF-8").trim_start_matches("key=").trim_end_matches(',').to_owned()
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_response_or_an_error(first: Vec<u8>, second: Vec<u8>) {
+            let mut client = client("alice", "x");
+            let _ = client.step(Some(&first));
+            let ended = client.step(Some(&second));
+            prop_assert!(ended.is_err(), "the proof cannot be met by chance: {:?}", ended);
+        }
+
+        #[test]
+        fn a_damaged_challenge_is_a_response_or_an_error(at in 0..CHALLENGE.len(), byte: u8, cut in 0..CHALLENGE.len()) {
+            let mut challenge = CHALLENGE.as_bytes().to_vec();
+            challenge[at] = byte;
+            let _ = client("alice", "x").step(Some(&challenge));
+            let _ = client("alice", "x").step(Some(&challenge[..cut]));
+        }
+
+        #[test]
+        fn names_nonces_and_realms_pass_unchanged(user: String, password: String, realm in ".{0,40}", nonce in ".{0,40}") {
+            let challenge =
+                format!("realm={},nonce={},charset=utf-8,algorithm=md5-sess", quoted(&realm), quoted(&nonce));
+            let mut client = Credentials::new(user.clone(), password).begin_with(DIGEST_URI, "c".to_owned());
+            let Ok(Step::Respond(response)) = client.step(Some(challenge.as_bytes())) else {
+                return Err(TestCaseError::fail(challenge));
+            };
+            // A response may be longer than a challenge.
+            prop_assume!(response.len() <= LONGEST_CHALLENGE);
+            let response = Directives::parse(&response).expect("key=value pairs");
+            prop_assert_eq!(one(&response, "username"), user.as_bytes());
+            prop_assert_eq!(one(&response, "realm"), realm.as_bytes());
+            prop_assert_eq!(one(&response, "nonce"), nonce.as_bytes());
+        }
+
+        #[test]
+        fn another_password_is_another_response(one_password: String, other: String) {
+            prop_assume!(one_password != other);
+            let answer = |password: &str| {
+                let credentials = Credentials::new("alice".to_owned(), password.to_owned());
+                credentials.begin_with(DIGEST_URI, "c".to_owned()).step(Some(CHALLENGE.as_bytes()))
+            };
+            prop_assert_ne!(answer(&one_password), answer(&other));
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! A connection that takes requests: answers and events are read, what callers could not write is written, and a server that
+//! is silent is noticed.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::Sleep;
+
+use super::connect::cause;
+use super::errors::refusal;
+use super::frames::{Frame, Frames};
+use super::link::Pulse;
+use super::session::{End, Shared, Task};
+use super::silent;
+use crate::backend::{Error, Proof};
+use crate::clock::Instant;
+use crate::protocol::{
+    AnyResponse, Decode, ErrorCode, Malformed, OpCode, Reader, ReplyHeader, WatcherEvent, WatcherType, xid,
+};
+
+/// A connection is never idle for longer, whatever the session timeout: what is on the way may forget it.
+const LONGEST_IDLE: Duration = Duration::from_secs(10);
+
+/// Why a connection is served no longer.
+#[derive(Debug)]
+pub(super) enum Stop {
+    Lost(String),
+    End(End),
+}
+
+impl From<Malformed> for Stop {
+    fn from(error: Malformed) -> Self {
+        Stop::Lost(error.to_string())
+    }
+}
+
+pub(super) struct Serving<'a> {
+    task: &'a mut Task,
+    frames: Frames,
+    host: usize,
+    works: bool,
+    granted: Duration,
+    /// How long nothing may be written before a ping is.
+    idle: Duration,
+    /// How long the server may be silent while it owes an answer.
+    patience: Duration,
+    latest_read: Instant,
+    timer: Pin<Box<Sleep>>,
+}
+
+impl<'a> Serving<'a> {
+    pub(super) fn new(task: &'a mut Task, frames: Frames, latest_read: Instant, host: usize, works: bool) -> Self {
+        let granted = task.shared.timeout();
+        let patience = task.ground.options.silence(task.shortest);
+        let idle = (task.shortest / 3).min(LONGEST_IDLE);
+        let timer = Box::pin(tokio::time::sleep(Duration::ZERO));
+        Serving { task, frames, host, works, granted, idle, patience, latest_read, timer }
+    }
+
+    /// Serves the connection; tells the host, and whether it answered anything.
+    pub(super) async fn run(mut self) -> (usize, bool, Stop) {
+        let stop = std::future::poll_fn(|cx| self.poll(cx)).await;
+        (self.host, self.works, stop)
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Stop> {
+        // First, so that what callers leave behind from here on is seen.
+        self.task.shared.link.task.register(cx.waker());
+        if let Err(stop) = self.read(cx) {
+            return Poll::Ready(stop);
+        }
+        // An error of writing counts only now: answers may have come before the server closed the connection.
+        if let Poll::Ready(Err(error)) = self.task.shared.link.poll_flush(cx) {
+            return Poll::Ready(Stop::Lost(cause(&error)));
+        }
+        self.watch_the_time(cx)
+    }
+
+    /// Reads until nothing more is there.
+    fn read(&mut self, cx: &mut Context<'_>) -> Result<(), Stop> {
+        loop {
+            while let Some(frame) = self.frames.next().map_err(|error| Stop::Lost(error.to_string()))? {
+                self.task.last_contact = self.latest_read;
+                self.take(frame)?;
+            }
+            match self.frames.poll_fill(cx) {
+                Poll::Pending => return Ok(()),
+                Poll::Ready(read) => {
+                    self.latest_read = self.task.ground.now();
+                    match read {
+                        Ok(0) => return Err(self.closed("the server closed the connection".to_owned())),
+                        Ok(_) => {}
+                        Err(error) => return Err(self.closed(cause(&error))),
+                    }
+                }
+            }
+        }
+    }
+
+    /// The server closed the connection: that, too, is a sign of it.
+    fn closed(&mut self, cause: String) -> Stop {
+        self.task.last_contact = self.latest_read;
+        // It does so after the end of a session, and its answer may get lost then.
+        Stop::Lost(cause)
+    }
+
+    fn take(&mut self, frame: Frame) -> Result<(), Stop> {
+        match frame {
+            Frame::Whole(frame) => self.take_whole(&frame),
+            Frame::TooLong { head, length } => self.take_too_long(&head, length),
+        }
+    }
+
+    fn take_whole(&mut self, frame: &Bytes) -> Result<(), Stop> {
+        let mut from = Reader::new(frame);
+        let header = ReplyHeader::decode(&mut from)?;
+        if header.err == ErrorCode::SessionClosedRequireSaslAuth {
+            return Err(Stop::End(End::AuthFailed));
+        }
+        match header.xid {
+            xid::NOTIFICATION => {
+                let event = WatcherEvent::decode(&mut from)?;
+                self.task.shared.fire(&event);
+                return Ok(());
+            }
+            xid::PING => {
+                if let Some(sent) = self.task.shared.link.take_ping() {
+                    self.task.observer.answered(sent, Proof::Contact);
+                }
+            }
+            xid::AUTH if header.err == ErrorCode::AuthFailed => return Err(Stop::End(End::AuthFailed)),
+            xid::AUTH | xid::SET_WATCHES => {}
+            _ => self.take_answer(&header, from)?,
+        }
+        self.seen(header.zxid);
+        Ok(())
+    }
+
+    /// The server's latest transaction; it is behind all events that came before.
+    fn seen(&mut self, zxid: i64) {
+        self.task.identity.zxid = self.task.identity.zxid.max(zxid);
+        if !self.works {
+            self.works = true;
+            self.task.ground.works(self.host);
+        }
+    }
+
+    fn take_answer(&mut self, header: &ReplyHeader, mut from: Reader<'_>) -> Result<(), Stop> {
+        let link = &self.task.shared.link;
+        let Some(entry) = link.take_answered(header.xid) else {
+            return Err(Stop::Lost(format!("an answer to request {} came out of turn", header.xid)));
+        };
+        let outcome = match header.err {
+            ErrorCode::Ok => match AnyResponse::decode(entry.op, &mut from) {
+                Ok(body) => Ok(body),
+                Err(error) => {
+                    link.put_back(entry);
+                    return Err(error.into());
+                }
+            },
+            // The next connection shows what has become of the session.
+            ErrorCode::SessionMoved | ErrorCode::SessionExpired => {
+                link.put_back(entry);
+                return Err(Stop::Lost(format!("the server does not serve the session ({:?})", header.err)));
+            }
+            code => Err(refusal(code)),
+        };
+        if entry.op == OpCode::CloseSession {
+            return Err(Stop::End(End::Closed));
+        }
+        if proves(&outcome) {
+            self.task.observer.answered(entry.sent, entry.proof());
+        }
+        let shared = &self.task.shared;
+        let armed = entry.watch.as_ref().and_then(|asked| {
+            let kind = asked.armed_by(entry.op, header.err)?;
+            Some(Shared::arm(shared, kind, &asked.path))
+        });
+        link.settled(&entry);
+        if let (ErrorCode::MarshallingError, Some((watcher, path))) = (header.err, &entry.removes)
+            && matches!(watcher, WatcherType::Persistent | WatcherType::PersistentRecursive)
+        {
+            shared.remove_any(path);
+        }
+        entry.answer(outcome, armed);
+        Ok(())
+    }
+
+    /// Only the request that it belongs to fails.
+    fn take_too_long(&mut self, head: &Bytes, length: usize) -> Result<(), Stop> {
+        let header = ReplyHeader::from_frame(head)?;
+        let Some(entry) = self.task.shared.link.take_answered(header.xid) else {
+            return Err(Stop::Lost(format!("a frame of {length} bytes belongs to no request")));
+        };
+        self.task.shared.link.settled(&entry);
+        let limit = self.frames.limit;
+        entry.fail(Error::Other(format!("the answer of {length} bytes is longer than the limit of {limit}")));
+        self.seen(header.zxid);
+        Ok(())
+    }
+
+    /// Pings, and notices silence.
+    fn watch_the_time(&mut self, cx: &mut Context<'_>) -> Poll<Stop> {
+        while self.timer.as_mut().poll(cx).is_ready() {
+            let now = self.task.ground.now();
+            let pulse = self.task.shared.link.pulse();
+            if pulse.closing.is_some_and(|asked| now >= asked + self.granted) {
+                return Poll::Ready(Stop::End(End::Closed));
+            }
+            if pulse.oldest.is_some_and(|oldest| now >= oldest.max(self.latest_read) + self.patience) {
+                return Poll::Ready(Stop::Lost(silent(self.patience)));
+            }
+            if !pulse.ping_out && now >= pulse.latest_write + self.idle {
+                self.task.shared.link.ping();
+            }
+            let wait = self.next_look(now);
+            self.timer.as_mut().reset(tokio::time::Instant::now() + wait);
+        }
+        Poll::Pending
+    }
+
+    /// How long the time need not be watched. What callers write meanwhile makes nothing due earlier than that.
+    fn next_look(&self, now: Instant) -> Duration {
+        let Pulse { latest_write, oldest, ping_out, closing } = self.task.shared.link.pulse();
+        let silence = oldest.map_or(now, |oldest| oldest.max(self.latest_read)) + self.patience;
+        // A ping that is out is looked at once more in that time: it may be answered by then, and the next one due.
+        let ping = Some(latest_write + self.idle).filter(|due| !ping_out || *due > now);
+        let end = closing.map(|asked| asked + self.granted);
+        let first = [Some(silence), ping, end].into_iter().flatten().min().unwrap_or(now);
+        first.since(now).max(Duration::from_millis(1))
+    }
+}
+
+/// Whether an outcome is the ensemble's word.
+fn proves(outcome: &Result<AnyResponse, Error>) -> bool {
+    match outcome {
+        Ok(AnyResponse::Multi(multi)) => multi.refused().is_none_or(|(_, code)| refusal(code).is_verdict()),
+        Ok(_) => true,
+        Err(error) => error.is_verdict(),
+    }
+}

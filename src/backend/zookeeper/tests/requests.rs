@@ -1,0 +1,319 @@
+//! Requests on a connection, and their answers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use tokio::io::AsyncWriteExt;
+
+use super::script::{Stage, Told, delete, lost, next_event, reply, settle, soon};
+use crate::backend::{Error, Multi, Op, Proof, SessionEvent};
+use crate::protocol::{
+    DeleteRequest, ErrorCode, GetDataResponse, MultiResponse, MultiResult, OpCode, SetDataRequest, SyncResponse,
+};
+use crate::types::{Acl, CreateMode, Stat};
+
+#[tokio::test(start_paused = true)]
+async fn a_request_is_written_by_its_caller() {
+    let mut stage = Stage::new(1);
+    let (opened, mut peer) = stage.open().await;
+    settle().await;
+    let deleted = delete(&opened.session, "/a");
+    // No other task has run.
+    let frame = peer.frame().now_or_never().flatten();
+    assert!(frame.is_some(), "it is on the wire when the call returns");
+    drop(deleted);
+    // From a thread without a runtime as well.
+    let session = Arc::clone(&opened.session);
+    let deleted = std::thread::spawn(move || delete(&session, "/b")).join().expect("no panic");
+    let asked = peer.expect(OpCode::Delete).await;
+    assert_eq!(asked.read::<DeleteRequest<'_>>(), DeleteRequest { path: "/b", version: -1 });
+    peer.reply(asked.xid - 1, 1, ErrorCode::Ok, &()).await;
+    peer.confirm(&asked, 2).await;
+    assert_eq!(soon(deleted).await, Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_are_matched_in_order_and_their_instants_are_told() {
+    let mut stage = Stage::new(1);
+    let (opened, mut peer) = stage.open().await;
+    let session = &opened.session;
+    stage.seen.take();
+    let first_sent = stage.clock.now();
+    let first = session.create("/a", b"x", CreateMode::Persistent, &[Acl::anyone_all()]);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let second_sent = stage.clock.now();
+    let (second, third, fourth) = (session.get_data("/a"), session.sync("/"), session.exists("/no"));
+    let (bad, unproven) = (session.delete("/a", Some(7)), session.delete("/b", None));
+    let mut xids = Vec::new();
+    for op in [OpCode::Create2, OpCode::GetData, OpCode::Sync, OpCode::Exists, OpCode::Delete, OpCode::Delete] {
+        xids.push(peer.expect(op).await.xid);
+    }
+    assert_eq!(xids, [1, 2, 3, 4, 5, 6]);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let stat = Stat { czxid: 5, ..Stat::default() };
+    let created = crate::protocol::Create2Response { path: "/a".to_owned(), stat };
+    peer.reply(1, 5, ErrorCode::Ok, &created).await;
+    peer.reply(2, 5, ErrorCode::Ok, &GetDataResponse { data: None, stat }).await;
+    peer.reply(3, 5, ErrorCode::Ok, &SyncResponse { path: "/".to_owned() }).await;
+    peer.reply(4, 5, ErrorCode::NoNode, &()).await;
+    peer.reply(5, 5, ErrorCode::BadVersion, &()).await;
+    peer.reply(6, 5, ErrorCode::ThrottledOp, &()).await;
+    assert_eq!(soon(first).await, Ok(("/a".to_owned(), stat)));
+    assert_eq!(soon(second).await, Ok((Vec::new(), stat)), "null is no data");
+    assert_eq!(soon(third).await, Ok(()));
+    assert_eq!(soon(fourth).await, Ok(None));
+    assert_eq!(soon(bad).await, Err(Error::BadVersion));
+    assert_eq!(soon(unproven).await, Err(Error::Throttled));
+    let answered = |sent, proof| Told::Answered(sent, proof);
+    assert_eq!(
+        stage.seen.take(),
+        [
+            answered(first_sent, Proof::Quorum),
+            answered(second_sent, Proof::Contact),
+            answered(second_sent, Proof::Leader),
+            answered(second_sent, Proof::Contact),
+            answered(second_sent, Proof::Quorum),
+        ],
+        "the last one is no word of the ensemble"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_transaction_proves_as_much_as_its_error() {
+    let mut stage = Stage::new(1);
+    let (opened, mut peer) = stage.open().await;
+    stage.seen.take();
+    for (code, error, told) in
+        [(ErrorCode::NodeExists, Error::NodeExists, 1), (ErrorCode::InvalidAcl, Error::InvalidAcl, 0)]
+    {
+        let op = Op::Check { path: "/a".to_owned(), version: None };
+        let refused = opened.session.multi(vec![op]);
+        let asked = peer.expect(OpCode::Multi).await;
+        let body = MultiResponse { results: vec![MultiResult::Error(code)] };
+        peer.reply(asked.xid, 1, ErrorCode::Ok, &body).await;
+        assert_eq!(soon(refused).await, Ok(Multi::Refused { index: 0, error }));
+        assert_eq!(stage.seen.take().len(), told);
+    }
+}
+
+/// Whatever is wrong with a frame, the connection is lost, and the session goes on.
+#[tokio::test(start_paused = true)]
+async fn what_is_no_answer_costs_the_connection() {
+    let negative = (-1i32).to_be_bytes().to_vec();
+    let garbage = b"\0\0\0\x05hello".to_vec();
+    let cut_body = reply(1, 1, ErrorCode::Ok, &()).to_vec();
+    for (bytes, expected) in [
+        (reply(2, 1, ErrorCode::Ok, &()).to_vec(), "answer to request 2 came out of turn"),
+        (reply(99, 1, ErrorCode::Ok, &()).to_vec(), "answer to request 99 came out of turn"),
+        (reply(1, 1, ErrorCode::SessionMoved, &()).to_vec(), "SessionMoved"),
+        (reply(1, 1, ErrorCode::SessionExpired, &()).to_vec(), "SessionExpired"),
+        (cut_body, "malformed"),
+        (negative, "a frame of -1 bytes"),
+        (garbage, "malformed ReplyHeader"),
+    ] {
+        let mut stage = Stage::new(1);
+        let (mut opened, mut peer) = stage.open().await;
+        stage.seen.take();
+        let (pending, behind) = (opened.session.get_data("/a"), opened.session.sync("/"));
+        peer.send(&bytes).await;
+        assert_eq!(soon(pending).await, Err(Error::ConnectionLoss));
+        let told = stage.seen.take();
+        assert!(matches!(told[..], [Told::Disconnected(_)]), "told before those who wait: {told:?}");
+        assert_eq!(soon(behind).await, Err(Error::ConnectionLoss));
+        lost(&mut opened).await;
+        assert_eq!(opened.session.sync("/").await, Err(Error::NotConnected));
+        let causes = stage.ensemble_causes();
+        assert!(causes.contains(expected), "{expected}: {causes}");
+        let hello = stage.resume().await;
+        assert_eq!(next_event(&mut opened).await, Some(SessionEvent::Connected));
+        drop(hello);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_nobody_asked_for_costs_the_connection() {
+    let mut stage = Stage::new(1);
+    let (mut opened, mut peer) = stage.open().await;
+    peer.reply(1, 1, ErrorCode::Ok, &()).await;
+    lost(&mut opened).await;
+    stage.resume().await;
+    assert_eq!(next_event(&mut opened).await, Some(SessionEvent::Connected));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_says_no_more_is_left_at_once() {
+    let mut stage = Stage::new(1);
+    let (mut opened, mut peer) = stage.open().await;
+    let pending = opened.session.sync("/");
+    let asked = peer.expect(OpCode::Sync).await;
+    let behind = opened.session.sync("/");
+    // What was said before the end counts.
+    peer.reply(asked.xid, 1, ErrorCode::Ok, &SyncResponse { path: "/".to_owned() }).await;
+    peer.stream.shutdown().await.expect("half of the connection is closed");
+    let at = stage.clock.now();
+    assert_eq!(soon(pending).await, Ok(()));
+    assert_eq!(soon(behind).await, Err(Error::ConnectionLoss));
+    let loss = lost(&mut opened).await;
+    assert_eq!((loss.at, loss.last_contact), (at, at));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_above_the_limit_is_an_error_of_its_request_alone() {
+    let mut stage = Stage::with(1, 1 << 20, |options| options.longest_answer = 1_000);
+    let (mut opened, mut peer) = stage.open().await;
+    let (large, small) = (opened.session.get_data("/large"), opened.session.get_data("/small"));
+    let (_, asked) = (peer.asked().await, peer.asked().await);
+    let body = |length: usize| GetDataResponse { data: Some(vec![7; length].into()), stat: Stat::default() };
+    let giant = reply(asked.xid - 1, 1, ErrorCode::Ok, &body(3_000_000));
+    let sending = async {
+        for part in giant.chunks(100_000) {
+            peer.send(part).await;
+            settle().await;
+        }
+        peer.reply(asked.xid, 1, ErrorCode::Ok, &body(100)).await;
+    };
+    let (large, small, ()) = soon(async { tokio::join!(large, small, sending) }).await;
+    let error = large.expect_err("too long");
+    assert!(matches!(&error, Error::Other(why) if why.contains("longer than the limit of 1000")), "{error:?}");
+    assert_eq!(small.expect("an answer").0.len(), 100);
+    assert!(opened.events.next_now().is_none(), "the connection stays");
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_may_come_byte_by_byte() {
+    let mut stage = Stage::new(1);
+    let (opened, mut peer) = stage.open().await;
+    let (first, second) = (opened.session.sync("/"), opened.session.get_data("/a"));
+    let (one, two) = (peer.asked().await, peer.asked().await);
+    let mut bytes = reply(one.xid, 1, ErrorCode::Ok, &SyncResponse { path: "/".to_owned() });
+    let data = GetDataResponse { data: Some(vec![1, 2, 3].into()), stat: Stat::default() };
+    bytes.unsplit(reply(two.xid, 1, ErrorCode::Ok, &data));
+    // Longer than the server may be silent, but it never is.
+    for byte in &bytes {
+        peer.send(&[*byte]).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(soon(first).await, Ok(()));
+    assert_eq!(soon(second).await.expect("data").0, [1, 2, 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_socket_does_not_take_follows_in_order_without_what_was_dropped() {
+    let mut stage = Stage::with(1, 64, |_| {});
+    let (opened, mut peer) = stage.open().await;
+    let data = vec![7; 1_000];
+    let write = |path: &str| opened.session.set_data(path, &data, None);
+    // The first one does not fit, so all others wait behind it.
+    let (first, dropped, second, forgotten) = (write("/1"), write("/2"), write("/3"), write("/4"));
+    drop((dropped, forgotten));
+    settle().await;
+    let third = write("/5");
+    let mut answers = Vec::new();
+    for path in ["/1", "/3", "/5"] {
+        let asked = peer.expect(OpCode::SetData).await;
+        assert_eq!(asked.read::<SetDataRequest<'_>>().path, path);
+        answers.push(reply(asked.xid, 1, ErrorCode::Ok, &Stat::default()));
+    }
+    for answer in answers {
+        peer.send(&answer).await;
+    }
+    for written in [first, second, third] {
+        assert_eq!(soon(written).await, Ok(Stat::default()));
+    }
+    assert!(peer.is_quiet().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_never_written_is_known_not_to_be_done() {
+    let mut stage = Stage::with(1, 64, |_| {});
+    let (mut opened, peer) = stage.open().await;
+    let data = vec![7; 1_000];
+    let begun = opened.session.set_data("/1", &data, None);
+    let behind = opened.session.set_data("/2", &data, None);
+    settle().await;
+    drop(peer);
+    assert_eq!(soon(begun).await, Err(Error::ConnectionLoss), "a part of it is out");
+    assert_eq!(soon(behind).await, Err(Error::NotConnected));
+    lost(&mut opened).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_has_no_answer_is_bounded() {
+    let mut stage = Stage::new(1);
+    let (opened, mut peer) = stage.open().await;
+    let reading = async {
+        loop {
+            peer.asked().await;
+        }
+    };
+    let asking = async {
+        let mut pending = Vec::new();
+        for number in 0..64 * 1024 {
+            pending.push(opened.session.exists("/a"));
+            if number % 1_000 == 0 {
+                settle().await;
+            }
+        }
+        assert_eq!(opened.session.exists("/a").await, Err(Error::Throttled));
+        assert_eq!(opened.session.delete("/a", None).await, Err(Error::Throttled));
+    };
+    tokio::select! {
+        () = asking => {}
+        () = reading => {}
+    }
+    let (opened, _peer) = stage.open().await;
+    let data = vec![0; 5_000_000];
+    let pending: Vec<_> = (0..13).map(|_| opened.session.set_data("/a", &data, None)).collect();
+    assert_eq!(opened.session.set_data("/a", &data, None).await, Err(Error::Throttled), "of bytes as well");
+    drop(pending);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_to_a_dropped_future_is_ignored() {
+    let mut stage = Stage::new(1);
+    let (opened, mut peer) = stage.open().await;
+    drop(opened.session.delete("/a", None));
+    let asked = peer.expect(OpCode::Delete).await;
+    let next = opened.session.delete("/b", None);
+    peer.reply(asked.xid, 1, ErrorCode::NoNode, &()).await;
+    let asked = peer.expect(OpCode::Delete).await;
+    peer.confirm(&asked, 2).await;
+    assert_eq!(soon(next).await, Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn paths_get_the_chroot_and_lose_it() {
+    use crate::backend::zookeeper::connect_string::ConnectString;
+    let mut stage = Stage::with(1, 1 << 20, |options| {
+        options.connect_string = ConnectString::parse("zk1/app").expect("a connect string");
+    });
+    let (opened, mut peer) = stage.open().await;
+    let created = opened.session.create("/a-", b"", CreateMode::PersistentSequential, &[Acl::anyone_all()]);
+    let asked = peer.expect(OpCode::Create2).await;
+    assert_eq!(asked.read::<crate::protocol::CreateRequest<'_>>().path, "/app/a-");
+    let body = crate::protocol::Create2Response { path: "/app/a-0000000001".to_owned(), stat: Stat::default() };
+    peer.reply(asked.xid, 1, ErrorCode::Ok, &body).await;
+    assert_eq!(soon(created).await.expect("created").0, "/a-0000000001");
+    let listed = opened.session.sync("/");
+    let asked = peer.expect(OpCode::Sync).await;
+    assert_eq!(asked.read::<crate::protocol::SyncRequest<'_>>().path, "/app");
+    drop(listed);
+}
+
+impl Stage {
+    fn ensemble_causes(&self) -> String {
+        crate::backend::Ensemble::causes(&*self.ensemble)
+    }
+}
+
+/// What is there already of a stream.
+trait NextNow {
+    fn next_now(&mut self) -> Option<SessionEvent>;
+}
+
+impl NextNow for futures::stream::BoxStream<'static, SessionEvent> {
+    fn next_now(&mut self) -> Option<SessionEvent> {
+        futures::StreamExt::next(self).now_or_never().flatten()
+    }
+}

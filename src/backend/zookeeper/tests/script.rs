@@ -1,0 +1,344 @@
+//! The server's side, written down step by step.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt;
+use futures::future::{BoxFuture, FutureExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::backend::zookeeper::connect::{Connector, Stream};
+use crate::backend::zookeeper::connect_string::ConnectString;
+use crate::backend::zookeeper::{Options, ZooKeeperEnsemble, lock};
+use crate::backend::{Ensemble, Error, Loss, Observer, Opened, Proof, Session, SessionEvent};
+use crate::clock::{self, Clock};
+use crate::protocol::{
+    ConnectRequest, ConnectResponse, Decode, Encode, ErrorCode, EventType, KeeperState, OpCode, Reader, ReplyHeader,
+    RequestHeader, Secret, WatcherEvent, encode_connect_response, encode_event, encode_reply,
+};
+
+/// What the client asks for.
+pub(super) const T: Duration = Duration::from_secs(10);
+pub(super) const ID: i64 = 0x1234_5678_9abc;
+pub(super) const PASSWORD: &[u8] = b"sixteen bytes...";
+/// No step takes longer.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// What becomes of an attempt to connect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    Accept,
+    Refuse,
+    NameUnknown,
+    /// No answer at all.
+    Dark,
+}
+
+#[derive(Debug)]
+struct Net {
+    start: Instant,
+    way: Mutex<Way>,
+    /// Bytes that fit in each direction before a writer waits.
+    room: usize,
+    attempts: Mutex<Vec<(Duration, usize)>>,
+    accepted: mpsc::UnboundedSender<(usize, DuplexStream)>,
+}
+
+impl Connector for Net {
+    fn connect(&self, host: usize, _tries: u32) -> BoxFuture<'static, io::Result<Stream>> {
+        lock(&self.attempts).push((self.start.elapsed(), host));
+        let refused = |kind: io::ErrorKind| futures::future::ready(Err(kind.into())).boxed();
+        match *lock(&self.way) {
+            Way::Refuse => refused(io::ErrorKind::ConnectionRefused),
+            Way::NameUnknown => {
+                let unknown = io::Error::new(io::ErrorKind::NotFound, "name not found");
+                futures::future::ready(Err(unknown)).boxed()
+            }
+            Way::Dark => futures::future::pending().boxed(),
+            Way::Accept => {
+                let (near, far) = tokio::io::duplex(self.room);
+                self.accepted.send((host, far)).ok();
+                let (read, write) = tokio::io::split(near);
+                futures::future::ready(Ok(Stream { read: Box::new(read), write: Box::new(write) })).boxed()
+            }
+        }
+    }
+}
+
+/// An ensemble whose servers are played by the test.
+pub(super) struct Stage {
+    net: Arc<Net>,
+    accepted: mpsc::UnboundedReceiver<(usize, DuplexStream)>,
+    pub(super) ensemble: Arc<ZooKeeperEnsemble>,
+    pub(super) seen: Arc<Seen>,
+    pub(super) clock: Clock,
+}
+
+impl Stage {
+    pub(super) fn new(hosts: usize) -> Stage {
+        Stage::with(hosts, 1 << 20, |_| {})
+    }
+
+    pub(super) fn with(hosts: usize, room: usize, change: impl FnOnce(&mut Options)) -> Stage {
+        let (sender, accepted) = mpsc::unbounded_channel();
+        let start = Instant::now();
+        let net = Net { start, way: Mutex::new(Way::Accept), room, attempts: Mutex::default(), accepted: sender };
+        let net = Arc::new(net);
+        let clock = Clock::Tokio(start);
+        let names: Vec<String> = (1..=hosts).map(|number| format!("zk{number}")).collect();
+        let connect_string = ConnectString::parse(&names.join(",")).expect("names of hosts");
+        let runtime = tokio::runtime::Handle::current();
+        let spawn = Arc::new(move |task| drop(runtime.spawn(task)));
+        let mut options = Options::new(connect_string, T, clock, spawn, Arc::new(|| 0.5));
+        change(&mut options);
+        let ensemble = Arc::new(ZooKeeperEnsemble::with_connector(options, net.clone()));
+        Stage { net, accepted, ensemble, seen: Arc::default(), clock }
+    }
+
+    pub(super) fn set(&self, way: Way) {
+        *lock(&self.net.way) = way;
+    }
+
+    /// When which host was tried, since the start.
+    pub(super) fn attempts(&self) -> Vec<(Duration, usize)> {
+        lock(&self.net.attempts).clone()
+    }
+
+    pub(super) fn opening(&self) -> BoxFuture<'static, Result<Opened, Error>> {
+        self.ensemble.open(self.seen.clone())
+    }
+
+    /// The next connection that the client makes.
+    pub(super) async fn peer(&mut self) -> Peer {
+        let (host, stream) = soon(self.accepted.recv()).await.expect("the stage stands");
+        Peer { host, stream, buffer: BytesMut::new() }
+    }
+
+    /// A connection that was made and not looked at yet.
+    pub(super) fn waiting_peer(&mut self) -> Option<Peer> {
+        let (host, stream) = self.accepted.try_recv().ok()?;
+        Some(Peer { host, stream, buffer: BytesMut::new() })
+    }
+
+    /// An open session, with the server's side of its connection.
+    pub(super) async fn open(&mut self) -> (Opened, Peer) {
+        let opening = self.opening();
+        let welcome = async {
+            let mut peer = self.peer().await;
+            peer.greet(T).await;
+            peer.serve_first().await;
+            peer
+        };
+        let (opened, peer) = soon(async { tokio::join!(opening, welcome) }).await;
+        (opened.expect("a session"), peer)
+    }
+
+    /// As the client takes its session up again.
+    pub(super) async fn resume(&mut self) -> Peer {
+        let mut peer = self.peer().await;
+        peer.greet(T).await;
+        peer
+    }
+}
+
+/// One connection, from the server's side.
+pub(super) struct Peer {
+    pub(super) host: usize,
+    pub(super) stream: DuplexStream,
+    buffer: BytesMut,
+}
+
+/// What a client asked.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) xid: i32,
+    pub(super) op: OpCode,
+    frame: Bytes,
+}
+
+impl Asked {
+    /// The body of the request.
+    pub(super) fn read<'a, R: Decode<'a>>(&'a self) -> R {
+        let mut from = Reader::new(&self.frame);
+        RequestHeader::decode(&mut from).expect("a header");
+        R::decode(&mut from).expect("the body of the request")
+    }
+}
+
+impl Peer {
+    /// The next frame; `None` when the client has closed the connection.
+    pub(super) async fn frame(&mut self) -> Option<Bytes> {
+        soon(async {
+            loop {
+                if let Some(prefix) = self.buffer.first_chunk::<4>() {
+                    let length = u32::from_be_bytes(*prefix) as usize;
+                    if self.buffer.len() >= 4 + length {
+                        let mut whole = self.buffer.split_to(4 + length).freeze();
+                        return Some(whole.split_off(4));
+                    }
+                }
+                if self.stream.read_buf(&mut self.buffer).await.expect("reading") == 0 {
+                    assert!(self.buffer.is_empty(), "half a frame is left");
+                    return None;
+                }
+            }
+        })
+        .await
+    }
+
+    pub(super) async fn asked(&mut self) -> Asked {
+        let frame = self.frame().await.expect("a request");
+        let header = RequestHeader::decode(&mut Reader::new(&frame)).expect("a header");
+        Asked { xid: header.xid, op: header.op, frame }
+    }
+
+    /// The next request, which must be of this operation.
+    pub(super) async fn expect(&mut self, op: OpCode) -> Asked {
+        let asked = self.asked().await;
+        assert_eq!(asked.op, op);
+        asked
+    }
+
+    /// Whether everything that has come was read: nothing more comes without the clock.
+    pub(super) async fn is_quiet(&mut self) -> bool {
+        tokio::task::yield_now().await;
+        self.buffer.is_empty() && self.stream.read_buf(&mut self.buffer).now_or_never().is_none()
+    }
+
+    /// Opens the session or lets it be taken up; what the client said.
+    pub(super) async fn greet(&mut self, granted: Duration) -> Hello {
+        let hello = self.hello().await;
+        self.welcome(granted.as_millis() as i32, ID).await;
+        hello
+    }
+
+    /// Shows that the server serves the new session.
+    pub(super) async fn serve_first(&mut self) {
+        let asked = self.expect(OpCode::Ping).await;
+        self.reply(asked.xid, 0, ErrorCode::Ok, &()).await;
+    }
+
+    pub(super) async fn hello(&mut self) -> Hello {
+        let frame = self.frame().await.expect("a handshake");
+        let request = ConnectRequest::from_frame(&frame).expect("a handshake");
+        assert_eq!((request.protocol_version, request.read_only), (0, Some(false)));
+        Hello {
+            zxid: request.last_zxid_seen,
+            timeout: request.timeout,
+            id: request.session_id,
+            password: request.password.0.to_vec(),
+        }
+    }
+
+    pub(super) async fn welcome(&mut self, timeout: i32, id: i64) {
+        let password = Secret(PASSWORD.to_vec());
+        let response =
+            ConnectResponse { protocol_version: 0, timeout, session_id: id, password, read_only: Some(false) };
+        let mut frame = BytesMut::new();
+        encode_connect_response(&response, &mut frame).expect("a short frame");
+        self.send(&frame).await;
+    }
+
+    pub(super) async fn send(&mut self, bytes: &[u8]) {
+        soon(self.stream.write_all(bytes)).await.expect("the client reads");
+    }
+
+    pub(super) async fn reply(&mut self, xid: i32, zxid: i64, err: ErrorCode, body: &impl Encode) {
+        self.send(&reply(xid, zxid, err, body)).await;
+    }
+
+    /// Answers a request without a body.
+    pub(super) async fn confirm(&mut self, asked: &Asked, zxid: i64) {
+        self.reply(asked.xid, zxid, ErrorCode::Ok, &()).await;
+    }
+
+    pub(super) async fn event(&mut self, event: EventType, path: &str) {
+        let mut frame = BytesMut::new();
+        let event = WatcherEvent { event, state: KeeperState::SyncConnected, path: path.to_owned() };
+        encode_event(-1, &event, &mut frame).expect("a short frame");
+        self.send(&frame).await;
+    }
+}
+
+pub(super) fn reply(xid: i32, zxid: i64, err: ErrorCode, body: &impl Encode) -> BytesMut {
+    let mut frame = BytesMut::new();
+    encode_reply(&ReplyHeader { xid, zxid, err }, body, &mut frame).expect("a short frame");
+    frame
+}
+
+/// What a client says first.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Hello {
+    pub(super) zxid: i64,
+    pub(super) timeout: i32,
+    pub(super) id: i64,
+    pub(super) password: Vec<u8>,
+}
+
+/// What an observer was told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Told {
+    Connecting(clock::Instant),
+    Connected(Duration),
+    Answered(clock::Instant, Proof),
+    Disconnected(Loss),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Seen(Mutex<Vec<Told>>);
+
+impl Seen {
+    /// What was told since the last time.
+    pub(super) fn take(&self) -> Vec<Told> {
+        std::mem::take(&mut *lock(&self.0))
+    }
+}
+
+impl Observer for Seen {
+    fn connecting(&self, at: clock::Instant) {
+        lock(&self.0).push(Told::Connecting(at));
+    }
+
+    fn connected(&self, granted: Duration) {
+        lock(&self.0).push(Told::Connected(granted));
+    }
+
+    fn answered(&self, sent: clock::Instant, proof: Proof) {
+        lock(&self.0).push(Told::Answered(sent, proof));
+    }
+
+    fn disconnected(&self, loss: Loss) {
+        lock(&self.0).push(Told::Disconnected(loss));
+    }
+}
+
+pub(super) async fn soon<F: Future>(work: F) -> F::Output {
+    tokio::time::timeout(PATIENCE, work).await.expect("it ends in time")
+}
+
+/// The next event of the session, which must be a loss.
+pub(super) async fn lost(opened: &mut Opened) -> Loss {
+    match soon(opened.events.next()).await {
+        Some(SessionEvent::Disconnected(loss)) => loss,
+        other => panic!("{other:?}"),
+    }
+}
+
+pub(super) async fn next_event(opened: &mut Opened) -> Option<SessionEvent> {
+    soon(opened.events.next()).await
+}
+
+/// Lets every task that can run do so, without moving the clock.
+pub(super) async fn settle() {
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+}
+
+pub(super) fn delete(session: &Arc<dyn Session>, path: &str) -> BoxFuture<'static, Result<(), Error>> {
+    session.delete(path, None)
+}

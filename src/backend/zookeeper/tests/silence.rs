@@ -1,0 +1,96 @@
+//! A server that says nothing, and the pings that find it out.
+
+use std::time::Duration;
+
+use super::script::{Stage, T, Told, lost, next_event, soon};
+use crate::backend::{Error, Proof, SessionEvent};
+use crate::protocol::{ErrorCode, OpCode, xid};
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_owes_an_answer_for_too_long_is_left() {
+    for (hosts, silence, expected) in
+        [(1, None, Duration::from_secs(4)), (5, None, Duration::from_secs(4)), (1, Some(T / 8), T / 8)]
+    {
+        let mut stage = Stage::with(hosts, 1 << 20, |options| options.silence = silence);
+        let (mut opened, _peer) = stage.open().await;
+        let opened_at = stage.clock.now();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let asked_at = stage.clock.now();
+        let pending = opened.session.sync("/");
+        assert_eq!(soon(pending).await, Err(Error::ConnectionLoss));
+        let loss = lost(&mut opened).await;
+        let after = loss.at.since(asked_at);
+        assert!(after >= expected && after < expected + Duration::from_millis(10), "{after:?}");
+        assert_eq!(loss.last_contact, opened_at);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_connection_is_pinged_and_each_answer_is_told() {
+    let mut stage = Stage::new(1);
+    let (opened, mut peer) = stage.open().await;
+    stage.seen.take();
+    for _ in 0..5 {
+        let before = stage.clock.now();
+        let asked = peer.expect(OpCode::Ping).await;
+        let sent = stage.clock.now();
+        assert_eq!(asked.xid, xid::PING);
+        let waited = sent.since(before);
+        assert!(
+            waited >= T / 3 - Duration::from_millis(200) && waited < T / 3 + Duration::from_millis(10),
+            "{waited:?}"
+        );
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        peer.reply(xid::PING, 7, ErrorCode::Ok, &()).await;
+        super::script::settle().await;
+        assert_eq!(stage.seen.take(), [Told::Answered(sent, Proof::Contact)]);
+    }
+    drop(opened);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_session_timeout_does_not_let_a_connection_idle() {
+    let mut stage = Stage::new(1);
+    let opening = stage.opening();
+    let script = async {
+        let mut peer = stage.peer().await;
+        peer.greet(Duration::from_secs(40)).await;
+        peer.serve_first().await;
+        peer
+    };
+    let (opened, mut peer) = soon(async { tokio::join!(opening, script) }).await;
+    let before = stage.clock.now();
+    peer.expect(OpCode::Ping).await;
+    let waited = stage.clock.now().since(before);
+    assert!(waited >= Duration::from_secs(10) && waited < Duration::from_millis(10_010), "{waited:?}");
+    drop(opened);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ping_without_an_answer_costs_the_connection() {
+    let mut stage = Stage::new(1);
+    let (mut opened, mut peer) = stage.open().await;
+    let opened_at = stage.clock.now();
+    peer.expect(OpCode::Ping).await;
+    let pinged = stage.clock.now();
+    let loss = lost(&mut opened).await;
+    let after = loss.at.since(pinged);
+    assert!(after >= Duration::from_secs(4) && after < Duration::from_millis(4_010), "{after:?}");
+    assert_eq!(loss.last_contact, opened_at);
+    stage.resume().await;
+    assert_eq!(next_event(&mut opened).await, Some(SessionEvent::Connected));
+}
+
+/// The answers of others are a sign of life, but the connection is pinged by what is written and not by what is read.
+#[tokio::test(start_paused = true)]
+async fn a_busy_connection_is_not_pinged() {
+    let mut stage = Stage::new(1);
+    let (opened, mut peer) = stage.open().await;
+    for _ in 0..20 {
+        let pending = opened.session.delete("/a", None);
+        let asked = peer.expect(OpCode::Delete).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        peer.confirm(&asked, 1).await;
+        soon(pending).await.unwrap();
+    }
+}

@@ -1,0 +1,265 @@
+//! Keeps one session: sends its heartbeats, says when it is in doubt, and when it is over.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream::{BoxStream, FuturesUnordered, StreamExt};
+use tokio::sync::watch;
+
+use super::core::{Core, Heartbeat};
+use super::error::{Error, ErrorKind};
+use super::session::{Condition, EndReason, Session};
+use super::state::ConnectionState;
+use crate::backend::{self, Loss, Reply, SessionEvent};
+use crate::clock::Instant;
+
+/// Heartbeats in a session timeout.
+const BEATS: u32 = 6;
+/// Below so many ticks a session timeout leaves too little time between a heartbeat and the end of the lease.
+const FEWEST_TICKS: u32 = 4;
+
+/// How the session stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Connected, and renewed by the ensemble on this connection.
+    Up,
+    /// Connected again; the ensemble's leader has not answered on this connection yet.
+    Unconfirmed,
+    /// Connected, and past the deadline of the lease while something depended on it.
+    Lapsed,
+    /// Not connected.
+    Down(Loss),
+}
+
+/// Keeps one session from its opening to its end.
+pub(super) struct Keepalive<'a> {
+    core: &'a Arc<Core>,
+    session: &'a Arc<Session>,
+    events: BoxStream<'static, SessionEvent>,
+    phase: Phase,
+    connection: u64,
+    /// The lease was valid while something depended on it: its lapse must be told.
+    armed: bool,
+    next_beat: Option<Instant>,
+    /// The heartbeat under way is the first on a connection, or after a pause.
+    first_beat: bool,
+    answers: FuturesUnordered<Reply<()>>,
+}
+
+impl<'a> Keepalive<'a> {
+    pub(super) fn new(
+        core: &'a Arc<Core>,
+        session: &'a Arc<Session>,
+        events: BoxStream<'static, SessionEvent>,
+    ) -> Self {
+        warn_if_short(core, session);
+        let mut keepalive = Keepalive {
+            core,
+            session,
+            events,
+            phase: Phase::Up,
+            connection: 0,
+            armed: false,
+            next_beat: None,
+            first_beat: false,
+            answers: FuturesUnordered::new(),
+        };
+        if !session.lease().is_settled() {
+            // Its first connections broke before it could be used.
+            keepalive.await_confirmation();
+        }
+        keepalive
+    }
+
+    /// Resolves with the end of the session.
+    pub(super) async fn keep(mut self, closing: &mut watch::Receiver<bool>) -> EndReason {
+        let session = Arc::clone(self.session);
+        loop {
+            // Made before the lease is looked at, so no extension is missed.
+            let extended = session.lease().extended();
+            let now = self.core.clock.now();
+            if let Some(reason) = self.act(now) {
+                return reason;
+            }
+            let wake = self.next_wake(now);
+            // Without a connection each attempt to reconnect may bring the deadline forward, and that must be told in time.
+            let down = matches!(self.phase, Phase::Down(_));
+            let waits_for_lease = down || self.phase == Phase::Lapsed || (self.core.is_in_use(now) && !self.armed);
+            let clock = self.core.clock;
+            let nap = async {
+                match wake {
+                    Some(at) => clock.sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                _ = closing.wait_for(|closing| *closing) => return EndReason::Closed,
+                event = self.events.next() => {
+                    if let Some(reason) = self.observe(event.unwrap_or(SessionEvent::Closed)) {
+                        return reason;
+                    }
+                }
+                Some(outcome) = self.answers.next() => self.note_answer(outcome),
+                // Somebody may have been granted it: from now on its lapse must be told.
+                () = extended, if waits_for_lease => {}
+                // A first user finds the lease as old as it is: look at once.
+                _ = self.core.first_user.notified() => {}
+                _ = nap => {}
+            }
+        }
+    }
+
+    /// Does what is due now.
+    fn act(&mut self, now: Instant) -> Option<EndReason> {
+        if let Phase::Down(loss) = self.phase {
+            if now >= self.session.lease().deadline() {
+                // Under `ErrorPolicy::Session` this is when what was held ends; its holders are told by the condition.
+                self.session.set_condition(Condition::Suspended);
+            }
+            // The servers must have expired it by now.
+            return (now >= loss.last_contact + self.session.timeout()).then_some(EndReason::GivenUp);
+        }
+        let in_use = self.core.is_in_use(now);
+        if self.phase == Phase::Lapsed && (!in_use || self.session.lease().is_proven()) {
+            self.resume();
+        }
+        if !in_use {
+            self.armed = false;
+            self.next_beat = None;
+            return None;
+        }
+        if now < self.session.lease().deadline() {
+            self.armed = true;
+        } else if self.armed {
+            self.lapse();
+        }
+        if self.next_beat.is_none_or(|at| now >= at) {
+            self.beat(now);
+        }
+        None
+    }
+
+    /// When something will be due, at the latest.
+    fn next_wake(&self, now: Instant) -> Option<Instant> {
+        let deadline = self.session.lease().deadline();
+        if let Phase::Down(loss) = self.phase {
+            let give_up = loss.last_contact + self.session.timeout();
+            return Some(if deadline > now { give_up.min(deadline) } else { give_up });
+        }
+        if !self.core.is_in_use(now) {
+            return None;
+        }
+        let lapse = self.armed.then_some(deadline);
+        [lapse, self.next_beat].into_iter().flatten().min()
+    }
+
+    /// The lease is over though the connection stands: the process was stopped, or the leader does not answer.
+    fn lapse(&mut self) {
+        tracing::warn!(session = self.session.label(), "no proof of life in time");
+        self.armed = false;
+        self.next_beat = None;
+        self.phase = Phase::Lapsed;
+        self.session.lease().suspend();
+        self.tell_suspended();
+    }
+
+    fn tell_suspended(&self) {
+        self.session.set_condition(Condition::Suspended);
+        self.core.states.publish(ConnectionState::Suspended);
+    }
+
+    fn resume(&mut self) {
+        self.phase = Phase::Up;
+        self.session.lease().resume();
+        self.connection += 1;
+        self.session.set_condition(Condition::Connected(self.connection));
+        self.core.states.publish(ConnectionState::Reconnected);
+    }
+
+    /// Sends a heartbeat. The first on a connection, or after a pause, is followed by a second one a tick after its answer,
+    /// as one alone proves nothing.
+    fn beat(&mut self, now: Instant) {
+        self.first_beat = self.next_beat.is_none();
+        self.next_beat = Some(now + self.session.lease().least_timeout() / BEATS);
+        let confirms = self.phase == Phase::Unconfirmed;
+        self.answers.push(match self.core.config.heartbeat {
+            Heartbeat::Sync if !confirms => self.session.heartbeat(),
+            // A leader that was deposed without knowing it would confirm a new connection by a sync.
+            _ => self.session.quorum_heartbeat(),
+        });
+    }
+
+    fn note_answer(&mut self, outcome: Result<(), backend::Error>) {
+        if std::mem::take(&mut self.first_beat) && self.next_beat.is_some() {
+            // A little more, so that the second one vouches for the first.
+            self.next_beat = Some(self.core.clock.now() + self.session.lease().tick() + Duration::from_millis(1));
+        }
+        match outcome {
+            Ok(()) if self.phase == Phase::Unconfirmed => self.confirm(),
+            Ok(()) => {}
+            Err(error) => tracing::debug!(session = self.session.label(), ?error, "heartbeat failed"),
+        }
+    }
+
+    /// What depends on the session waits for the answer to a first heartbeat: a server can accept a session at the very moment
+    /// at which the ensemble expires it, but its leader does not answer for one that it is closing. And what contenders read
+    /// then comes after a sync, so it is not older than the reconnect.
+    fn await_confirmation(&mut self) {
+        self.phase = Phase::Unconfirmed;
+        self.next_beat = None;
+        self.beat(self.core.clock.now());
+    }
+
+    /// The ensemble accepted the session on this connection, so it renewed it after the old one broke.
+    fn confirm(&mut self) {
+        if self.session.lease().is_proven() || !self.core.is_in_use(self.core.clock.now()) {
+            self.resume();
+        } else {
+            self.phase = Phase::Lapsed;
+            self.session.lease().suspend();
+        }
+    }
+
+    /// Takes in what happened to the session.
+    fn observe(&mut self, event: SessionEvent) -> Option<EndReason> {
+        tracing::debug!(session = self.session.label(), ?event, "session event");
+        match event {
+            SessionEvent::Disconnected(loss) => {
+                self.answers.clear();
+                self.phase = Phase::Down(loss);
+                self.tell_suspended();
+                None
+            }
+            SessionEvent::Connected => {
+                warn_if_short(self.core, self.session);
+                self.await_confirmation();
+                None
+            }
+            SessionEvent::Expired => Some(EndReason::Expired),
+            SessionEvent::AuthFailed => {
+                let refused = backend::Error::AuthFailed;
+                self.core.report(Error::from_backend("stay connected to", &self.core.config.servers, refused));
+                Some(EndReason::Refused)
+            }
+            SessionEvent::Closed => {
+                let message = format!("the session with {} ended for no given reason", self.core.config.servers);
+                self.core.report(Error::new(ErrorKind::SessionLost, message));
+                Some(EndReason::GivenUp)
+            }
+        }
+    }
+}
+
+fn warn_if_short(core: &Core, session: &Session) {
+    let (timeout, tick) = (session.timeout(), core.config.tick);
+    if timeout < tick * FEWEST_TICKS {
+        tracing::warn!(
+            session = session.label(),
+            ?timeout,
+            ?tick,
+            "the servers granted a session timeout of less than four ticks: leases are short, and what is held is lost to \
+             small delays; raise the session timeout, or tell the client the servers' tick time"
+        );
+    }
+}

@@ -1,0 +1,56 @@
+//! Access control entries and create modes as they are written.
+
+use super::jute::{Decode, Encode, Malformed, Problem, Reader, Writer};
+use crate::types::{Acl, CreateMode, Permissions};
+
+impl Encode for Acl {
+    fn encode(&self, to: &mut Writer<'_>) {
+        to.int(i32::from(self.permissions.0));
+        to.ustring(&self.scheme);
+        to.ustring(&self.id);
+    }
+}
+
+impl<'a> Decode<'a> for Acl {
+    const MIN_LEN: usize = 12;
+
+    fn decode(from: &mut Reader<'a>) -> Result<Self, Malformed> {
+        Ok(Acl { permissions: Permissions::decode(from)?, scheme: String::decode(from)?, id: String::decode(from)? })
+    }
+}
+
+impl<'a> Decode<'a> for Permissions {
+    const MIN_LEN: usize = 4;
+
+    fn decode(from: &mut Reader<'a>) -> Result<Self, Malformed> {
+        let start = from.position();
+        let bits = from.int()?;
+        match u8::try_from(bits) {
+            Ok(known) if Permissions::ALL.contains(Permissions(known)) => Ok(Permissions(known)),
+            _ => Err(from.malformed(start, Problem::Value(bits))),
+        }
+    }
+}
+
+/// The flags of a create request for a mode.
+pub(crate) fn create_flags(mode: CreateMode) -> i32 {
+    match mode {
+        CreateMode::Persistent => 0,
+        CreateMode::Ephemeral => 1,
+        CreateMode::PersistentSequential => 2,
+        CreateMode::EphemeralSequential => 3,
+        CreateMode::Container => 4,
+    }
+}
+
+/// The mode that flags stand for, if it is one of ours: 5 and 6 are nodes with a time to live.
+pub(crate) fn create_mode(flags: i32) -> Option<CreateMode> {
+    match flags {
+        0 => Some(CreateMode::Persistent),
+        1 => Some(CreateMode::Ephemeral),
+        2 => Some(CreateMode::PersistentSequential),
+        3 => Some(CreateMode::EphemeralSequential),
+        4 => Some(CreateMode::Container),
+        _ => None,
+    }
+}

@@ -1,0 +1,32 @@
+//! What stands before the body of every frame after the handshake.
+
+use super::error_code::ErrorCode;
+use super::jute::record;
+use super::op::OpCode;
+
+/// The xids that are not counted up: a server puts them on what is no answer to an ordinary request.
+pub(crate) mod xid {
+    /// A watch event.
+    pub(crate) const NOTIFICATION: i32 = -1;
+    pub(crate) const PING: i32 = -2;
+    pub(crate) const AUTH: i32 = -4;
+    pub(crate) const SET_WATCHES: i32 = -8;
+}
+
+record! {
+    /// Before each request.
+    RequestHeader {
+        xid: i32,
+        op: OpCode,
+    }
+}
+
+record! {
+    /// Before each reply. There is a body only if `err` is `Ok`.
+    ReplyHeader {
+        xid: i32,
+        /// The last transaction that the server had processed; 0 or −1 where there is none to tell.
+        zxid: i64,
+        err: ErrorCode,
+    }
+}

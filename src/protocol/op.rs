@@ -1,0 +1,44 @@
+//! Which operation a request asks for.
+
+use super::jute::open_codes;
+
+open_codes! {
+    /// The number of an operation.
+    OpCode {
+        Notification = 0,
+        Create = 1,
+        Delete = 2,
+        Exists = 3,
+        GetData = 4,
+        SetData = 5,
+        GetAcl = 6,
+        SetAcl = 7,
+        GetChildren = 8,
+        Sync = 9,
+        Ping = 11,
+        GetChildren2 = 12,
+        Check = 13,
+        Multi = 14,
+        Create2 = 15,
+        Reconfig = 16,
+        CheckWatches = 17,
+        RemoveWatches = 18,
+        CreateContainer = 19,
+        DeleteContainer = 20,
+        CreateTtl = 21,
+        MultiRead = 22,
+        Auth = 100,
+        SetWatches = 101,
+        Sasl = 102,
+        GetEphemerals = 103,
+        GetAllChildrenNumber = 104,
+        SetWatches2 = 105,
+        AddWatch = 106,
+        WhoAmI = 107,
+        /// Only in the servers' log.
+        CreateSession = -10,
+        CloseSession = -11,
+        /// A failed step in the results of a multi; also ends a multi.
+        Error = -1,
+    }
+}

@@ -1,0 +1,148 @@
+//! One record for each operation that a client asks for.
+//!
+//! Requests borrow: they are encoded when the call is made. A version of −1 matches any.
+
+use std::borrow::Cow;
+
+use super::acl::{create_flags, create_mode};
+use super::jute::{Encode, record};
+use super::op::OpCode;
+use super::response::{
+    Create2Response, GetAclResponse, GetChildren2Response, GetChildrenResponse, GetDataResponse, SyncResponse,
+};
+use crate::types::{Acl, CreateMode, Stat};
+
+/// What a client may send after the handshake.
+pub(crate) trait Request: Encode {
+    /// The body of the reply, if its header says `Ok`.
+    type Response;
+
+    fn op(&self) -> OpCode;
+}
+
+/// Names the operation of a request and the record that answers it.
+macro_rules! request {
+    ($name:ty => $op:ident, $response:ty) => {
+        impl $crate::protocol::request::Request for $name {
+            type Response = $response;
+
+            fn op(&self) -> $crate::protocol::op::OpCode {
+                $crate::protocol::op::OpCode::$op
+            }
+        }
+    };
+}
+
+pub(super) use request;
+
+record! {
+    /// Creates a node; also the body of the older operation `create`, whose answer has no stat.
+    CreateRequest<'a> {
+        path: &'a str,
+        /// Null is not the same as empty to a Java client that reads the node.
+        data: Option<&'a [u8]>,
+        acl: Cow<'a, [Acl]>,
+        /// [`mode`](CreateRequest::mode) as a number: others than ours exist.
+        flags: i32,
+    }
+}
+
+impl<'a> CreateRequest<'a> {
+    pub(crate) fn new(path: &'a str, data: &'a [u8], acl: &'a [Acl], mode: CreateMode) -> Self {
+        CreateRequest { path, data: Some(data), acl: Cow::Borrowed(acl), flags: create_flags(mode) }
+    }
+
+    /// The mode that the flags stand for, if it is one of ours.
+    pub(crate) fn mode(&self) -> Option<CreateMode> {
+        create_mode(self.flags)
+    }
+}
+
+impl Request for CreateRequest<'_> {
+    type Response = Create2Response;
+
+    /// The operation whose answer has a stat. Servers know containers only by an operation of their own.
+    fn op(&self) -> OpCode {
+        match self.mode() {
+            Some(CreateMode::Container) => OpCode::CreateContainer,
+            _ => OpCode::Create2,
+        }
+    }
+}
+
+record! {
+    /// Creates a node that goes when it is unused for a time.
+    CreateTtlRequest<'a> {
+        path: &'a str,
+        data: Option<&'a [u8]>,
+        acl: Cow<'a, [Acl]>,
+        flags: i32,
+        /// In milliseconds.
+        ttl: i64,
+    }
+}
+
+record! {
+    DeleteRequest<'a> { path: &'a str, version: i32 }
+}
+
+record! {
+    /// Refused with `NoNode` if there is none; the watch is armed all the same.
+    ExistsRequest<'a> { path: &'a str, watch: bool }
+}
+
+record! {
+    GetDataRequest<'a> { path: &'a str, watch: bool }
+}
+
+record! {
+    SetDataRequest<'a> { path: &'a str, data: Option<&'a [u8]>, version: i32 }
+}
+
+record! {
+    GetAclRequest<'a> { path: &'a str }
+}
+
+record! {
+    SetAclRequest<'a> { path: &'a str, acl: Cow<'a, [Acl]>, version: i32 }
+}
+
+record! {
+    /// The children without the stat.
+    GetChildrenRequest<'a> { path: &'a str, watch: bool }
+}
+
+record! {
+    GetChildren2Request<'a> { path: &'a str, watch: bool }
+}
+
+record! {
+    SyncRequest<'a> { path: &'a str }
+}
+
+record! {
+    /// A step of a multi: refused unless the node has the version.
+    CheckRequest<'a> { path: &'a str, version: i32 }
+}
+
+record! {
+    /// Sent with [`xid::PING`](super::xid::PING), answered with it.
+    PingRequest {}
+}
+
+record! {
+    CloseSessionRequest {}
+}
+
+request!(CreateTtlRequest<'_> => CreateTtl, Create2Response);
+request!(DeleteRequest<'_> => Delete, ());
+request!(ExistsRequest<'_> => Exists, Stat);
+request!(GetDataRequest<'_> => GetData, GetDataResponse);
+request!(SetDataRequest<'_> => SetData, Stat);
+request!(GetAclRequest<'_> => GetAcl, GetAclResponse);
+request!(SetAclRequest<'_> => SetAcl, Stat);
+request!(GetChildrenRequest<'_> => GetChildren, GetChildrenResponse);
+request!(GetChildren2Request<'_> => GetChildren2, GetChildren2Response);
+request!(SyncRequest<'_> => Sync, SyncResponse);
+request!(PingRequest => Ping, ());
+request!(CloseSessionRequest => CloseSession, ());

@@ -1,0 +1,32 @@
+//! No server at all, while somebody asks for the lock.
+
+use std::time::{Duration, Instant};
+
+use zookeeper_recipes::{ErrorKind, ErrorPolicy};
+
+use super::words::{SOON, Scene, States, mutex};
+use crate::support::{Fault, within};
+
+/// `None` means that somebody else holds it, which nobody can know here.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_acquire_with_a_timeout_says_that_there_is_no_server_and_never_none() {
+    const LIMIT: Duration = Duration::from_secs(2);
+    let scene = Scene::with_directory("nowhere").await;
+    for policy in [ErrorPolicy::Standard, ErrorPolicy::Session] {
+        for fault in [Fault::Refuse, Fault::Reset, Fault::BlackHole] {
+            let case = format!("{policy:?}, {fault:?}");
+            let (proxy, client) = scene.client_behind_proxy(Duration::from_secs(4), policy).await;
+            let mut states = States::of(&client);
+            proxy.set(fault).await;
+            states.wait_for(zookeeper_recipes::ConnectionState::Suspended).await;
+            let begun = Instant::now();
+            let tried = within(&case, SOON, mutex(&client, &scene.path).acquire_timeout(LIMIT)).await;
+            let error = tried.expect_err(&format!("{case}: nobody knows"));
+            assert!(matches!(error.kind(), ErrorKind::ConnectionLoss | ErrorKind::TimedOut), "{case}: {error}");
+            assert!(error.is_retryable(), "{case}: {error}");
+            let text = error.to_string();
+            assert!(text.contains("connect") && text.contains(&proxy.connect_string()), "{case}: {text}");
+            assert!(begun.elapsed() < LIMIT + Duration::from_secs(1), "{case}: {:?}", begun.elapsed());
+        }
+    }
+}
