@@ -5,6 +5,8 @@ mod differential;
 mod multi;
 mod nodes;
 mod order;
+#[cfg(feature = "integration")]
+mod other_client;
 mod scene;
 mod sessions;
 mod watches;

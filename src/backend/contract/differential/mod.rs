@@ -131,20 +131,46 @@ async fn memory_and_slow_memory_agree() {
     assert_worthwhile(&outcome, steps);
 }
 
+/// The seed and the number of steps, from the environment or by default.
 #[cfg(feature = "integration")]
-#[tokio::test]
-async fn memory_and_a_server_agree() {
-    use crate::support::ZooKeeper;
+fn seed_and_steps() -> (u64, usize) {
     let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse().ok());
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let seed = number("SEED").unwrap_or_else(|| now.map_or(0, |now| now.as_secs()));
-    let steps = number("STEPS").map_or(10_000, |steps| steps as usize);
-    // Containers are removed whenever the server looks, which no step can wait for.
-    let server = ZooKeeper::builder().jvm_flag("-Dznode.container.checkIntervalMs=3600000").start().await;
+    (seed, number("STEPS").map_or(10_000, |steps| steps as usize))
+}
+
+/// Starts a server that removes no containers: it does so at moments that no step can wait for.
+#[cfg(feature = "integration")]
+async fn server() -> crate::support::ZooKeeper {
+    let builder = crate::support::ZooKeeper::builder();
+    builder.jvm_flag("-Dznode.container.checkIntervalMs=3600000").start().await
+}
+
+#[cfg(feature = "integration")]
+#[tokio::test]
+async fn memory_and_a_server_agree() {
+    let (seed, steps) = seed_and_steps();
+    let server = server().await;
     let options = Options { latency: 0..=0, commit: 0..=0, container_check: 1 << 40, ..Options::default() };
     let begun = std::time::Instant::now();
     let memory = memory(options).for_group(0, super::scene::TIMEOUT, Clock::Machine);
     let outcome = run(seed, steps, "/differential", memory, super::scene::real(&server)).await;
+    println!("took {:?}", begun.elapsed());
+    assert_worthwhile(&outcome, steps);
+}
+
+/// The engine and an independent client read the same from servers of the same kind. What both the engine and the ensemble
+/// in memory get wrong shows only here.
+#[cfg(feature = "integration")]
+#[tokio::test]
+async fn engine_and_another_client_agree() {
+    use super::other_client::OtherClient;
+    let (seed, steps) = seed_and_steps();
+    let (ours, theirs) = futures::future::join(server(), server()).await;
+    let begun = std::time::Instant::now();
+    let other = Arc::new(OtherClient::new(theirs.connect_string(), super::scene::TIMEOUT));
+    let outcome = run(seed, steps, "/differential", super::scene::real(&ours), other).await;
     println!("took {:?}", begun.elapsed());
     assert_worthwhile(&outcome, steps);
 }
