@@ -3,6 +3,8 @@
 
 mod support;
 
+#[path = "client/ensemble_tracker.rs"]
+mod ensemble_tracker;
 #[path = "client/faults.rs"]
 mod faults;
 #[path = "client/input.rs"]

@@ -64,6 +64,7 @@ pub struct ClientBuilder {
     max_response_bytes: usize,
     silence_timeout: Option<Duration>,
     spread_reconnects: bool,
+    ensemble_tracker: bool,
     dedicated_runtime: bool,
     #[cfg(feature = "tls")]
     tls: Option<Tls>,
@@ -110,6 +111,7 @@ impl ClientBuilder {
             max_response_bytes: i32::MAX as usize,
             silence_timeout: None,
             spread_reconnects: false,
+            ensemble_tracker: false,
             dedicated_runtime: false,
             #[cfg(feature = "tls")]
             tls: None,
@@ -212,6 +214,20 @@ impl ClientBuilder {
         self
     }
 
+    /// Follows the servers of the ensemble's own configuration (`/zookeeper/config`), which an operator changes by `reconfig`:
+    /// they replace those of the connect string, now and after each change. A connection that stands is kept. Costs one read a
+    /// session, and one a change. Default false.
+    ///
+    /// The addresses must be ones that this client can reach, so it is off by default; Curator's `withEnsembleTracker` is on.
+    /// A configuration without client ports (they stand in `clientPort` then) is not followed, which is logged. Not together
+    /// with TLS: the configuration names ports without it only.
+    #[doc(alias = "withEnsembleTracker")]
+    #[doc(alias = "reconfig")]
+    pub fn ensemble_tracker(mut self, follow: bool) -> Self {
+        self.ensemble_tracker = follow;
+        self
+    }
+
     /// Runs the session, its heartbeat and the clean-up on a thread of their own, for programs that block their runtime:
     /// the session then survives. What is held is judged rightly in both cases. Default false.
     pub fn dedicated_runtime(mut self, dedicated: bool) -> Self {
@@ -239,7 +255,8 @@ impl ClientBuilder {
     /// [`ErrorKind::InvalidArgument`] or [`ErrorKind::InvalidPath`], naming the value and what is allowed.
     pub fn validate(&self) -> Result<(), Error> {
         if let Whereto::ConnectString(connect_string) = &self.whereto {
-            self.connect_string(connect_string)?;
+            let connect_string = self.connect_string(connect_string)?;
+            self.check_tracker(&connect_string)?;
         }
         self.config("").map(drop)
     }
@@ -293,6 +310,7 @@ impl ClientBuilder {
             silence: self.silence_timeout,
             longest_answer: self.max_response_bytes,
             spread_reconnects: self.spread_reconnects,
+            follows_configuration: self.ensemble_tracker,
             ..Options::new(connect_string, self.session_timeout, clock, runtime.system_spawner(), jitter)
         });
         Ok(Ground { ensemble: Arc::new(ensemble), runtime, clock, random })
@@ -303,6 +321,19 @@ impl ClientBuilder {
             .map_err(|error| Error::new(ErrorKind::InvalidArgument, error.to_string()))?;
         self.check_tls(&connect_string)?;
         Ok(connect_string)
+    }
+
+    /// The ensemble's configuration names the ports without TLS, which servers may have closed.
+    fn check_tracker(&self, connect_string: &ConnectString) -> Result<(), Error> {
+        let encrypts = connect_string.hosts().iter().any(|host| host.starts_with("tcp+tls://"));
+        #[cfg(feature = "tls")]
+        let encrypts = encrypts || self.tls.is_some();
+        if self.ensemble_tracker && encrypts {
+            let message =
+                "ensemble tracker: cannot be used with TLS, as the ensemble's configuration names no port with TLS";
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+        Ok(())
     }
 
     /// Encryption is asked for by `tls` or by `tcp+tls://` before a host; both need to know whom to trust.

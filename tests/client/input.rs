@@ -40,6 +40,8 @@ async fn bad_options_are_refused_by_name() {
         (Client::builder("host").session_timeout(zero), "session timeout of 0ns"),
         (Client::builder("host").connection_timeout(zero), "connection timeout of 0ns"),
         (Client::builder("host").tick_time(zero), "tick time of 0ns"),
+        (Client::builder("host").min_session_timeout(zero), "minimum session timeout of 0ns"),
+        (Client::builder("host").silence_timeout(zero), "silence timeout of 0ns"),
         (Client::builder("host").acls([]), "acls"),
         (Client::builder("host").namespace("/a//b"), "/a//b"),
     ];

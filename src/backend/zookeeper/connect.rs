@@ -24,23 +24,19 @@ impl fmt::Debug for Stream {
 
 /// Makes connections.
 pub(super) trait Connector: Send + Sync + fmt::Debug {
-    /// Connects to the host at this place in the connect string. `tries` chooses among several addresses of a name.
-    fn connect(&self, host: usize, tries: u32) -> BoxFuture<'static, io::Result<Stream>>;
+    /// Connects to a server. `tries` chooses among several addresses of its name.
+    fn connect(&self, endpoint: Endpoint, tries: u32) -> BoxFuture<'static, io::Result<Stream>>;
 }
 
 /// By TCP, and TLS where it is wanted.
 #[derive(Debug)]
 pub(super) struct Network {
-    pub(super) endpoints: Vec<Endpoint>,
     #[cfg(feature = "tls")]
     pub(super) tls: Option<std::sync::Arc<rustls::ClientConfig>>,
 }
 
 impl Connector for Network {
-    fn connect(&self, host: usize, tries: u32) -> BoxFuture<'static, io::Result<Stream>> {
-        let Some(endpoint) = self.endpoints.get(host).cloned() else {
-            return futures::future::ready(Err(io::ErrorKind::NotFound.into())).boxed();
-        };
+    fn connect(&self, endpoint: Endpoint, tries: u32) -> BoxFuture<'static, io::Result<Stream>> {
         #[cfg(feature = "tls")]
         let tls = self.tls.clone().filter(|_| endpoint.encrypted != Some(false));
         async move {

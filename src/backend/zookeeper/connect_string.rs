@@ -100,9 +100,28 @@ impl Endpoint {
         Endpoint { host: host.to_owned(), port: port.parse().unwrap_or(DEFAULT_PORT), encrypted }
     }
 
+    /// From its two parts; an IPv6 address may come without its brackets. `None` if they name no server.
+    pub(crate) fn new(name: &str, port: &str) -> Option<Self> {
+        let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+        let entry = if bare.contains(':') { format!("[{bare}]:{port}") } else { format!("{bare}:{port}") };
+        host(&entry).ok().map(|entry| Endpoint::of(&entry))
+    }
+
     /// The host as a resolver knows it: without brackets.
     pub(crate) fn name(&self) -> &str {
         self.host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(&self.host)
+    }
+}
+
+/// As in the normal form of a connect string.
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let prefix = match self.encrypted {
+            Some(true) => ENCRYPTED,
+            Some(false) => PLAIN,
+            None => "",
+        };
+        write!(f, "{prefix}{}:{}", self.host, self.port)
     }
 }
 
@@ -318,6 +337,12 @@ mod tests {
         assert_eq!(parts("zk1"), endpoint("zk1", 2181, None));
         assert_eq!(parts("tcp://zk1:99/app"), endpoint("zk1", 99, Some(false)));
         assert_eq!(parts("tcp+tls://[fe80::1%eth0]:1"), endpoint("[fe80::1%eth0]", 1, Some(true)));
+        for value in ["zk1:2181", "tcp://zk1:99", "tcp+tls://[fe80::1%eth0]:1"] {
+            assert_eq!(parts(value).to_string(), value);
+        }
+        assert_eq!(Endpoint::new("2001:db8::1", "2181"), Some(endpoint("[2001:db8::1]", 2181, None)));
+        assert_eq!(Endpoint::new("[::1]", "1"), Some(endpoint("[::1]", 1, None)));
+        assert_eq!((Endpoint::new("zk1", "0"), Endpoint::new("", "1"), Endpoint::new("z k", "1")), (None, None, None));
         assert_eq!(parts("[::1]").name(), "::1");
         assert_eq!(parts("10.0.0.1:5").name(), "10.0.0.1");
     }

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use super::connect_string::Endpoint;
 use crate::clock::Instant;
 
 /// Between the starts of two attempts.
@@ -23,10 +24,11 @@ const SPREAD: Duration = Duration::from_millis(100);
 const BETWEEN_WARNINGS: Duration = Duration::from_secs(60);
 
 /// The turn of one host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Turn {
-    /// Its place in the connect string.
+    /// Its number, which no other host ever has.
     pub(super) host: usize,
+    pub(super) endpoint: Endpoint,
     /// How often it was tried before since the last success: it may have several addresses.
     pub(super) tries: u32,
 }
@@ -52,6 +54,8 @@ pub(super) enum Notice {
 
 #[derive(Debug)]
 struct Host {
+    number: usize,
+    endpoint: Endpoint,
     name: String,
     tries: u32,
     cause: Option<String>,
@@ -66,7 +70,11 @@ struct Trouble {
 #[derive(Debug)]
 pub(super) struct Hosts {
     hosts: Vec<Host>,
-    /// Places in `hosts`, shuffled once.
+    /// Hosts that there have been.
+    numbers: usize,
+    /// The version of the ensemble's configuration that named them; none for those of the connect string.
+    version: Option<u64>,
+    /// Places in `hosts`, shuffled once for each list of hosts.
     order: Vec<usize>,
     next: usize,
     /// Attempts since the last success.
@@ -82,15 +90,12 @@ pub(super) struct Hosts {
 
 impl Hosts {
     /// `unit` draws numbers from 0..1.
-    pub(super) fn new(names: impl IntoIterator<Item = String>, unit: impl Fn() -> f64) -> Self {
-        let hosts: Vec<Host> = names.into_iter().map(|name| Host { name, tries: 0, cause: None }).collect();
-        let mut order: Vec<usize> = (0..hosts.len()).collect();
-        for last in (1..order.len()).rev() {
-            order.swap(last, ((unit() * (last + 1) as f64) as usize).min(last));
-        }
-        Hosts {
-            hosts,
-            order,
+    pub(super) fn new(endpoints: impl IntoIterator<Item = Endpoint>, unit: impl Fn() -> f64) -> Self {
+        let mut hosts = Hosts {
+            hosts: Vec::new(),
+            numbers: 0,
+            version: None,
+            order: Vec::new(),
             next: 0,
             failed: 0,
             later: VecDeque::new(),
@@ -98,7 +103,38 @@ impl Hosts {
             not_before: None,
             paid_at: None,
             trouble: None,
+        };
+        hosts.set(endpoints, unit);
+        hosts
+    }
+
+    /// Replaces the hosts by those of the ensemble's configuration, unless a later version of it is in use. Tells whether it
+    /// did. A host that stays keeps what came of its attempts.
+    pub(super) fn replace(&mut self, version: u64, endpoints: Vec<Endpoint>, unit: impl Fn() -> f64) -> bool {
+        let news = self.version.is_none_or(|known| known < version) && !endpoints.is_empty();
+        if news {
+            self.version = Some(version);
+            self.set(endpoints, unit);
         }
+        news
+    }
+
+    fn set(&mut self, endpoints: impl IntoIterator<Item = Endpoint>, unit: impl Fn() -> f64) {
+        let mut before = std::mem::take(&mut self.hosts);
+        for endpoint in endpoints {
+            let known = before.iter().position(|host| host.endpoint == endpoint);
+            let host = known.map(|place| before.swap_remove(place)).unwrap_or_else(|| {
+                self.numbers += 1;
+                let name = endpoint.to_string();
+                Host { number: self.numbers, endpoint, name, tries: 0, cause: None }
+            });
+            self.hosts.push(host);
+        }
+        self.order = (0..self.hosts.len()).collect();
+        for last in (1..self.order.len()).rev() {
+            self.order.swap(last, ((unit() * (last + 1) as f64) as usize).min(last));
+        }
+        self.next = 0;
     }
 
     pub(super) fn len(&self) -> usize {
@@ -106,7 +142,11 @@ impl Hosts {
     }
 
     pub(super) fn name(&self, host: usize) -> &str {
-        self.hosts.get(host).map_or("?", |host| &host.name)
+        self.hosts.iter().find(|known| known.number == host).map_or("a former server", |host| &host.name)
+    }
+
+    fn host(&mut self, number: usize) -> Option<&mut Host> {
+        self.hosts.iter_mut().find(|host| host.number == number)
     }
 
     /// The host to try now, or when to ask again.
@@ -115,15 +155,18 @@ impl Hosts {
         if let Some(at) = at.filter(|at| *at > now) {
             return Err(at);
         }
+        let Some(host) = self.order.get(self.next).and_then(|place| self.hosts.get(*place)) else {
+            return Err(now + SECOND);
+        };
+        let turn = Turn { host: host.number, endpoint: host.endpoint.clone(), tries: host.tries };
         self.latest = Some(now);
         if self.first_pass_is_over() {
             self.later.truncate(IN_A_SECOND - 1);
             self.later.push_front(now);
         }
         self.paid_at = Some(self.paid_at.map_or(now, |paid| paid.max(now)) + INTERVAL);
-        let host = self.order.get(self.next).copied().unwrap_or(0);
-        self.next = (self.next + 1) % self.order.len().max(1);
-        Ok(Turn { host, tries: self.hosts.get(host).map_or(0, |host| host.tries) })
+        self.next = (self.next + 1) % self.order.len();
+        Ok(turn)
     }
 
     fn first_pass_is_over(&self) -> bool {
@@ -141,7 +184,7 @@ impl Hosts {
 
     /// An attempt failed, or its connection was closed before it showed that it works. `unit` is from 0..1.
     pub(super) fn failed(&mut self, host: usize, cause: String, now: Instant, unit: f64) -> Option<Notice> {
-        if let Some(host) = self.hosts.get_mut(host) {
+        if let Some(host) = self.host(host) {
             host.tries = host.tries.saturating_add(1);
             host.cause = Some(cause);
         }
@@ -184,16 +227,16 @@ impl Hosts {
 
     /// A connection that worked was cut. `spread` is from 0..1 where many clients may come at once.
     pub(super) fn cut(&mut self, host: usize, cause: String, now: Instant, spread: Option<f64>) {
-        if let Some(host) = self.hosts.get_mut(host) {
+        if let Some(host) = self.host(host) {
             host.cause = Some(cause);
         }
         self.not_before = spread.map(|unit| now + SPREAD.mul_f64(unit.clamp(0.0, 1.0)));
     }
 
-    /// `zk1:2181: connection refused (31 tries); zk2:2181: name not found`, in the order of the connect string.
+    /// `zk1:2181: connection refused (31 tries); zk2:2181: name not found`, in the order of the list of hosts.
     pub(super) fn causes(&self) -> String {
         let mut causes = String::new();
-        for Host { name, tries, cause } in &self.hosts {
+        for Host { name, tries, cause, .. } in &self.hosts {
             let Some(cause) = cause else { continue };
             let separator = if causes.is_empty() { "" } else { "; " };
             // Writing to a text cannot fail.
@@ -211,8 +254,12 @@ mod tests {
     use super::*;
     use crate::clock::Clock;
 
+    fn endpoint(name: &str) -> Endpoint {
+        Endpoint::new(name, "2181").expect("a name")
+    }
+
     fn hosts(count: usize) -> Hosts {
-        Hosts::new((1..=count).map(|number| format!("zk{number}:2181")), || 0.999)
+        Hosts::new((1..=count).map(|number| endpoint(&format!("zk{number}"))), || 0.999)
     }
 
     /// Takes turns for `lasting`, each failing at once with the full delay, and tells when they were.
@@ -261,7 +308,7 @@ mod tests {
             for pass in taken.chunks_exact(count) {
                 let mut seen: Vec<usize> = pass.iter().map(|(_, host)| *host).collect();
                 seen.sort_unstable();
-                assert_eq!(seen, (0..count).collect::<Vec<_>>());
+                assert_eq!(seen, (1..=count).collect::<Vec<_>>());
             }
         }
     }
@@ -275,7 +322,7 @@ mod tests {
                 drawn.set((drawn.get() * 7.31 + 0.17) % 1.0);
                 drawn.get()
             };
-            orders.insert(Hosts::new(["a", "b", "c"].map(str::to_owned), unit).order);
+            orders.insert(Hosts::new(["a", "b", "c"].map(endpoint), unit).order);
         }
         assert_eq!(orders.len(), 6, "{orders:?}");
     }
@@ -286,17 +333,17 @@ mod tests {
         let now = Clock::Machine.now();
         let mut waits = Vec::new();
         for _ in 0..6 {
-            hosts.failed(0, String::new(), now, 1.0);
+            hosts.failed(1, String::new(), now, 1.0);
             waits.push(hosts.not_before.map(|at| at.since(now).as_millis()));
         }
         assert_eq!(waits, [100, 200, 400, 800, 1_000, 1_000].map(Some));
-        hosts.works(0, now);
+        hosts.works(1, now);
         assert_eq!(hosts.not_before, None);
-        hosts.cut(0, String::new(), now, Some(0.5));
+        hosts.cut(1, String::new(), now, Some(0.5));
         assert_eq!(hosts.not_before, Some(now + Duration::from_millis(50)));
-        hosts.cut(0, String::new(), now, None);
+        hosts.cut(1, String::new(), now, None);
         assert_eq!(hosts.not_before, None);
-        hosts.failed(0, String::new(), now, 1.0);
+        hosts.failed(1, String::new(), now, 1.0);
         assert_eq!(hosts.not_before, Some(now + Duration::from_millis(100)), "it begins again");
     }
 
@@ -306,17 +353,38 @@ mod tests {
         let now = Clock::Machine.now();
         assert_eq!(hosts.causes(), "");
         for _ in 0..31 {
-            hosts.failed(0, "connection refused".to_owned(), now, 0.5);
+            hosts.failed(1, "connection refused".to_owned(), now, 0.5);
         }
-        hosts.failed(1, "timed out".to_owned(), now, 0.5);
-        hosts.failed(1, "name not found".to_owned(), now, 0.5);
-        hosts.cut(2, "no answer for 4 s".to_owned(), now, None);
+        hosts.failed(2, "timed out".to_owned(), now, 0.5);
+        hosts.failed(2, "name not found".to_owned(), now, 0.5);
+        hosts.cut(3, "no answer for 4 s".to_owned(), now, None);
         assert_eq!(
             hosts.causes(),
             "zk1:2181: connection refused (31 tries); zk2:2181: name not found (2 tries); zk3:2181: no answer for 4 s"
         );
-        hosts.works(2, now);
+        hosts.works(3, now);
         assert_eq!(hosts.causes(), "");
+    }
+
+    #[test]
+    fn a_later_configuration_replaces_the_hosts() {
+        let mut hosts = hosts(2);
+        let now = Clock::Machine.now();
+        hosts.failed(2, "name not found".to_owned(), now, 0.5);
+        assert!(hosts.replace(7, ["zk2", "zk3"].map(endpoint).to_vec(), || 0.999));
+        assert_eq!((hosts.len(), hosts.name(2), hosts.name(3)), (2, "zk2:2181", "zk3:2181"));
+        assert_eq!(hosts.name(1), "a former server");
+        assert_eq!(hosts.causes(), "zk2:2181: name not found", "one that stays is the same");
+        for stale in [6, 7] {
+            assert!(!hosts.replace(stale, vec![endpoint("zk1")], || 0.999), "from a server that is behind");
+        }
+        assert!(!hosts.replace(8, Vec::new(), || 0.999), "no server at all is no list of servers");
+        hosts.failed(1, "refused".to_owned(), now, 0.5);
+        hosts.cut(1, "cut".to_owned(), now, None);
+        assert_eq!(hosts.causes(), "zk2:2181: name not found", "what became of a former one matters no more");
+        let turns: Vec<usize> =
+            (1..=4).filter_map(|second| hosts.take(now + SECOND * second).ok()).map(|t| t.host).collect();
+        assert_eq!(turns, [2, 3, 2, 3]);
     }
 
     #[test]
@@ -327,7 +395,7 @@ mod tests {
         let mut told = Vec::new();
         for second in 0..130 {
             told.extend(
-                hosts.failed(second as usize % 2, "refused".to_owned(), at(second), 0.5).map(|told| (second, told)),
+                hosts.failed(second as usize % 2 + 1, "refused".to_owned(), at(second), 0.5).map(|told| (second, told)),
             );
         }
         let seconds: Vec<u64> = told.iter().map(|(second, _)| *second).collect();
@@ -335,8 +403,8 @@ mod tests {
         assert!(matches!(&told[0].1, Notice::Begins { causes } if causes == "zk1:2181: refused; zk2:2181: refused"));
         assert!(matches!(&told[1].1, Notice::GoesOn { tries: 62, lasting, .. } if *lasting == Duration::from_secs(60)));
         let over = Notice::Over { host: "zk2:2181".to_owned(), tries: 130, lasted: Duration::from_secs(199) };
-        assert_eq!(hosts.works(1, at(200)), Some(over));
-        assert_eq!(hosts.works(1, at(201)), None);
-        assert_eq!(hosts.failed(0, "refused".to_owned(), at(202), 0.5), None, "one host of two is no trouble yet");
+        assert_eq!(hosts.works(2, at(200)), Some(over));
+        assert_eq!(hosts.works(2, at(201)), None);
+        assert_eq!(hosts.failed(1, "refused".to_owned(), at(202), 0.5), None, "one host of two is no trouble yet");
     }
 }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `connect_string` | where the ensemble is |
 //! | `hosts` | which host is tried next and when, and what came of it |
+//! | `configuration` | the hosts that the ensemble itself names |
 //! | `connect` | a connection to one host: TCP, TLS |
 //! | `frames` | frames out of the byte stream |
 //! | `handshake` | what is said on a connection before it takes requests |
@@ -14,6 +15,7 @@
 //! | `port` | the session as the port describes it |
 //! | `errors` | the codes of the wire in the words of the port |
 
+mod configuration;
 mod connect;
 pub(crate) mod connect_string;
 mod errors;
@@ -71,6 +73,8 @@ pub(crate) struct Options {
     pub(crate) longest_answer: usize,
     /// Waits up to 100 ms before the first attempt after a cut: for large fleets, whose clients would all come at once.
     pub(crate) spread_reconnects: bool,
+    /// Replaces the hosts of the connect string by those of the ensemble's configuration, whenever that changes.
+    pub(crate) follows_configuration: bool,
     pub(crate) clock: Clock,
     pub(crate) spawn: Spawner,
     pub(crate) jitter: Jitter,
@@ -97,6 +101,7 @@ impl Options {
             // Servers do not limit what they answer.
             longest_answer: i32::MAX as usize,
             spread_reconnects: false,
+            follows_configuration: false,
             clock,
             spawn,
             jitter,
@@ -142,7 +147,6 @@ impl ZooKeeperEnsemble {
             unnamed.map(|error| Error::BadArguments(error.to_string()))
         });
         let network = Network {
-            endpoints,
             #[cfg(feature = "tls")]
             tls: options.tls.clone(),
         };
@@ -150,8 +154,7 @@ impl ZooKeeperEnsemble {
     }
 
     fn with_connector(options: Options, connector: Arc<dyn Connector>) -> Self {
-        let names = options.connect_string.hosts().iter().cloned();
-        let hosts = Hosts::new(names, &*options.jitter);
+        let hosts = Hosts::new(options.connect_string.endpoints(), &*options.jitter);
         let ground = Ground { options: Arc::new(options), connector, hosts: Arc::new(Mutex::new(hosts)) };
         ZooKeeperEnsemble { ground, fault: None }
     }

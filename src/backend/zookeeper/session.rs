@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures::stream::StreamExt;
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::configuration;
 use super::connect::{Connector, cause};
 use super::handshake::{Failure, Fresh, Hears, Identity};
 use super::hosts::{Hosts, Notice, Turn};
@@ -266,6 +267,7 @@ impl Task {
     async fn attempts(&mut self, opening: bool) -> Result<Connected, End> {
         loop {
             let turn = self.turn().await;
+            let host = turn.host;
             let cause = match self.attempt(turn, opening).await {
                 Ok(Attempt::Connected(connected)) => return Ok(connected),
                 Ok(Attempt::Expired) if self.identity.id == 0 => "the server opened no session".to_owned(),
@@ -276,7 +278,7 @@ impl Task {
                 }
                 Ok(Attempt::Expired) => return Err(End::Expired),
                 Err(Failure::Credentials(why)) => {
-                    tracing::warn!(host = lock(&self.ground.hosts).name(turn.host), "{why}");
+                    tracing::warn!(host = lock(&self.ground.hosts).name(host), "{why}");
                     return Err(End::AuthFailed);
                 }
                 Err(Failure::Connection(cause)) => cause,
@@ -285,8 +287,8 @@ impl Task {
                 // The session was renewed, for a moment.
                 self.events.send(SessionEvent::Disconnected(loss)).ok();
             }
-            tracing::debug!(host = lock(&self.ground.hosts).name(turn.host), %cause, "no connection");
-            self.ground.failed(turn.host, cause);
+            tracing::debug!(host = lock(&self.ground.hosts).name(host), %cause, "no connection");
+            self.ground.failed(host, cause);
         }
     }
 
@@ -301,13 +303,14 @@ impl Task {
         }
     }
 
-    async fn attempt(&mut self, Turn { host, tries }: Turn, opening: bool) -> Result<Attempt, Failure> {
+    async fn attempt(&mut self, turn: Turn, opening: bool) -> Result<Attempt, Failure> {
+        let Turn { host, endpoint, tries } = turn;
         let options = Arc::clone(&self.ground.options);
         let known = if self.identity.id == 0 { options.session_timeout } else { self.shared.timeout() };
         let hosts = u32::try_from(lock(&self.ground.hosts).len()).unwrap_or(u32::MAX).max(1);
         let limit = (known / 3 / hosts).max(LEAST_ATTEMPT);
         let welcomed = tokio::time::timeout(limit, async {
-            let stream = self.ground.connector.connect(host, tries).await;
+            let stream = self.ground.connector.connect(endpoint, tries).await;
             let stream = stream.map_err(|error| Failure::new(cause(&error)))?;
             let mut fresh = Fresh::new(stream, options.longest_answer, options.clock);
             let about_to = |at| self.observer.connecting(at);
@@ -375,6 +378,9 @@ impl Task {
             None => drop(self.events.send(SessionEvent::Connected)),
             Some(Opening { opened, events }) => {
                 let chroot = self.ground.options.connect_string.chroot();
+                if self.ground.options.follows_configuration {
+                    self.follow_configuration();
+                }
                 let session = ZooKeeperSession::new(Arc::clone(&self.shared), self.identity.id, chroot);
                 let events =
                     futures::stream::unfold(events, |mut events| async move { Some((events.recv().await?, events)) });
@@ -383,6 +389,18 @@ impl Task {
             }
         }
         Serving::new(self, frames, latest_read, host, works).run().await
+    }
+
+    /// Keeps the hosts up to date, for as long as the session lasts.
+    fn follow_configuration(&self) {
+        let (ground, shared) = (self.ground.clone(), Arc::clone(&self.shared));
+        let ended = shared.ended();
+        (self.ground.options.spawn)(Box::pin(async move {
+            tokio::select! {
+                () = ended => {}
+                () = configuration::follow(&ground, &shared) => {}
+            }
+        }));
     }
 
     /// Tells the server of watches that were dropped while it restored them.

@@ -1,6 +1,7 @@
 //! The engine against a server that follows a script, on an in-memory byte stream and under a clock that a test moves.
 
 mod closing;
+mod configuration;
 mod handshake;
 mod pacing;
 mod reconnecting;

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::backend::zookeeper::connect::{Connector, Stream};
-use crate::backend::zookeeper::connect_string::ConnectString;
+use crate::backend::zookeeper::connect_string::{ConnectString, Endpoint};
 use crate::backend::zookeeper::{Options, ZooKeeperEnsemble, lock};
 use crate::backend::{Ensemble, Error, Loss, Observer, Opened, Proof, Session, SessionEvent};
 use crate::clock::{self, Clock};
@@ -49,7 +49,9 @@ struct Net {
 }
 
 impl Connector for Net {
-    fn connect(&self, host: usize, _tries: u32) -> BoxFuture<'static, io::Result<Stream>> {
+    fn connect(&self, endpoint: Endpoint, _tries: u32) -> BoxFuture<'static, io::Result<Stream>> {
+        let number = endpoint.host.strip_prefix("zk").and_then(|number| number.parse::<usize>().ok());
+        let host = number.expect("a host of the stage") - 1;
         lock(&self.attempts).push((self.start.elapsed(), host));
         let refused = |kind: io::ErrorKind| futures::future::ready(Err(kind.into())).boxed();
         match *lock(&self.way) {
