@@ -1,4 +1,4 @@
-//! What all handles and tasks of one client share.
+//! The state that all handles and tasks of one client share.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,21 +20,21 @@ use crate::clock::{Clock, Instant};
 use crate::path::Namespace;
 use crate::types::Acl;
 
-/// How the lease of a session is kept.
+/// How the lease of a session is extended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Heartbeat {
-    /// A sync: answered by the leader of the ensemble alone. A leader that was deposed without knowing it may answer one
-    /// for a moment: the promises assume that it stops to within 1.5 ticks of its successor's start. (A leader steps down when
-    /// a majority has not answered its pings for `syncLimit` ticks; a successor needs an election first.)
+    /// A sync, which the leader of the ensemble answers alone. A leader that does not know it was deposed may answer one for
+    /// a moment: the guarantees assume that it stops within 1.5 ticks of its successor's start. (A leader steps down when a
+    /// majority has not answered its pings for `syncLimit` ticks; a successor needs an election first.)
     #[default]
     Sync,
-    /// A transaction that changes nothing, which a quorum of the servers must have seen: no such assumption, at the cost
-    /// of one more log write every sixth of a session timeout. Syncs that recipes send prove nothing then.
+    /// A transaction that changes nothing, which a quorum of the servers must have seen. It needs no such assumption, and
+    /// costs one more log write every sixth of a session timeout. Syncs that recipes send then prove nothing.
     Quorum,
 }
 
-/// What was asked for when the client was built.
+/// The options that the client was built with.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
     pub(crate) servers: String,
@@ -62,22 +62,22 @@ impl Config {
     }
 }
 
-/// The session to use now.
+/// The current session.
 #[derive(Debug, Clone)]
 pub(crate) enum Current {
     Live(Arc<Session>),
     /// Between two sessions.
     None,
-    /// There will be no more.
+    /// No more sessions will follow.
     Closed(Ending),
 }
 
-/// Why there will be no more sessions.
+/// Why no more sessions will follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// The client was closed, or its last handle dropped.
     Closed,
-    /// What kept its sessions is gone, and the last one with it: its runtime has ended.
+    /// The runtime that kept its sessions has ended, and the last session with it.
     RuntimeGone,
 }
 
@@ -94,18 +94,18 @@ impl Ending {
     }
 }
 
-/// For so long after its last user the lease is kept: the next one finds it proven.
+/// How long the lease is kept after its last user left: the next one finds it proven.
 const LINGER: Duration = Duration::from_secs(5);
 
 /// How many recipes and calls depend on the lease.
 #[derive(Debug, Default)]
 struct Users {
     now: usize,
-    /// When the last one went.
+    /// When the last one left.
     gone: Option<Instant>,
 }
 
-/// The shared heart of a client.
+/// The shared state of a client.
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) config: Config,
@@ -152,7 +152,7 @@ impl Core {
         })
     }
 
-    /// Keeps the lease of whatever session there is alive until dropped: every recipe in use holds one.
+    /// Keeps the lease of the current session, and of its successors, extended until dropped. Every recipe in use holds one.
     pub(crate) fn keep_alive(self: &Arc<Self>) -> KeepAlive {
         let mut users = self.users();
         users.now += 1;
@@ -162,7 +162,7 @@ impl Core {
         KeepAlive(Arc::clone(self))
     }
 
-    /// Whether anything depends on the lease, or did a moment ago.
+    /// Whether anything depends on the lease, or did so a moment ago.
     pub(crate) fn is_in_use(&self, now: Instant) -> bool {
         let users = self.users();
         users.now > 0 || users.gone.is_some_and(|gone| now.since(gone) < LINGER)
@@ -177,7 +177,7 @@ impl Core {
         self.config.new_lease(self.clock)
     }
 
-    /// The session to use; waits, as long as it takes, until one is connected.
+    /// Returns the current session. Waits, as long as it takes, until one is connected.
     pub(crate) async fn connected_session(&self) -> Result<Arc<Session>, Error> {
         let mut current = self.current.subscribe();
         loop {
@@ -203,8 +203,8 @@ impl Core {
         }
     }
 
-    /// Ends everything, unless that is done: what keeps the sessions of this client is gone without a word. Whoever waits,
-    /// and whoever comes later, on whatever runtime, is told so instead of waiting for ever.
+    /// Ends everything, unless that is done: the task that keeps the sessions of this client was dropped. Present and later
+    /// callers, on any runtime, get an error instead of waiting forever.
     pub(crate) fn abandon(&self) {
         let now = self.current.borrow().clone();
         match now {
@@ -228,13 +228,13 @@ impl Core {
         *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
     }
 
-    /// What the servers said to the latest attempts to connect, while there is no connection.
+    /// Why the latest attempts to connect failed, while there is no connection.
     fn causes(&self) -> Option<String> {
         let causes = if self.states.latest().is_connected() { String::new() } else { self.ensemble.causes() };
         (!causes.is_empty()).then_some(causes)
     }
 
-    /// The same as the end of an error's text; empty if there is nothing to tell.
+    /// The same as a suffix for an error's text; empty if there is none.
     pub(crate) fn why_not_connected(&self) -> String {
         self.causes().map_or(String::new(), |causes| format!("; not connected: {causes}"))
     }
@@ -246,7 +246,7 @@ impl Core {
         self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The path on the server.
+    /// Returns the path on the server.
     pub(crate) fn full_path(&self, path: &str) -> String {
         self.config.namespace.full(path)
     }

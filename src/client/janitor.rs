@@ -1,7 +1,7 @@
 //! Deletes that must happen: nodes of released locks, dropped guards, cancelled calls (Curator's guaranteed deletes).
 //!
-//! A job is tried after every reconnect until the node is known to be gone. When its session is over it goes on with the
-//! next one: what we gave up stands until the server expires it, and no waiter should queue behind a node left over.
+//! A job is retried after every reconnect until the node is known to be gone. When its session ends, the next one continues
+//! it: a node given up remains until the server expires it, and no waiter should queue behind a leftover node.
 
 use std::fmt;
 use std::pin::Pin;
@@ -18,39 +18,39 @@ use super::session::{Condition, EndReason, Session};
 use crate::backend::{self, Watch};
 use crate::path::{join, split};
 
-/// Delays after the server has refused a delete, each twice the one before, up to the second figure.
+/// Delays after the server has refused a delete: each twice the one before, up to the second value.
 const AFTER_REFUSAL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
-/// A node to be rid of. Its name holds a uuid, so it can never be anybody else's.
+/// A node to delete. Its name holds a uuid, so it can never belong to another client.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) session: Arc<Session>,
     pub(crate) target: Target,
     /// The first attempt, if it was handed over already.
     pub(crate) handed: Option<HandedOver>,
-    /// A watch of the node: it ends with the node, at no cost; dropped before, it costs a request.
+    /// A watch of the node. It ends with the node at no cost; dropped before, it costs a request.
     pub(crate) watch: Option<Watch>,
-    /// The directory's counter is nearly used up: with the node the directory is to go, if it is still the one that was made
-    /// by this transaction, so that the counter starts anew.
+    /// The directory's counter is nearly exhausted: the directory is deleted with the node, if this transaction created it,
+    /// so that the counter restarts.
     pub(crate) restart_counter: Option<i64>,
-    /// Dropped when the node is gone, for who waits for that.
+    /// Dropped when the node is gone, which notifies a waiter.
     pub(crate) done: Option<oneshot::Sender<()>>,
 }
 
-/// A delete that has left already, so that nothing that its session sends later overtakes it.
+/// A delete that was handed over already, so that no later request of its session overtakes it.
 pub(crate) struct HandedOver {
     connection: u64,
     reply: Pin<Box<dyn Future<Output = Result<(), backend::Error>> + Send>>,
 }
 
 impl HandedOver {
-    /// Hands it over, unless there is no connection now. Neither blocks nor spawns, so it may be called by a `drop`.
+    /// Hands it over, unless there is no connection now. It neither blocks nor spawns, so a `drop` may call it.
     pub(crate) fn delete(session: &Arc<Session>, path: &str) -> Option<Self> {
         let Condition::Connected(connection) = session.condition() else { return None };
         Some(HandedOver { connection, reply: Box::pin(session.delete(path, None)) })
     }
 
-    /// On which connection it went, and what came of it.
+    /// Returns the connection on which it was sent, and its outcome.
     pub(crate) async fn outcome(self) -> (u64, Result<Option<Target>, backend::Error>) {
         (self.connection, gone(self.reply.await))
     }
@@ -62,7 +62,7 @@ impl fmt::Debug for HandedOver {
     }
 }
 
-/// What the answer to a delete says of the node: that it is gone, or an error.
+/// Maps the answer to a delete: `None` if the node is gone, or an error.
 fn gone(deleted: Result<(), backend::Error>) -> Result<Option<Target>, backend::Error> {
     match deleted {
         Ok(()) | Err(backend::Error::NoNode) => Ok(None),
@@ -70,16 +70,16 @@ fn gone(deleted: Result<(), backend::Error>) -> Result<Option<Target>, backend::
     }
 }
 
-/// Which node.
+/// The node to delete.
 #[derive(Debug, Clone)]
 pub(crate) enum Target {
     /// The path of a node that was created.
     Path(Arc<str>),
-    /// A create of unknown outcome: the directory, and how the name begins.
+    /// A create of unknown outcome: the directory, and the prefix of the name.
     Prefix { dir: Arc<str>, prefix: String },
 }
 
-/// Works until the client is closed. Each job is a task of its own, as none waits for another.
+/// Runs until the client is closed. Each job has its own task, as none waits for another.
 pub(crate) async fn run(core: Arc<Core>, mut jobs: mpsc::UnboundedReceiver<Job>) {
     let mut current = core.current.subscribe();
     let closed = current.wait_for(|current| matches!(current, Current::Closed(_)));
@@ -125,13 +125,13 @@ async fn clean(core: Arc<Core>, job: Job) {
             Ok(Some(found)) => target = found,
             Err(backend::Error::NotConnected | backend::Error::ConnectionLoss | backend::Error::Throttled) => {
                 tracing::debug!(session = session.label(), ?target, "delete is tried again after the next reconnect");
-                // Whatever comes of it is looked at in the next round.
+                // The next round checks the outcome.
                 let _ = session.connected_after_loss(connection).await;
             }
             Err(backend::Error::SessionEnded) => ended_within(&session, session.timeout()).await,
             Err(error) => {
                 core.report(Error::from_backend("delete", &target.to_string(), error));
-                // Permissions are given back; until then everybody would queue behind the node.
+                // Permissions can be restored; until then all waiters would queue behind the node.
                 ended_within(&session, refused.next(&core, core.clock.now())).await;
             }
         }
@@ -139,7 +139,7 @@ async fn clean(core: Arc<Core>, job: Job) {
 }
 
 impl Target {
-    /// One step: deletes the node, or finds out which it is. `None` when it is gone.
+    /// Does one step: deletes the node, or finds its name. Returns `None` when it is gone.
     pub(crate) async fn clean(&self, session: &Arc<Session>) -> Result<Option<Target>, backend::Error> {
         match self {
             Target::Path(path) => gone(session.delete(path, None).await),
@@ -150,13 +150,13 @@ impl Target {
         }
     }
 
-    /// Tries to delete the directory of the node, if it is the one that the transaction `made` has made.
+    /// Tries to delete the directory of the node, if the transaction `made` created it.
     pub(crate) async fn delete_directory(&self, session: &Arc<Session>, made: i64) {
         let dir = match self {
             Target::Path(path) => split(path).0,
             Target::Prefix { dir, .. } => dir,
         };
-        // Somebody else stands there, was faster, or has put data there since: all are fine.
+        // Another node is in it, another client deleted it first, or it has data by now: all are fine.
         if let Ok(Some(stat)) = session.exists(dir).await
             && stat.czxid == made
         {
@@ -165,7 +165,7 @@ impl Target {
     }
 }
 
-/// Waits so long, or until the session is over. (A request can learn of the end a moment before the condition tells of it.)
+/// Waits for `most`, or until the session ends. (A request can learn of the end a moment before the condition shows it.)
 async fn ended_within(session: &Session, most: Duration) {
     let mut conditions = session.conditions();
     let ended = conditions.wait_for(|condition| matches!(condition, Condition::Ended(_)));

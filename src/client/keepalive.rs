@@ -1,4 +1,4 @@
-//! Keeps one session: sends its heartbeats, says when it is in doubt, and when it is over.
+//! Keeps one session: sends its heartbeats, and reports when it is in doubt and when it ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,35 +13,35 @@ use super::state::ConnectionState;
 use crate::backend::{self, Loss, Reply, SessionEvent};
 use crate::clock::Instant;
 
-/// Heartbeats in a session timeout.
+/// Heartbeats per session timeout.
 const BEATS: u32 = 6;
-/// Below so many ticks a session timeout leaves too little time between a heartbeat and the end of the lease.
+/// A session timeout of fewer ticks leaves too little time between a heartbeat and the end of the lease.
 const FEWEST_TICKS: u32 = 4;
 
-/// How the session stands.
+/// The state of the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// Connected, and renewed by the ensemble on this connection.
     Up,
-    /// Connected again; the ensemble's leader has not answered on this connection yet.
+    /// Reconnected; the ensemble's leader has not answered on this connection yet.
     Unconfirmed,
-    /// Connected, and past the deadline of the lease while something depended on it.
+    /// Connected, but the lease expired while something depended on it.
     Lapsed,
     /// Not connected.
     Down(Loss),
 }
 
-/// Keeps one session from its opening to its end.
+/// Keeps one session from its start to its end.
 pub(super) struct Keepalive<'a> {
     core: &'a Arc<Core>,
     session: &'a Arc<Session>,
     events: BoxStream<'static, SessionEvent>,
     phase: Phase,
     connection: u64,
-    /// The lease was valid while something depended on it: its lapse must be told.
+    /// The lease was valid while something depended on it: its expiry must be reported.
     armed: bool,
     next_beat: Option<Instant>,
-    /// The heartbeat under way is the first on a connection, or after a pause.
+    /// The outstanding heartbeat is the first on a connection, or after a pause.
     first_beat: bool,
     answers: FuturesUnordered<Reply<()>>,
 }
@@ -71,18 +71,18 @@ impl<'a> Keepalive<'a> {
         keepalive
     }
 
-    /// Resolves with the end of the session.
+    /// Runs until the session ends, and returns how it ended.
     pub(super) async fn keep(mut self, closing: &mut watch::Receiver<bool>) -> EndReason {
         let session = Arc::clone(self.session);
         loop {
-            // Made before the lease is looked at, so no extension is missed.
+            // Created before the lease is read, so no extension is missed.
             let extended = session.lease().extended();
             let now = self.core.clock.now();
             if let Some(reason) = self.act(now) {
                 return reason;
             }
             let wake = self.next_wake(now);
-            // Without a connection each attempt to reconnect may bring the deadline forward, and that must be told in time.
+            // Without a connection each attempt to reconnect may bring the deadline forward, which must be reported in time.
             let down = matches!(self.phase, Phase::Down(_));
             let waits_for_lease = down || self.phase == Phase::Lapsed || (self.core.is_in_use(now) && !self.armed);
             let clock = self.core.clock;
@@ -101,9 +101,9 @@ impl<'a> Keepalive<'a> {
                     }
                 }
                 Some(outcome) = self.answers.next() => self.note_answer(outcome),
-                // Somebody may have been granted it: from now on its lapse must be told.
+                // A grant may have been taken: from now on the expiry of the lease must be reported.
                 () = extended, if waits_for_lease => {}
-                // A first user finds the lease as old as it is: look at once.
+                // The lease may be old when its first user arrives: check it at once.
                 _ = self.core.first_user.notified() => {}
                 _ = nap => {}
             }
@@ -114,7 +114,7 @@ impl<'a> Keepalive<'a> {
     fn act(&mut self, now: Instant) -> Option<EndReason> {
         if let Phase::Down(loss) = self.phase {
             if now >= self.session.lease().deadline() {
-                // Under `ErrorPolicy::Session` this is when what was held ends; its holders are told by the condition.
+                // Under `ErrorPolicy::Session` what was held ends now; the condition tells its holders.
                 self.session.set_condition(Condition::Suspended);
             }
             // The servers must have expired it by now.
@@ -140,7 +140,7 @@ impl<'a> Keepalive<'a> {
         None
     }
 
-    /// When something will be due, at the latest.
+    /// Returns when something is due, at the latest.
     fn next_wake(&self, now: Instant) -> Option<Instant> {
         let deadline = self.session.lease().deadline();
         if let Phase::Down(loss) = self.phase {
@@ -154,7 +154,7 @@ impl<'a> Keepalive<'a> {
         [lapse, self.next_beat].into_iter().flatten().min()
     }
 
-    /// The lease is over though the connection stands: the process was stopped, or the leader does not answer.
+    /// Handles a lease that expired while connected: the process was stopped, or the leader does not answer.
     fn lapse(&mut self) {
         tracing::warn!(session = self.session.label(), "no proof of life in time");
         self.armed = false;
@@ -185,14 +185,14 @@ impl<'a> Keepalive<'a> {
         let confirms = self.phase == Phase::Unconfirmed;
         self.answers.push(match self.core.config.heartbeat {
             Heartbeat::Sync if !confirms => self.session.heartbeat(),
-            // A leader that was deposed without knowing it would confirm a new connection by a sync.
+            // A leader that does not know it was deposed would confirm a new connection by a sync.
             _ => self.session.quorum_heartbeat(),
         });
     }
 
     fn note_answer(&mut self, outcome: Result<(), backend::Error>) {
         if std::mem::take(&mut self.first_beat) && self.next_beat.is_some() {
-            // A little more, so that the second one vouches for the first.
+            // A little more than a tick, so that the second one proves the first.
             self.next_beat = Some(self.core.clock.now() + self.session.lease().tick() + Duration::from_millis(1));
         }
         match outcome {
@@ -202,16 +202,17 @@ impl<'a> Keepalive<'a> {
         }
     }
 
-    /// What depends on the session waits for the answer to a first heartbeat: a server can accept a session at the very moment
-    /// at which the ensemble expires it, but its leader does not answer for one that it is closing. And what contenders read
-    /// then comes after a sync, so it is not older than the reconnect.
+    /// Makes what depends on the session wait for the answer to a first heartbeat. A server can accept a session at the very
+    /// moment at which the ensemble expires it, but the leader does not answer for a session that it is closing. And
+    /// contenders then read after that heartbeat, so what they read is not older than the reconnect.
     fn await_confirmation(&mut self) {
         self.phase = Phase::Unconfirmed;
         self.next_beat = None;
         self.beat(self.core.clock.now());
     }
 
-    /// The ensemble accepted the session on this connection, so it renewed it after the old one broke.
+    /// Ends the wait for that answer: the ensemble accepted the session on this connection, so it renewed it after the old
+    /// one broke.
     fn confirm(&mut self) {
         if self.session.lease().is_proven() || !self.core.is_in_use(self.core.clock.now()) {
             self.resume();
@@ -221,7 +222,7 @@ impl<'a> Keepalive<'a> {
         }
     }
 
-    /// Takes in what happened to the session.
+    /// Handles an event of the session.
     fn observe(&mut self, event: SessionEvent) -> Option<EndReason> {
         tracing::debug!(session = self.session.label(), ?event, "session event");
         match event {

@@ -1,29 +1,29 @@
-//! How long a session may believe that it is alive.
+//! The lease of a session: how long the client may rely on the session being alive.
 //!
-//! With T the session timeout, the servers forget a session T after they last heard of it. But it is the *leader* of the
-//! ensemble that counts, and it hears of a session only when the follower that serves it reports, with the leader's
-//! ping, every half tick. A follower that is cut off goes on answering pings, reads, even some syncs. So an answer alone
-//! proves little; what proves something is an answer that had to come from the leader (a sync, a write): the follower
-//! was still reporting then, hence everything it had heard a tick before has been reported.
+//! With T the session timeout, the servers expire a session T after they last heard of it. But only the *leader* of the
+//! ensemble counts, and it hears of a session only when the follower that serves it reports, with the leader's ping, every
+//! half tick. A follower that is cut off still answers pings, reads, even some syncs. So an answer alone proves little. An
+//! answer that must come from the leader (to a sync, a write) does prove something: the follower was still reporting then, so
+//! it has reported everything that it had heard a tick before.
 //!
 //! When such a request, sent at s, is answered, the *anchor* becomes the send time of the newest request of the same
-//! connection whose answer was here at or before s − tick: only of an answered request is it known when the follower had
-//! heard it, as what was sent can be held up on the way. Until anchor + (T − tick/2) · 0.999, the *deadline*, the session
-//! is alive. The rest of T is for the follower's own delay and for clocks that run at different speeds.
+//! connection whose answer had arrived at or before s − tick. Only answered requests count: a request can be delayed on its
+//! way, and only its answer shows when the follower had heard it. The session is alive until the *deadline*,
+//! `anchor + (T − tick/2) · 0.999`. The rest of T covers the follower's own delay and clocks that run at different speeds.
 //!
 //! T belongs to a connection: the servers grant it at each connect, and a reconnect can make a session expire earlier than
-//! the connection before promised. What was granted once can count again: a new leader starts every session with the
-//! timeout of its creation, and a late message of an old connection brings that one's. So the smallest T that this session
-//! was ever granted counts, and a reconnect lowers the deadline:
+//! the previous connection promised. An earlier T can apply again: a new leader starts every session with the timeout of its
+//! creation, and a late message of an old connection restores that connection's. So the lease uses the smallest T that this
+//! session was ever granted, and a reconnect lowers the deadline:
 //!
-//! 1. When the request to reconnect is written, since its answer may be lost: no server grants less than its minimum.
-//! 2. When it is answered: T counts from that request on.
-//! 3. With a quorum's first word on the new connection: the anchor is the moment at which the old one was lost. A sync is
-//!    not enough: a deposed leader that does not know it takes sessions up again, and answers it.
+//! 1. When the request to reconnect is written, as its answer may be lost: no server grants less than its minimum.
+//! 2. When it is answered: T counts from the time of that request.
+//! 3. When a quorum first answers on the new connection: the anchor is the time at which the old one was lost. A sync is not
+//!    enough: a leader that does not know it was deposed still resumes sessions and answers syncs.
 //!
-//! One case is left out: a server that was stopped with a request to reconnect in its socket, grants less than the others,
-//! and goes on after the client has reached another one. It moves the session to itself, the client is told at once by the
-//! loss of its connection, and only a cut at that very moment would hide it.
+//! One case is not covered: a server that was paused with a request to reconnect in its socket, grants less than the others,
+//! and resumes after the client has reached another one. It moves the session to itself. The client learns this at once, as
+//! it loses its connection, unless the network is cut at that very moment.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -34,31 +34,31 @@ use tokio::sync::Notify;
 use crate::backend::{Loss, Observer, Proof};
 use crate::clock::{Clock, Instant};
 
-/// How finely answered requests are remembered: so many within a tick. Fewer only makes the lease shorter.
+/// How many answered requests are remembered per tick. A smaller number only makes the lease shorter.
 const GRAIN: u32 = 16;
 /// The servers' default for the shortest session timeout that they grant (`minSessionTimeout`).
 const LEAST_TICKS: u32 = 2;
 
-/// What a lease depends on beside the wire.
+/// What a lease depends on, besides the wire.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LeaseOptions {
     /// The servers' tick time; more than a quarter of the session timeout counts as a quarter.
     pub(crate) tick: Duration,
-    /// The smallest session timeout that any server grants; two ticks if that was not said.
+    /// The smallest session timeout that any server grants; two ticks if `None`.
     pub(crate) least_timeout: Option<Duration>,
-    /// Whether a lost connection ends what was granted, also before the deadline.
+    /// Whether a lost connection voids all grants, also before the deadline.
     pub(crate) ends_with_connection: bool,
-    /// Whether only a quorum's word counts, and a sync no more than a read.
+    /// Whether only a quorum's answer is proof, and a sync proves no more than a read.
     pub(crate) needs_quorum: bool,
 }
 
-/// A right to believe, taken while the lease was valid. It dies with the first lapse and never comes back.
+/// A permit to rely on the session, taken while the lease was valid. The first lapse voids it for good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Grant {
     epoch: u64,
 }
 
-/// The lease of one session. It learns from the wire directly, as an [`Observer`].
+/// The lease of one session. It follows the wire directly, as an [`Observer`].
 #[derive(Debug)]
 pub(crate) struct Lease {
     clock: Clock,
@@ -83,9 +83,9 @@ struct State {
     lost: Option<Instant>,
     /// Answered requests of this connection, oldest first.
     answered: VecDeque<Answered>,
-    /// Raised whenever beliefs end; a grant of an older epoch is void.
+    /// Raised whenever grants are voided: a grant of an older epoch is void.
     epoch: u64,
-    /// Nothing is granted.
+    /// No new grants are given.
     suspended: bool,
     ended: bool,
 }
@@ -94,16 +94,16 @@ struct State {
 #[derive(Debug, Clone, Copy)]
 struct Answered {
     sent: Instant,
-    /// When the answer was here: the server has heard of the request before that.
+    /// When the answer arrived: the server heard of the request before that.
     at: Instant,
 }
 
-/// How the session is connected.
+/// The state of the session's connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Link {
-    /// It was never connected.
+    /// Never connected yet.
     New,
-    /// Connected again; nothing has been proven on this connection.
+    /// Reconnected; nothing has been proven on this connection.
     Unproven,
     /// Connected; the ensemble has renewed the session on this connection.
     Proven,
@@ -155,14 +155,14 @@ impl Lease {
         state.link == Link::Proven && !state.suspended
     }
 
-    /// Ends all beliefs of this session so far. None can be had before [`resume`](Self::resume).
+    /// Voids all grants so far. Gives no new ones before [`resume`](Self::resume).
     pub(crate) fn suspend(&self) {
         let mut state = self.lock();
         state.epoch += 1;
         state.suspended = true;
     }
 
-    /// New grants can be had, if the session is proven on its connection.
+    /// Allows new grants, if the session is proven on its connection.
     pub(crate) fn resume(&self) {
         let mut state = self.lock();
         if state.link == Link::Proven {
@@ -178,8 +178,8 @@ impl Lease {
         self.extended.notify_waiters();
     }
 
-    /// A grant, if the lease is valid now, and for longer than a first user's heartbeats take to extend it, a tick: what
-    /// is granted on the last of an old lease would be lost at once, though nothing is wrong.
+    /// Returns a grant, if the lease is valid for longer than a tick, which a first user's heartbeats take to extend it. A
+    /// grant in the last tick of an old lease would be lost at once, though nothing is wrong.
     pub(crate) fn grant(&self) -> Option<Grant> {
         let state = self.lock();
         let lasts = self.clock.now() + self.tick_of(state.least) < state.deadline;
@@ -187,18 +187,18 @@ impl Lease {
         granted.then_some(Grant { epoch: state.epoch })
     }
 
-    /// Whether the session is known to live at this instant.
+    /// Whether the session is known to be alive at this instant.
     pub(crate) fn is_proven(&self) -> bool {
         self.is_running(&self.lock())
     }
 
-    /// Whether what was granted still stands: compares the clock at each call.
+    /// Whether `grant` is still valid. Compares the clock at each call.
     pub(crate) fn is_valid(&self, grant: Grant) -> bool {
         let state = self.lock();
         state.epoch == grant.epoch && self.is_running(&state)
     }
 
-    /// Resolves when the deadline was moved, either way, or the lease ended, after this call.
+    /// Resolves when, after this call, the deadline moves either way or the lease ends.
     pub(crate) fn extended(&self) -> tokio::sync::futures::Notified<'_> {
         self.extended.notified()
     }
@@ -211,7 +211,7 @@ impl Lease {
         self.options.tick.min(timeout / 4)
     }
 
-    /// How long after its anchor a lease lasts.
+    /// How long a lease lasts after its anchor.
     fn length(&self, timeout: Duration) -> Duration {
         (timeout - self.tick_of(timeout) / 2).mul_f64(0.999)
     }
@@ -224,7 +224,7 @@ impl Lease {
         }
     }
 
-    /// Moves the deadline, either way. What had lapsed in between stays lapsed, also if it was never asked for.
+    /// Moves the deadline, either way. A lapse before this call voids all grants, even if no check has seen it.
     fn set_deadline(&self, state: &mut State, deadline: Instant) {
         if self.clock.now() >= state.deadline {
             state.epoch += 1;
@@ -248,7 +248,7 @@ impl Lease {
         }
     }
 
-    /// Remembers an answered request. What is older than the lease lasts can prove nothing any more.
+    /// Remembers an answered request. Requests older than the lease lasts can no longer prove anything.
     fn remember(&self, state: &mut State, answered: Answered) {
         let (tick, sent) = (self.tick_of(state.least), answered.sent);
         if state.answered.back().is_none_or(|newest| sent >= newest.sent + tick / GRAIN) {
@@ -267,7 +267,7 @@ impl Lease {
             return;
         }
         if state.link == Link::Unproven {
-            // A leader that was deposed without knowing it takes sessions up again, and answers their syncs.
+            // A leader that does not know it was deposed still resumes sessions and answers their syncs.
             if proof != Proof::Quorum {
                 return;
             }
@@ -320,7 +320,7 @@ impl Observer for Lease {
     fn disconnected(&self, loss: Loss) {
         let mut state = self.lock();
         state.link = Link::Down;
-        // A connection on which nothing was proven was none: the loss before it goes on.
+        // A connection on which nothing was proven does not count: the earlier loss still applies.
         state.lost.get_or_insert(loss.at);
         state.deadline_at_loss = state.deadline;
         state.suspended = true;
@@ -345,7 +345,7 @@ mod tests {
         Duration::from_secs_f64(seconds)
     }
 
-    /// A lease whose session was opened at the moment that is returned.
+    /// A lease whose session was opened at `at`.
     fn opened(options: LeaseOptions, at: Instant, granted: Duration) -> Lease {
         let lease = Lease::new(Clock::Machine, options);
         lease.connecting(at);
@@ -353,7 +353,7 @@ mod tests {
         lease
     }
 
-    /// In a future in which the machine's clock stands still for the test.
+    /// A lease and its start, far in the future: the machine's clock does not reach it during the test.
     fn ahead() -> (Lease, Instant) {
         let start = Clock::Machine.now() + Duration::from_secs(1_000_000);
         (opened(OPTIONS, start, T), start)
@@ -392,7 +392,7 @@ mod tests {
         let slowly = |sent: f64, at: f64| {
             lease.note(Answered { sent: start + secs(sent), at: start + secs(at) }, Proof::Leader);
         };
-        // Both reached the server at the same moment, which has reported neither.
+        // The server received both at the same moment and has reported neither.
         slowly(1.0, 4.0);
         slowly(3.5, 4.0);
         assert_eq!(lease.deadline(), start + LENGTH);

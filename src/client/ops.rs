@@ -11,7 +11,7 @@ use crate::path;
 use crate::types::{CreateMode, Stat};
 
 impl Client {
-    /// The data of a node, and its stat.
+    /// Returns the data of a node, and its stat.
     ///
     /// # Errors
     /// [`ErrorKind::NoNode`] if there is none; [`ErrorKind::InvalidPath`]; a loss of the connection is retried as the
@@ -23,7 +23,7 @@ impl Client {
         self.core().read("get", path, |session, path| session.get_data(path)).await
     }
 
-    /// The stat of a node, or `None` if there is no such node.
+    /// Returns the stat of a node, or `None` if there is no such node.
     ///
     /// # Errors
     /// As [`get`](Self::get), without [`ErrorKind::NoNode`].
@@ -34,7 +34,7 @@ impl Client {
         self.core().read("look for", path, |session, path| session.exists(path)).await
     }
 
-    /// The names of a node's children, in no particular order.
+    /// Returns the names of a node's children, in no particular order.
     ///
     /// # Errors
     /// As [`get`](Self::get).
@@ -50,12 +50,12 @@ impl Client {
     /// Sets the data of a node; only if its version is `version`, if one is given.
     ///
     /// # Errors
-    /// [`ErrorKind::NoNode`], [`ErrorKind::BadVersion`]; [`ErrorKind::InvalidArgument`] for version -1, which is none, and
-    /// for data above the [limit](crate::ClientBuilder::max_request_bytes); [`ErrorKind::OutcomeUnknown`] if the connection broke
-    /// before the answer: a set is not repeated, as it could undo somebody else's.
+    /// [`ErrorKind::NoNode`], [`ErrorKind::BadVersion`]; [`ErrorKind::InvalidArgument`] for version -1, which is not a
+    /// version, and for data above the [limit](crate::ClientBuilder::max_request_bytes); [`ErrorKind::OutcomeUnknown`] if the
+    /// connection broke before the answer: a set is not retried, as that could undo another client's.
     ///
     /// # Cancel safety
-    /// A set that was handed over before the future was dropped may happen all the same.
+    /// A set that was handed over before the future was dropped may still be carried out.
     pub async fn set(&self, path: &str, data: impl AsRef<[u8]>, version: Option<i32>) -> Result<Stat, Error> {
         let data = data.as_ref();
         check_version("set", path, version)?;
@@ -73,7 +73,7 @@ impl Client {
     /// connection broke before the answer.
     ///
     /// # Cancel safety
-    /// A create that was handed over before the future was dropped may happen all the same.
+    /// A create that was handed over before the future was dropped may still be carried out.
     pub async fn create(&self, path: &str, data: impl AsRef<[u8]>, mode: CreateMode) -> Result<String, Error> {
         let data = data.as_ref();
         let core = self.core();
@@ -84,8 +84,8 @@ impl Client {
         Ok(core.config.namespace.strip(&created).to_owned())
     }
 
-    /// Creates the node and whatever is missing above it as containers, which the server removes once they are empty
-    /// again (as persistent nodes if the server knows no containers). Existing ones are left as they are.
+    /// Creates the node and all missing nodes above it as containers, which the server removes once they are empty again (as
+    /// persistent nodes if the server knows no containers). Existing ones are left unchanged.
     ///
     /// # Errors
     /// [`ErrorKind::NoAuth`], [`ErrorKind::InvalidPath`]; [`ErrorKind::NoNode`] if the root that the connect string names
@@ -102,7 +102,7 @@ impl Client {
             let session = core.session_in_time("create", path).await?;
             match parents::create(&session, &full, &core.config.acls).await {
                 Ok(_) => return Ok(()),
-                // A parent can be taken away between two steps.
+                // A parent can be deleted between two steps.
                 Err(error) => {
                     let again = |error: &Refusal| error.is_passing() || *error == Refusal::NoNode;
                     retry.pause_after("create", path, error, again).await?;
@@ -115,11 +115,11 @@ impl Client {
     ///
     /// # Errors
     /// [`ErrorKind::NoNode`], [`ErrorKind::NotEmpty`], [`ErrorKind::BadVersion`]; [`ErrorKind::OutcomeUnknown`] if the
-    /// connection broke before the answer and a version was given. Without one the delete is repeated until the node is
+    /// connection broke before the answer and a version was given. Without a version the delete is retried until the node is
     /// known to be gone.
     ///
     /// # Cancel safety
-    /// A delete that was handed over before the future was dropped may happen all the same.
+    /// A delete that was handed over before the future was dropped may still be carried out.
     pub async fn delete(&self, path: &str, version: Option<i32>) -> Result<(), Error> {
         check_version("delete", path, version)?;
         let write = |session: &Arc<Session>, full: &str| session.delete(full, version);
@@ -132,8 +132,8 @@ impl Client {
     }
 }
 
-/// ZooKeeper takes -1 for any version, so it would check nothing. Other negative numbers are versions too: those of nodes that
-/// were written more than 2^31 times.
+/// Rejects version -1: ZooKeeper takes it for any version, so it would check nothing. Other negative numbers are versions
+/// too: those of nodes that were written more than 2^31 times.
 pub(crate) fn check_version(doing: &str, path: &str, version: Option<i32>) -> Result<(), Error> {
     match version {
         Some(-1) => Err(Error::new(
@@ -144,7 +144,7 @@ pub(crate) fn check_version(doing: &str, path: &str, version: Option<i32>) -> Re
     }
 }
 
-/// What to make of a failed attempt at a write.
+/// What to do after a failed attempt at a write.
 enum Verdict<T> {
     Again,
     Done(T),
@@ -184,11 +184,11 @@ impl<'a> Retry<'a> {
     }
 }
 
-/// What a request holds besides paths and data: its header, ACLs, lengths.
+/// The bytes of a request besides paths and data: its header, ACLs, lengths.
 const REQUEST_OVERHEAD: usize = 512;
 
 impl Core {
-    /// A server cuts the whole connection when a request is too large, so such a one is not sent.
+    /// Refuses a request that is too large, as a server would close the whole connection.
     pub(crate) fn check_size(&self, doing: &str, path: &str, bytes: usize) -> Result<(), Error> {
         let limit = self.config.max_request_bytes;
         let request = bytes + path.len() + REQUEST_OVERHEAD;
@@ -204,7 +204,7 @@ impl Core {
         ))
     }
 
-    /// The session to use, if one is connected within the connection timeout.
+    /// Returns the current session, if one is connected within the connection timeout.
     pub(crate) async fn session_in_time(&self, doing: &str, path: &str) -> Result<Arc<Session>, Error> {
         let within = self.config.connection_timeout;
         match tokio::time::timeout(within, self.connected_session()).await {
@@ -216,7 +216,7 @@ impl Core {
         }
     }
 
-    /// Repeats a read as the retry policy allows.
+    /// Sends a read, and retries it as the retry policy allows.
     pub(crate) async fn read<T, Fut>(
         &self,
         doing: &str,
@@ -245,8 +245,8 @@ impl Core {
         }
     }
 
-    /// Repeats only what was certainly not done, or what `settle` says can be repeated; `settle` gets the error and
-    /// whether an earlier attempt may have been carried out.
+    /// Sends a write. Retries only what was certainly not done, or what `settle` allows; `settle` gets the error and whether
+    /// an earlier attempt may have been carried out.
     async fn write<T: Send + 'static>(
         &self,
         doing: &'static str,
@@ -284,8 +284,8 @@ impl Core {
         }
     }
 
-    /// Waits for the answer to a write no longer than the connection timeout. After that a task goes on waiting, so that
-    /// the true outcome is at least logged.
+    /// Waits for the answer to a write no longer than the connection timeout. After that a task keeps waiting, so that the
+    /// outcome is at least logged.
     pub(crate) async fn bounded<T: Send + 'static>(
         &self,
         doing: &'static str,

@@ -1,4 +1,4 @@
-//! A node of our own, from the moment its create is handed over: whatever happens, somebody will delete it.
+//! A node that this client owns, from the moment its create is handed over: whatever happens, it will be deleted.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::session::Session;
 use crate::backend::{self, Watch};
 use crate::path::split;
 
-/// The duty to delete one node. Dropping it hands the delete over at once, if there is a connection, and leaves the rest to the
+/// The duty to delete one node. A drop hands the delete over at once, if there is a connection, and leaves the rest to the
 /// janitor.
 #[derive(Debug)]
 pub(crate) struct OwnedNode {
@@ -21,9 +21,9 @@ pub(crate) struct OwnedNode {
     restart_counter: Option<i64>,
     janitor: mpsc::UnboundedSender<Job>,
     duty: bool,
-    /// The server would not delete it.
+    /// The server refused to delete it.
     refused: bool,
-    /// Dropped with the duty.
+    /// Dropped when the duty ends.
     done: Option<oneshot::Sender<()>>,
 }
 
@@ -49,7 +49,7 @@ impl OwnedNode {
         }
     }
 
-    /// The node was created under this path.
+    /// Records the path under which the node was created.
     pub(crate) fn created(&mut self, path: Arc<str>) {
         self.target = Target::Path(path);
     }
@@ -72,26 +72,26 @@ impl OwnedNode {
         &mut self.watch
     }
 
-    /// The directory is to go with the node, if nobody else is in it and this transaction has made it: its counter is nearly
-    /// used up.
+    /// Has the directory deleted with the node, if no other node is in it and the transaction `made` created it: its counter
+    /// is nearly exhausted.
     pub(crate) fn set_restart_counter(&mut self, made: Option<i64>) {
         self.restart_counter = made;
     }
 
-    /// Leaves the node to the janitor: its name, and what resolves when it is gone.
+    /// Leaves the node to the janitor. Returns its name, and a receiver that resolves when it is gone.
     pub(crate) fn leave_behind(mut self) -> (String, oneshot::Receiver<()>) {
         let (done, gone) = oneshot::channel();
         self.done = Some(done);
         (self.target.to_string(), gone)
     }
 
-    /// There is nothing to delete: the node was never created, or is known to be gone.
+    /// Ends the duty: the node was never created, or is known to be gone.
     pub(crate) fn gone(mut self) {
         self.duty = false;
     }
 
-    /// Deletes the node and waits until the server has done it. If the session ends first, or the server refuses, that is an
-    /// error, and the node is left to the janitor when this is dropped. `handed` is the first attempt, if it has left already.
+    /// Deletes the node and waits until the server has done so. Fails if the session ends first or the server refuses; a drop
+    /// then leaves the node to the janitor. `handed` is the first attempt, if it was handed over already.
     pub(crate) async fn delete(&mut self, mut handed: Option<HandedOver>) -> Result<(), backend::Error> {
         loop {
             let (connection, outcome) = if let Some(handed) = handed.take() {
@@ -112,10 +112,10 @@ impl OwnedNode {
                 }
                 Ok(Some(found)) => self.target = found,
                 Err(error) if error.is_passing() => {
-                    // The next round looks at what came of it.
+                    // The next round checks the outcome.
                     let _ = self.session.connected_after_loss(connection).await;
                 }
-                // The janitor tries again, ever more slowly.
+                // The janitor retries with growing delays.
                 Err(error) => {
                     self.refused = true;
                     return Err(error);
@@ -128,7 +128,7 @@ impl OwnedNode {
 impl Drop for OwnedNode {
     fn drop(&mut self) {
         if self.duty {
-            // Now, and not when the janitor comes to it: the next create of this session must not stand behind the node.
+            // Now, not later by the janitor: the next create of this session must not queue behind the node.
             let handed = match &self.target {
                 Target::Path(path) if !self.refused => HandedOver::delete(&self.session, path),
                 _ => None,
@@ -141,7 +141,7 @@ impl Drop for OwnedNode {
                 restart_counter: self.restart_counter,
                 done: self.done.take(),
             };
-            // The janitor is gone only when the client is closed, and the node with it.
+            // The janitor is gone only when the client is closed, and then the node is gone too.
             let _ = self.janitor.send(job);
         }
     }

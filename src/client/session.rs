@@ -1,4 +1,4 @@
-//! One session of a client, as the recipes see it: requests, counted, and what became of it.
+//! One session of a client, as the recipes see it: its requests, which are counted, and its condition.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,25 +11,25 @@ use super::requests::{Request, RequestLog};
 use crate::backend::{self, Multi, Op, Reply, Watch};
 use crate::types::{Acl, CreateMode, Stat};
 
-/// What a session is good for at the moment.
+/// Whether a session can be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Condition {
-    /// Usable; the number grows with every connection.
+    /// Usable. The number grows with every connection.
     Connected(u64),
-    /// Cut off, or past its lease: it may come back.
+    /// Disconnected, or past its lease; it may recover.
     Suspended,
-    /// Over for good.
+    /// Ended for good.
     Ended(EndReason),
 }
 
 /// How a session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EndReason {
-    /// The servers said that it has expired: its nodes are gone.
+    /// The servers reported that it expired: its nodes are gone.
     Expired,
-    /// Not heard of for so long that the servers must have expired it, or ended for no given reason.
+    /// Without contact for so long that the servers must have expired it, or ended for no given reason.
     GivenUp,
-    /// The server refused the credentials; its nodes may stand until the server expires it.
+    /// The server refused the credentials; its nodes may remain until the server expires it.
     Refused,
     /// The client was closed.
     Closed,
@@ -85,7 +85,7 @@ impl Session {
         self.condition.send_replace(condition);
     }
 
-    /// Ends all beliefs first, then tells.
+    /// Ends the lease first, then publishes the condition.
     pub(crate) fn end(&self, reason: EndReason) {
         self.lease.end();
         self.set_condition(Condition::Ended(reason));
@@ -95,7 +95,7 @@ impl Session {
         self.backend.close()
     }
 
-    /// Waits until the session is connected; the reason if it is over instead.
+    /// Waits until the session is connected; returns the reason if it has ended instead.
     pub(crate) async fn connected(&self) -> Result<u64, EndReason> {
         let mut conditions = self.conditions();
         loop {
@@ -110,12 +110,12 @@ impl Session {
         }
     }
 
-    /// As [`connected`](Self::connected), and waits as well until the lease is valid: a process that stood still for longer
-    /// than its session lives does not know that yet, nor that its connection is dead.
+    /// As [`connected`](Self::connected), and also waits until the lease is valid. A process that was paused past the end of
+    /// its session does not know that yet, nor that its connection is dead.
     pub(crate) async fn proven(&self) -> Result<u64, EndReason> {
         let mut conditions = self.conditions();
         loop {
-            // Made before the lease is looked at, so no extension is missed.
+            // Created before the lease is read, so no extension is missed.
             let extended = self.lease.extended();
             conditions.mark_unchanged();
             let connection = self.connected().await?;
@@ -130,22 +130,22 @@ impl Session {
         }
     }
 
-    /// Waits, after a request failed for want of a connection, until a retry makes sense.
+    /// Waits, after a request failed because of the connection, until a retry makes sense.
     pub(crate) async fn connected_after_loss(&self, connection: u64) -> Result<u64, EndReason> {
         self.loss_known(connection).await;
         self.connected().await
     }
 
-    /// Waits, after a request failed for want of a connection, until the session's condition tells of the loss: that takes
-    /// a moment.
+    /// Waits, after a request failed because of the connection, until the session's condition shows the loss, which takes a
+    /// moment.
     pub(crate) async fn loss_known(&self, connection: u64) {
         let mut conditions = self.conditions();
         let changed = conditions.wait_for(|condition| *condition != Condition::Connected(connection));
-        // A server that cuts a single request off (too large, overloaded) may leave the condition as it is.
+        // A server that cuts off a single request (too large, overloaded) may leave the condition unchanged.
         let _ = tokio::time::timeout(self.lease.tick(), changed).await;
     }
 
-    /// Counts one more in the lines of this session, so that a reconnect is not answered by all of them at once.
+    /// Counts one more contender of this session, so that after a reconnect they do not all send requests at once.
     pub(crate) fn contender(self: &Arc<Self>) -> Contending {
         self.contenders.fetch_add(1, Ordering::Relaxed);
         Contending(Arc::clone(self))
@@ -155,17 +155,17 @@ impl Session {
         self.contenders.load(Ordering::Relaxed)
     }
 
-    /// A sync that keeps the lease.
+    /// Sends a sync, which extends the lease.
     pub(crate) fn heartbeat(&self) -> Reply<()> {
         self.log.count(Request::Heartbeat);
         self.backend.sync("/")
     }
 
-    /// As [`heartbeat`](Self::heartbeat), but a quorum must have seen it: a transaction that changes nothing.
+    /// As [`heartbeat`](Self::heartbeat), but a quorum must have seen it: sends a transaction that changes nothing.
     pub(crate) fn quorum_heartbeat(&self) -> Reply<()> {
         self.log.count(Request::Heartbeat);
         let reply = self.backend.multi(vec![Op::Check { path: "/".to_owned(), version: None }]);
-        // Refused, it has been through the quorum all the same.
+        // A refused transaction has been through the quorum as well.
         Box::pin(async move { reply.await.map(drop) })
     }
 
@@ -224,7 +224,7 @@ impl Session {
         self.backend.sync(path)
     }
 
-    /// What an owned node of this session lets one believe, if the lease is valid now.
+    /// Returns a grant to rely on an owned node of this session, if the lease is valid now.
     pub(crate) fn grant(&self) -> Option<Grant> {
         self.lease.grant()
     }

@@ -12,33 +12,33 @@ const CAPACITY: usize = 1_024;
 
 /// The state of a client's connection: Curator's names, in Curator's order.
 ///
-/// A client starts `Connected`. It is `Suspended` while it is cut off or has gone so long without proof of life that
-/// the ensemble may soon forget its session; from there it either is `Reconnected` with the same session, or `Lost`, and
+/// A client starts `Connected`. It is `Suspended` while it is disconnected, or was without proof of life for so long that the
+/// ensemble may soon expire its session. It then becomes either `Reconnected` with the same session, or `Lost` and then
 /// `Reconnected` with a new one. `Lost` always comes before the `Reconnected` of a new session.
 ///
-/// With T the session timeout that the servers granted, each is told when:
+/// With T the session timeout that the servers granted, each is published when:
 ///
 /// | state | when |
 /// |---|---|
-/// | `Suspended` | the connection broke, or the server left a request or a ping (the latter after T/3 without any) unanswered for 0.4 T; or the lease ran out on a standing connection, as after a stop of the process |
+/// | `Suspended` | the connection broke, or the server left a request or a ping (the latter after T/3 without any) unanswered for 0.4 T; or the lease expired on an open connection, as after a pause of the process |
 /// | `Reconnected` | the ensemble's leader has answered on a new connection; or the lease is proven again |
-/// | `Lost` | the servers said that the session is over; or T has passed since the last contact, so that they must have ended it |
+/// | `Lost` | the servers reported the end of the session; or T has passed since the last contact, so that they must have ended it |
 ///
-/// What is held ends earlier than `Lost`: at the end of its lease, with `Suspended` under [`ErrorPolicy::Standard`]. An
-/// outage shorter than T keeps the session.
+/// What is held ends before `Lost`: at the end of its lease, or with `Suspended` under [`ErrorPolicy::Standard`]. A session
+/// survives an outage shorter than T.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ConnectionState {
-    /// The first session is open. Comes once in the life of a client.
+    /// The first session is open. Published once per client.
     Connected,
-    /// The session may be lost: under [`ErrorPolicy::Standard`] nothing is held now. [`Client::last_error`](crate::Client::last_error)
-    /// tells what each server said to the attempts to reconnect.
+    /// The session may be lost: under [`ErrorPolicy::Standard`] nothing is held now.
+    /// [`Client::last_error`](crate::Client::last_error) tells each server's answer to the attempts to reconnect.
     Suspended,
     /// The connection is back: with the same session after `Suspended`, with a new one after `Lost`.
     Reconnected,
     /// The session is gone, and with it everything it held.
     Lost,
-    /// Connected to a server that only reads. Not used in this version: such servers are avoided.
+    /// Connected to a read-only server. Not used in this version: such servers are avoided.
     ReadOnly,
 }
 
@@ -65,17 +65,17 @@ impl fmt::Display for ConnectionState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum ErrorPolicy {
-    /// `Suspended` and `Lost`: whatever is held is given up as soon as the connection is in doubt, and regained with the
-    /// same node when it comes back in time.
+    /// `Suspended` and `Lost`: what is held is given up as soon as the connection is in doubt, and reacquired with the same
+    /// node if the connection recovers in time.
     #[default]
     Standard,
-    /// Only `Lost`: what is held survives a short outage, but never longer than the lease, so never longer than the
-    /// ensemble keeps the session. Once a server has been asked to take the session up again and has not answered, that is
-    /// [two ticks](crate::ClientBuilder::min_session_timeout): it may have granted a smaller session timeout.
+    /// Only `Lost`: what is held survives a short outage, but never longer than the lease, so never longer than the ensemble
+    /// keeps the session. Once a server was asked to resume the session and has not answered, the lease lasts
+    /// [two ticks](crate::ClientBuilder::min_session_timeout): the server may have granted a smaller session timeout.
     Session,
 }
 
-/// The stream was not read for 1 024 states and has lost some; it has ended.
+/// The reader fell 1 024 states behind: the stream has lost some, and has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{missed} connection states were not read in time and are lost; subscribe again")]
 pub struct Lagged {
@@ -91,7 +91,7 @@ pub(crate) struct StatePublisher {
 }
 
 impl StatePublisher {
-    /// A client exists only once it is connected.
+    /// Starts as `Connected`: a client exists only once it is connected.
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(StatePublisher {
             latest: Mutex::new(ConnectionState::Connected),
@@ -111,7 +111,7 @@ impl StatePublisher {
         }
         *latest = state;
         if let Some(changes) = &*self.changes.lock().unwrap_or_else(PoisonError::into_inner) {
-            // Nobody listening is fine.
+            // No subscribers is fine.
             let _ = changes.send(state);
         }
     }
@@ -123,7 +123,7 @@ impl StatePublisher {
 
     /// The latest state, then every later one.
     pub(crate) fn subscribe(&self) -> ConnectionStates {
-        // Under this lock nothing is published, so nothing falls between the two.
+        // Nothing is published under this lock, so no state is missed between the two.
         let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         let changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|all| all.subscribe());
         let first = futures::stream::iter([Ok(*latest)]);
@@ -162,10 +162,10 @@ impl fmt::Debug for ConnectionStates {
     }
 }
 
-/// Is told every connection state, on a task of its own: a slow listener delays nobody else, and a panicking one is
-/// reported and removed. Closures `Fn(ConnectionState) -> Future` are listeners too.
+/// Receives every connection state, in its own task: a slow listener delays no other, and one that panics is reported and
+/// removed. Closures `Fn(ConnectionState) -> Future` are listeners too.
 pub trait ConnectionStateListener: Send + Sync + 'static {
-    /// The first call brings the state at the time the listener was added, the others every change.
+    /// The first call passes the state at the time the listener was added, the others every change.
     fn state_changed(&self, state: ConnectionState) -> impl Future<Output = ()> + Send;
 }
 

@@ -1,4 +1,4 @@
-//! Opens sessions, one after the other, for as long as the client lives.
+//! Opens sessions, one after the other, for as long as the client exists.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,20 +14,20 @@ use super::session::{EndReason, Session};
 use super::state::ConnectionState;
 use crate::backend::{self, Opened, SessionEvent};
 
-/// Before a session is opened after an error that does not pass by itself.
+/// Delay before a session is opened after an error that is not transient.
 const AFTER_FAILURE: Duration = Duration::from_secs(3);
-/// Refused credentials rarely mend by themselves, and asking again and again locks accounts.
+/// Delay after refused credentials: they rarely become valid by themselves, and repeated attempts lock accounts.
 const AFTER_AUTH_FAILED: Duration = Duration::from_secs(30);
 
 /// Runs until the client is closed or its last handle is gone.
 pub(crate) struct Supervisor {
     pub(crate) core: Arc<Core>,
     pub(crate) closing: watch::Receiver<bool>,
-    /// Told when everything is over: whether the server was informed.
+    /// Set when everything has ended: whether the server was informed.
     pub(crate) closed: watch::Sender<Option<bool>>,
 }
 
-/// A runtime that ends drops its tasks: nobody keeps the session any more.
+/// A runtime that ends drops its tasks: nothing keeps the session any more.
 impl Drop for Supervisor {
     fn drop(&mut self) {
         self.core.abandon();
@@ -47,7 +47,7 @@ impl Supervisor {
                 return;
             }
             self.core.states.publish(ConnectionState::Lost);
-            // The server need not have heard of it before the next session is opened.
+            // The next session is opened without waiting until the server has heard of it.
             let telling = tokio::time::timeout(session.timeout() * 2, told);
             self.core.runtime.spawn_system(async move { drop(telling.await) });
             let Some((opened, lease)) = self.reopen(reason).await else {
@@ -60,7 +60,7 @@ impl Supervisor {
         }
     }
 
-    /// Makes a session the one to use.
+    /// Makes a session the current one.
     pub(crate) fn install(&self, opened: &Opened, lease: Arc<Lease>) -> Arc<Session> {
         let backend = Arc::clone(&opened.session);
         let session = Arc::new(Session::new(backend, lease, Arc::clone(&self.core.log)));
@@ -72,12 +72,12 @@ impl Supervisor {
     async fn finish(&self, session: &Arc<Session>, told: futures::future::BoxFuture<'static, ()>) {
         self.core.current.send_replace(Current::Closed(Ending::Closed));
         self.core.states.end();
-        // Later than the session timeout there is nothing left to tell.
+        // After the session timeout there is no session left to close.
         let told = tokio::time::timeout(self.core.config.connection_timeout.min(session.timeout()), told).await;
         self.closed.send_replace(Some(told.is_ok()));
     }
 
-    /// Opens the next session, however long it takes; `None` when the client is closed meanwhile.
+    /// Opens the next session, however long it takes. Returns `None` if the client is closed meanwhile.
     async fn reopen(&mut self, reason: EndReason) -> Option<(Opened, Arc<Lease>)> {
         if reason == EndReason::Refused {
             self.pause(AFTER_AUTH_FAILED).await?;
@@ -100,7 +100,7 @@ impl Supervisor {
         }
     }
 
-    /// Waits for `least`, and up to half as long again; `None` when the client is closed meanwhile.
+    /// Waits for `least` and up to half as long again. Returns `None` if the client is closed meanwhile.
     async fn pause(&mut self, least: Duration) -> Option<()> {
         tokio::select! {
             biased;

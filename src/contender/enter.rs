@@ -1,4 +1,4 @@
-//! Entering a line: one create and one list, handed over together; found again when the answer is lost.
+//! Enters a line by one create and one list, handed over together. Finds the node again when the answer is lost.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(super) struct Entered {
     pub(super) connection: u64,
 }
 
-/// What became of one attempt.
+/// The outcome of one attempt.
 enum Attempt {
     Created {
         path: Arc<str>,
@@ -36,13 +36,13 @@ enum Attempt {
     },
     /// Nothing was created, as the directory is missing.
     NoDirectory,
-    /// Nothing was created; worth another try at once.
+    /// Nothing was created; to be retried at once.
     Again,
-    /// Nothing was created; worth another try on the next connection.
+    /// Nothing was created; to be retried on the next connection.
     Later,
     /// It may have been created; to be looked for on the next connection.
     Unknown,
-    /// Nothing was created, and trying again is no use.
+    /// Nothing was created, and a retry is no use.
     Refused(Error),
     /// It may have been created and cannot be looked for.
     Untraceable(Error),
@@ -57,7 +57,7 @@ struct Flight {
     answers: Join<Created, Listed>,
 }
 
-/// One contender's entry to the line of one session: its name stays the same however often it is tried.
+/// One contender's entry to the line in one session. All its attempts use the same name.
 pub(super) struct Entry {
     core: Arc<Core>,
     pub(super) session: Arc<Session>,
@@ -66,7 +66,7 @@ pub(super) struct Entry {
     prefix: String,
     requested: String,
     flight: Option<Flight>,
-    /// There is one while a create is in doubt: from before it is handed over until it is known that nothing came of it.
+    /// Present while a create is in doubt: from before it is handed over until it is known to have created nothing.
     node: Option<OwnedNode>,
 }
 
@@ -78,7 +78,7 @@ impl Entry {
         Entry { core, session, line, _contending, prefix, requested, flight: None, node: None }
     }
 
-    /// Enters the line. Dropped at an await, it is resumed by the next call: no answer gets lost.
+    /// Enters the line. If it is dropped at an await, the next call resumes it: no answer gets lost.
     pub(super) async fn enter(&mut self) -> Result<Entered, End> {
         loop {
             let (connection, attempt) = match &mut self.flight {
@@ -113,7 +113,7 @@ impl Entry {
                 Attempt::Again | Attempt::NoDirectory => self.not_created(),
                 Attempt::Later => {
                     self.not_created();
-                    // The loop looks at what came of it.
+                    // The loop checks the outcome.
                     let _ = self.session.connected_after_loss(connection).await;
                 }
                 Attempt::Unknown => {
@@ -128,7 +128,7 @@ impl Entry {
         }
     }
 
-    /// Gives the entry up: what there is to delete, as soon as that is known.
+    /// Gives up the entry. Returns the node that is to be deleted, as soon as that is known.
     pub(super) async fn give_up(mut self) -> Option<OwnedNode> {
         if let Some(flight) = self.flight.take() {
             let (created, listed) = flight.answers.await;
@@ -145,7 +145,7 @@ impl Entry {
         self.node.take()
     }
 
-    /// What there may be, after an [`enter`](Self::enter) that failed.
+    /// Returns the node that may exist after an [`enter`](Self::enter) that failed.
     pub(super) fn into_node(mut self) -> Option<OwnedNode> {
         self.node.take()
     }
@@ -160,7 +160,7 @@ impl Entry {
         }
     }
 
-    /// Both are queued before either is waited for, so they travel together.
+    /// Hands over the create and the list: both are queued before either is awaited, so they travel together.
     fn hand_over(&mut self, connection: u64) {
         self.node = Some(self.expected());
         let acls = &self.core.config.acls;
@@ -188,7 +188,7 @@ impl Entry {
                 }
                 Attempt::Again
             }
-            // A parent can be taken away between two steps.
+            // A parent can be deleted between two steps.
             Err(backend::Error::NoNode) => Attempt::Again,
             Err(error) if error.is_passing() => Attempt::Later,
             Err(error) => Attempt::Refused(self.error(error)),

@@ -1,4 +1,4 @@
-//! What a holder has in hand.
+//! What a holder works with: the hold, and the contender's side of it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use crate::client::lease::Grant;
 use crate::client::owned_node::HandedOver;
 use crate::client::session::Session;
 
-/// What a holder is told.
+/// The signals to a holder.
 #[derive(Debug, Clone, Copy, Default)]
 struct Signals {
-    /// It holds no more.
+    /// The hold has ended.
     ended: bool,
-    /// Somebody has asked it to let go.
+    /// The holder was asked to release.
     revoked: bool,
 }
 
-/// One uninterrupted time of holding. Once over it never counts again, also when the same place holds anew.
+/// One uninterrupted period of holding. Once ended it never counts again, also when the same place holds again.
 #[derive(Clone)]
 pub(crate) struct Hold {
     core: Arc<Core>,
@@ -33,7 +33,7 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    /// Whether it is certain, at this instant, that nobody else holds: compares the clock at each call.
+    /// Whether it is certain, at this instant, that no other contender holds. Compares the clock at each call.
     pub(crate) fn is_held(&self) -> bool {
         !self.signals.borrow().ended && self.session.lease().is_valid(self.grant)
     }
@@ -43,32 +43,32 @@ impl Hold {
         self.token
     }
 
-    /// The node, as the server names it.
+    /// The path of the node on the server.
     pub(crate) fn path(&self) -> &Arc<str> {
         &self.path
     }
 
-    /// Resolves when it is over.
+    /// Resolves when the hold has ended.
     pub(crate) async fn lost(&self) {
         let mut signals = self.signals.clone();
-        // The contender gone without a word is the end as well.
+        // A dropped contender ends the hold as well.
         let _ = signals.wait_for(|signals| signals.ended).await;
     }
 
-    /// Resolves when the holder is asked to let go: with true; or when it is over: with false.
+    /// Resolves with true when the holder is asked to release, and with false when the hold has ended.
     pub(crate) async fn revoked(&self) -> bool {
         let mut signals = self.signals.clone();
         let told = signals.wait_for(|signals| signals.revoked || signals.ended).await;
         told.is_ok_and(|signals| !signals.ended)
     }
 
-    /// Runs `work` for as long as it lasts: `None` if it was over first. Then `work` is not polled again.
+    /// Runs `work` while the hold lasts. Returns `None` if the hold ended first; then `work` is not polled again.
     pub(crate) async fn run<F: Future>(&self, work: F) -> Option<F::Output> {
         // A loop over work that is done at once must let other tasks run too.
         tokio::task::coop::consume_budget().await;
         let mut work = std::pin::pin!(work);
         let mut lost = std::pin::pin!(self.lost());
-        // The clock is asked before each poll of the work, as the end of the lease need not have been told yet.
+        // The clock is checked before each poll of the work, as the end of the lease may not be signalled yet.
         std::future::poll_fn(|cx| {
             if lost.as_mut().poll(cx).is_ready() || !self.is_held() {
                 return Poll::Ready(None);
@@ -78,8 +78,8 @@ impl Hold {
         .await
     }
 
-    /// Hands the delete of the node over, so that nothing that is sent later overtakes it; for who has let go already. Nothing
-    /// if it is over, or there is no connection.
+    /// Hands over the delete of the node, so that no later request overtakes it. For a holder that has released already. Does
+    /// nothing if the hold has ended, or there is no connection.
     pub(crate) fn delete(&self) -> Option<HandedOver> {
         let over = self.signals.borrow().ended;
         if over { None } else { HandedOver::delete(&self.session, &self.path) }
@@ -121,7 +121,7 @@ impl Term {
         Term { hold, signals }
     }
 
-    /// Tells the holder that somebody wants it to let go.
+    /// Asks the holder to release.
     pub(super) fn revoke(&self) {
         self.signals.send_modify(|signals| signals.revoked = true);
     }

@@ -1,8 +1,8 @@
-//! Nodes of ours that we may neither use nor delete.
+//! Nodes of this client that it may neither use nor delete.
 //!
-//! Where a client may create but neither list nor delete, each attempt to enter would leave a node that holds up everybody
-//! behind it until the session ends. So after a first refusal no further node is made until the janitor has seen the last one
-//! gone: it goes on trying, ever more slowly, and permissions are given back.
+//! Where a client may create but neither list nor delete, each attempt to enter would leave a node that blocks all contenders
+//! behind it until the session ends. So after a first refusal no further node is created until the janitor has seen the last
+//! one gone: it retries with growing delays, as permissions can be restored.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -24,7 +24,7 @@ struct Left {
 }
 
 impl LeftBehind {
-    /// Takes note of a node that is in the way of another attempt; the error that names all of them.
+    /// Records a node that blocks another attempt. Returns the error that names all such nodes.
     pub(super) fn add(&self, node: OwnedNode, refused: &Error) -> Error {
         let (node, gone) = node.leave_behind();
         let mut all = self.lock();
@@ -32,7 +32,7 @@ impl LeftBehind {
         error_of(&all)
     }
 
-    /// The error of a next attempt, while there are such nodes.
+    /// Returns the error of the next attempt, while there are such nodes.
     pub(super) fn refusal(&self) -> Option<Error> {
         let mut all = self.lock();
         all.retain_mut(|left| left.gone.try_recv() == Err(oneshot::error::TryRecvError::Empty));

@@ -1,4 +1,4 @@
-//! What a place asks the server: where it stands, and watches on what that depends on.
+//! The requests of a place: it reads its position, and watches the nodes on which that depends.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::client::core::Heartbeat;
 use crate::path;
 use crate::types::Stat;
 
-/// After a reconnect every contender looks at its nodes: spread over 50 ms a hundred contenders of the session.
+/// After a reconnect every contender reads its nodes. This spreads a hundred contenders of the session over 50 ms.
 const LOOK_AGAIN_SPREAD: Duration = Duration::from_micros(500);
 
 type Read = Result<(Vec<u8>, Stat, Option<Watch>), backend::Error>;
@@ -25,8 +25,8 @@ enum Own {
 }
 
 impl Place {
-    /// After a reconnect: are our node and the one before it still there? The session's first heartbeat, a sync, is ahead
-    /// of these reads on the connection, so they are not older than the reconnect.
+    /// Checks after a reconnect that our node and the one before it still exist. The session's first heartbeat is ahead of
+    /// these reads on the connection, so they are not older than the reconnect.
     pub(super) async fn verify(&mut self, connection: u64) -> Result<(), Broken> {
         let spread = LOOK_AGAIN_SPREAD * u32::try_from(self.session.contenders()).unwrap_or(u32::MAX);
         if spread > LOOK_AGAIN_SPREAD {
@@ -38,14 +38,14 @@ impl Place {
         Ok(())
     }
 
-    /// Arms the watches that should be there and are not. Afterwards the position may be unknown.
+    /// Arms the missing watches. Afterwards the position may be unknown.
     pub(super) async fn watch(&mut self) -> Result<(), Broken> {
         let own = if self.watches_own() && self.node.watch().is_none() { Own::Watch } else { Own::Leave };
         let predecessor = matches!(self.position, Position::Behind(Predecessor { watch: None, .. }));
         self.read_nodes(own, predecessor).await
     }
 
-    /// Whether our node is to be watched. Not by a waiter that lists the line before it holds, as the list shows the node.
+    /// Whether to watch our node. A waiter that lists the line before it holds does not, as the list shows the node.
     fn watches_own(&self) -> bool {
         match &self.position {
             Position::Unknown => false,
@@ -54,7 +54,7 @@ impl Place {
         }
     }
 
-    /// Reads our node, and the one before it with a watch, in one flight.
+    /// Reads our node, and the one before it with a watch, in one round trip.
     async fn read_nodes(&mut self, own: Own, predecessor: bool) -> Result<(), Broken> {
         let own = match own {
             Own::Leave => None,
@@ -78,7 +78,7 @@ impl Place {
         if let (Some(answer), Position::Behind(before)) = (predecessor, &mut self.position) {
             match answer.await {
                 Ok((_, _, watch)) => before.watch = Some(watch),
-                // It is gone, and there was nothing to tell us: look again.
+                // It was deleted while it was not watched: list again.
                 Err(backend::Error::NoNode) => self.stands(Position::Unknown),
                 Err(error) => return Err(self.broken(error)),
             }
@@ -86,7 +86,7 @@ impl Place {
         Ok(())
     }
 
-    /// Our node is there, and it is ours.
+    /// Checks that our node exists and that our session owns it.
     fn own_seen(&mut self, answer: Read) -> Result<(), Broken> {
         match answer {
             Ok((data, stat, watch)) if stat.ephemeral_owner == self.session.id() => {
@@ -125,17 +125,17 @@ impl Place {
         Ok(())
     }
 
-    /// The names in the directory. Without the directory there is no node of ours: somebody deleted both.
+    /// Lists the directory. If it does not exist, another client deleted both it and our node.
     ///
-    /// It may show that we are first. Where nothing kept the lease warm until now, it is proven in the same flight: both are
-    /// handed over before either is awaited.
+    /// The list may show that we are first. If nothing has extended the lease until now, it is proven in the same round trip:
+    /// both requests are handed over before either is awaited.
     async fn list(&self) -> Result<Vec<String>, Broken> {
         let proof = self.session.grant().is_none().then(|| match self.core.config.heartbeat {
             Heartbeat::Sync => self.session.heartbeat(),
             Heartbeat::Quorum => self.session.quorum_heartbeat(),
         });
         let listed = self.session.list_children(&self.line.dir);
-        // Should the proof fail, the lease tells: nothing is held then.
+        // If the proof fails, the lease gives no grant, so nothing is held.
         let (listed, _) = join(listed, OptionFuture::from(proof)).await;
         match listed {
             Ok((children, _)) => Ok(children),
@@ -161,7 +161,7 @@ impl Place {
         self.node.set_restart_counter(made);
     }
 
-    /// Sorts the failure of a request: what passes with the connection, and what does not.
+    /// Sorts the failure of a request: one that passes with the connection, or one that does not.
     fn broken(&self, error: backend::Error) -> Broken {
         if error.is_passing() {
             return Broken::Connection;

@@ -1,19 +1,19 @@
-//! One place in a line of sequential ephemeral nodes: enter, wait, hold, leave.
+//! A place in a line of sequential ephemeral nodes: enter, wait, hold, leave.
 //!
-//! Whoever stands first holds. Everybody else watches the node just before its own, so one change wakes one waiter. The
-//! names are Curator's, so contenders of both kinds stand in one line.
+//! The first contender holds. Every other one watches the node just before its own, so one change wakes one waiter. The names
+//! are Curator's, so contenders of both kinds share one line.
 //!
-//! A contender is a value that is asked for its [news](Standing::next), by a task of its own or by the caller's; asking no
-//! more and dropping it are safe at any await.
+//! A contender is a value whose [news](Standing::next) its own task or the caller's awaits. It can be dropped, or no longer
+//! awaited, safely at any await.
 //!
-//! What this adds to Curator's way:
+//! What this adds to Curator's recipe:
 //!
 //! * a node counts as ours only if our live session owns it;
-//! * the own node is watched by whoever will hold without another list, and while it holds: deleted by hand, we know. A
-//!   waiter further back knows by its next list;
-//! * a waiter whose predecessor was the head leads without asking again, but only if that node was *deleted* on a
+//! * a contender watches its own node if it will hold without another list, and while it holds: it notices a deletion by
+//!   hand. A waiter further back notices it with its next list;
+//! * a waiter whose predecessor was the head leads without another request, but only if that node was *deleted* on a
 //!   connection on which both nodes had been seen;
-//! * what is held ends with the lease, by the clock. Only the first two of a line keep it warm.
+//! * what is held ends with the lease, by the clock. Only the first two of a line extend the lease.
 
 mod enter;
 mod hold;
@@ -38,59 +38,59 @@ use crate::client::session::Session;
 use crate::client::{Client, Error};
 use crate::path::join;
 
-/// What Curator writes into the node of a holder that is asked to let go.
+/// What Curator writes into the node of a holder that is asked to release.
 pub(crate) const REVOKED: &[u8] = b"__REVOKE__";
 
-/// Where to stand, and under what name.
+/// The line to enter, and the name to enter it with.
 #[derive(Debug)]
 pub(crate) struct Line {
     /// The directory on the server.
     pub(crate) dir: Arc<str>,
-    /// What the own name ends in before the number: `latch-`, `lock-`.
+    /// What the name of our node ends in before the number: `latch-`, `lock-`.
     pub(crate) base: &'static str,
-    /// Other bases that stand in the same line.
+    /// Other bases that belong to the same line.
     pub(crate) also_count: Vec<String>,
-    /// What the own node holds.
+    /// The data of our node.
     pub(crate) data: Vec<u8>,
-    /// Whether a holder that never had to wait watches its node all the same.
+    /// Whether a holder that never had to wait watches its node, too.
     pub(crate) watch_own: bool,
-    /// What stands in the way of entering.
+    /// The nodes that block another entry.
     pub(crate) left_behind: LeftBehind,
 }
 
 impl Line {
-    /// All bases that stand in the line.
+    /// Returns all bases that belong to the line.
     pub(crate) fn bases(&self) -> Vec<&str> {
         std::iter::once(self.base).chain(self.also_count.iter().map(String::as_str)).collect()
     }
 }
 
-/// How a place in line stands.
+/// The state of a place in the line.
 #[derive(Debug)]
 enum State {
-    /// Somebody stands before it.
+    /// Another contender is before it.
     Behind,
     /// It is first, but the lease is not proven yet.
     Unproven,
-    /// It is first, its session lives, and it knows so.
+    /// It is first, and its session is known to be alive.
     Held(Hold),
     /// The connection is in doubt: what was held is given up; the node is kept.
     Suspended,
 }
 
-/// Why a contender lost its place, or could not have one.
+/// Why a contender lost its place, or could not get one.
 #[derive(Debug)]
 enum End {
-    /// Its session is over.
+    /// Its session has ended.
     SessionOver,
-    /// Its node was deleted by somebody else.
+    /// Another client deleted its node.
     NodeGone,
-    /// It could not enter, or see the line.
+    /// It could not enter, or read the line.
     Failed(Error),
 }
 
-/// The queue of a directory: its children in order, those whose number does not tell by the transaction that created
-/// them.
+/// Returns the queue of a directory: its children in order. Where the number does not decide, the transaction that created
+/// them does.
 pub(crate) async fn queue(
     session: &Arc<Session>,
     dir: &str,
@@ -108,7 +108,7 @@ pub(crate) async fn queue(
     Ok(line.resolve(|_| stats.next().flatten().map(|stat| stat.czxid)))
 }
 
-/// The names in the line at `path`, in order; none if the directory does not exist.
+/// Returns the names in the line at `path`, in order; none if the directory does not exist.
 pub(crate) async fn names(client: &Client, path: &str, bases: &[&str]) -> Result<Vec<String>, Error> {
     let look = |session: &Arc<Session>, full: &str| {
         let (session, dir) = (Arc::clone(session), full.to_owned());

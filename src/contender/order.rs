@@ -1,15 +1,14 @@
 //! The order of a line of sequential znodes.
 //!
-//! The server gives each contender's node a number by appending its directory's counter, and whoever has the
-//! lowest number is first. Two things make that more than a sort of the names:
+//! The server appends its directory's counter to the name of each contender's node, and the lowest number is first. Two
+//! things make that more than a sort of the names:
 //!
-//! - Other nodes may stand in the directory. Only names that end in one of the line's bases and a number are
-//!   in it.
-//! - The counter is a signed 32-bit number. At 2147483647 it sticks, and inside a burst of creates it may
-//!   turn negative; from there on the numbers tell nothing about the order. Such nodes come after all others
-//!   and are ordered by the transaction that created them (`czxid`), which has to be read from the server.
+//! - The directory may hold other nodes. Only names that end in one of the line's bases and a number belong to the line.
+//! - The counter is a signed 32-bit number. At 2147483647 it sticks, and inside a burst of creates it may turn negative. From
+//!   there on the numbers do not tell the order. Such nodes come after all others and are ordered by the transaction that
+//!   created them (`czxid`), which has to be read from the server.
 
-/// From here on the counter of the directory is nearly used up: the last 2^20 numbers before it sticks.
+/// From here on the counter of the directory is nearly exhausted: the last 2^20 numbers before it sticks.
 const NEAR_EXHAUSTION: u32 = (1 << 31) - (1 << 20);
 
 /// The value at which the counter sticks; more than one node can carry it.
@@ -70,10 +69,9 @@ impl Line {
         &self.unresolved
     }
 
-    /// The queue, if the numbers alone decide; otherwise the line itself, to be [resolved](Self::resolve).
+    /// Returns the queue, if the numbers alone decide; otherwise the line itself, to be [resolved](Self::resolve).
     ///
-    /// It is not left to the caller to look first: a queue that lacks the unresolved nodes would let two
-    /// lead.
+    /// The caller cannot skip this check: a queue that lacks the unresolved nodes would let two lead.
     pub(crate) fn into_queue(self) -> Result<Queue, Self> {
         if self.unresolved.is_empty() { Ok(self.resolve(|_| None)) } else { Err(self) }
     }
@@ -96,7 +94,7 @@ impl Line {
     }
 }
 
-/// The names of a line, first come first.
+/// The names of a line, in order of creation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Queue {
     names: Vec<String>,
@@ -104,18 +102,17 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// How many stand before `name`; `None` if it is not in the line.
+    /// Returns how many names are before `name`; `None` if it is not in the line.
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
         self.names.iter().position(|other| other == name)
     }
 
-    /// The first of the line.
+    /// Returns the first of the line.
     pub(crate) fn head(&self) -> Option<&str> {
         self.names.first().map(String::as_str)
     }
 
-    /// Whoever stands immediately before `name`; `None` for the first, and for a name that is not in the
-    /// line.
+    /// Returns the name immediately before `name`; `None` for the first, and for a name that is not in the line.
     pub(crate) fn predecessor_of(&self, name: &str) -> Option<&str> {
         let before = self.position(name)?.checked_sub(1)?;
         self.names.get(before).map(String::as_str)

@@ -1,4 +1,4 @@
-//! Who takes part in an election, for anybody to see.
+//! The participants of an election, for any client to read.
 
 use std::sync::Arc;
 
@@ -7,19 +7,19 @@ use crate::client::pool::Pool;
 use crate::client::{Client, Error, ErrorKind};
 use crate::path::join;
 
-/// How many participants are asked for their id at once.
+/// How many participants' ids are read at once.
 const AT_ONCE: usize = 64;
 
-/// An id travels in every list of participants; this is plenty and far below the megabyte of a node.
+/// The longest id, as every list of participants holds it: ample, and far below the megabyte of a node.
 pub(crate) const MAX_ID_BYTES: usize = 64 * 1024;
 
-/// Somebody in the line.
+/// One participant of an election.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Participant {
-    /// The id it was given; bytes that are no UTF-8 are replaced.
+    /// The id it was given; bytes that are not UTF-8 are replaced.
     pub id: String,
-    /// Whether it stands first.
+    /// Whether it is first in the line.
     pub is_leader: bool,
     /// The path of its node.
     pub path: String,
@@ -31,10 +31,10 @@ impl Participant {
     }
 }
 
-/// The first of the line, if there is one.
+/// Returns the first of the line, if there is one.
 pub(crate) async fn leader(client: &Client, path: &str, base: &str) -> Result<Option<Participant>, Error> {
     for name in names(client, path, &[base]).await? {
-        // One that left since the list is passed over: the next one leads.
+        // One that left since the list is skipped: the next one leads.
         if let Some(leader) = read(client, path, &name).await? {
             return Ok(Some(Participant { is_leader: true, ..leader }));
         }
@@ -42,7 +42,7 @@ pub(crate) async fn leader(client: &Client, path: &str, base: &str) -> Result<Op
     Ok(None)
 }
 
-/// Everybody in the line, in order.
+/// Returns all participants, in order.
 pub(crate) async fn participants(client: &Client, path: &Arc<str>, base: &str) -> Result<Vec<Participant>, Error> {
     let mut names = names(client, path, &[base]).await?.into_iter();
     let (mut found, mut reads) = (Vec::with_capacity(names.len()), Pool::new());

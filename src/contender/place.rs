@@ -1,4 +1,4 @@
-//! A place in line: waiting for the node before ours, holding, and what a lost connection does to both.
+//! A place in the line: waits for the node before ours, holds, and handles a lost connection in both.
 
 use std::sync::Arc;
 
@@ -12,27 +12,27 @@ use crate::client::core::{Core, KeepAlive};
 use crate::client::owned_node::OwnedNode;
 use crate::client::session::{Condition, Contending, Session};
 
-/// Where we stand, as far as we know.
+/// Our position, as far as it is known.
 #[derive(Debug)]
 pub(super) enum Position {
-    /// The line must be looked at.
+    /// The line must be listed.
     Unknown,
-    /// Nobody is before us.
+    /// No contender is before us.
     Head,
-    /// Somebody is.
+    /// A contender is before us.
     Behind(Predecessor),
 }
 
 #[derive(Debug)]
 pub(super) struct Predecessor {
     pub(super) path: String,
-    /// It was the first of the line: when it goes, we are.
+    /// It was the first of the line: when it is gone, we are first.
     pub(super) was_head: bool,
-    /// None: to be armed, or armed again.
+    /// `None`: to be armed, or rearmed.
     pub(super) watch: Option<Watch>,
 }
 
-/// What was told last.
+/// The state that was reported last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Told {
     Entered,
@@ -42,14 +42,14 @@ enum Told {
     Suspended,
 }
 
-/// Why a look at the line was broken off.
+/// Why a check of the line was cut short.
 pub(super) enum Broken {
-    /// The connection failed, on this side or that.
+    /// The connection failed, at either end.
     Connection,
     End(End),
 }
 
-/// A node in the line, and what is known of it.
+/// A node in the line, and what is known about it.
 #[derive(Debug)]
 pub(super) struct Place {
     // Dropped first: what is held ends before anything else happens to the node.
@@ -60,20 +60,20 @@ pub(super) struct Place {
     pub(super) node: OwnedNode,
     pub(super) path: Arc<str>,
     czxid: i64,
-    /// The children, if a list is at hand that was made after our create.
+    /// The children, if there is a list that was made after our create.
     pub(super) children: Option<Vec<String>>,
     /// The connection on which our node was last seen.
     pub(super) verified: u64,
-    /// A request failed on this connection: none is sent before more is known of it.
+    /// A request failed on this connection: none is sent until more is known about it.
     failed_on: Option<u64>,
     pub(super) position: Position,
-    /// There while the lease must be warm, see [`stands`](Self::stands).
+    /// Present while the lease must be extended, see [`stands`](Self::stands).
     keep_alive: Option<KeepAlive>,
-    /// Whether the node is watched also while nobody stands before it.
+    /// Whether the node is watched also while no contender is before it.
     pub(super) watch_own: bool,
-    /// Somebody has asked us to let go.
+    /// We were asked to release.
     revoked: bool,
-    /// The log has said that the directory's counter is nearly used up.
+    /// The log has reported that the directory's counter is nearly exhausted.
     pub(super) exhaustion_told: bool,
     told: Told,
     news: Option<State>,
@@ -104,12 +104,12 @@ impl Place {
         }
     }
 
-    /// Watches the node from now on, also while nobody stands before it.
+    /// Watches the node from now on, also while no contender is before it.
     pub(super) fn insist_on_watch(&mut self) {
         self.watch_own = true;
     }
 
-    /// The next change of state, or the end. Dropped at an await, it is resumed by the next call.
+    /// Waits for the next change of state, or the end. If it is dropped at an await, the next call resumes it.
     pub(super) async fn next(&mut self) -> Result<State, End> {
         let session = Arc::clone(&self.session);
         let mut conditions = session.conditions();
@@ -117,14 +117,14 @@ impl Place {
             if let Some(state) = self.news.take() {
                 return Ok(state);
             }
-            // Made before the lease is looked at, so no extension is missed.
+            // Created before the lease is read, so no extension is missed.
             let extended = session.lease().extended();
             let condition = *conditions.borrow_and_update();
             match condition {
                 Condition::Ended(_) => return Err(End::SessionOver),
                 Condition::Suspended => self.doubt(),
                 Condition::Connected(connection) if self.failed_on == Some(connection) => {
-                    // The next round looks at what came of it; a holder is told then, and not when there is a connection again.
+                    // The next round checks the outcome. A holder is told then, and not only after a reconnect.
                     session.loss_known(connection).await;
                     self.failed_on = None;
                     continue;
@@ -163,14 +163,14 @@ impl Place {
                     }
                 }
                 _ = conditions.changed() => {}
-                // The lease may be proven now, or may have lapsed unseen before this: `hold` looks at both.
+                // The lease may be proven now, or may have lapsed unnoticed before: `hold` checks both.
                 () = extended, if first => {}
             }
         }
     }
 
-    /// Takes in what the watch of the own node has to say already; for a holder whose place nobody awaits. Whether that was a
-    /// change, which has used the watch up: only a look at the node arms it again.
+    /// Takes the event that the watch of our node may already have, for a holder whose place is not awaited. Returns whether
+    /// that was a change, which has spent the watch: only a read of the node rearms it.
     pub(super) fn glance(&mut self) -> bool {
         let Some(event) = fired(self.node.watch()).now_or_never() else { return false };
         let gone = self.own_changed(event).is_some();
@@ -180,20 +180,20 @@ impl Place {
         !gone
     }
 
-    /// Gives the place up, and what is held with it; what is left is the node.
+    /// Gives up the place and what is held with it. Returns the node.
     pub(super) fn into_node(self) -> OwnedNode {
         drop(self.term);
         self.node
     }
 
-    /// What is held ends; the node stays.
+    /// Ends what is held; the node stays.
     pub(super) fn relinquish(&mut self) {
         self.term = None;
     }
 
-    /// Takes note of where we stand. The first of the line keeps the lease alive, and so does the one behind it, which will be
-    /// first without asking the servers again. Everyone else proves the lease together with its next list, so a line of any
-    /// length costs the heartbeats of two.
+    /// Records our position. The first of the line keeps the lease extended, and so does the one behind it, which will be
+    /// first without another request. All others prove the lease together with their next list, so a line of any length costs
+    /// the heartbeats of two.
     pub(super) fn stands(&mut self, position: Position) {
         let warm = match &position {
             Position::Head => true,
@@ -208,7 +208,7 @@ impl Place {
         self.position = position;
     }
 
-    /// The connection is in doubt: what was held may be over.
+    /// Handles a connection in doubt: what was held may have ended.
     fn doubt(&mut self) {
         if !self.holds() {
             self.term = None;
@@ -220,8 +220,8 @@ impl Place {
         self.term.as_ref().is_some_and(|term| term.hold.is_held())
     }
 
-    /// Brings what we know up to date on this connection, and holds if we are first. News are told as soon as they are
-    /// known; the next call goes on from there.
+    /// Updates what we know on this connection, and holds if we are first. Returns as soon as there is news; the next call
+    /// continues from there.
     async fn attend(&mut self, connection: u64) -> Result<(), Broken> {
         if connection != self.verified {
             self.verify(connection).await?;
@@ -244,7 +244,7 @@ impl Place {
         }
     }
 
-    /// Holds, if that is not done yet and the lease is valid; otherwise its next extension brings us back here.
+    /// Holds, if that is not done yet and the lease is valid. Otherwise the next extension of the lease leads back here.
     fn hold(&mut self) {
         if self.holds() {
             return;
@@ -263,14 +263,14 @@ impl Place {
         self.term = Some(term);
     }
 
-    /// The own node was changed, or deleted by somebody else.
+    /// Handles an event of our node: it was changed, or deleted by another client.
     fn own_changed(&mut self, event: Event) -> Option<End> {
         *self.node.watch() = None;
         (event == Event::NodeDeleted).then_some(End::NodeGone)
     }
 
-    /// Only the deletion of the node before ours moves us, and only if it was seen on the connection on which both nodes
-    /// were verified; anything else is looked at afresh.
+    /// Handles an event of the node before ours. Only its deletion moves us, and only if it was seen on the connection on
+    /// which both nodes were verified. Anything else is read again.
     fn predecessor_changed(&mut self, event: Event, condition: Condition) -> Option<End> {
         let Position::Behind(predecessor) = &mut self.position else {
             return None;
@@ -280,7 +280,7 @@ impl Place {
         if event != Event::NodeDeleted || !trusted {
             return None;
         }
-        // Both events come over one connection: that of our own node, if it was deleted too, came first.
+        // Both events come over one connection: if our own node was deleted too, its event came first.
         if let Some(Event::NodeDeleted) = fired(self.node.watch()).now_or_never() {
             return Some(End::NodeGone);
         }
@@ -289,7 +289,7 @@ impl Place {
         None
     }
 
-    /// What the own node holds, whenever it is read.
+    /// Takes in the data of our node, whenever it is read.
     pub(super) fn note_data(&mut self, data: &[u8]) {
         if data == super::REVOKED && !self.revoked {
             self.revoked = true;
@@ -307,7 +307,7 @@ impl Place {
     }
 }
 
-/// Resolves when a watch fires; never if there is none.
+/// Resolves when a watch fires; never without one.
 async fn fired(watch: &mut Option<Watch>) -> Event {
     match watch {
         Some(watch) => watch.await,

@@ -1,4 +1,4 @@
-//! Standing in a line, session after session: whoever loses its place takes a new one.
+//! A contender from session to session: when it loses its place, it takes a new one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,35 +15,35 @@ use crate::client::owned_node::HandedOver;
 use crate::client::{Error, ErrorKind};
 use crate::clock;
 
-/// Delays before entering again after an error that does not pass by itself, and after the node was deleted by somebody:
-/// each twice the one before, up to the second figure.
+/// Delays before entering again after an error that is not transient, and after another client deleted the node: each twice
+/// the one before, up to the second value.
 const AFTER_FAILURE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 const AFTER_DELETION: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
-/// What becomes of a contender.
+/// What happens to a contender.
 #[derive(Debug)]
 pub(crate) enum News {
     /// Its node is being created.
     Entering,
     /// It has a node, at this path on the server.
     Entered(Arc<str>),
-    /// Somebody stands before it.
+    /// Another contender is before it.
     Behind,
-    /// Nobody stands before it, but the lease is not proven yet.
+    /// No contender is before it, but the lease is not proven yet.
     Unproven,
-    /// It is first, its session lives, and it knows so.
+    /// It is first, and its session is known to be alive.
     Held(Hold),
     /// The connection is in doubt: what was held is given up; the node is kept.
     Suspended,
-    /// Its place is lost, with the session or as somebody else deleted the node; it takes a new one.
+    /// Its place is lost, with the session or because another client deleted the node. It takes a new one.
     Lost,
-    /// It could not enter, or see the line; it tries again, ever more slowly.
+    /// It could not enter, or read the line. It retries with growing delays.
     Failed(Error),
-    /// The client has been closed: there will be no more news.
+    /// The client was closed: no more news follows.
     Closed,
 }
 
-/// How far it has come.
+/// The stage of a contender.
 #[derive(Debug)]
 enum Stage {
     /// Not in the line; it enters at this time, or at once.
@@ -52,7 +52,7 @@ enum Stage {
     Inside(Box<Place>),
 }
 
-/// Somebody who stands in a line until told to leave. Dropping it leaves in the background, by way of the janitor.
+/// A contender, which keeps a place in a line until told to leave. A drop leaves in the background, through the janitor.
 #[derive(Debug)]
 pub(crate) struct Standing {
     stage: Stage,
@@ -61,7 +61,7 @@ pub(crate) struct Standing {
     failures: Delays,
     deletions: Delays,
     began: clock::Instant,
-    /// A node of an earlier place may be there still; the janitor sees to it.
+    /// A node of an earlier place may still exist; the janitor deletes it.
     left_behind: bool,
 }
 
@@ -79,7 +79,7 @@ impl Standing {
         }
     }
 
-    /// What happens next. Dropped at an await, it is resumed by the next call; as long as nobody calls, nothing goes on.
+    /// Waits for the next news. If it is dropped at an await, the next call resumes it; without a call nothing progresses.
     pub(crate) async fn next(&mut self) -> News {
         let end = match &mut self.stage {
             Stage::Out(at) => {
@@ -107,7 +107,7 @@ impl Standing {
                 Ok(State::Behind) => return News::Behind,
                 Ok(State::Unproven) => return News::Unproven,
                 Ok(State::Held(hold)) => {
-                    // Whoever is first has nobody before it, also no node of its own.
+                    // The first of the line has no node before it, so none of its own either.
                     self.left_behind = false;
                     return News::Held(hold);
                 }
@@ -118,15 +118,15 @@ impl Standing {
         self.thrown_out(end)
     }
 
-    /// Watches the own node from now on, also while nobody stands before it.
+    /// Watches our node from now on, also while no contender is before it.
     pub(crate) fn insist_on_watch(&mut self) {
         if let Stage::Inside(place) = &mut self.stage {
             place.insist_on_watch();
         }
     }
 
-    /// Takes in what is known already of the own node, if nobody awaits [`next`](Self::next). Whether somebody must await it
-    /// from now on for more to be known.
+    /// Takes the event of our node that may already be known, if [`next`](Self::next) is not awaited. Returns whether it must
+    /// be awaited from now on to learn more.
     pub(crate) fn glance(&mut self) -> bool {
         match &mut self.stage {
             Stage::Inside(place) => place.glance(),
@@ -134,15 +134,15 @@ impl Standing {
         }
     }
 
-    /// What is held ends, so that its holder can be told; the node stays until [`leave`](Self::leave).
+    /// Ends what is held, so that its holder can be told; the node stays until [`leave`](Self::leave).
     pub(crate) fn relinquish(&mut self) {
         if let Stage::Inside(place) = &mut self.stage {
             place.relinquish();
         }
     }
 
-    /// Leaves the line, with all that was held: deletes the node and waits until the server has. If the session ends first
-    /// that is an error, and the janitor sees to the node; so it is after a drop at an await.
+    /// Leaves the line and gives up what is held: deletes the node and waits until the server has done so. Fails if the
+    /// session ends first: the janitor then deletes the node, as it does after a drop at an await.
     pub(crate) async fn leave(&mut self) -> Result<(), backend::Error> {
         self.leave_after(None).await
     }
@@ -202,7 +202,7 @@ impl Standing {
         News::Failed(error)
     }
 
-    /// When to enter again.
+    /// Enters again after this delay.
     fn enter_after(&mut self, delay: Duration) {
         self.stage = Stage::Out(Some(Instant::now() + delay));
     }

@@ -1,4 +1,4 @@
-//! Who the client says it is.
+//! The requests by which a client authenticates.
 
 use bytes::Bytes;
 

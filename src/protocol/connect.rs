@@ -15,7 +15,7 @@ pub(crate) struct ConnectRequest<'a> {
     /// 0 for a new session.
     pub(crate) session_id: i64,
     pub(crate) password: Secret<&'a [u8]>,
-    /// Whether a read-only server will do. `None`: the byte is absent.
+    /// Whether a read-only server is acceptable. `None`: the byte is absent.
     pub(crate) read_only: Option<bool>,
 }
 

@@ -23,8 +23,8 @@ pub(crate) struct TooLong {
     pub(crate) limit: usize,
 }
 
-/// Cuts a byte stream into frames, without their prefix. A longer frame than `limit` is an error as soon as its prefix is
-/// there, a negative length as well. The codec reserves the length that a prefix within the limit announces.
+/// Cuts a byte stream into frames, without their prefix. A frame longer than `limit`, or of negative length, is an error as
+/// soon as its prefix has arrived. The codec reserves the length that a prefix within the limit announces.
 pub(crate) fn codec(limit: usize) -> LengthDelimitedCodec {
     LengthDelimitedCodec::builder().length_field_length(PREFIX).max_frame_length(limit.min(MOST)).new_codec()
 }
@@ -32,7 +32,7 @@ pub(crate) fn codec(limit: usize) -> LengthDelimitedCodec {
 /// Lengths are signed on the wire.
 const MOST: usize = i32::MAX as usize;
 
-/// Appends a request as one frame. `out` is as before if the frame is longer than `limit`.
+/// Appends a request as one frame. `out` is unchanged if the frame is longer than `limit`.
 pub(crate) fn encode_request(
     xid: i32,
     request: &impl Request,

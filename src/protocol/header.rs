@@ -1,10 +1,10 @@
-//! What stands before the body of every frame after the handshake.
+//! The headers before the body of every frame after the handshake.
 
 use super::error_code::ErrorCode;
 use super::jute::record;
 use super::op::OpCode;
 
-/// The xids that are not counted up: a server puts them on what is no answer to an ordinary request.
+/// The xids that are not counted up: a server uses them for frames that answer no ordinary request.
 pub(crate) mod xid {
     /// A watch event.
     pub(crate) const NOTIFICATION: i32 = -1;
@@ -25,7 +25,7 @@ record! {
     /// Before each reply. There is a body only if `err` is `Ok`.
     ReplyHeader {
         xid: i32,
-        /// The last transaction that the server had processed; 0 or −1 where there is none to tell.
+        /// The last transaction that the server had processed; 0 or −1 if there is none.
         zxid: i64,
         err: ErrorCode,
     }

@@ -8,7 +8,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 /// The length that stands for "none" where a buffer or string may be absent.
 const NULL: i32 = -1;
 
-/// Bytes that are not what the protocol says: the field, where it starts, and what is wrong.
+/// Bytes that violate the protocol: the field, where it starts, and what is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("malformed {what} at byte {at}: {problem}")]
 pub(crate) struct Malformed {
@@ -72,12 +72,12 @@ impl<'a> Reader<'a> {
         self.what = what;
     }
 
-    /// How many bytes are not read yet.
+    /// Returns how many bytes are not read yet.
     pub(crate) fn left(&self) -> usize {
         self.frame.len() - self.at
     }
 
-    /// What is not read yet, without a copy.
+    /// Returns the unread rest, without a copy.
     pub(crate) fn rest(&self) -> Bytes {
         self.frame.slice(self.at..)
     }
@@ -225,7 +225,8 @@ impl<'a> Writer<'a> {
         self.out.put_slice(bytes);
     }
 
-    /// What does not fit into an int makes the whole frame too long, which `frame` refuses: the number does not matter.
+    /// Writes a count. One that does not fit into an int makes the frame too long, which `frame` refuses: its value is
+    /// irrelevant.
     fn count(&mut self, count: usize) {
         self.int(i32::try_from(count).unwrap_or(i32::MAX));
     }
@@ -409,7 +410,7 @@ macro_rules! open_codes {
     };
 }
 
-/// Declares an enum of numbers of which no others make sense.
+/// Declares an enum of numbers that is complete: any other number is malformed.
 macro_rules! closed_codes {
     ($(#[$meta:meta])* $name:ident { $($(#[$code_meta:meta])* $code:ident = $number:literal),* $(,)? }) => {
         $(#[$meta])*

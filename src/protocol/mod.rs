@@ -8,7 +8,7 @@
 //! | `jute` | the primitives: [`Reader`], [`Writer`], [`Encode`], [`Decode`], and the macros that declare records and codes |
 //! | `frame` | one length-prefixed frame: [`encode_request`], [`encode_connect_request`], [`codec`], the limits |
 //! | `op`, `error_code` | the numbers for operations and errors |
-//! | `header` | what stands before each request and reply, and the reserved xids |
+//! | `header` | the header of each request and reply, and the reserved xids |
 //! | `connect` | the handshake, with and without its read-only byte |
 //! | `request`, `response` | one record an operation; [`Request`] ties a request to its response |
 //! | `multi` | transactions: their steps and results |
@@ -18,7 +18,7 @@
 //! | `any` | whole frames when only the operation's number is known: [`decode_server_frame`], [`decode_client_frame`] |
 //!
 //! Memory: what is reserved before elements are read is never more than the bytes left in the frame. A vector then grows with
-//! the elements that are really there, so a decoded value takes at most 32 times the bytes of its frame.
+//! the elements that were received, so a decoded value takes at most 32 times the bytes of its frame.
 //!
 //! Bytes after the last field are ignored, as the Java client and server do: this is how later versions add fields.
 

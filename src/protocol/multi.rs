@@ -181,8 +181,8 @@ impl<'a> Decode<'a> for MultiResponse {
     }
 }
 
-/// Reads elements, each behind its header, up to the header that ends them. `decode` gives `None` for an operation that may
-/// not stand here.
+/// Reads elements, each after its header, up to the header that ends them. `decode` gives `None` for an operation that is not
+/// allowed here.
 fn until_done<'a, T>(
     from: &mut Reader<'a>,
     mut decode: impl FnMut(OpCode, &mut Reader<'a>) -> Result<Option<T>, Malformed>,

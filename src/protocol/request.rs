@@ -71,7 +71,7 @@ impl Request for CreateRequest<'_> {
 }
 
 record! {
-    /// Creates a node that goes when it is unused for a time.
+    /// Creates a node that the server deletes when it is unused for a time.
     CreateTtlRequest<'a> {
         path: &'a str,
         data: Option<&'a [u8]>,
@@ -87,7 +87,7 @@ record! {
 }
 
 record! {
-    /// Refused with `NoNode` if there is none; the watch is armed all the same.
+    /// Refused with `NoNode` if there is no node; the watch is still armed.
     ExistsRequest<'a> { path: &'a str, watch: bool }
 }
 

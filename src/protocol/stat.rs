@@ -23,7 +23,7 @@ impl<'a> Decode<'a> for Stat {
     const MIN_LEN: usize = 68;
 
     fn decode(from: &mut Reader<'a>) -> Result<Self, Malformed> {
-        // A struct's fields are evaluated in the order in which they stand here.
+        // A struct's fields are evaluated in the order in which they are written here.
         Ok(Stat {
             czxid: from.long()?,
             mzxid: from.long()?,

@@ -74,7 +74,7 @@ record! {
 }
 
 record! {
-    /// Restores one-shot watches after a reconnect; what happened since `relative_zxid` is told at once.
+    /// Restores one-shot watches after a reconnect; the server reports what happened since `relative_zxid` at once.
     SetWatchesRequest<'a> {
         relative_zxid: i64,
         data: Vec<&'a str>,
@@ -84,7 +84,8 @@ record! {
 }
 
 record! {
-    /// As [`SetWatchesRequest`], with persistent watches (3.6 and later), for which nothing is told that happened meanwhile.
+    /// As [`SetWatchesRequest`], with persistent watches (3.6 and later), for which it reports nothing that happened
+    /// meanwhile.
     SetWatches2Request<'a> {
         relative_zxid: i64,
         data: Vec<&'a str>,

@@ -1,9 +1,9 @@
-//! The codes of the wire in the words of the port.
+//! Maps the wire's error codes to the port's errors.
 
 use crate::backend::Error;
 use crate::protocol::ErrorCode;
 
-/// What the server said of a request.
+/// Returns the error for the code with which the server refused a request.
 pub(super) fn refusal(code: ErrorCode) -> Error {
     match code {
         ErrorCode::NoNode => Error::NoNode,
@@ -19,7 +19,7 @@ pub(super) fn refusal(code: ErrorCode) -> Error {
         ErrorCode::BadArguments => Error::BadArguments("server error".to_owned()),
         ErrorCode::AuthFailed | ErrorCode::SessionClosedRequireSaslAuth => Error::AuthFailed,
         ErrorCode::SessionExpired => Error::SessionEnded,
-        // The server knows no more of the outcome than we do.
+        // The server knows no more about the outcome than we do.
         ErrorCode::ConnectionLoss | ErrorCode::SessionMoved => Error::ConnectionLoss,
         ErrorCode::NotReadOnly => Error::Other("write request is sent to read only server".to_owned()),
         ErrorCode::NoWatcher => Error::Other("no watcher".to_owned()),

@@ -1,4 +1,4 @@
-//! Frames out of a byte stream. No length is believed before its bytes are there.
+//! Cuts a byte stream into frames. No announced length is trusted before its bytes have arrived.
 
 use std::io;
 use std::pin::Pin;
@@ -9,18 +9,18 @@ use tokio::io::AsyncRead;
 use tokio_util::io::poll_read_buf;
 
 const PREFIX: usize = 4;
-/// What tells which request a reply belongs to.
+/// The bytes that tell which request a reply belongs to.
 const HEADER: usize = 16;
-/// The least room for what is read at once.
+/// The least buffer space for one read.
 const CHUNK: usize = 4 * 1024;
-/// A larger buffer is given back when it is empty.
+/// A larger buffer is freed when it is empty.
 const KEPT: usize = 256 * 1024;
 
-/// What came.
+/// A frame as received.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Frame {
     Whole(Bytes),
-    /// It is longer than the limit: only its first 16 bytes are here, the others are skipped.
+    /// Longer than the limit: only its first 16 bytes are kept, the others are skipped.
     TooLong {
         head: Bytes,
         length: usize,
@@ -31,7 +31,7 @@ pub(super) enum Frame {
 pub(super) struct Frames {
     read: Box<dyn AsyncRead + Send + Unpin>,
     buffer: BytesMut,
-    /// Bytes of a frame that is too long, yet to come.
+    /// How many bytes of a frame that is too long are still to come.
     skip: usize,
     pub(super) limit: usize,
 }
@@ -41,7 +41,7 @@ impl Frames {
         Frames { read, buffer: BytesMut::new(), skip: 0, limit }
     }
 
-    /// The next frame of which all bytes are here.
+    /// Returns the next frame that has arrived: whole, or the head of one that is too long.
     pub(super) fn next(&mut self) -> io::Result<Option<Frame>> {
         self.drop_skipped();
         let Some(prefix) = self.buffer.first_chunk::<PREFIX>() else { return Ok(None) };
@@ -72,19 +72,19 @@ impl Frames {
         self.skip -= here;
     }
 
-    /// Reads what has come; the number of bytes, 0 at the end of the stream.
+    /// Reads the available bytes. Returns their number, 0 at the end of the stream.
     pub(super) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if self.buffer.is_empty() && self.buffer.capacity() > KEPT {
             self.buffer = BytesMut::new();
         }
         if self.buffer.capacity() - self.buffer.len() < CHUNK {
-            // It doubles with the bytes that have come, whatever length was announced.
+            // It doubles with the bytes that have arrived, whatever length was announced.
             self.buffer.reserve(4 * CHUNK);
         }
         poll_read_buf(Pin::new(&mut self.read), cx, &mut self.buffer)
     }
 
-    /// Waits for the next frame; `None` at the end of the stream.
+    /// Waits for the next frame. Returns `None` at the end of the stream.
     pub(super) async fn receive(&mut self) -> io::Result<Option<Frame>> {
         std::future::poll_fn(|cx| {
             loop {

@@ -1,5 +1,5 @@
-//! What is said on a new connection before it takes requests: the session is opened or taken up again, the client says who it
-//! is, and the watches are restored.
+//! The exchange on a new connection before it takes requests: opens or resumes the session, authenticates the client, and
+//! restores the watches.
 
 use std::io;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use crate::protocol::{
     WatcherEvent, encode_connect_request, encode_request, xid,
 };
 
-/// The answer to the handshake is short: what announces more speaks another protocol.
+/// The longest answer to the handshake: a server that announces more speaks another protocol.
 const LONGEST_WELCOME: usize = 4 * 1024;
 
-/// Why a connection is of no use.
+/// Why a connection cannot be used.
 #[derive(Debug)]
 pub(super) enum Failure {
     /// Another attempt may succeed.
@@ -51,9 +51,9 @@ pub(super) struct Identity {
     pub(super) zxid: i64,
 }
 
-/// What is told during the handshake.
+/// Receives what happens during the handshake.
 pub(super) trait Hears {
-    /// An answer came to what was written then.
+    /// An answer came to what was written at `sent`.
     fn answered(&mut self, sent: Instant);
     fn event(&mut self, event: WatcherEvent);
 }
@@ -69,13 +69,13 @@ pub(super) struct Fresh {
 }
 
 impl Fresh {
-    /// `limit`: the longest answer that is taken.
+    /// `limit` is the longest answer that is accepted.
     pub(super) fn new(stream: Stream, limit: usize, clock: Clock) -> Self {
         let frames = Frames::new(stream.read, LONGEST_WELCOME);
         Fresh { frames, write: stream.write, latest_xid: 0, latest_read: clock.now(), clock, limit }
     }
 
-    /// Opens a session or takes one up again. `about_to` is called when the request is about to be written.
+    /// Opens or resumes a session. `about_to` is called when the request is about to be written.
     pub(super) async fn welcome(
         &mut self,
         identity: &Identity,
@@ -112,7 +112,7 @@ impl Fresh {
         Ok(answer)
     }
 
-    /// Says who the client is, by all entries at once.
+    /// Authenticates the client, by all entries at once.
     pub(super) async fn authenticate(
         &mut self,
         auths: &[(String, Vec<u8>)],
@@ -172,7 +172,7 @@ impl Fresh {
         }
     }
 
-    /// Finds out whether the server does anything for this client: some let in only who has authenticated, and say so then.
+    /// Checks that the server serves this client: some serve only authenticated clients, and refuse others now.
     pub(super) async fn ping(&mut self, patience: Duration, hears: &mut impl Hears) -> Result<(), Failure> {
         let mut frame = BytesMut::new();
         encode_request(xid::PING, &PingRequest {}, usize::MAX, &mut frame)
@@ -215,7 +215,7 @@ impl Fresh {
         self.write.flush().await
     }
 
-    /// Waits for the answer with this number; events may come before it. `patience` is how long the server may be silent.
+    /// Waits for the answer with this xid; events may come before it. `patience` is how long the server may be silent.
     async fn answer(
         &mut self,
         expected: i32,

@@ -1,9 +1,10 @@
 //! The sending side of a session: requests become frames and wait for their answers, in order.
 //!
-//! A caller that finds nothing else to be written writes by itself, unless many requests are under way; what the socket does
-//! not take at once is left to the session's task, which alone waits for it. Nothing here blocks, and nothing needs a runtime.
+//! A caller writes its request itself if nothing else is to be written, unless many requests are in flight. What the socket
+//! does not take at once is left to the session's task, which alone waits for it. Nothing here blocks, and nothing needs a
+//! runtime.
 //!
-//! Locks are taken in this order: watches, `write`, `sent`. None is held while an answer is handed over.
+//! Locks are taken in this order: watches, `sending`, `sent`. None is held while an answer is handed over.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -27,12 +28,12 @@ use crate::protocol::{
     encode_request, xid,
 };
 
-/// More requests, or bytes of requests, without an answer are refused.
+/// The most unanswered requests, and bytes of them: further ones are refused.
 const MOST_REQUESTS: usize = 64 * 1024;
 const MOST_BYTES: usize = 64 * 1024 * 1024;
-/// With as many requests under way a further one is not written by its caller: the task writes all that come meanwhile at once.
+/// With this many requests in flight a caller does not write a further one: the task writes all that accumulate at once.
 const WRITTEN_BY_CALLERS: usize = 8;
-/// What waited is put together up to this size.
+/// Waiting requests are combined up to this size.
 const WRITTEN_AT_ONCE: usize = 64 * 1024;
 
 /// What a caller gets: the answer, and the watch that it armed.
@@ -49,7 +50,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// The kind of watch that is armed after an answer of this code: `exists` leaves one on a missing node as well.
+    /// Returns the kind of watch that an answer of this code arms: `exists` arms one on a missing node as well.
     pub(super) fn armed_by(&self, op: OpCode, code: ErrorCode) -> Option<Kind> {
         match (op, code) {
             (_, ErrorCode::Ok) => Some(self.kind),
@@ -59,7 +60,7 @@ impl Asked {
     }
 }
 
-/// A request without an answer yet.
+/// An unanswered request.
 pub(super) struct Entry<W> {
     pub(super) xid: i32,
     pub(super) op: OpCode,
@@ -89,7 +90,7 @@ impl<W> Entry<W> {
 
     pub(super) fn answer(self, outcome: Result<AnyResponse, Error>, watch: Option<W>) {
         if let Some(reply) = self.reply {
-            // Who does not wait any more drops the watch with it.
+            // If the caller no longer waits, the watch is dropped with the answer.
             reply.send(Answer { outcome, watch }).ok();
         }
     }
@@ -112,14 +113,14 @@ enum Gate {
 
 struct Sending<W> {
     gate: Gate,
-    /// When the owner asked for the end.
+    /// When the owner asked to close the session.
     closing: Option<Instant>,
     socket: Option<Box<dyn AsyncWrite + Send + Unpin>>,
-    /// Bytes on their way, of requests that are in `sent`.
+    /// Bytes being written, of requests that are in `sent`.
     out: BytesMut,
-    /// A layer below may keep what it has taken.
+    /// A layer below may still buffer what it has taken.
     unflushed: bool,
-    /// Behind `out`: frames without their xid.
+    /// To be written after `out`: frames without their xid.
     waiting: VecDeque<(BytesMut, Entry<W>)>,
     latest_xid: i32,
     latest_write: Instant,
@@ -131,10 +132,10 @@ struct Sending<W> {
 struct Sent<W> {
     entries: VecDeque<Entry<W>>,
     ping: Option<Instant>,
-    /// Handed over and not answered, with those that wait to be written.
+    /// Handed over and not answered, including those that wait to be written.
     requests: usize,
     bytes: usize,
-    /// Watches that are being armed, by what the server will keep.
+    /// Watches that are being armed, by the type that the server will keep.
     asked: HashMap<(WatcherType, Arc<str>), usize>,
 }
 
@@ -152,7 +153,7 @@ impl<W> Sent<W> {
         Ok(())
     }
 
-    /// Whether a request that is under way arms a watch that would go with this one.
+    /// Whether an outstanding request arms a watch that would be removed together with this one.
     fn arms(&self, watcher: WatcherType, path: &Arc<str>) -> bool {
         let goes = |other: &WatcherType| {
             *other == watcher
@@ -177,7 +178,7 @@ impl<W> Sent<W> {
     }
 }
 
-/// What was under way when the connection went.
+/// The requests that were outstanding when the connection was lost.
 pub(super) struct Interrupted<W> {
     /// Nothing was written after this moment.
     pub(super) at: Instant,
@@ -187,7 +188,7 @@ pub(super) struct Interrupted<W> {
     pub(super) unsent: Vec<Entry<W>>,
 }
 
-/// The first of several reasons to look at the connection, for the timer of the session's task.
+/// What the timer of the session's task checks about the connection.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pulse {
     pub(super) latest_write: Instant,
@@ -239,13 +240,13 @@ impl<W> Link<W> {
         }
     }
 
-    /// Whether a request would be taken.
+    /// Whether a request would be accepted.
     pub(super) fn is_open(&self) -> bool {
         let sending = lock(&self.sending);
         sending.gate == Gate::Up && sending.closing.is_none()
     }
 
-    /// Takes a request, and writes it if nothing is before it.
+    /// Accepts a request, and writes it if nothing is before it.
     pub(super) fn hand_over(
         &self,
         request: &impl Request,
@@ -258,7 +259,7 @@ impl<W> Link<W> {
             return Err(Error::NotConnected);
         }
         if self.clock.now() >= sending.latest_write + sending.granted {
-            // After such a pause, of the process, the session cannot live: what is written would be of unknown outcome.
+            // After such a pause of the process the session cannot be alive: what is written would be of unknown outcome.
             self.task.wake();
             return Err(Error::NotConnected);
         }
@@ -268,9 +269,9 @@ impl<W> Link<W> {
         Ok(answer)
     }
 
-    /// Asks the server to forget a watch, unless a request that is under way arms the same one: then it stays, and its event
-    /// concerns nobody. The caller holds the lock of the watches, so that none is added meanwhile. Tells whether there is a
-    /// connection.
+    /// Asks the server to remove a watch, unless an outstanding request arms the same one: then it stays, and its event
+    /// concerns no holder. The caller holds the lock of the watches, so that none is added meanwhile. Returns whether there
+    /// is a connection.
     pub(super) fn remove_watch(&self, path: &Arc<str>, watcher: WatcherType) -> bool {
         let Ok(frame) = frame(&RemoveWatchesRequest { path, watcher }) else { return true };
         let mut sending = lock(&self.sending);
@@ -282,7 +283,7 @@ impl<W> Link<W> {
         }
         let mut entry = self.entry(OpCode::RemoveWatches, &sending, &frame);
         entry.removes = Some((watcher, Arc::clone(path)));
-        // Where too much is waiting the watch stays.
+        // If too much is waiting, the watch stays.
         self.enqueue(&mut sending, frame, entry).ok();
         true
     }
@@ -331,7 +332,7 @@ impl<W> Link<W> {
         }
     }
 
-    /// Writes all there is; the task's way, which waits for the socket. An error is one of this or of an earlier write.
+    /// Writes everything, for the task, which waits for the socket. An error is one of this or of an earlier write.
     pub(super) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut sending = lock(&self.sending);
         if let Some(error) = sending.broken.take() {
@@ -363,7 +364,7 @@ impl<W> Link<W> {
         }
     }
 
-    /// Moves what waits into `out`. What is not wanted any more is left out.
+    /// Moves waiting requests into `out`. Those that are no longer wanted are left out.
     fn gather(&self, sending: &mut Sending<W>, most: usize) {
         let now = self.clock.now();
         let mut sent = lock(&self.sent);
@@ -394,7 +395,7 @@ impl<W> Link<W> {
         self.write_by_caller(&mut sending);
     }
 
-    /// The ping that was answered.
+    /// Takes the send time of the ping that was answered.
     pub(super) fn take_ping(&self) -> Option<Instant> {
         lock(&self.sent).ping.take()
     }
@@ -411,24 +412,24 @@ impl<W> Link<W> {
         }
     }
 
-    /// The request that is answered next, if it has this number.
+    /// Takes the request that is answered next, if it has this xid.
     pub(super) fn take_answered(&self, xid: i32) -> Option<Entry<W>> {
         let mut sent = lock(&self.sent);
         if sent.entries.front().is_some_and(|entry| entry.xid == xid) { sent.entries.pop_front() } else { None }
     }
 
-    /// Its answer is none: it fails with the connection.
+    /// Puts back a request whose answer does not count: it fails with the connection.
     pub(super) fn put_back(&self, entry: Entry<W>) {
         lock(&self.sent).entries.push_front(entry);
     }
 
-    /// That request is answered in full, its watch is in the table: it counts no longer.
+    /// Stops counting a request: it is answered in full, and its watch is in the table.
     pub(super) fn settled(&self, entry: &Entry<W>) {
         lock(&self.sent).remove(entry.length, entry.watch.as_ref());
     }
 
-    /// A new connection takes requests from now on; its latest xid is given. If the session is being closed, this is the
-    /// first thing that is sent.
+    /// Accepts requests from now on, for a new connection whose latest xid is given. If the session is being closed, the
+    /// close is sent first.
     pub(super) fn up(&self, socket: Box<dyn AsyncWrite + Send + Unpin>, latest_xid: i32, granted: Duration) {
         let mut sending = lock(&self.sending);
         sending.granted = granted;
@@ -441,7 +442,7 @@ impl<W> Link<W> {
         }
     }
 
-    /// The connection takes no more requests.
+    /// Accepts no more requests for this connection.
     pub(super) fn down(&self) -> Interrupted<W> {
         let mut sending = lock(&self.sending);
         if sending.gate == Gate::Up {
@@ -462,14 +463,14 @@ impl<W> Link<W> {
         Interrupted { at, sent: entries, unsent }
     }
 
-    /// As `down`, for ever.
+    /// As `down`, for good.
     pub(super) fn over(&self) -> Interrupted<W> {
         lock(&self.sending).gate = Gate::Over;
         self.down()
     }
 
-    /// Ends the session: everything that has no answer fails, what was handed over is written all the same, and then the
-    /// end. Tells whether it was not asked for before.
+    /// Closes the session: all unanswered requests fail, those that were handed over are still written, and the close
+    /// follows. Returns false if it was closed, or over, before.
     pub(super) fn close(&self) -> bool {
         let mut sending = lock(&self.sending);
         if sending.gate == Gate::Over || sending.closing.is_some() {
@@ -489,7 +490,7 @@ impl<W> Link<W> {
         true
     }
 
-    /// When the owner asked for the end.
+    /// When the owner asked to close the session.
     pub(super) fn closing(&self) -> Option<Instant> {
         lock(&self.sending).closing
     }
@@ -507,18 +508,18 @@ impl<W> Link<W> {
 }
 
 impl<W> Sending<W> {
-    /// Gives a request its number, just before it is written.
+    /// Gives a request its xid, just before it is written.
     fn stamp(&mut self, frame: &mut BytesMut, entry: &mut Entry<W>, now: Instant) {
         self.latest_xid = next_xid(self.latest_xid);
         (entry.xid, entry.sent, self.latest_write) = (self.latest_xid, now, now);
-        // Behind the length.
+        // After the length.
         if let Some(place) = frame.get_mut(4..8) {
             place.copy_from_slice(&entry.xid.to_be_bytes());
         }
     }
 }
 
-/// Numbers below 1 are not for ordinary requests.
+/// Returns the next xid. Numbers below 1 are not for ordinary requests.
 pub(super) fn next_xid(latest: i32) -> i32 {
     latest.checked_add(1).unwrap_or(1)
 }

@@ -1,4 +1,4 @@
-//! The session as the port describes it: arguments are checked, paths get the chroot, answers lose it.
+//! Implements the port's session: checks arguments, adds the chroot to paths, and strips it from answers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(super) struct ZooKeeperSession {
 
 impl ZooKeeperSession {
     pub(super) fn new(shared: Arc<Shared>, id: i64, chroot: Option<&str>) -> Self {
-        // What the connect string lets pass is a path; else there is none.
+        // A chroot that the connect string accepts is a valid path; without one the root is used.
         ZooKeeperSession { shared, id, chroot: Namespace::new(chroot.unwrap_or("/")).unwrap_or_default() }
     }
 
@@ -39,7 +39,7 @@ impl ZooKeeperSession {
         self.chroot.full(path)
     }
 
-    /// Hands a request over, and takes what is wanted from its answer.
+    /// Hands a request over, and extracts the result from its answer.
     fn request<T: Send + 'static>(
         &self,
         checked: Result<(), Error>,
@@ -86,7 +86,7 @@ impl ZooKeeperSession {
     }
 }
 
-/// The answer; there always is one.
+/// Waits for the answer; there always is one.
 async fn received(answer: oneshot::Receiver<Answer<HeldWatch>>) -> Answer<HeldWatch> {
     answer.await.unwrap_or(Answer { outcome: Err(Error::SessionEnded), watch: None })
 }
@@ -275,7 +275,7 @@ impl Session for ZooKeeperSession {
             let ((), HeldWatch { armed, hold }) = reply.await?;
             let Armed::Persistent(queue) = armed else { return Err(unexpected()) };
             let events = futures::stream::poll_fn(move |cx| {
-                // Held as long as the stream is.
+                // Keeps the watch as long as the stream exists.
                 let _ = &hold;
                 queue.poll_next(cx)
             });

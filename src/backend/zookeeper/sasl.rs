@@ -2,7 +2,7 @@
 //!
 //! ZooKeeper carries the tokens in requests of type 102. The client opens with an empty one, the server answers with a
 //! challenge, the client with a response, and the server with `rspauth`: the proof that it knows the password too. A
-//! server that knows no SASL answers the first token with a null buffer.
+//! server without SASL answers the first token with a null buffer.
 
 use std::fmt;
 
@@ -27,7 +27,7 @@ impl Credentials {
 
     /// Begins the authentication of one connection.
     pub(crate) fn begin(&self) -> DigestMd5 {
-        // From the system's source of randomness: for a value that can be guessed, responses can be computed in advance.
+        // From the system's source of randomness: if the value can be guessed, responses can be computed in advance.
         self.begin_with(DIGEST_URI, Uuid::new_v4().simple().to_string())
     }
 
@@ -50,7 +50,7 @@ pub(crate) enum Step {
     Respond(Vec<u8>),
     /// The user is authenticated, and so is the server. Nothing more is sent.
     Done,
-    /// The server knows no SASL: the session goes on without a user.
+    /// The server does not support SASL: the session continues without a user.
     NotOffered,
 }
 
@@ -105,7 +105,7 @@ impl DigestMd5 {
                 self.state = State::AwaitsProof { rspauth };
                 Ok(Step::Respond(response))
             }
-            // A server that is told to keep clients whose authentication failed answers like this.
+            // A server configured to keep clients whose authentication failed answers like this.
             (State::AwaitsProof { .. }, None) => Err(Error::new("the server does not accept the user and password")),
             (State::AwaitsProof { rspauth }, Some(proof)) => {
                 check_proof(proof, &rspauth)?;
@@ -115,7 +115,7 @@ impl DigestMd5 {
         }
     }
 
-    /// The response to a challenge, and what the server must answer it with.
+    /// Returns the response to a challenge, and what the server must answer it with.
     fn respond(&self, challenge: &Challenge) -> Result<(Vec<u8>, String), Error> {
         let charset = challenge.charset;
         let Credentials { user, password } = &self.credentials;
@@ -149,7 +149,7 @@ impl DigestMd5 {
 }
 
 impl fmt::Debug for DigestMd5 {
-    // What is computed from the password stays out of logs as well.
+    // Values computed from the password stay out of logs as well.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DigestMd5").finish_non_exhaustive()
     }
@@ -187,7 +187,7 @@ fn push_quoted(message: &mut Vec<u8>, key: &str, value: &[u8]) {
     message.extend(b"\",");
 }
 
-/// How texts become bytes.
+/// How text is encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Charset {
     Utf8,
@@ -221,7 +221,7 @@ fn latin1(text: &str) -> Option<Vec<u8>> {
     text.chars().map(|c| u8::try_from(c).ok()).collect()
 }
 
-/// What of the server's challenge matters.
+/// The relevant parts of the server's challenge.
 struct Challenge {
     realm: Option<String>,
     nonce: Vec<u8>,
@@ -300,11 +300,11 @@ impl Directives {
     }
 }
 
-/// What is not read yet of a token.
+/// The unread rest of a token.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {
-    /// Goes to the next directive; empty ones do not count.
+    /// Moves to the next directive; empty ones do not count.
     fn more(&mut self) -> bool {
         self.skip_space();
         while self.eat(b',') {

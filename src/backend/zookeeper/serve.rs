@@ -1,5 +1,5 @@
-//! A connection that takes requests: answers and events are read, what callers could not write is written, and a server that
-//! is silent is noticed.
+//! Serves a connection that takes requests: reads answers and events, writes what callers could not write, and detects a
+//! silent server.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -20,10 +20,10 @@ use crate::protocol::{
     AnyResponse, Decode, ErrorCode, Malformed, OpCode, Reader, ReplyHeader, WatcherEvent, WatcherType, xid,
 };
 
-/// A connection is never idle for longer, whatever the session timeout: what is on the way may forget it.
+/// The longest idle time of a connection, whatever the session timeout: devices on its path may forget it.
 const LONGEST_IDLE: Duration = Duration::from_secs(10);
 
-/// Why a connection is served no longer.
+/// Why a connection is no longer served.
 #[derive(Debug)]
 pub(super) enum Stop {
     Lost(String),
@@ -42,9 +42,9 @@ pub(super) struct Serving<'a> {
     host: usize,
     works: bool,
     granted: Duration,
-    /// How long nothing may be written before a ping is.
+    /// How long nothing may be written before a ping is sent.
     idle: Duration,
-    /// How long the server may be silent while it owes an answer.
+    /// How long the server may be silent while an answer is outstanding.
     patience: Duration,
     latest_read: Instant,
     timer: Pin<Box<Sleep>>,
@@ -59,26 +59,26 @@ impl<'a> Serving<'a> {
         Serving { task, frames, host, works, granted, idle, patience, latest_read, timer }
     }
 
-    /// Serves the connection; tells the host, and whether it answered anything.
+    /// Serves the connection. Returns the host, and whether it answered anything.
     pub(super) async fn run(mut self) -> (usize, bool, Stop) {
         let stop = std::future::poll_fn(|cx| self.poll(cx)).await;
         (self.host, self.works, stop)
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Stop> {
-        // First, so that what callers leave behind from here on is seen.
+        // First, so that requests which callers leave from here on wake the task.
         self.task.shared.link.task.register(cx.waker());
         if let Err(stop) = self.read(cx) {
             return Poll::Ready(stop);
         }
-        // An error of writing counts only now: answers may have come before the server closed the connection.
+        // A write error counts only now: answers may have come before the server closed the connection.
         if let Poll::Ready(Err(error)) = self.task.shared.link.poll_flush(cx) {
             return Poll::Ready(Stop::Lost(cause(&error)));
         }
         self.watch_the_time(cx)
     }
 
-    /// Reads until nothing more is there.
+    /// Reads until nothing more is available.
     fn read(&mut self, cx: &mut Context<'_>) -> Result<(), Stop> {
         loop {
             while let Some(frame) = self.frames.next().map_err(|error| Stop::Lost(error.to_string()))? {
@@ -99,10 +99,10 @@ impl<'a> Serving<'a> {
         }
     }
 
-    /// The server closed the connection: that, too, is a sign of it.
+    /// Handles a connection that the server closed: that, too, is a contact.
     fn closed(&mut self, cause: String) -> Stop {
         self.task.last_contact = self.latest_read;
-        // It does so after the end of a session, and its answer may get lost then.
+        // The server does so after the end of a session, and its answer may be lost then.
         Stop::Lost(cause)
     }
 
@@ -138,7 +138,7 @@ impl<'a> Serving<'a> {
         Ok(())
     }
 
-    /// The server's latest transaction; it is behind all events that came before.
+    /// Records the server's latest transaction; it comes after all events that were received before.
     fn seen(&mut self, zxid: i64) {
         self.task.identity.zxid = self.task.identity.zxid.max(zxid);
         if !self.works {
@@ -160,7 +160,7 @@ impl<'a> Serving<'a> {
                     return Err(error.into());
                 }
             },
-            // The next connection shows what has become of the session.
+            // The next connection shows the state of the session.
             ErrorCode::SessionMoved | ErrorCode::SessionExpired => {
                 link.put_back(entry);
                 return Err(Stop::Lost(format!("the server does not serve the session ({:?})", header.err)));
@@ -188,7 +188,7 @@ impl<'a> Serving<'a> {
         Ok(())
     }
 
-    /// Only the request that it belongs to fails.
+    /// Handles a frame that is too long: only the request that it belongs to fails.
     fn take_too_long(&mut self, head: &Bytes, length: usize) -> Result<(), Stop> {
         let header = ReplyHeader::from_frame(head)?;
         let Some(entry) = self.task.shared.link.take_answered(header.xid) else {
@@ -201,7 +201,7 @@ impl<'a> Serving<'a> {
         Ok(())
     }
 
-    /// Pings, and notices silence.
+    /// Sends pings, and detects silence.
     fn watch_the_time(&mut self, cx: &mut Context<'_>) -> Poll<Stop> {
         while self.timer.as_mut().poll(cx).is_ready() {
             let now = self.task.ground.now();
@@ -221,11 +221,11 @@ impl<'a> Serving<'a> {
         Poll::Pending
     }
 
-    /// How long the time need not be watched. What callers write meanwhile makes nothing due earlier than that.
+    /// Returns how long nothing is due. What callers write meanwhile makes nothing due earlier than that.
     fn next_look(&self, now: Instant) -> Duration {
         let Pulse { latest_write, oldest, ping_out, closing } = self.task.shared.link.pulse();
         let silence = oldest.map_or(now, |oldest| oldest.max(self.latest_read)) + self.patience;
-        // A ping that is out is looked at once more in that time: it may be answered by then, and the next one due.
+        // An outstanding ping is checked once more in that time: it may be answered by then, and the next one due.
         let ping = Some(latest_write + self.idle).filter(|due| !ping_out || *due > now);
         let end = closing.map(|asked| asked + self.granted);
         let first = [Some(silence), ping, end].into_iter().flatten().min().unwrap_or(now);
@@ -233,7 +233,7 @@ impl<'a> Serving<'a> {
     }
 }
 
-/// Whether an outcome is the ensemble's word.
+/// Whether an outcome was decided by the ensemble.
 fn proves(outcome: &Result<AnyResponse, Error>) -> bool {
     match outcome {
         Ok(AnyResponse::Multi(multi)) => multi.refused().is_none_or(|(_, code)| refusal(code).is_verdict()),

@@ -1,4 +1,4 @@
-//! TLS on a connection that stands: the handshake, and errors that say what to do.
+//! TLS on an established connection: the handshake, and errors that say what to do.
 
 use std::io;
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ use tokio_rustls::client;
 /// `InvalidInput` if no certificate can be for such a host.
 pub(crate) fn server_name(host: &str) -> io::Result<ServerName<'static>> {
     if let Some(address) = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
-        // The network interface (`fe80::1%eth0`) is a matter of this machine, not of the certificate.
+        // The network interface (`fe80::1%eth0`) is local to this machine, and not part of the certificate.
         let address = address.split_once('%').map_or(address, |(address, _)| address);
         if let Ok(address) = address.parse::<IpAddr>() {
             return Ok(ServerName::from(address));
@@ -30,12 +30,12 @@ pub(crate) fn server_name(host: &str) -> io::Result<ServerName<'static>> {
     })
 }
 
-/// Makes a connected stream into an encrypted one. `host` is as in the connect string, without the port.
+/// Turns a connected stream into an encrypted one. `host` is as in the connect string, without the port.
 ///
 /// In TLS 1.3 a server refuses a client's certificate only after the handshake, so that error comes with the first read.
 ///
 /// # Errors
-/// With a text for people. The kind is that of the stream's own error, or `InvalidData` for a fault in TLS.
+/// With a readable text. The kind is that of the stream's own error, or `InvalidData` for a fault in TLS.
 pub(crate) async fn handshake<S>(stream: S, host: &str, config: Arc<ClientConfig>) -> io::Result<TlsStream<S>>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -47,7 +47,7 @@ where
     }
 }
 
-/// An encrypted connection. What is written may wait in it until it is flushed.
+/// An encrypted connection. It may buffer what is written until it is flushed.
 #[derive(Debug)]
 pub(crate) struct TlsStream<S>(client::TlsStream<S>);
 
@@ -83,7 +83,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TlsStream<S> {
     }
 }
 
-/// Says what a fault in TLS means for the user. Errors of the stream below pass as they are.
+/// Explains a TLS error to the user. Errors of the stream below pass unchanged.
 fn explain(error: io::Error) -> io::Error {
     let fault = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match fault {

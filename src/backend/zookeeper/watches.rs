@@ -17,7 +17,7 @@ use crate::protocol::{
 
 /// A request to restore watches stays below the server's limit for requests, as in the Java client.
 const RESTORED_AT_ONCE: usize = 128 * 1024 - 1024;
-/// More events than this that were not read become one [`PersistentEvent::Resync`].
+/// More unread events than this become one [`PersistentEvent::Resync`].
 const UNREAD: usize = 4096;
 
 /// The tables of the Java client, in its order.
@@ -90,7 +90,7 @@ pub(super) struct Watches {
     tables: [Table; Kind::ALL.len()],
     latest: u64,
     over: bool,
-    /// Watches that lost their last holder while there was no connection to say so, since those to restore were listed.
+    /// Watches that lost their last holder without a connection to tell the server, since those to restore were listed.
     stale: Vec<(WatcherType, Arc<str>)>,
 }
 
@@ -118,7 +118,7 @@ impl Watches {
         (number, armed)
     }
 
-    /// Takes a holder away. Tells whether the server's watch is of no use to anyone now; not if it has fired.
+    /// Removes a holder. Returns whether the server's watch has no holder now; not if it has fired.
     pub(super) fn disarm(&mut self, kind: Kind, path: &str, number: u64) -> bool {
         let table = self.table(kind);
         let Some(holders) = table.get_mut(path) else { return false };
@@ -131,21 +131,21 @@ impl Watches {
         removed && !self.needs(kind.at_server(), path)
     }
 
-    /// The server could not be told that a watch is of no use.
+    /// Records that the server could not be told to remove a watch.
     pub(super) fn left_behind(&mut self, kind: Kind, path: &Arc<str>) {
         if !self.over {
             self.stale.push((kind.at_server(), Arc::clone(path)));
         }
     }
 
-    /// What a server that restored the watches keeps for nobody.
+    /// Takes the watches that a server restored but no holder needs.
     pub(super) fn take_stale(&mut self) -> Vec<(WatcherType, Arc<str>)> {
         let stale = std::mem::take(&mut self.stale);
         stale.into_iter().filter(|(watcher, path)| !self.needs(*watcher, path)).collect()
     }
 
-    /// Whether a holder needs what the server keeps as `watcher` for `path`. A persistent watch counts for the one-shot
-    /// ones too: servers before 3.9 take it away together with them.
+    /// Whether a holder needs what the server keeps as `watcher` for `path`. A persistent watch counts for the one-shot ones
+    /// too: servers before 3.9 remove it together with them.
     pub(super) fn needs(&self, watcher: WatcherType, path: &str) -> bool {
         Kind::ALL.into_iter().any(|kind| {
             let same = kind.at_server() == watcher || watcher == WatcherType::Any;
@@ -155,7 +155,7 @@ impl Watches {
         })
     }
 
-    /// Hands an event of a node to all that it concerns. One-shot watches are spent by it.
+    /// Hands an event of a node to all holders that it concerns. It spends one-shot watches.
     pub(super) fn fire(&mut self, event: Event, path: &str) {
         let spent: &[Kind] = match event {
             Event::NodeCreated | Event::NodeDataChanged => &[Kind::Data, Kind::Exist],
@@ -198,7 +198,7 @@ impl Watches {
         }
     }
 
-    /// The session is over.
+    /// Ends all watches: the session is over.
     pub(super) fn end(&mut self) {
         self.over = true;
         self.stale.clear();
@@ -209,7 +209,7 @@ impl Watches {
         }
     }
 
-    /// The requests that restore all watches on a new connection; what happened after `zxid` is told then.
+    /// Returns the requests that restore all watches on a new connection; the server then reports what happened after `zxid`.
     pub(super) fn restore(&mut self, zxid: i64) -> Vec<BytesMut> {
         self.stale.clear();
         let persistent = self.tables.iter().skip(Kind::Persistent as usize).any(|table| !table.is_empty());
@@ -234,7 +234,7 @@ impl Watches {
     }
 }
 
-/// Servers before 3.6 know only the older request, which is enough where no persistent watch is armed.
+/// Encodes one request. Servers before 3.6 know only the older one, which is enough where no persistent watch is armed.
 fn set_watches(zxid: i64, paths: [Vec<&str>; Kind::ALL.len()], persistent: bool) -> Option<BytesMut> {
     let [data, exist, child, standing, persistent_recursive] = paths;
     let mut frame = BytesMut::new();
@@ -247,7 +247,7 @@ fn set_watches(zxid: i64, paths: [Vec<&str>; Kind::ALL.len()], persistent: bool)
         let request = SetWatchesRequest { relative_zxid: zxid, data, exist, child };
         encode_request(xid::SET_WATCHES, &request, limit, &mut frame)
     };
-    // A chunk is far below what a frame can be.
+    // A chunk is far below the longest frame.
     encoded.is_ok().then_some(frame)
 }
 
