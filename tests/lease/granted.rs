@@ -136,6 +136,12 @@ impl Plan {
         last.max().expect("a group is not empty")
     }
 
+    /// The longest of all that the members have granted.
+    fn longest_granted(&self) -> Duration {
+        let all = self.hops.iter().flat_map(|hops| &hops.to).map(|&(_, member)| limit(member));
+        all.fold(limit(self.first), Duration::max)
+    }
+
     async fn carry_out(self, ensemble: &Ensemble) -> Outcome {
         let proxies = join_all((0..GROUP).map(|_| Proxy::start(ensemble.member(self.first).addr()))).await;
         let servers: Vec<String> = proxies.iter().map(Proxy::connect_string).collect();
@@ -147,7 +153,9 @@ impl Plan {
 
     fn fault(&self, ensemble: &Ensemble, stop: Option<Duration>) -> Fault {
         let servers = ensemble.member(LONG).connect_string();
-        Fault { name: self.name.to_owned(), servers, group: self.group(), stop, may_pass: false }
+        // A late message of an earlier connection brings its timeout back at the servers, which is rare.
+        let may_pass = stop.is_some() && self.longest_granted() > self.last_granted();
+        Fault { name: self.name.to_owned(), servers, group: self.group(), stop, may_pass }
     }
 
     /// Each line ends when its time has come.
