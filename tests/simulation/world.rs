@@ -20,6 +20,10 @@ enum Ending {
     Cut(usize),
     /// Likewise: no server takes it in any more.
     Refuse(usize),
+    /// Likewise: nothing of what it sends or is sent arrives.
+    Silence(usize),
+    /// Likewise: its process stands still.
+    Freeze(usize),
     Heal,
     Restart,
 }
@@ -170,6 +174,8 @@ impl World {
             Ending::Thaw(client) => self.thaw(client),
             Ending::Cut(client) => drop(self.server.disconnect(&self.clients[client])),
             Ending::Refuse(client) => self.server.refuse(&self.clients[client]),
+            Ending::Silence(client) => self.server.black_hole(&self.clients[client]),
+            Ending::Freeze(client) => self.freeze(client),
             Ending::Heal => self.server.heal(),
             Ending::Restart => {
                 self.server.restart(Data::Kept);
@@ -202,7 +208,7 @@ impl World {
         let target = if everybody { Target::ALL } else { Target::from(&self.clients[who]) };
         let name = if everybody { "everybody".to_owned() } else { format!("client {who}") };
         let lasting = self.a_while(self.timeout * 3);
-        match self.random.u8(..22) {
+        match self.random.u8(..24) {
             0..=4 => {
                 let of = self.an_operation();
                 let loss = if self.random.bool() { Loss::Applied } else { Loss::NotApplied };
@@ -253,6 +259,7 @@ impl World {
                 }
             }
             19..=20 if self.server.servers() > 1 => self.depose_leader(who, lasting),
+            21..=22 => self.change_grants_and_lose(who),
             _ if !self.stopped => {
                 self.server.stop();
                 self.stopped = true;
@@ -287,6 +294,30 @@ impl World {
             self.server.grant(least..=most);
             self.trace.note(format_args!("all servers grant {least:?} to {most:?}"));
         }
+    }
+
+    /// What servers grant changes, a client meets it at one or more reconnects, and then nothing is heard of it for a while.
+    fn change_grants_and_lose(&mut self, who: usize) {
+        self.change_grants();
+        let mut after = Duration::ZERO;
+        for _ in 0..self.random.u8(1..=3) {
+            after += self.a_while(self.tick * 2);
+            self.end_after(after, Ending::Cut(who));
+        }
+        after += self.a_while(self.tick * 2);
+        let lasting = self.timeout.mul_f64(0.5 + self.random.f64());
+        let how = self.random.u8(..3);
+        let (lost, found) = match how {
+            0 => (Ending::Silence(who), Ending::Heal),
+            1 => (Ending::Refuse(who), Ending::Heal),
+            _ => (Ending::Freeze(who), Ending::Thaw(who)),
+        };
+        self.hit(format_args!("client {who} is cut until {after:?} from now, and then {lost:?} for {lasting:?}"));
+        self.end_after(after, lost);
+        if how == 1 {
+            self.end_after(after, Ending::Cut(who));
+        }
+        self.end_after(after + lasting, found);
     }
 
     /// The leader is cut off together with a client, and another one is elected without its knowing it. By chance the client
