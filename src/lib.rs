@@ -128,8 +128,8 @@ pub mod limiter;
 #[cfg(feature = "mutex")]
 pub mod mutex;
 mod path;
-// Complete before its first user, the session engine.
-#[allow(dead_code, unused_imports)]
+// Only tests use a server's half of it.
+#[cfg_attr(not(test), allow(dead_code, unused_imports))]
 mod protocol;
 #[cfg(feature = "queue")]
 pub mod queue;

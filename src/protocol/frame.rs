@@ -1,7 +1,6 @@
 //! Frames: four bytes of length, then a record or a header with its body.
 
 use bytes::{BufMut, BytesMut};
-use tokio_util::codec::LengthDelimitedCodec;
 
 use super::connect::{ConnectRequest, ConnectResponse};
 use super::error_code::ErrorCode;
@@ -21,12 +20,6 @@ const PREFIX: usize = 4;
 pub(crate) struct TooLong {
     pub(crate) length: usize,
     pub(crate) limit: usize,
-}
-
-/// Cuts a byte stream into frames, without their prefix. A frame longer than `limit`, or of negative length, is an error as
-/// soon as its prefix has arrived. The codec reserves the length that a prefix within the limit announces.
-pub(crate) fn codec(limit: usize) -> LengthDelimitedCodec {
-    LengthDelimitedCodec::builder().length_field_length(PREFIX).max_frame_length(limit.min(MOST)).new_codec()
 }
 
 /// Lengths are signed on the wire.

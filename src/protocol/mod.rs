@@ -6,7 +6,7 @@
 //! | file | what |
 //! |---|---|
 //! | `jute` | the primitives: [`Reader`], [`Writer`], [`Encode`], [`Decode`], and the macros that declare records and codes |
-//! | `frame` | one length-prefixed frame: [`encode_request`], [`encode_connect_request`], [`codec`], the limits |
+//! | `frame` | one length-prefixed frame: [`encode_request`], [`encode_connect_request`], the limits |
 //! | `op`, `error_code` | the numbers for operations and errors |
 //! | `header` | the header of each request and reply, and the reserved xids |
 //! | `connect` | the handshake, with and without its read-only byte |
@@ -42,8 +42,7 @@ pub(crate) use auth::{AuthRequest, SaslRequest, SaslResponse};
 pub(crate) use connect::{ConnectRequest, ConnectResponse};
 pub(crate) use error_code::ErrorCode;
 pub(crate) use frame::{
-    SERVER_LIMIT, TooLong, codec, encode_connect_request, encode_connect_response, encode_event, encode_reply,
-    encode_request,
+    SERVER_LIMIT, TooLong, encode_connect_request, encode_connect_response, encode_event, encode_reply, encode_request,
 };
 pub(crate) use header::{ReplyHeader, RequestHeader, xid};
 pub(crate) use jute::{Decode, Encode, Malformed, Problem, Reader, Secret, Writer, ustring_len};
@@ -63,4 +62,4 @@ pub(crate) use watch::{
     SetWatches2Request, SetWatchesRequest, WatcherEvent, WatcherType,
 };
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -84,6 +84,11 @@ impl Frames {
         poll_read_buf(Pin::new(&mut self.read), cx, &mut self.buffer)
     }
 
+    #[cfg(test)]
+    pub(super) fn reserved(&self) -> usize {
+        self.buffer.capacity()
+    }
+
     /// Waits for the next frame. Returns `None` at the end of the stream.
     pub(super) async fn receive(&mut self) -> io::Result<Option<Frame>> {
         std::future::poll_fn(|cx| {

@@ -1,7 +1,6 @@
-//! The codec cuts a stream into the same frames however it arrives.
+//! Frames as they are written.
 
 use bytes::{Bytes, BytesMut};
-use tokio_util::codec::Decoder;
 
 use super::samples::contents;
 use crate::protocol::*;
@@ -9,7 +8,7 @@ use crate::protocol::*;
 const LIMIT: usize = 1 << 20;
 
 /// One request or reply of each kind as it travels, with its prefix.
-fn frames() -> Vec<Bytes> {
+pub(crate) fn frames() -> Vec<Bytes> {
     let mut all = Vec::new();
     let mut keep = |encode: &dyn Fn(&mut BytesMut) -> Result<(), TooLong>| {
         let mut out = BytesMut::new();
@@ -33,47 +32,6 @@ fn frames() -> Vec<Bytes> {
         keep(&|out| encode_event(3, &content.event(), out));
     }
     all
-}
-
-/// What the codec makes of a stream that arrives in these pieces.
-fn cut<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<Bytes> {
-    let (mut codec, mut arrived, mut cut) = (codec(LIMIT), BytesMut::new(), Vec::new());
-    for piece in pieces {
-        arrived.extend_from_slice(piece);
-        while let Some(frame) = codec.decode(&mut arrived).expect("valid frames") {
-            cut.push(frame.freeze());
-        }
-    }
-    assert!(arrived.is_empty());
-    cut
-}
-
-#[test]
-fn every_split_of_every_frame_gives_the_same_frames() {
-    let frames = frames();
-    for pair in frames.windows(2) {
-        let stream = pair.concat();
-        let expected = [pair[0].slice(4..), pair[1].slice(4..)];
-        for at in 0..=stream.len() {
-            assert_eq!(cut([&stream[..at], &stream[at..]]), expected, "split at {at}");
-        }
-        assert_eq!(cut(stream.chunks(1)), expected);
-    }
-    assert_eq!(cut([&frames.concat()[..]]).len(), frames.len());
-}
-
-#[test]
-fn a_length_beyond_the_limit_is_an_error_before_the_rest_arrives() {
-    let head = |length: i32| codec(8).decode(&mut BytesMut::from(&length.to_be_bytes()[..]));
-    assert!(head(9).is_err());
-    assert!(head(i32::MAX).is_err());
-    assert!(head(-1).is_err());
-    assert!(matches!(head(8), Ok(None)));
-    // No limit of the caller makes a negative length a valid one.
-    let no_limit = codec(usize::MAX).decode(&mut BytesMut::from(&(-1_i32).to_be_bytes()[..]));
-    assert!(no_limit.is_err());
-    let empty = codec(8).decode(&mut BytesMut::from(&[0, 0, 0, 0][..]));
-    assert_eq!(empty.expect("a valid length"), Some(BytesMut::new()));
 }
 
 #[test]

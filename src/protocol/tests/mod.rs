@@ -2,7 +2,7 @@
 //!
 //! `DECODER_CASES` says how many inputs the three tests with random ones try together; 100 000 if it says nothing.
 
-mod frames;
+pub(crate) mod frames;
 mod garbage;
 mod lengths;
 mod recorded;

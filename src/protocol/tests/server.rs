@@ -29,7 +29,7 @@ impl Conversation {
         let stream = TcpStream::connect(server.addr()).await.expect("a connection");
         let (read, write) = stream.into_split();
         let mut conversation =
-            Conversation { write, read: FramedRead::new(read, codec(1 << 20)), xid: 0, record: vec![] };
+            Conversation { write, read: FramedRead::new(read, LengthDelimitedCodec::new()), xid: 0, record: vec![] };
         let mut out = BytesMut::new();
         encode_connect_request(connect, &mut out).expect("it is short");
         conversation.send(&format!("{name} connect"), out).await;

@@ -2,6 +2,7 @@
 
 mod closing;
 mod configuration;
+mod frames;
 mod handshake;
 mod pacing;
 mod reconnecting;
