@@ -3,8 +3,30 @@
 use std::time::Duration;
 
 use super::script::{Stage, T, Told, lost, next_event, soon};
+use crate::backend::zookeeper::link::Link;
 use crate::backend::{Error, Proof, SessionEvent};
-use crate::protocol::{ErrorCode, OpCode, xid};
+use crate::clock::Clock;
+use crate::protocol::{ErrorCode, ExistsRequest, OpCode, xid};
+
+/// The process may have been stopped for so long that the session is over: a write would leave in a moment at which nobody
+/// can say what becomes of it.
+#[tokio::test(start_paused = true)]
+async fn after_a_pause_of_a_session_timeout_nothing_is_written() {
+    let link: Link<()> = Link::new(Clock::Tokio(tokio::time::Instant::now()));
+    let (near, mut far) = tokio::io::duplex(1 << 10);
+    link.up(Box::new(near), 0, T);
+    let request = ExistsRequest { path: "/", watch: false };
+    for _ in 0..2 {
+        tokio::time::advance(T - Duration::from_millis(1)).await;
+        assert!(link.hand_over(&request, None).is_ok(), "it counts from the latest write");
+    }
+    tokio::time::advance(T).await;
+    assert_eq!(link.hand_over(&request, None).err(), Some(Error::NotConnected));
+    drop(link);
+    let mut written = Vec::new();
+    tokio::io::AsyncReadExt::read_to_end(&mut far, &mut written).await.expect("the client's side is gone");
+    assert_eq!(written.len(), 2 * (4 + 8 + 4 + 1 + 1), "two requests");
+}
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_owes_an_answer_for_too_long_is_left() {
