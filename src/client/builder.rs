@@ -127,48 +127,53 @@ impl ClientBuilder {
         self
     }
 
-    /// How long the ensemble keeps the session without hearing of it; the servers may grant more or less. Default 60 s,
-    /// as Curator's. Shorter means a faster takeover from a crashed process, and more sessions lost to a slow network.
+    /// How long the ensemble keeps the session without hearing of it; the servers may grant more or less, by default two to
+    /// twenty of their ticks, and another value on each connection. What is held is measured by the smallest that was granted
+    /// in the session. Default 60 s, as Curator's. Shorter means a faster takeover from a crashed process, and more sessions lost to a slow network.
     pub fn session_timeout(mut self, timeout: Duration) -> Self {
         self.session_timeout = timeout;
         self
     }
 
-    /// How long [`connect`](Self::connect), and any plain operation, waits for a connection. Default 15 s, as Curator's.
+    /// How long [`connect`](Self::connect), and any plain operation, waits for a connection. Default 15 s, as Curator's. The
+    /// first attempts share it: each server has its part of it to answer, or of a third of the session timeout if that is less,
+    /// but at least a second.
     pub fn connection_timeout(mut self, timeout: Duration) -> Self {
         self.connection_timeout = timeout;
         self
     }
 
     /// The servers' `tickTime`: followers report to their leader twice in a tick, so it bounds how old the leader's
-    /// knowledge of a session can be. Default 2 s, as ZooKeeper's; what is above a quarter of the session timeout counts
-    /// as a quarter.
+    /// knowledge of a session can be. Never less than the servers': a smaller one voids the promise of the lease, a larger one
+    /// only shortens it. Default 2 s, as ZooKeeper's; what is above a quarter of the granted session timeout counts as a
+    /// quarter.
     pub fn tick_time(mut self, tick_time: Duration) -> Self {
         self.tick_time = tick_time;
         self
     }
 
     /// The servers' `minSessionTimeout`, the smallest of all of them. While a request to reconnect is unanswered, a server may
-    /// have granted as little: under [`ErrorPolicy::Session`] what is held ends by then. Default two ticks, as ZooKeeper's; a
-    /// larger one, where the servers have it, lets locks survive longer interruptions.
+    /// have granted as little: under [`ErrorPolicy::Session`] what is held ends by then. Never more than that of any server: a
+    /// larger one voids the promise of the lease. Default two ticks, as ZooKeeper's; where all servers have a larger one, naming
+    /// it lets locks survive longer interruptions.
     pub fn min_session_timeout(mut self, timeout: Duration) -> Self {
         self.min_session_timeout = Some(timeout);
         self
     }
 
-    /// How plain operations are repeated after a loss of the connection.
+    /// How plain operations are repeated after a loss of the connection. Default [`RetryPolicy::default`].
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.retry = policy;
         self
     }
 
-    /// Which connection states end what recipes hold.
+    /// Which connection states end what recipes hold. Default [`ErrorPolicy::Standard`].
     pub fn error_policy(mut self, policy: ErrorPolicy) -> Self {
         self.error_policy = policy;
         self
     }
 
-    /// How the lease of the session is kept.
+    /// How the lease of the session is kept. Default [`Heartbeat::Sync`].
     pub fn heartbeat(mut self, heartbeat: Heartbeat) -> Self {
         self.heartbeat = heartbeat;
         self
@@ -218,9 +223,10 @@ impl ClientBuilder {
     /// they replace those of the connect string, now and after each change. A connection that stands is kept. Costs one read a
     /// session, and one a change. Default false.
     ///
-    /// The addresses must be ones that this client can reach, so it is off by default; Curator's `withEnsembleTracker` is on.
-    /// A configuration without client ports (they stand in `clientPort` then) is not followed, which is logged. Not together
-    /// with TLS: the configuration names ports without it only.
+    /// It is off by default, where Curator's `withEnsembleTracker` is on, as the addresses are often ones that only the servers
+    /// can reach. While none of them can be reached, those of the connect string are tried as well. A configuration without
+    /// client ports is not followed, which is logged: write `server.1=host:2888:3888;2181` instead of `clientPort`. Not together
+    /// with TLS, as the configuration names ports without it only.
     #[doc(alias = "withEnsembleTracker")]
     #[doc(alias = "reconfig")]
     pub fn ensemble_tracker(mut self, follow: bool) -> Self {
@@ -309,6 +315,7 @@ impl ClientBuilder {
             sasl: self.sasl.as_ref().map(Sasl::credentials),
             silence: self.silence_timeout,
             longest_answer: self.max_response_bytes,
+            connection_timeout: self.connection_timeout,
             spread_reconnects: self.spread_reconnects,
             follows_configuration: self.ensemble_tracker,
             ..Options::new(connect_string, self.session_timeout, clock, runtime.system_spawner(), jitter)

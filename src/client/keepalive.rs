@@ -254,6 +254,14 @@ impl<'a> Keepalive<'a> {
 
 fn warn_if_short(core: &Core, session: &Session) {
     let (timeout, tick) = (session.timeout(), core.config.tick);
+    if let Some(least) = core.config.min_session_timeout.filter(|least| timeout < *least) {
+        tracing::warn!(
+            session = session.label(),
+            ?timeout,
+            min_session_timeout = ?least,
+            "the servers granted less than the minimum that the client was told: after a lost answer it may hold for too long"
+        );
+    }
     if timeout < tick * FEWEST_TICKS {
         tracing::warn!(
             session = session.label(),

@@ -113,7 +113,7 @@ impl Client {
         *self.core().closing.borrow()
     }
 
-    /// The id of the session in use, as the servers log it; `None` between two sessions.
+    /// The id of the session in use, as the servers log it in hexadecimal (`{:#x}`); `None` between two sessions.
     pub fn session_id(&self) -> Option<i64> {
         match &*self.core().current.borrow() {
             Current::Live(session) => Some(session.id()),

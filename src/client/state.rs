@@ -16,13 +16,14 @@ const CAPACITY: usize = 1_024;
 /// ensemble may soon expire its session. It then becomes either `Reconnected` with the same session, or `Lost` and then
 /// `Reconnected` with a new one. `Lost` always comes before the `Reconnected` of a new session.
 ///
-/// With T the session timeout that the servers granted, each is published when:
+/// With T the session timeout that the servers granted on the latest connection, each is published when:
 ///
 /// | state | when |
 /// |---|---|
-/// | `Suspended` | the connection broke, or the server left a request or a ping (the latter after T/3 without any) unanswered for 0.4 T; or the lease expired on an open connection, as after a pause of the process |
+/// | `Connected` | the first session is open; once per client |
+/// | `Suspended` | the connection broke; or the server left a request unanswered for 0.4 T, or a ping, which is sent after T/3 without a request; or the lease expired on an open connection, as after a pause of the process |
 /// | `Reconnected` | the ensemble's leader has answered on a new connection; or the lease is proven again |
-/// | `Lost` | the servers reported the end of the session; or T has passed since the last contact, so that they must have ended it |
+/// | `Lost` | the servers reported the end of the session; or T has passed since the last contact, so that they must have ended it; or they refused the credentials |
 ///
 /// What is held ends before `Lost`: at the end of its lease, or with `Suspended` under [`ErrorPolicy::Standard`]. A session
 /// survives an outage shorter than T.
@@ -70,8 +71,9 @@ pub enum ErrorPolicy {
     #[default]
     Standard,
     /// Only `Lost`: what is held survives a short outage, but never longer than the lease, so never longer than the ensemble
-    /// keeps the session. Once a server was asked to resume the session and has not answered, the lease lasts
-    /// [two ticks](crate::ClientBuilder::min_session_timeout): the server may have granted a smaller session timeout.
+    /// keeps the session. Once a server was asked to resume the session and has not answered, the lease lasts at most
+    /// [two ticks](crate::ClientBuilder::min_session_timeout): the server may have granted a smaller session timeout. So an
+    /// outage of all servers that lasts longer ends what is held, though the session survives it.
     Session,
 }
 

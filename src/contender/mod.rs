@@ -9,8 +9,8 @@
 //! What this adds to Curator's recipe:
 //!
 //! * a node counts as ours only if our live session owns it;
-//! * a contender watches its own node if it will hold without another list, and while it holds: it notices a deletion by
-//!   hand. A waiter further back notices it with its next list;
+//! * a contender watches its own node if it will hold without another list, and while it holds if its recipe asks for that:
+//!   it notices a deletion by hand. A waiter further back notices it with its next list;
 //! * a waiter whose predecessor was the head leads without another request, but only if that node was *deleted* on a
 //!   connection on which both nodes had been seen;
 //! * what is held ends with the lease, by the clock. Only the first two of a line extend the lease.

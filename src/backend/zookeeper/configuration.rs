@@ -100,7 +100,9 @@ impl Configuration {
             }
         }
         if configuration.endpoints.is_empty() {
-            return Err(format!("{NODE} names no client port: it stands in each server's `clientPort` instead"));
+            return Err(format!(
+                "{NODE} names no client port: write `server.N=host:2888:3888;2181` instead of `clientPort`, or turn `ensemble_tracker` off"
+            ));
         }
         Ok(configuration)
     }

@@ -72,8 +72,12 @@ pub(super) struct Hosts {
     hosts: Vec<Host>,
     /// Hosts that there have been.
     numbers: usize,
+    /// Those of the connect string.
+    first: Vec<Endpoint>,
     /// The version of the ensemble's configuration that named them; none for those of the connect string.
     version: Option<u64>,
+    /// The number of the host that has its turn.
+    trying: Option<usize>,
     /// Places in `hosts`, shuffled once for each list of hosts.
     order: Vec<usize>,
     next: usize,
@@ -91,10 +95,13 @@ pub(super) struct Hosts {
 impl Hosts {
     /// `unit` draws numbers from 0..1.
     pub(super) fn new(endpoints: impl IntoIterator<Item = Endpoint>, unit: impl Fn() -> f64) -> Self {
+        let first: Vec<Endpoint> = endpoints.into_iter().collect();
         let mut hosts = Hosts {
             hosts: Vec::new(),
             numbers: 0,
+            first: first.clone(),
             version: None,
+            trying: None,
             order: Vec::new(),
             next: 0,
             failed: 0,
@@ -104,7 +111,7 @@ impl Hosts {
             paid_at: None,
             trouble: None,
         };
-        hosts.set(endpoints, unit);
+        hosts.set(first, unit);
         hosts
     }
 
@@ -123,13 +130,32 @@ impl Hosts {
         let mut before = std::mem::take(&mut self.hosts);
         for endpoint in endpoints {
             let known = before.iter().position(|host| host.endpoint == endpoint);
-            let host = known.map(|place| before.swap_remove(place)).unwrap_or_else(|| {
-                self.numbers += 1;
-                let name = endpoint.to_string();
-                Host { number: self.numbers, endpoint, name, tries: 0, cause: None }
-            });
+            let host = match known {
+                Some(place) => before.swap_remove(place),
+                None => self.new_host(endpoint),
+            };
             self.hosts.push(host);
         }
+        self.shuffle(unit);
+    }
+
+    /// None of the hosts that the configuration names can be reached: those of the connect string may be.
+    fn add_first(&mut self) {
+        for endpoint in self.first.clone() {
+            if self.hosts.iter().all(|host| host.endpoint != endpoint) {
+                self.order.push(self.hosts.len());
+                let host = self.new_host(endpoint);
+                self.hosts.push(host);
+            }
+        }
+    }
+
+    fn new_host(&mut self, endpoint: Endpoint) -> Host {
+        self.numbers += 1;
+        Host { number: self.numbers, name: endpoint.to_string(), endpoint, tries: 0, cause: None }
+    }
+
+    fn shuffle(&mut self, unit: impl Fn() -> f64) {
         self.order = (0..self.hosts.len()).collect();
         for last in (1..self.order.len()).rev() {
             self.order.swap(last, ((unit() * (last + 1) as f64) as usize).min(last));
@@ -158,6 +184,7 @@ impl Hosts {
         let Some(host) = self.order.get(self.next).and_then(|place| self.hosts.get(*place)) else {
             return Err(now + SECOND);
         };
+        self.trying = Some(host.number);
         let turn = Turn { host: host.number, endpoint: host.endpoint.clone(), tries: host.tries };
         self.latest = Some(now);
         if self.first_pass_is_over() {
@@ -188,6 +215,7 @@ impl Hosts {
             host.tries = host.tries.saturating_add(1);
             host.cause = Some(cause);
         }
+        self.trying = self.trying.filter(|trying| *trying != host);
         self.failed = self.failed.saturating_add(1);
         let count = u32::try_from(self.hosts.len()).unwrap_or(u32::MAX).max(1);
         if !self.failed.is_multiple_of(count) {
@@ -196,7 +224,9 @@ impl Hosts {
         let doublings = (self.failed / count - 1).min(8);
         let delay = (FIRST_DELAY * 2u32.pow(doublings)).min(LONGEST_DELAY);
         self.not_before = Some(now + delay.mul_f64(unit.clamp(0.0, 1.0)));
-        self.warning(now)
+        let notice = self.warning(now);
+        self.add_first();
+        notice
     }
 
     fn warning(&mut self, now: Instant) -> Option<Notice> {
@@ -217,6 +247,7 @@ impl Hosts {
     /// A connection to `host` works: it answered more than the handshake.
     pub(super) fn works(&mut self, host: usize, now: Instant) -> Option<Notice> {
         let tries = std::mem::take(&mut self.failed);
+        self.trying = None;
         self.not_before = None;
         for host in &mut self.hosts {
             (host.tries, host.cause) = (0, None);
@@ -233,11 +264,16 @@ impl Hosts {
         self.not_before = spread.map(|unit| now + SPREAD.mul_f64(unit.clamp(0.0, 1.0)));
     }
 
-    /// `zk1:2181: connection refused (31 tries); zk2:2181: name not found`, in the order of the list of hosts.
+    /// `zk1:2181: connection refused (31 tries); zk2:2181: not tried yet`, in the order of the list of hosts; empty when a
+    /// connection works.
     pub(super) fn causes(&self) -> String {
         let mut causes = String::new();
-        for Host { name, tries, cause, .. } in &self.hosts {
-            let Some(cause) = cause else { continue };
+        if self.trying.is_none() && self.hosts.iter().all(|host| host.cause.is_none()) {
+            return causes;
+        }
+        for Host { number, name, tries, cause, .. } in &self.hosts {
+            let unknown = if self.trying == Some(*number) { "no answer yet" } else { "not tried yet" };
+            let cause = cause.as_deref().unwrap_or(unknown);
             let separator = if causes.is_empty() { "" } else { "; " };
             // Writing to a text cannot fail.
             let _ = write!(causes, "{separator}{name}: {cause}");
@@ -355,6 +391,11 @@ mod tests {
         for _ in 0..31 {
             hosts.failed(1, "connection refused".to_owned(), now, 0.5);
         }
+        let causes = "zk1:2181: connection refused (31 tries); zk2:2181: not tried yet; zk3:2181: not tried yet";
+        assert_eq!(hosts.causes(), causes);
+        assert_eq!(turns(&mut hosts, now, 2), [1, 2]);
+        let causes = "zk1:2181: connection refused (31 tries); zk2:2181: no answer yet; zk3:2181: not tried yet";
+        assert_eq!(hosts.causes(), causes);
         hosts.failed(2, "timed out".to_owned(), now, 0.5);
         hosts.failed(2, "name not found".to_owned(), now, 0.5);
         hosts.cut(3, "no answer for 4 s".to_owned(), now, None);
@@ -374,17 +415,33 @@ mod tests {
         assert!(hosts.replace(7, ["zk2", "zk3"].map(endpoint).to_vec(), || 0.999));
         assert_eq!((hosts.len(), hosts.name(2), hosts.name(3)), (2, "zk2:2181", "zk3:2181"));
         assert_eq!(hosts.name(1), "a former server");
-        assert_eq!(hosts.causes(), "zk2:2181: name not found", "one that stays is the same");
+        assert_eq!(hosts.causes(), "zk2:2181: name not found; zk3:2181: not tried yet", "one that stays is the same");
         for stale in [6, 7] {
             assert!(!hosts.replace(stale, vec![endpoint("zk1")], || 0.999), "from a server that is behind");
         }
         assert!(!hosts.replace(8, Vec::new(), || 0.999), "no server at all is no list of servers");
-        hosts.failed(1, "refused".to_owned(), now, 0.5);
         hosts.cut(1, "cut".to_owned(), now, None);
-        assert_eq!(hosts.causes(), "zk2:2181: name not found", "what became of a former one matters no more");
-        let turns: Vec<usize> =
-            (1..=4).filter_map(|second| hosts.take(now + SECOND * second).ok()).map(|t| t.host).collect();
-        assert_eq!(turns, [2, 3, 2, 3]);
+        assert_eq!(hosts.causes(), "zk2:2181: name not found; zk3:2181: not tried yet", "a former one matters no more");
+        assert_eq!(turns(&mut hosts, now, 4), [2, 3, 2, 3]);
+    }
+
+    fn turns(hosts: &mut Hosts, start: Instant, count: u32) -> Vec<usize> {
+        let turns = (1..=count).map(|second| hosts.take(start + SECOND * second).expect("its time has come"));
+        turns.map(|turn| turn.host).collect()
+    }
+
+    #[test]
+    fn while_none_of_the_configuration_can_be_reached_those_of_the_connect_string_are_tried_too() {
+        let mut hosts = hosts(1);
+        let now = Clock::Machine.now();
+        hosts.replace(1, ["zk2", "zk3"].map(endpoint).to_vec(), || 0.999);
+        hosts.failed(2, "refused".to_owned(), now, 0.0);
+        assert_eq!(turns(&mut hosts, now, 2), [2, 3], "the first pass is not over");
+        hosts.failed(3, "refused".to_owned(), now, 0.0);
+        assert_eq!(turns(&mut hosts, now + SECOND * 3, 4), [2, 3, 4, 2]);
+        assert_eq!((hosts.len(), hosts.name(4)), (3, "zk1:2181"));
+        hosts.replace(2, vec![endpoint("zk3")], || 0.999);
+        assert_eq!(hosts.len(), 1, "the next configuration stands alone again");
     }
 
     #[test]

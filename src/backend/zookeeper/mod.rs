@@ -60,6 +60,8 @@ pub(crate) struct Options {
     pub(crate) connect_string: ConnectString,
     /// What each connection asks for; the servers may grant another.
     pub(crate) session_timeout: Duration,
+    /// Who opens a session waits no longer.
+    pub(crate) connection_timeout: Duration,
     /// Schemes and credentials, presented on each connection.
     pub(crate) auths: Vec<(String, Vec<u8>)>,
     /// Encrypts the connections to all hosts but those after `tcp://`.
@@ -92,6 +94,7 @@ impl Options {
         Options {
             connect_string,
             session_timeout,
+            connection_timeout: session_timeout,
             auths: Vec::new(),
             #[cfg(feature = "tls")]
             tls: None,

@@ -306,9 +306,13 @@ impl Task {
     async fn attempt(&mut self, turn: Turn, opening: bool) -> Result<Attempt, Failure> {
         let Turn { host, endpoint, tries } = turn;
         let options = Arc::clone(&self.ground.options);
-        let known = if self.identity.id == 0 { options.session_timeout } else { self.shared.timeout() };
+        // A whole pass: of a first one before who waits for it gives up, of later ones while the session lives.
+        let pass = match self.identity.id {
+            0 => (options.session_timeout / 3).min(options.connection_timeout),
+            _ => self.shared.timeout() / 3,
+        };
         let hosts = u32::try_from(lock(&self.ground.hosts).len()).unwrap_or(u32::MAX).max(1);
-        let limit = (known / 3 / hosts).max(LEAST_ATTEMPT);
+        let limit = (pass / hosts).max(LEAST_ATTEMPT);
         let welcomed = tokio::time::timeout(limit, async {
             let stream = self.ground.connector.connect(endpoint, tries).await;
             let stream = stream.map_err(|error| Failure::new(cause(&error)))?;
