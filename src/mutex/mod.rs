@@ -121,12 +121,12 @@ impl InterProcessMutex {
 
     /// As [`acquire`](Self::acquire), for no longer than `timeout` in all: for connecting, entering, waiting, and for leaving
     /// again. `None` says that another participant was before us in the line, and that nothing of ours is left there. The last
-    /// eighth of the time, at most a second, is reserved for leaving. A zero timeout returns `None` without a request:
-    /// [`try_acquire`](Self::try_acquire) asks without waiting.
+    /// eighth of the time, at most a second, is reserved for leaving.
     ///
     /// # Errors
     /// [`ErrorKind::TimedOut`] if nobody was seen before us: no server could be asked in time, or the lock was free and no server
-    /// confirmed in time that the session lives. [`ErrorKind::OutcomeUnknown`] if it could not be confirmed in time that the node
+    /// confirmed in time that the session lives; and at once for a zero timeout, which leaves no time to ask:
+    /// [`try_acquire`](Self::try_acquire) asks without waiting. [`ErrorKind::OutcomeUnknown`] if it could not be confirmed in time that the node
     /// is gone: it is deleted in the background, at the latest with the session. Otherwise as [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
@@ -134,7 +134,7 @@ impl InterProcessMutex {
     pub async fn acquire_timeout(&self, timeout: Duration) -> Result<Option<MutexGuard>, Error> {
         tokio::task::coop::consume_budget().await;
         if timeout.is_zero() {
-            return Ok(None);
+            return self.not_had(Seen::Nothing, timeout);
         }
         let Some(deadline) = Instant::now().checked_add(timeout) else {
             return self.acquire().await.map(Some);
@@ -161,8 +161,9 @@ impl InterProcessMutex {
     /// if none was, by two heartbeats one [tick](crate::ClientBuilder::tick_time) apart, and the call takes that long.
     ///
     /// # Errors
-    /// [`ErrorKind::TimedOut`] if no server could be asked, or none confirmed that the session lives, in time; [`ErrorKind::OutcomeUnknown`] if it could not be confirmed in time
-    /// that the node is gone: it is deleted in the background. Otherwise as [`acquire`](Self::acquire).
+    /// [`ErrorKind::TimedOut`] if no server could be asked, or none confirmed that the session lives, in time;
+    /// [`ErrorKind::OutcomeUnknown`] if it could not be confirmed in time that the node is gone: it is deleted in the background.
+    /// Otherwise as [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -249,7 +250,8 @@ impl InterProcessMutex {
             Ok(Err(error)) => client::Error::from_backend("leave the line at", &self.path, error).to_string(),
             Err(_) => format!("leave the line at {}: no answer in time", self.path),
         };
-        let message = format!("{why}; the node, if there is one, is deleted in the background");
+        let cause = self.client.core().why_not_connected();
+        let message = format!("{why}{cause}; nothing is held; the node, if there is one, is deleted in the background");
         Err(self.error(client::Error::new(ErrorKind::OutcomeUnknown, message)))
     }
 

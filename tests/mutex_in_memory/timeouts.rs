@@ -40,7 +40,8 @@ async fn no_time_at_all_sends_nothing_and_more_than_the_clock_can_tell_is_for_ev
     let (server, one, two) = scene().await;
     let (mutex_one, mutex_two) = (mutex(&one), mutex(&two));
     server.clear_records();
-    assert!(mutex_one.acquire_timeout(Duration::ZERO).await.expect("nothing was done").is_none());
+    let no_time = mutex_one.acquire_timeout(Duration::ZERO).await.expect_err("nobody was asked");
+    assert_eq!(no_time.kind(), ErrorKind::TimedOut);
     assert!(requests(&server).is_empty());
     let held = mutex_one.acquire_timeout(Duration::MAX).await.expect("free").expect("held");
     let mut for_ever = Box::pin(mutex_two.acquire_timeout(Duration::MAX));
