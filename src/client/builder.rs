@@ -31,6 +31,11 @@ const LONGEST_SESSION_TIMEOUT: Duration = Duration::from_millis(i32::MAX as u64)
 /// ZooKeeper's default for the largest request.
 const JUTE_MAX_BUFFER: usize = 0xf_ffff;
 
+/// What the recipes' own requests need.
+const LEAST_REQUEST: usize = 1024;
+/// An event belongs to no request that could fail instead of the connection; it is not much longer than its path.
+const LEAST_RESPONSE: usize = 64 * 1024;
+
 /// Somewhere else than a real ensemble.
 pub(crate) trait Host: fmt::Debug + Send + Sync {
     /// What one new client stands on. Inside a tokio runtime.
@@ -192,21 +197,21 @@ impl ClientBuilder {
     }
 
     /// The servers' `jute.maxbuffer`: what is larger they answer by cutting the connection, so it is refused here. Default
-    /// 1 048 575, as ZooKeeper's.
+    /// 1 048 575, as ZooKeeper's; at least 1 KiB.
     pub fn max_request_bytes(mut self, bytes: usize) -> Self {
         self.max_request_bytes = bytes;
         self
     }
 
     /// The longest answer that is read; a longer one is an error of its request. Default: no limit, as the servers have none for
-    /// what they answer. Memory is taken as the bytes arrive, and never by an announced length.
+    /// what they answer; at least 64 KiB. Memory is taken as the bytes arrive, and never by an announced length.
     pub fn max_response_bytes(mut self, bytes: usize) -> Self {
         self.max_response_bytes = bytes;
         self
     }
 
     /// How long a server that owes an answer may be silent before the connection counts as lost and the next server is tried.
-    /// Default 0.4 of the granted session timeout, whatever the number of servers.
+    /// Default 0.4 of the granted session timeout, whatever the number of servers; at most the session timeout.
     pub fn silence_timeout(mut self, timeout: Duration) -> Self {
         self.silence_timeout = Some(timeout);
         self
@@ -368,8 +373,10 @@ impl ClientBuilder {
             in_range("minimum session timeout", timeout, Duration::from_millis(1), LONGEST_SESSION_TIMEOUT)?;
         }
         if let Some(timeout) = self.silence_timeout {
-            in_range("silence timeout", timeout, Duration::from_millis(1), LONGEST_SESSION_TIMEOUT)?;
+            in_range("silence timeout", timeout, Duration::from_millis(1), self.session_timeout)?;
         }
+        at_least("max request bytes", self.max_request_bytes, LEAST_REQUEST)?;
+        at_least("max response bytes", self.max_response_bytes, LEAST_RESPONSE)?;
         if self.acls.is_empty() {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
@@ -389,6 +396,13 @@ impl ClientBuilder {
             max_request_bytes: self.max_request_bytes,
         })
     }
+}
+
+fn at_least(what: &str, value: usize, least: usize) -> Result<(), Error> {
+    if value >= least {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::InvalidArgument, format!("{what} of {value}: must be at least {least}")))
 }
 
 fn in_range(what: &str, value: Duration, least: Duration, most: Duration) -> Result<(), Error> {

@@ -42,6 +42,9 @@ async fn bad_options_are_refused_by_name() {
         (Client::builder("host").tick_time(zero), "tick time of 0ns"),
         (Client::builder("host").min_session_timeout(zero), "minimum session timeout of 0ns"),
         (Client::builder("host").silence_timeout(zero), "silence timeout of 0ns"),
+        (Client::builder("host").silence_timeout(Duration::from_secs(61)), "silence timeout of 61s"),
+        (Client::builder("host").max_request_bytes(1_000), "max request bytes of 1000"),
+        (Client::builder("host").max_response_bytes(0), "max response bytes of 0"),
         (Client::builder("host").acls([]), "acls"),
         (Client::builder("host").namespace("/a//b"), "/a//b"),
     ];

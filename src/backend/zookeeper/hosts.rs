@@ -129,6 +129,10 @@ impl Hosts {
     fn set(&mut self, endpoints: impl IntoIterator<Item = Endpoint>, unit: impl Fn() -> f64) {
         let mut before = std::mem::take(&mut self.hosts);
         for endpoint in endpoints {
+            // Named twice it is still one server.
+            if self.hosts.iter().any(|host| host.endpoint == endpoint) {
+                continue;
+            }
             let known = before.iter().position(|host| host.endpoint == endpoint);
             let host = match known {
                 Some(place) => before.swap_remove(place),

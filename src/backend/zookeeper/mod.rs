@@ -112,7 +112,8 @@ impl Options {
     }
 
     fn silence(&self, granted: Duration) -> Duration {
-        self.silence.unwrap_or_else(|| granted.mul_f64(SILENCE))
+        // The servers may have granted less than what was asked for.
+        self.silence.map_or(granted.mul_f64(SILENCE), |silence| silence.min(granted))
     }
 }
 

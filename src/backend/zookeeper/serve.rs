@@ -212,6 +212,9 @@ impl<'a> Serving<'a> {
             if pulse.oldest.is_some_and(|oldest| now >= oldest.max(self.latest_read) + self.patience) {
                 return Poll::Ready(Stop::Lost(silent(self.patience)));
             }
+            if pulse.oldest.is_some_and(|oldest| now >= self.unanswered_until(oldest)) {
+                return Poll::Ready(Stop::Lost(format!("no whole answer for {:?}", self.granted)));
+            }
             if !pulse.ping_out && now >= pulse.latest_write + self.idle {
                 self.task.shared.link.ping();
             }
@@ -221,6 +224,11 @@ impl<'a> Serving<'a> {
         Poll::Pending
     }
 
+    /// Bytes alone do not keep a connection for ever: an answer that trickles hides that nothing else is answered.
+    fn unanswered_until(&self, oldest: Instant) -> Instant {
+        oldest.max(self.task.last_contact) + self.granted
+    }
+
     /// Returns how long nothing is due. What callers write meanwhile makes nothing due earlier than that.
     fn next_look(&self, now: Instant) -> Duration {
         let Pulse { latest_write, oldest, ping_out, closing } = self.task.shared.link.pulse();
@@ -228,7 +236,8 @@ impl<'a> Serving<'a> {
         // An outstanding ping is checked once more in that time: it may be answered by then, and the next one due.
         let ping = Some(latest_write + self.idle).filter(|due| !ping_out || *due > now);
         let end = closing.map(|asked| asked + self.granted);
-        let first = [Some(silence), ping, end].into_iter().flatten().min().unwrap_or(now);
+        let unanswered = oldest.map(|oldest| self.unanswered_until(oldest));
+        let first = [Some(silence), ping, end, unanswered].into_iter().flatten().min().unwrap_or(now);
         first.since(now).max(Duration::from_millis(1))
     }
 }

@@ -326,6 +326,9 @@ impl Task {
         if answer.is_expired() {
             return Ok(Attempt::Expired);
         }
+        if answer.session_id == 0 {
+            return Err(Failure::new("the server named no session"));
+        }
         if self.identity.id != 0 && self.identity.id != answer.session_id {
             return Err(Failure::new(format!("the server answered for the session {:#x}", answer.session_id)));
         }

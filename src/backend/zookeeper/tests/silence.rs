@@ -116,3 +116,24 @@ async fn a_busy_connection_is_not_pinged() {
         soon(pending).await.unwrap();
     }
 }
+
+/// Bytes that never become an answer keep the connection for a session timeout and no longer.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_trickles_for_a_session_timeout_is_none() {
+    let mut stage = Stage::new(1);
+    let (mut opened, mut peer) = stage.open().await;
+    let asked_at = stage.clock.now();
+    let pending = opened.session.sync("/");
+    let trickling = async {
+        peer.expect(OpCode::Sync).await;
+        peer.send(&1_000_000_i32.to_be_bytes()).await;
+        loop {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            peer.send(&[0]).await;
+        }
+    };
+    let outcome = tokio::select! { outcome = pending => outcome, () = trickling => unreachable!("it never ends") };
+    assert_eq!(outcome, Err(Error::ConnectionLoss));
+    let after = lost(&mut opened).await.at.since(asked_at);
+    assert!(after >= T && after < T + Duration::from_millis(10), "{after:?}");
+}
