@@ -282,6 +282,10 @@ pub(crate) trait Session: Send + Sync + fmt::Debug {
     #[allow(dead_code)] // As above.
     fn watch_persistent(&self, path: &str, mode: WatchMode) -> Reply<PersistentWatch>;
 
+    /// Until as many calls of [`uncork`](Self::uncork), requests that are handed over may wait, so that they leave in one write.
+    fn cork(&self) {}
+    fn uncork(&self) {}
+
     /// Ends the session: every pending request fails with [`Error::SessionEnded`]. Resolves when the server has been
     /// told, or must have forgotten it.
     fn close(&self) -> BoxFuture<'static, ()>;

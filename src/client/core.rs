@@ -105,6 +105,13 @@ struct Users {
     gone: Option<Instant>,
 }
 
+impl Users {
+    /// Whether there is one, or was a moment ago.
+    fn keep_the_lease(&self, now: Instant) -> bool {
+        self.now > 0 || self.gone.is_some_and(|gone| now.since(gone) < LINGER)
+    }
+}
+
 /// The shared state of a client.
 #[derive(Debug)]
 pub(crate) struct Core {
@@ -154,9 +161,12 @@ impl Core {
 
     /// Keeps the lease of the current session, and of its successors, extended until dropped. Every recipe in use holds one.
     pub(crate) fn keep_alive(self: &Arc<Self>) -> KeepAlive {
+        let now = self.clock.now();
         let mut users = self.users();
+        // While the lease is kept anyway, nothing need be looked at: a wake-up here would cost each acquire one.
+        let is_kept = users.keep_the_lease(now);
         users.now += 1;
-        if users.now == 1 {
+        if !is_kept {
             self.first_user.notify_one();
         }
         KeepAlive(Arc::clone(self))
@@ -164,8 +174,7 @@ impl Core {
 
     /// Whether anything depends on the lease, or did so a moment ago.
     pub(crate) fn is_in_use(&self, now: Instant) -> bool {
-        let users = self.users();
-        users.now > 0 || users.gone.is_some_and(|gone| now.since(gone) < LINGER)
+        self.users().keep_the_lease(now)
     }
 
     fn users(&self) -> MutexGuard<'_, Users> {

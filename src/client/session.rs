@@ -95,6 +95,12 @@ impl Session {
         self.backend.close()
     }
 
+    /// Hands over several requests, which leave in one write if the connection has nothing else to send.
+    pub(crate) fn together<T>(&self, hand_over: impl FnOnce() -> T) -> T {
+        let _corked = Corked::new(&*self.backend);
+        hand_over()
+    }
+
     /// Waits until the session is connected; returns the reason if it has ended instead.
     pub(crate) async fn connected(&self) -> Result<u64, EndReason> {
         let mut conditions = self.conditions();
@@ -237,5 +243,21 @@ pub(crate) struct Contending(Arc<Session>);
 impl Drop for Contending {
     fn drop(&mut self) {
         self.0.contenders.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Uncorks the session again, whatever happens meanwhile.
+struct Corked<'a>(&'a dyn backend::Session);
+
+impl<'a> Corked<'a> {
+    fn new(session: &'a dyn backend::Session) -> Self {
+        session.cork();
+        Corked(session)
+    }
+}
+
+impl Drop for Corked<'_> {
+    fn drop(&mut self) {
+        self.0.uncork();
     }
 }

@@ -164,8 +164,10 @@ impl Entry {
     fn hand_over(&mut self, connection: u64) {
         self.node = Some(self.expected());
         let acls = &self.core.config.acls;
-        let create = self.session.create(&self.requested, &self.line.data, CreateMode::EphemeralSequential, acls);
-        let list = self.session.list_children(&self.line.dir);
+        let (create, list) = self.session.together(|| {
+            let create = self.session.create(&self.requested, &self.line.data, CreateMode::EphemeralSequential, acls);
+            (create, self.session.list_children(&self.line.dir))
+        });
         self.flight = Some(Flight { connection, answers: join(create, list) });
     }
 

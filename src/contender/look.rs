@@ -56,21 +56,24 @@ impl Place {
 
     /// Reads our node, and the one before it with a watch, in one round trip.
     async fn read_nodes(&mut self, own: Own, predecessor: bool) -> Result<(), Broken> {
-        let own = match own {
-            Own::Leave => None,
-            Own::Read => {
-                let read = self.session.get_data(&self.path);
-                Some(read.map_ok(|(data, stat)| (data, stat, None)).left_future())
-            }
-            Own::Watch => {
-                let read = self.session.watch_data(&self.path);
-                Some(read.map_ok(|(data, stat, watch)| (data, stat, Some(watch))).right_future())
-            }
-        };
-        let predecessor = match &self.position {
-            Position::Behind(before) if predecessor => Some(self.session.watch_data(&before.path)),
-            _ => None,
-        };
+        let (own, predecessor) = self.session.together(|| {
+            let own = match own {
+                Own::Leave => None,
+                Own::Read => {
+                    let read = self.session.get_data(&self.path);
+                    Some(read.map_ok(|(data, stat)| (data, stat, None)).left_future())
+                }
+                Own::Watch => {
+                    let read = self.session.watch_data(&self.path);
+                    Some(read.map_ok(|(data, stat, watch)| (data, stat, Some(watch))).right_future())
+                }
+            };
+            let predecessor = match &self.position {
+                Position::Behind(before) if predecessor => Some(self.session.watch_data(&before.path)),
+                _ => None,
+            };
+            (own, predecessor)
+        });
         if let Some(own) = own {
             let answer = own.await;
             self.own_seen(answer)?;
@@ -130,11 +133,13 @@ impl Place {
     /// The list may show that we are first. If nothing has extended the lease until now, it is proven in the same round trip:
     /// both requests are handed over before either is awaited.
     async fn list(&self) -> Result<Vec<String>, Broken> {
-        let proof = self.session.grant().is_none().then(|| match self.core.config.heartbeat {
-            Heartbeat::Sync => self.session.heartbeat(),
-            Heartbeat::Quorum => self.session.quorum_heartbeat(),
+        let (proof, listed) = self.session.together(|| {
+            let proof = self.session.grant().is_none().then(|| match self.core.config.heartbeat {
+                Heartbeat::Sync => self.session.heartbeat(),
+                Heartbeat::Quorum => self.session.quorum_heartbeat(),
+            });
+            (proof, self.session.list_children(&self.line.dir))
         });
-        let listed = self.session.list_children(&self.line.dir);
         // If the proof fails, the lease gives no grant, so nothing is held.
         let (listed, _) = join(listed, OptionFuture::from(proof)).await;
         match listed {

@@ -122,6 +122,8 @@ struct Sending<W> {
     unflushed: bool,
     /// To be written after `out`: frames without their xid.
     waiting: VecDeque<(BytesMut, Entry<W>)>,
+    /// While there are any, callers do not write.
+    corks: usize,
     latest_xid: i32,
     latest_write: Instant,
     /// The session timeout of the connection.
@@ -224,6 +226,7 @@ impl<W> Link<W> {
                 out: BytesMut::new(),
                 unflushed: false,
                 waiting: VecDeque::new(),
+                corks: 0,
                 latest_xid: 0,
                 latest_write: clock.now(),
                 granted: Duration::ZERO,
@@ -303,9 +306,10 @@ impl<W> Link<W> {
             sending.out.is_empty() && sending.waiting.is_empty() && !sending.unflushed && sending.broken.is_none();
         let mut sent = lock(&self.sent);
         sent.add(&entry)?;
-        if !idle || sent.entries.len() >= WRITTEN_BY_CALLERS {
+        let corked = sending.corks > 0;
+        if !idle || corked || sent.entries.len() >= WRITTEN_BY_CALLERS {
             sending.waiting.push_back((frame, entry));
-            if idle {
+            if idle && !corked {
                 self.task.wake();
             }
             return Ok(());
@@ -317,6 +321,27 @@ impl<W> Link<W> {
         sending.out = frame;
         self.write_by_caller(sending);
         Ok(())
+    }
+
+    /// Keeps what is handed over from being written by its caller, until [`uncork`](Self::uncork).
+    pub(super) fn cork(&self) {
+        lock(&self.sending).corks += 1;
+    }
+
+    /// Takes back one [`cork`](Self::cork); after the last one, what waited leaves in one write.
+    pub(super) fn uncork(&self) {
+        let mut sending = lock(&self.sending);
+        sending.corks = sending.corks.saturating_sub(1);
+        // Where the socket is busy, the task goes on with what waits.
+        let idle = sending.out.is_empty() && !sending.unflushed && sending.broken.is_none();
+        if sending.corks > 0 || !idle || sending.waiting.is_empty() {
+            return;
+        }
+        if lock(&self.sent).entries.len() < WRITTEN_BY_CALLERS {
+            self.write_by_caller(&mut sending);
+        } else {
+            self.task.wake();
+        }
     }
 
     /// Writes as much as the socket takes, without waiting for it.

@@ -291,6 +291,14 @@ impl Session for ZooKeeperSession {
         .boxed()
     }
 
+    fn cork(&self) {
+        self.shared.link.cork();
+    }
+
+    fn uncork(&self) {
+        self.shared.link.uncork();
+    }
+
     fn close(&self) -> BoxFuture<'static, ()> {
         self.shared.close();
         self.shared.ended().boxed()

@@ -1,15 +1,21 @@
 //! Requests on a connection, and their answers.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::io::AsyncWriteExt;
 
-use super::script::{Stage, Told, delete, lost, next_event, reply, settle, soon};
+use super::script::{Stage, T, Told, delete, lost, next_event, reply, settle, soon};
+use crate::backend::zookeeper::link::Link;
+use crate::backend::zookeeper::lock;
 use crate::backend::{Error, Multi, Op, Proof, SessionEvent};
+use crate::clock::Clock;
 use crate::protocol::{
-    DeleteRequest, ErrorCode, GetDataResponse, MultiResponse, MultiResult, OpCode, SetDataRequest, SyncResponse,
+    DeleteRequest, ErrorCode, ExistsRequest, GetDataResponse, MultiResponse, MultiResult, OpCode, SetDataRequest,
+    SyncResponse,
 };
 use crate::types::{Acl, CreateMode, Stat};
 
@@ -316,4 +322,55 @@ impl NextNow for futures::stream::BoxStream<'static, SessionEvent> {
     fn next_now(&mut self) -> Option<SessionEvent> {
         futures::StreamExt::next(self).now_or_never().flatten()
     }
+}
+
+/// Takes everything, and keeps each write.
+#[derive(Clone, Default)]
+struct Writes(Arc<std::sync::Mutex<Vec<usize>>>);
+
+impl tokio::io::AsyncWrite for Writes {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
+        lock(&self.0).push(bytes.len());
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_that_are_corked_leave_in_one_write() {
+    let link: Link<()> = Link::new(Clock::Tokio(tokio::time::Instant::now()));
+    let writes = Writes::default();
+    link.up(Box::new(writes.clone()), 0, T);
+    let request = ExistsRequest { path: "/", watch: false };
+    let length = 4 + 8 + 4 + 1 + 1;
+    let ask = || link.hand_over(&request, None).expect("it is taken");
+    let alone = ask();
+    assert_eq!(std::mem::take(&mut *lock(&writes.0)), [length], "by its caller");
+    link.cork();
+    link.cork();
+    let (first, dropped, last) = (ask(), ask(), ask());
+    link.uncork();
+    assert_eq!(*lock(&writes.0), [0; 0], "a cork is left");
+    drop(dropped);
+    link.uncork();
+    assert_eq!(std::mem::take(&mut *lock(&writes.0)), [2 * length], "what nobody waits for is left out");
+    link.uncork();
+    let after = ask();
+    assert_eq!(std::mem::take(&mut *lock(&writes.0)), [length]);
+    // With many in flight the task writes.
+    let many: Vec<_> = (0..8).map(|_| ask()).collect();
+    link.cork();
+    let waiting = ask();
+    link.uncork();
+    assert_eq!(lock(&writes.0).iter().sum::<usize>(), 4 * length, "eight are in flight: the others wait for the task");
+    link.poll_flush(&mut Context::from_waker(Waker::noop())).is_ready();
+    assert_eq!(lock(&writes.0).iter().sum::<usize>(), 9 * length);
+    drop((alone, first, last, after, many, waiting));
 }
