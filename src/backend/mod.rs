@@ -284,6 +284,7 @@ pub(crate) trait Session: Send + Sync + fmt::Debug {
 
     /// Until as many calls of [`uncork`](Self::uncork), requests that are handed over may wait, so that they leave in one write.
     fn cork(&self) {}
+    /// Takes back one [`cork`](Self::cork).
     fn uncork(&self) {}
 
     /// Ends the session: every pending request fails with [`Error::SessionEnded`]. Resolves when the server has been
