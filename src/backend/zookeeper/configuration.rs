@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::connect_string::Endpoint;
-use super::link::{Answer, Asked};
 use super::lock;
-use super::session::{Ground, HeldWatch, Shared};
+use super::outstanding::{Answer, Asked};
+use super::session::Ground;
+use super::shared::{HeldWatch, Shared};
 use super::watches::{Armed, Kind};
 use crate::backend::Error;
 use crate::protocol::{AnyResponse, GetDataRequest};

@@ -6,7 +6,7 @@
 //!
 //! Locks are taken in this order: watches, `sending`, `sent`. None is held while an answer is handed over.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::pin::Pin;
@@ -20,89 +20,17 @@ use tokio::io::AsyncWrite;
 use tokio::sync::oneshot;
 
 use super::lock;
-use super::watches::Kind;
-use crate::backend::{Error, Proof};
+use super::outstanding::{Answer, Asked, Entry, Outstanding};
+use crate::backend::Error;
 use crate::clock::{Clock, Instant};
 use crate::protocol::{
-    AnyResponse, CloseSessionRequest, ErrorCode, OpCode, PingRequest, RemoveWatchesRequest, Request, WatcherType,
-    encode_request, xid,
+    CloseSessionRequest, OpCode, PingRequest, RemoveWatchesRequest, Request, WatcherType, encode_request, xid,
 };
 
-/// The most unanswered requests, and bytes of them: further ones are refused.
-const MOST_REQUESTS: usize = 64 * 1024;
-const MOST_BYTES: usize = 64 * 1024 * 1024;
 /// With this many requests in flight a caller does not write a further one: the task writes all that accumulate at once.
 const WRITTEN_BY_CALLERS: usize = 8;
 /// Waiting requests are combined up to this size.
 const WRITTEN_AT_ONCE: usize = 64 * 1024;
-
-/// What a caller gets: the answer, and the watch that it armed.
-pub(super) struct Answer<W> {
-    pub(super) outcome: Result<AnyResponse, Error>,
-    pub(super) watch: Option<W>,
-}
-
-/// The watch that a request arms.
-#[derive(Debug, Clone)]
-pub(super) struct Asked {
-    pub(super) kind: Kind,
-    pub(super) path: Arc<str>,
-}
-
-impl Asked {
-    /// Returns the kind of watch that an answer of this code arms: `exists` arms one on a missing node as well.
-    pub(super) fn armed_by(&self, op: OpCode, code: ErrorCode) -> Option<Kind> {
-        match (op, code) {
-            (_, ErrorCode::Ok) => Some(self.kind),
-            (OpCode::Exists, ErrorCode::NoNode) => Some(Kind::Exist),
-            _ => None,
-        }
-    }
-}
-
-/// An unanswered request.
-pub(super) struct Entry<W> {
-    pub(super) xid: i32,
-    pub(super) op: OpCode,
-    pub(super) sent: Instant,
-    pub(super) watch: Option<Asked>,
-    /// The watch that it removes.
-    pub(super) removes: Option<(WatcherType, Arc<str>)>,
-    reply: Option<oneshot::Sender<Answer<W>>>,
-    length: usize,
-}
-
-impl<W> Entry<W> {
-    /// What an answer to it proves.
-    pub(super) fn proof(&self) -> Proof {
-        match self.op {
-            OpCode::Create
-            | OpCode::Create2
-            | OpCode::CreateContainer
-            | OpCode::CreateTtl
-            | OpCode::Delete
-            | OpCode::SetData
-            | OpCode::Multi => Proof::Quorum,
-            OpCode::Sync => Proof::Leader,
-            _ => Proof::Contact,
-        }
-    }
-
-    pub(super) fn answer(self, outcome: Result<AnyResponse, Error>, watch: Option<W>) {
-        if let Some(reply) = self.reply {
-            // If the caller no longer waits, the watch is dropped with the answer.
-            reply.send(Answer { outcome, watch }).ok();
-        }
-    }
-
-    pub(super) fn fail(self, error: Error) {
-        self.answer(Err(error), None);
-    }
-
-    fn is_wanted(&self) -> bool {
-        self.reply.as_ref().is_none_or(|reply| !reply.is_closed())
-    }
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Gate {
@@ -131,55 +59,6 @@ struct Sending<W> {
     broken: Option<io::Error>,
 }
 
-struct Sent<W> {
-    entries: VecDeque<Entry<W>>,
-    ping: Option<Instant>,
-    /// Handed over and not answered, including those that wait to be written.
-    requests: usize,
-    bytes: usize,
-    /// Watches that are being armed, by the type that the server will keep.
-    asked: HashMap<(WatcherType, Arc<str>), usize>,
-}
-
-impl<W> Sent<W> {
-    fn add(&mut self, entry: &Entry<W>) -> Result<(), Error> {
-        let too_long = self.bytes > 0 && self.bytes + entry.length > MOST_BYTES;
-        if too_long || self.requests >= MOST_REQUESTS {
-            return Err(Error::Throttled);
-        }
-        self.requests += 1;
-        self.bytes += entry.length;
-        if let Some(Asked { kind, path }) = &entry.watch {
-            *self.asked.entry((kind.at_server(), Arc::clone(path))).or_default() += 1;
-        }
-        Ok(())
-    }
-
-    /// Whether an outstanding request arms a watch that would be removed together with this one.
-    fn arms(&self, watcher: WatcherType, path: &Arc<str>) -> bool {
-        let goes = |other: &WatcherType| {
-            *other == watcher
-                || watcher == WatcherType::Any
-                || Kind::PERSISTENT.iter().any(|kind| kind.at_server() == *other)
-        };
-        let kept = Kind::ALL.into_iter().map(Kind::at_server);
-        !self.asked.is_empty() && kept.filter(goes).any(|other| self.asked.contains_key(&(other, Arc::clone(path))))
-    }
-
-    fn remove(&mut self, length: usize, watch: Option<&Asked>) {
-        self.requests = self.requests.saturating_sub(1);
-        self.bytes = self.bytes.saturating_sub(length);
-        let Some(Asked { kind, path }) = watch else { return };
-        let key = (kind.at_server(), Arc::clone(path));
-        if let Some(count) = self.asked.get_mut(&key) {
-            *count -= 1;
-            if *count == 0 {
-                self.asked.remove(&key);
-            }
-        }
-    }
-}
-
 /// The requests that were outstanding when the connection was lost.
 pub(super) struct Interrupted<W> {
     /// Nothing was written after this moment.
@@ -204,7 +83,7 @@ pub(super) struct Pulse {
 pub(super) struct Link<W> {
     clock: Clock,
     sending: Mutex<Sending<W>>,
-    sent: Mutex<Sent<W>>,
+    sent: Mutex<Outstanding<W>>,
     /// The session's task.
     pub(super) task: AtomicWaker,
 }
@@ -232,13 +111,7 @@ impl<W> Link<W> {
                 granted: Duration::ZERO,
                 broken: None,
             }),
-            sent: Mutex::new(Sent {
-                entries: VecDeque::new(),
-                ping: None,
-                requests: 0,
-                bytes: 0,
-                asked: HashMap::new(),
-            }),
+            sent: Mutex::new(Outstanding::new()),
             task: AtomicWaker::new(),
         }
     }
@@ -266,7 +139,7 @@ impl<W> Link<W> {
             self.task.wake();
             return Err(Error::NotConnected);
         }
-        let mut entry = self.entry(request.op(), &sending, &frame);
+        let mut entry = Entry::new(request.op(), frame.len(), sending.latest_write);
         (entry.watch, entry.reply) = (watch, Some(reply));
         self.enqueue(&mut sending, frame, entry)?;
         Ok(answer)
@@ -284,16 +157,11 @@ impl<W> Link<W> {
         if lock(&self.sent).arms(watcher, path) {
             return true;
         }
-        let mut entry = self.entry(OpCode::RemoveWatches, &sending, &frame);
+        let mut entry = Entry::new(OpCode::RemoveWatches, frame.len(), sending.latest_write);
         entry.removes = Some((watcher, Arc::clone(path)));
         // If too much is waiting, the watch stays.
         self.enqueue(&mut sending, frame, entry).ok();
         true
-    }
-
-    fn entry(&self, op: OpCode, sending: &Sending<W>, frame: &BytesMut) -> Entry<W> {
-        let (sent, length) = (sending.latest_write, frame.len());
-        Entry { xid: 0, op, sent, watch: None, removes: None, reply: None, length }
     }
 
     fn enqueue(
@@ -397,7 +265,7 @@ impl<W> Link<W> {
             && let Some((mut frame, mut entry)) = sending.waiting.pop_front()
         {
             if !entry.is_wanted() {
-                sent.remove(entry.length, entry.watch.as_ref());
+                sent.remove(&entry);
                 continue;
             }
             sending.stamp(&mut frame, &mut entry, now);
@@ -450,7 +318,7 @@ impl<W> Link<W> {
 
     /// Stops counting a request: it is answered in full, and its watch is in the table.
     pub(super) fn settled(&self, entry: &Entry<W>) {
-        lock(&self.sent).remove(entry.length, entry.watch.as_ref());
+        lock(&self.sent).remove(entry);
     }
 
     /// Accepts requests from now on, for a new connection whose latest xid is given. If the session is being closed, the
@@ -477,15 +345,11 @@ impl<W> Link<W> {
         (sending.unflushed, sending.broken) = (false, None);
         let unsent = sending.waiting.drain(..).map(|(_, entry)| entry).collect();
         let at = self.clock.now();
-        let mut sent = lock(&self.sent);
-        let entries = std::mem::take(&mut sent.entries);
-        (sent.requests, sent.bytes, sent.ping) = (0, 0, None);
-        sent.asked.clear();
-        drop(sent);
+        let sent = std::mem::replace(&mut *lock(&self.sent), Outstanding::new()).entries;
         let socket = sending.socket.take();
         drop(sending);
         drop(socket);
-        Interrupted { at, sent: entries, unsent }
+        Interrupted { at, sent, unsent }
     }
 
     /// As `down`, for good.
@@ -522,7 +386,7 @@ impl<W> Link<W> {
 
     fn send_close(&self, sending: &mut Sending<W>) {
         let Ok(mut frame) = frame(&CloseSessionRequest {}) else { return };
-        let mut entry = self.entry(OpCode::CloseSession, sending, &frame);
+        let mut entry = Entry::new(OpCode::CloseSession, frame.len(), sending.latest_write);
         sending.stamp(&mut frame, &mut entry, self.clock.now());
         lock(&self.sent).entries.push_back(entry);
         sending.out.unsplit(frame);

@@ -23,11 +23,13 @@ mod frames;
 mod handshake;
 mod hosts;
 mod link;
+mod outstanding;
 mod port;
 #[cfg(feature = "sasl-digest-md5")]
 pub(crate) mod sasl;
 mod serve;
 mod session;
+mod shared;
 #[cfg(test)]
 mod tests;
 #[cfg(feature = "tls")]

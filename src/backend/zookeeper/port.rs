@@ -9,8 +9,8 @@ use futures::stream::StreamExt;
 use tokio::sync::oneshot;
 
 use super::errors::refusal;
-use super::link::{Answer, Asked};
-use super::session::{HeldWatch, Shared};
+use super::outstanding::{Answer, Asked};
+use super::shared::{HeldWatch, Shared};
 use super::watches::{Armed, Kind};
 use crate::backend::{
     Error, Event, Multi, Op, OpResult, PersistentEvent, PersistentWatch, Reply, Session, Watch, WatchMode, check,

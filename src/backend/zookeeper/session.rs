@@ -1,111 +1,27 @@
 //! One session, from the first attempt to open it to its end: a task that connects, serves, loses and finds connections.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::stream::StreamExt;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 
 use super::configuration;
 use super::connect::{Connector, cause};
 use super::handshake::{Failure, Fresh, Hears, Identity};
 use super::hosts::{Hosts, Notice, Turn};
-use super::link::{Interrupted, Link};
+use super::link::Interrupted;
 use super::port::ZooKeeperSession;
 use super::serve::{Serving, Stop};
-use super::watches::{Armed, Kind, Watches};
+use super::shared::Shared;
 use super::{Options, lock};
-use crate::backend::{self, Event, Loss, Observer, Opened, Proof, SessionEvent};
+use crate::backend::{self, Loss, Observer, Opened, Proof, SessionEvent};
 use crate::clock::Instant;
-use crate::protocol::{EventType, WatcherEvent};
+use crate::protocol::WatcherEvent;
 
 /// An attempt has at least this long.
 const LEAST_ATTEMPT: Duration = Duration::from_secs(1);
-
-/// What callers, watches and the task share.
-#[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) link: Link<HeldWatch>,
-    watches: Mutex<Watches>,
-    /// In milliseconds.
-    timeout: AtomicU64,
-    closing: watch::Sender<bool>,
-    over: watch::Sender<bool>,
-}
-
-impl Shared {
-    pub(super) fn timeout(&self) -> Duration {
-        Duration::from_millis(self.timeout.load(Ordering::Relaxed))
-    }
-
-    /// Asks for the end of the session.
-    pub(super) fn close(&self) {
-        self.link.close();
-        self.closing.send_replace(true);
-    }
-
-    /// Resolves when the session has ended.
-    pub(super) fn ended(&self) -> impl Future<Output = ()> + Send + 'static {
-        let mut over = self.over.subscribe();
-        async move {
-            // The sender is gone with the session.
-            over.wait_for(|over| *over).await.ok();
-        }
-    }
-
-    /// Arms a watch on a path of the server.
-    pub(super) fn arm(shared: &Arc<Self>, kind: Kind, path: &Arc<str>) -> HeldWatch {
-        let (number, armed) = lock(&shared.watches).arm(kind, path);
-        HeldWatch { armed, hold: Hold { shared: Arc::clone(shared), kind, path: Arc::clone(path), number } }
-    }
-
-    pub(super) fn fire(&self, event: &WatcherEvent) {
-        let kind = match event.event {
-            EventType::NodeCreated => Event::NodeCreated,
-            EventType::NodeDeleted => Event::NodeDeleted,
-            EventType::NodeDataChanged => Event::NodeDataChanged,
-            EventType::NodeChildrenChanged => Event::NodeChildrenChanged,
-            // What is said about the session is also seen on the connection; the others no server sends.
-            _ => return,
-        };
-        lock(&self.watches).fire(kind, &event.path);
-    }
-
-    /// A server before 3.9 knows no way to remove persistent watches alone: all of the path go, if none is needed.
-    pub(super) fn remove_any(&self, path: &Arc<str>) {
-        let watches = lock(&self.watches);
-        if !watches.needs(crate::protocol::WatcherType::Any, path) {
-            self.link.remove_watch(path, crate::protocol::WatcherType::Any);
-        }
-    }
-}
-
-/// A watch and its place in the table.
-pub(super) struct HeldWatch {
-    pub(super) armed: Armed,
-    pub(super) hold: Hold,
-}
-
-/// Takes a watch away when dropped.
-pub(super) struct Hold {
-    shared: Arc<Shared>,
-    kind: Kind,
-    path: Arc<str>,
-    number: u64,
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        let mut watches = lock(&self.shared.watches);
-        if watches.disarm(self.kind, &self.path, self.number)
-            && !self.shared.link.remove_watch(&self.path, self.kind.at_server())
-        {
-            watches.left_behind(self.kind, &self.path);
-        }
-    }
-}
 
 /// What the sessions of an ensemble have in common.
 #[derive(Clone)]
@@ -197,13 +113,7 @@ impl Task {
         opened: oneshot::Sender<Result<Opened, backend::Error>>,
     ) -> Self {
         let (events, told) = mpsc::unbounded_channel();
-        let shared = Arc::new(Shared {
-            link: Link::new(ground.options.clock),
-            watches: Mutex::default(),
-            timeout: AtomicU64::new(0),
-            closing: watch::Sender::new(false),
-            over: watch::Sender::new(false),
-        });
+        let shared = Arc::new(Shared::new(ground.options.clock));
         Task {
             shortest: Duration::MAX,
             last_contact: ground.now(),
@@ -236,12 +146,11 @@ impl Task {
     /// it.
     async fn establish(&mut self) -> Result<Connected, End> {
         if self.shared.link.closing().is_none() {
-            let mut closing = self.shared.closing.subscribe();
             let mut opening = self.opening.take();
             let is_first = opening.is_some();
             let connected = tokio::select! {
                 biased;
-                _ = closing.wait_for(|closing| *closing) => None,
+                () = self.shared.close_requested() => None,
                 () = given_up(&mut opening) => None,
                 connected = self.attempts(is_first) => Some(connected),
             };
@@ -335,7 +244,7 @@ impl Task {
         (self.identity.id, self.identity.password) = (answer.session_id, answer.password);
         self.last_contact = fresh.latest_read;
         let granted = Duration::from_millis(u64::try_from(answer.timeout).unwrap_or_default());
-        self.shared.timeout.store(u64::try_from(granted.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.shared.set_timeout(granted);
         self.shortest = self.shortest.min(granted);
         if self.shared.link.closing().is_none() {
             self.told_up = true;
@@ -374,7 +283,7 @@ impl Task {
     async fn serve(&mut self, connected: Connected) -> (usize, bool, Stop) {
         let Connected { fresh: Fresh { frames, write, latest_xid, latest_read, .. }, host, works } = connected;
         self.shared.link.up(write, latest_xid, self.shared.timeout());
-        self.remove_stale();
+        self.shared.remove_stale();
         tracing::debug!(
             session = format_args!("{:#x}", self.identity.id),
             host = lock(&self.ground.hosts).name(host),
@@ -408,14 +317,6 @@ impl Task {
                 () = configuration::follow(&ground, &shared) => {}
             }
         }));
-    }
-
-    /// Tells the server of watches that were dropped while it restored them.
-    fn remove_stale(&self) {
-        let mut watches = lock(&self.shared.watches);
-        for (watcher, path) in watches.take_stale() {
-            self.shared.link.remove_watch(&path, watcher);
-        }
     }
 
     fn lost(&mut self, host: usize, works: bool, cause: String) {
@@ -476,7 +377,7 @@ impl Task {
         if let Some(event) = event {
             self.events.send(event).ok();
         }
-        self.shared.over.send_replace(true);
+        self.shared.end();
     }
 }
 
