@@ -159,8 +159,9 @@ impl ClientBuilder {
 
     /// The servers' `minSessionTimeout`, the smallest of all of them. While a request to reconnect is unanswered, a server may
     /// have granted as little: under [`ErrorPolicy::Session`] what is held ends by then. Never more than that of any server: a
-    /// larger one voids the promise of the lease. Default two ticks, as ZooKeeper's; where all servers have a larger one, naming
-    /// it lets locks survive longer interruptions.
+    /// larger one voids the promise of the lease, until a server grants less than it. From then on the default applies to that
+    /// session, and a warning names both figures. Default two ticks, as ZooKeeper's; where all servers have a larger one,
+    /// naming it lets locks survive longer interruptions.
     pub fn min_session_timeout(mut self, timeout: Duration) -> Self {
         self.min_session_timeout = Some(timeout);
         self

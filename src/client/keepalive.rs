@@ -44,6 +44,8 @@ pub(super) struct Keepalive<'a> {
     /// The outstanding heartbeat is the first on a connection, or after a pause.
     first_beat: bool,
     answers: FuturesUnordered<Reply<()>>,
+    /// The smallest session timeout that was checked: a connection that grants no less needs no further warning.
+    checked: Duration,
 }
 
 impl<'a> Keepalive<'a> {
@@ -52,7 +54,6 @@ impl<'a> Keepalive<'a> {
         session: &'a Arc<Session>,
         events: BoxStream<'static, SessionEvent>,
     ) -> Self {
-        warn_if_short(core, session);
         let mut keepalive = Keepalive {
             core,
             session,
@@ -63,7 +64,9 @@ impl<'a> Keepalive<'a> {
             next_beat: None,
             first_beat: false,
             answers: FuturesUnordered::new(),
+            checked: Duration::MAX,
         };
+        keepalive.warn_if_short();
         if !session.lease().is_settled() {
             // Its first connections broke before it could be used.
             keepalive.await_confirmation();
@@ -233,7 +236,7 @@ impl<'a> Keepalive<'a> {
                 None
             }
             SessionEvent::Connected => {
-                warn_if_short(self.core, self.session);
+                self.warn_if_short();
                 self.await_confirmation();
                 None
             }
@@ -250,25 +253,35 @@ impl<'a> Keepalive<'a> {
             }
         }
     }
+
+    /// Warns of a session timeout that is too short for what the client was told. Once for each smaller one: a connection
+    /// may break and come back several times a second.
+    fn warn_if_short(&mut self) {
+        let (timeout, tick) = (self.session.lease().least_timeout(), self.core.config.tick);
+        if timeout >= self.checked {
+            return;
+        }
+        self.checked = timeout;
+        if let Some(least) = self.core.config.min_session_timeout.filter(|least| timeout < *least) {
+            tracing::warn!(
+                session = self.session.label(),
+                ?timeout,
+                min_session_timeout = ?least,
+                "a server granted less than min_session_timeout, which this session ignores from now on: while a \
+                 reconnect is unanswered, leases last two ticks at most; lower it to the servers' minSessionTimeout"
+            );
+        }
+        if timeout < tick * FEWEST_TICKS {
+            tracing::warn!(
+                session = self.session.label(),
+                ?timeout,
+                ?tick,
+                "the servers granted a session timeout of less than four ticks: leases are short, and what is held is lost to \
+                 small delays; raise the session timeout, or tell the client the servers' tick time"
+            );
+        }
+    }
 }
 
-fn warn_if_short(core: &Core, session: &Session) {
-    let (timeout, tick) = (session.timeout(), core.config.tick);
-    if let Some(least) = core.config.min_session_timeout.filter(|least| timeout < *least) {
-        tracing::warn!(
-            session = session.label(),
-            ?timeout,
-            min_session_timeout = ?least,
-            "the servers granted less than the minimum that the client was told: after a lost answer it may hold for too long"
-        );
-    }
-    if timeout < tick * FEWEST_TICKS {
-        tracing::warn!(
-            session = session.label(),
-            ?timeout,
-            ?tick,
-            "the servers granted a session timeout of less than four ticks: leases are short, and what is held is lost to \
-             small delays; raise the session timeout, or tell the client the servers' tick time"
-        );
-    }
-}
+#[cfg(all(test, feature = "testing"))]
+mod tests;

@@ -17,6 +17,7 @@
 //! session was ever granted, and a reconnect sets the deadline anew:
 //!
 //! 1. It falls when the request to reconnect is written, as its answer may be lost: no server grants less than its minimum.
+//!    That minimum is two ticks, or the option for it, unless a grant in this session was below the option.
 //! 2. When it is answered: T counts from the time of that request, up to the deadline before the loss.
 //! 3. When a quorum first answers on the new connection: the anchor is the time at which the old one was lost. A sync is not
 //!    enough: a leader that does not know it was deposed still resumes sessions and answers syncs.
@@ -44,7 +45,7 @@ const LEAST_TICKS: u32 = 2;
 pub(crate) struct LeaseOptions {
     /// The servers' tick time; more than a quarter of the session timeout counts as a quarter.
     pub(crate) tick: Duration,
-    /// The smallest session timeout that any server grants; two ticks if `None`.
+    /// The smallest session timeout that any server grants; two ticks if `None`, and in a session that was granted less.
     pub(crate) least_timeout: Option<Duration>,
     /// Whether a lost connection voids all grants, also before the deadline.
     pub(crate) ends_with_connection: bool,
@@ -211,6 +212,14 @@ impl Lease {
         self.options.tick.min(timeout / 4)
     }
 
+    /// The session timeout that an unanswered request to reconnect may have been granted, in a session whose smallest grant
+    /// so far is `least`.
+    fn least_to_expect(&self, least: Duration) -> Duration {
+        // Once a server has granted less than the option, the option is wrong, and the next one may grant less still.
+        let option = self.options.least_timeout.filter(|option| *option <= least);
+        option.unwrap_or(self.tick_of(least) * LEAST_TICKS)
+    }
+
     /// How long a lease lasts after its anchor.
     fn length(&self, timeout: Duration) -> Duration {
         (timeout - self.tick_of(timeout) / 2).mul_f64(0.999)
@@ -290,8 +299,7 @@ impl Observer for Lease {
         let mut state = self.lock();
         state.connecting = at;
         if state.link != Link::New {
-            let least = self.options.least_timeout.unwrap_or(self.tick_of(state.least) * LEAST_TICKS);
-            let lowered = (at + self.length(least)).min(state.deadline);
+            let lowered = (at + self.length(self.least_to_expect(state.least))).min(state.deadline);
             self.set_deadline(&mut state, lowered);
         }
     }

@@ -116,6 +116,46 @@ fn a_request_to_reconnect_leaves_two_ticks_until_it_is_answered() {
 }
 
 #[test]
+fn a_request_to_reconnect_leaves_the_smallest_timeout_where_that_is_known() {
+    let start = Clock::Machine.now() + Duration::from_secs(1_000_000);
+    for least in [secs(1.0), secs(6.0), T] {
+        let lease = opened(LeaseOptions { least_timeout: Some(least), ..OPTIONS }, start, T);
+        lost(&lease, start + secs(1.0));
+        lease.connecting(start + secs(1.5));
+        let tick = TICK.min(least / 4);
+        let lowered = start + secs(1.5) + (least - tick / 2).mul_f64(0.999);
+        assert_eq!(lease.deadline(), lowered.min(start + LENGTH), "{least:?}");
+    }
+}
+
+#[test]
+fn a_smallest_timeout_that_a_server_has_gone_below_counts_no_more_in_that_session() {
+    let start = Clock::Machine.now() + Duration::from_secs(1_000_000);
+    let told = LeaseOptions { least_timeout: Some(secs(8.0)), ..OPTIONS };
+    // Two ticks, and a tick is at most a quarter of the six seconds.
+    let two_ticks = secs(3.0 - 0.375).mul_f64(0.999);
+    let first = opened(told, start, secs(6.0));
+    lost(&first, start + secs(1.0));
+    first.connecting(start + secs(1.5));
+    assert_eq!(first.deadline(), start + secs(1.5) + two_ticks, "by the first connection");
+
+    let later = opened(told, start, T);
+    lost(&later, start + secs(1.0));
+    later.connecting(start + secs(1.5));
+    assert_eq!(later.deadline(), start + secs(1.5) + secs(7.0).mul_f64(0.999), "nothing speaks against it yet");
+    later.connected(secs(6.0));
+    answered(&later, start + secs(2.0), Proof::Quorum);
+    lost(&later, start + secs(2.5));
+    later.connecting(start + secs(3.0));
+    assert_eq!(later.deadline(), start + secs(3.0) + two_ticks, "by a later one");
+    later.connected(secs(30.0));
+    answered(&later, start + secs(3.5), Proof::Quorum);
+    lost(&later, start + secs(4.0));
+    later.connecting(start + secs(4.0));
+    assert_eq!(later.deadline(), start + secs(4.0) + two_ticks, "also after one that granted more");
+}
+
+#[test]
 fn a_smaller_grant_counts_from_the_request_on_and_for_the_rest_of_the_session() {
     let (lease, start) = ahead();
     let six = secs(6.0 - 0.75).mul_f64(0.999);

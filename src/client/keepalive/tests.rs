@@ -1,0 +1,103 @@
+//! What is logged of the session timeouts that servers grant.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::StreamExt;
+use tracing::subscriber::DefaultGuard;
+
+use crate::testing::TestingServer;
+use crate::{Client, ConnectionState};
+
+/// The lines that are logged on this thread while it exists.
+struct Log {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    _capturing: DefaultGuard,
+}
+
+#[derive(Clone)]
+struct Sink(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Log {
+    fn capture() -> Log {
+        let bytes = Arc::new(Mutex::default());
+        let sink = Sink(Arc::clone(&bytes));
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || sink.clone()).finish();
+        Log { bytes, _capturing: tracing::subscriber::set_default(subscriber) }
+    }
+
+    /// The lines so far that contain `text`.
+    fn lines(&self, text: &str) -> Vec<String> {
+        let log = String::from_utf8(self.bytes.lock().unwrap().clone()).unwrap();
+        log.lines().filter(|line| line.contains(text)).map(str::to_owned).collect()
+    }
+}
+
+fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+async fn connect(server: &TestingServer) -> Client {
+    let builder = Client::builder_for(server).session_timeout(secs(10)).min_session_timeout(secs(8));
+    builder.connect().await.expect("a session")
+}
+
+/// Cuts the connection of `client` and waits until it uses the next one.
+async fn reconnect(server: &TestingServer, client: &Client) {
+    let mut states = client.connection_states().skip(1);
+    server.disconnect(client);
+    for expected in [ConnectionState::Suspended, ConnectionState::Reconnected] {
+        assert_eq!(states.next().await, Some(Ok(expected)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_below_the_smallest_that_the_client_was_told_is_one_warning_for_each_session_and_grant() {
+    let log = Log::capture();
+    let server = TestingServer::start();
+    let warnings = || log.lines("less than min_session_timeout");
+    let client = connect(&server).await;
+    for _ in 0..3 {
+        reconnect(&server, &client).await;
+    }
+    assert_eq!(warnings(), [""; 0], "ten seconds were granted");
+
+    server.grant(secs(6)..=secs(6));
+    for _ in 0..3 {
+        reconnect(&server, &client).await;
+    }
+    let told = warnings();
+    let session = format!("{:#x}", client.session_id().expect("a session"));
+    assert_eq!(told.len(), 1, "{told:#?}");
+    for part in [" WARN ", &session, "timeout=6s", "min_session_timeout=8s"] {
+        assert!(told[0].contains(part), "{part}: {}", told[0]);
+    }
+
+    server.grant(secs(5)..=secs(5));
+    reconnect(&server, &client).await;
+    server.grant(secs(7)..=secs(7));
+    reconnect(&server, &client).await;
+    let told = warnings();
+    assert_eq!(told.len(), 2, "less still is news, more is not: {told:#?}");
+    assert!(told[1].contains("timeout=5s"), "{}", told[1]);
+
+    let before = client.session_id();
+    server.expire_session(&client);
+    server.until(|| client.session_id().is_some_and(|now| Some(now) != before)).await;
+    server.until(|| client.connection_state() == ConnectionState::Reconnected).await;
+    let told = warnings();
+    assert_eq!(told.len(), 3, "the next session: {told:#?}");
+    assert!(told[2].contains("timeout=7s"), "{}", told[2]);
+}
