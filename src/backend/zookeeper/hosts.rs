@@ -1,6 +1,12 @@
 //! Which host is tried next, and when; what came of the latest attempts, and what of it is worth a line in the log. No I/O.
 //!
 //! All sessions of one ensemble share it, so the limits hold for a client and not for a session.
+//!
+//! No second has more than three attempts, whether they fail or work for a moment. The exception is a quick pass: as many
+//! attempts as there are hosts, each to another one, which need only be [`APART`]. It begins with the first attempt after a
+//! time without any of one [`REST`] for each host, but at least three. So a client's first attempts are quick, and those
+//! after a long connection; a short connection earns no pass. If a host works before the pass is through, the other hosts
+//! are still quick after the cut, unless the list of hosts was replaced meanwhile.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -11,9 +17,10 @@ use crate::clock::Instant;
 
 /// Between the starts of two attempts.
 const APART: Duration = Duration::from_millis(50);
-/// What attempts cost on average: a little less than three a second, also where connections work for a moment each.
-const INTERVAL: Duration = Duration::from_millis(334);
-/// After the first pass through the hosts no second has more than three attempts.
+/// The time without attempts before a quick pass, for each host of it. So quick passes do not raise the average above three a
+/// second.
+const REST: Duration = Duration::from_millis(334);
+/// The most attempts in a second, outside a quick pass.
 const IN_A_SECOND: usize = 3;
 const SECOND: Duration = Duration::from_millis(1_001);
 /// After a pass without success; doubles with each further one.
@@ -83,12 +90,11 @@ pub(super) struct Hosts {
     next: usize,
     /// Attempts since the last success.
     failed: u32,
-    /// The latest attempts behind the first pass.
-    later: VecDeque<Instant>,
-    latest: Option<Instant>,
+    /// The latest attempts, the last one first.
+    attempts: VecDeque<Instant>,
+    /// How many attempts are left of the quick pass.
+    quick: usize,
     not_before: Option<Instant>,
-    /// When all attempts that were made would have been paid for at one each [`INTERVAL`].
-    paid_at: Option<Instant>,
     trouble: Option<Trouble>,
 }
 
@@ -105,10 +111,9 @@ impl Hosts {
             order: Vec::new(),
             next: 0,
             failed: 0,
-            later: VecDeque::new(),
-            latest: None,
+            attempts: VecDeque::new(),
+            quick: 0,
             not_before: None,
-            paid_at: None,
             trouble: None,
         };
         hosts.set(first, unit);
@@ -165,6 +170,8 @@ impl Hosts {
             self.order.swap(last, ((unit() * (last + 1) as f64) as usize).min(last));
         }
         self.next = 0;
+        // Some of them may just have been tried.
+        self.quick = 0;
     }
 
     pub(super) fn len(&self) -> usize {
@@ -181,8 +188,10 @@ impl Hosts {
 
     /// The host to try now, or when to ask again.
     pub(super) fn take(&mut self, now: Instant) -> Result<Turn, Instant> {
-        let at = self.next_at();
-        if let Some(at) = at.filter(|at| *at > now) {
+        if self.has_rested(now) {
+            self.quick = self.hosts.len();
+        }
+        if let Some(at) = self.next_at().filter(|at| *at > now) {
             return Err(at);
         }
         let Some(host) = self.order.get(self.next).and_then(|place| self.hosts.get(*place)) else {
@@ -190,27 +199,24 @@ impl Hosts {
         };
         self.trying = Some(host.number);
         let turn = Turn { host: host.number, endpoint: host.endpoint.clone(), tries: host.tries };
-        self.latest = Some(now);
-        if self.first_pass_is_over() {
-            self.later.truncate(IN_A_SECOND - 1);
-            self.later.push_front(now);
-        }
-        self.paid_at = Some(self.paid_at.map_or(now, |paid| paid.max(now)) + INTERVAL);
+        self.attempts.truncate(IN_A_SECOND - 1);
+        self.attempts.push_front(now);
+        self.quick = self.quick.saturating_sub(1);
         self.next = (self.next + 1) % self.order.len();
         Ok(turn)
     }
 
-    fn first_pass_is_over(&self) -> bool {
-        usize::try_from(self.failed).unwrap_or(usize::MAX) >= self.hosts.len()
+    /// Whether a quick pass may begin.
+    fn has_rested(&self, now: Instant) -> bool {
+        // After less than a second the pass could bring a fourth attempt within it.
+        let hosts = u32::try_from(self.hosts.len().max(IN_A_SECOND)).unwrap_or(u32::MAX);
+        self.attempts.front().is_none_or(|latest| now.since(*latest) >= REST * hosts)
     }
 
     fn next_at(&self) -> Option<Instant> {
-        // A pass may be ahead of its payments, so the first one is quick.
-        let ahead = INTERVAL * u32::try_from(self.hosts.len().saturating_sub(1)).unwrap_or(u32::MAX);
-        let paid = self.paid_at.map(|paid| paid - ahead);
-        let apart = self.latest.map(|latest| latest + APART);
-        let full = self.later.get(IN_A_SECOND - 1).filter(|_| self.first_pass_is_over());
-        paid.max(apart).max(self.not_before).max(full.map(|first| *first + SECOND))
+        let apart = self.attempts.front().map(|latest| *latest + APART);
+        let full = self.attempts.get(IN_A_SECOND - 1).filter(|_| self.quick == 0);
+        apart.max(full.map(|first| *first + SECOND)).max(self.not_before)
     }
 
     /// An attempt failed, or its connection was closed before it showed that it works. `unit` is from 0..1.
@@ -304,6 +310,16 @@ mod tests {
 
     /// Takes turns for `lasting`, each failing at once with the full delay, and tells when they were.
     fn attempts(hosts: &mut Hosts, lasting: Duration, unit: f64) -> Vec<(u128, usize)> {
+        play(hosts, lasting, unit, || None)
+    }
+
+    /// Takes turns for `lasting`. Each works for as long as `works` says, and is cut; or else it fails at once.
+    fn play(
+        hosts: &mut Hosts,
+        lasting: Duration,
+        unit: f64,
+        mut works: impl FnMut() -> Option<Duration>,
+    ) -> Vec<(u128, usize)> {
         let start = Clock::Machine.now();
         let mut now = start;
         let mut taken = Vec::new();
@@ -315,11 +331,38 @@ mod tests {
                 }
                 Ok(turn) => {
                     taken.push((now.since(start).as_millis(), turn.host));
-                    hosts.failed(turn.host, "connection refused".to_owned(), now, unit);
+                    if let Some(connected) = works() {
+                        hosts.works(turn.host, now);
+                        now = now + connected;
+                        hosts.cut(turn.host, "cut".to_owned(), now, Some(unit));
+                    } else {
+                        hosts.failed(turn.host, "connection refused".to_owned(), now, unit);
+                    }
                 }
             }
         }
         taken
+    }
+
+    /// The rule at the top of this file.
+    fn assert_paced(taken: &[(u128, usize)], count: usize) {
+        let rest = 334 * count.max(3) as u128;
+        let mut pass = 0;
+        for (nth, (at, host)) in taken.iter().enumerate() {
+            let gap = nth.checked_sub(1).map(|before| at - taken[before].0);
+            assert!(gap.is_none_or(|gap| gap >= 50), "{count} hosts: {gap:?} before {at}");
+            if gap.is_some_and(|gap| gap >= rest) {
+                pass = nth;
+            }
+            let is_fourth = nth.checked_sub(3).is_some_and(|first| at - taken[first].0 <= 1_000);
+            if nth - pass >= count {
+                assert!(!is_fourth, "{count} hosts: {:?}", &taken[nth - 3..=nth]);
+            }
+            let same = taken[..nth].iter().rfind(|(_, other)| other == host);
+            if is_fourth && let Some((before, _)) = same {
+                assert!(at - before >= rest, "{count} hosts: {host} was tried {} ms ago", at - before);
+            }
+        }
     }
 
     #[test]
@@ -338,6 +381,53 @@ mod tests {
                 let longest = taken.windows(2).map(|pair| pair[1].0 - pair[0].0).max();
                 assert!(longest <= Some(1_001), "{count} hosts, {unit}: {longest:?}");
             }
+        }
+    }
+
+    #[test]
+    fn connections_that_work_for_a_moment_do_not_bring_more_attempts() {
+        for count in 1..=12 {
+            for unit in [0.0, 0.5, 1.0] {
+                for seed in 0..30 {
+                    let mut random = fastrand::Rng::with_seed(seed);
+                    // All of them, half of them, one in ten.
+                    let works = [1, 2, 10][seed as usize % 3];
+                    let moment = || (random.u64(..works) == 0).then(|| Duration::from_millis(random.u64(..=2_000)));
+                    let taken = play(&mut hosts(count), Duration::from_secs(120), unit, moment);
+                    assert_paced(&taken, count);
+                }
+                // A server that closes after its first answer is the worst.
+                let taken = play(&mut hosts(count), Duration::from_secs(60), unit, || Some(Duration::ZERO));
+                assert_paced(&taken, count);
+                let most = count + 3 * 60;
+                assert!((100..=most).contains(&taken.len()), "{count} hosts: {} attempts", taken.len());
+            }
+        }
+    }
+
+    #[test]
+    fn after_a_long_connection_a_pass_is_quick() {
+        for count in 1..=12 {
+            let rest = Duration::from_millis(334 * count.max(3) as u64);
+            for connected in [rest, Duration::from_secs(600)] {
+                let mut first = true;
+                let once = || std::mem::take(&mut first).then_some(connected);
+                let taken = play(&mut hosts(count), connected + SECOND, 0.0, once);
+                let after: Vec<u128> = taken.iter().skip(1).take(count).map(|(at, _)| *at).collect();
+                let quick: Vec<u128> = (0..count as u128).map(|nth| connected.as_millis() + 50 * nth).collect();
+                assert_eq!(after, quick, "{count} hosts, {connected:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn another_list_of_hosts_ends_a_quick_pass() {
+        let mut hosts = hosts(12);
+        hosts.take(Clock::Machine.now()).expect("the first one");
+        hosts.replace(1, vec![endpoint("zk1")], || 0.999);
+        let taken = attempts(&mut hosts, Duration::from_secs(10), 0.0);
+        for window in taken.windows(4) {
+            assert!(window[3].0 - window[0].0 > 1_000, "{window:?}");
         }
     }
 
