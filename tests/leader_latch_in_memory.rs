@@ -5,6 +5,7 @@ mod in_memory;
 
 /// One idea a file; `scene` holds what they share.
 mod leader_latch_in_memory {
+    mod closing;
     mod deleted;
     mod expiry;
     mod permission;

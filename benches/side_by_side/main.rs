@@ -16,6 +16,7 @@ mod support;
 use std::sync::Arc;
 
 use self::bare::socket::{PERSISTENT, Socket};
+use self::items::Put;
 use self::measure::{Column, Row, Unit};
 use self::support::{ZooKeeper, unique_path};
 use self::table::Table;
@@ -48,13 +49,14 @@ impl Stage {
 /// Gets ready what a row measures.
 type Setup = fn(&Stage) -> Row;
 
-const ROWS: [(&str, Setup); 11] = [
+const ROWS: [(&str, Setup); 12] = [
     ("exists, one at a time", exists),
     ("mutex, free", free_mutex),
     ("mutex, 8 contenders", |stage| contended_mutex(stage, 8)),
     ("mutex, 32 contenders", |stage| contended_mutex(stage, 32)),
     ("latch, fail-over among 100", fail_over),
-    ("queue, put and await, one at a time", put_one_at_a_time),
+    ("queue, put and await, against creates", |stage| put_one_at_a_time(stage, Put::Create)),
+    ("queue, put and await, against transactions", |stage| put_one_at_a_time(stage, Put::Transaction)),
     ("queue, put 1000 at once", put_at_once),
     ("queue, put and take 1000, 1 consumer", |stage| put_and_take(stage, 1)),
     ("queue, put and take 1000, 4 consumers", |stage| put_and_take(stage, 4)),
@@ -113,13 +115,14 @@ fn fail_over(stage: &Stage) -> Row {
         .ours(ours::latch::fail_over(&stage.addr(), &own, PARTICIPANTS, CYCLES))
 }
 
-/// The columns besides ours create items alone, without what makes ours repeatable.
-fn put_one_at_a_time(stage: &Stage) -> Row {
+/// Ours puts each item in a transaction that also counts the puts of its producer, so that a put whose answer is lost is
+/// repeated without a second item. The other columns do the same, or the create alone.
+fn put_one_at_a_time(stage: &Stage, put: Put) -> Row {
     const ITEMS: usize = 300;
     let [bare, other, own] = stage.directories("put");
     Row::new(Unit::PerSecond, 20, ITEMS as u64)
-        .bare(bare::queue::put_one_at_a_time(&stage.addr(), &bare, ITEMS))
-        .client_crate(client_crate::queue::put_one_at_a_time(&stage.addr(), &other, ITEMS))
+        .bare(bare::queue::put_one_at_a_time(&stage.addr(), &bare, ITEMS, put))
+        .client_crate(client_crate::queue::put_one_at_a_time(&stage.addr(), &other, ITEMS, put))
         .ours(ours::queue::put_one_at_a_time(&stage.addr(), &own, ITEMS))
 }
 
@@ -157,6 +160,14 @@ fn double_barrier(stage: &Stage, members: usize) -> Row {
 
 /// What queue items look like and how many of them are under way, the same in each column.
 mod items {
+    /// How the columns besides ours put one item.
+    #[derive(Debug, Clone, Copy)]
+    pub(crate) enum Put {
+        Create,
+        /// As ours: counts the puts of the producer as well.
+        Transaction,
+    }
+
     /// What Curator writes around an item of seven bytes.
     pub(crate) const ITEM: &[u8] = b"\x00\x01\x00\x01\x01\x00\x00\x00\x07payload\x02";
     /// So many items are in the hands of a consumer at a time.
@@ -182,7 +193,13 @@ mod items {
 
 /// Places in the line of a lock.
 mod line {
+    use std::time::Duration;
+
     use uuid::Uuid;
+
+    /// A pause before each fail-over, in every column: a latch tells that it waits before its last watch is armed, and that
+    /// request is not a part of the next fail-over.
+    pub(crate) const SETTLE: Duration = Duration::from_millis(1);
 
     /// The path of a node to be created, without its number.
     pub(crate) fn prefix(dir: &str) -> String {

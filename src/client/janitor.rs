@@ -39,15 +39,21 @@ pub(crate) struct Job {
 
 /// A delete that was handed over already, so that no later request of its session overtakes it.
 pub(crate) struct HandedOver {
+    path: Arc<str>,
     connection: u64,
     reply: Pin<Box<dyn Future<Output = Result<(), backend::Error>> + Send>>,
 }
 
 impl HandedOver {
     /// Hands it over, unless there is no connection now. It neither blocks nor spawns, so a `drop` may call it.
-    pub(crate) fn delete(session: &Arc<Session>, path: &str) -> Option<Self> {
+    pub(crate) fn delete(session: &Arc<Session>, path: &Arc<str>) -> Option<Self> {
         let Condition::Connected(connection) = session.condition() else { return None };
-        Some(HandedOver { connection, reply: Box::pin(session.delete(path, None)) })
+        Some(HandedOver { path: Arc::clone(path), connection, reply: Box::pin(session.delete(path, None)) })
+    }
+
+    /// The path of the node that it deletes.
+    pub(crate) fn path(&self) -> &Arc<str> {
+        &self.path
     }
 
     /// Returns the connection on which it was sent, and its outcome.
@@ -58,7 +64,7 @@ impl HandedOver {
 
 impl fmt::Debug for HandedOver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HandedOver").field("connection", &self.connection).finish_non_exhaustive()
+        f.debug_struct("HandedOver").field("path", &self.path).finish_non_exhaustive()
     }
 }
 

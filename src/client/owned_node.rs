@@ -91,8 +91,10 @@ impl OwnedNode {
     }
 
     /// Deletes the node and waits until the server has done so. Fails if the session ends first or the server refuses; a drop
-    /// then leaves the node to the janitor. `handed` is the first attempt, if it was handed over already.
-    pub(crate) async fn delete(&mut self, mut handed: Option<HandedOver>) -> Result<(), backend::Error> {
+    /// then leaves the node to the janitor. `handed` is the first attempt, if it was handed over already; one for another node
+    /// does not count.
+    pub(crate) async fn delete(&mut self, handed: Option<HandedOver>) -> Result<(), backend::Error> {
+        let mut handed = handed.filter(|handed| self.path() == Some(handed.path()));
         loop {
             let (connection, outcome) = if let Some(handed) = handed.take() {
                 handed.outcome().await
@@ -144,5 +146,29 @@ impl Drop for OwnedNode {
             // The janitor is gone only when the client is closed, and then the node is gone too.
             let _ = self.janitor.send(job);
         }
+    }
+}
+
+#[cfg(all(test, feature = "testing"))]
+mod tests {
+    use super::*;
+    use crate::client::Client;
+    use crate::testing::TestingServer;
+    use crate::types::CreateMode;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_delete_of_another_node_does_not_count() {
+        let server = TestingServer::start();
+        let client = Client::builder_for(&server).connect().await.expect("a client");
+        let core = client.core();
+        let session = core.connected_session().await.expect("a session");
+        for path in ["/one", "/two"] {
+            session.create(path, b"", CreateMode::Ephemeral, &core.config.acls).await.expect("created");
+        }
+        let mut two = OwnedNode::expected(&session, &core.janitor, &"/".into(), "two".to_owned());
+        two.created("/two".into());
+        let handed = HandedOver::delete(&session, &"/one".into());
+        two.delete(handed).await.expect("deleted");
+        assert_eq!(session.exists("/two").await.expect("an answer"), None);
     }
 }

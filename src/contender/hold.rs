@@ -29,7 +29,7 @@ pub(crate) struct Hold {
     path: Arc<str>,
     token: i64,
     grant: Grant,
-    signals: watch::Receiver<Signals>,
+    signals: watch::Sender<Signals>,
 }
 
 impl Hold {
@@ -50,14 +50,14 @@ impl Hold {
 
     /// Resolves when the hold has ended.
     pub(crate) async fn lost(&self) {
-        let mut signals = self.signals.clone();
-        // A dropped contender ends the hold as well.
+        let mut signals = self.signals.subscribe();
+        // The sender is here.
         let _ = signals.wait_for(|signals| signals.ended).await;
     }
 
     /// Resolves with true when the holder is asked to release, and with false when the hold has ended.
     pub(crate) async fn revoked(&self) -> bool {
-        let mut signals = self.signals.clone();
+        let mut signals = self.signals.subscribe();
         let told = signals.wait_for(|signals| signals.revoked || signals.ended).await;
         told.is_ok_and(|signals| !signals.ended)
     }
@@ -78,11 +78,15 @@ impl Hold {
         .await
     }
 
-    /// Hands over the delete of the node, so that no later request overtakes it. For a holder that has released already. Does
-    /// nothing if the hold has ended, or there is no connection.
-    pub(crate) fn delete(&self) -> Option<HandedOver> {
-        let over = self.signals.borrow().ended;
-        if over { None } else { HandedOver::delete(&self.session, &self.path) }
+    /// Ends the hold, then hands over the delete of the node, so that no later request of this client overtakes it. Hands over
+    /// nothing if the hold has ended already, or there is no connection. It neither blocks nor spawns, so a `drop` may call it.
+    pub(crate) fn release(&self) -> Option<HandedOver> {
+        if self.end() { HandedOver::delete(&self.session, &self.path) } else { None }
+    }
+
+    /// Returns whether it had not ended before.
+    fn end(&self) -> bool {
+        self.signals.send_if_modified(|signals| !std::mem::replace(&mut signals.ended, true))
     }
 
     pub(crate) fn fence(&self) -> Fence {
@@ -104,31 +108,29 @@ impl fmt::Debug for Hold {
 #[derive(Debug)]
 pub(super) struct Term {
     pub(super) hold: Hold,
-    signals: watch::Sender<Signals>,
 }
 
 impl Term {
     pub(super) fn new(core: &Arc<Core>, session: &Arc<Session>, path: &Arc<str>, token: i64, grant: Grant) -> Self {
-        let (signals, seen) = watch::channel(Signals::default());
         let hold = Hold {
             core: Arc::clone(core),
             session: Arc::clone(session),
             path: Arc::clone(path),
             token,
             grant,
-            signals: seen,
+            signals: watch::Sender::default(),
         };
-        Term { hold, signals }
+        Term { hold }
     }
 
     /// Asks the holder to release.
     pub(super) fn revoke(&self) {
-        self.signals.send_modify(|signals| signals.revoked = true);
+        self.hold.signals.send_modify(|signals| signals.revoked = true);
     }
 }
 
 impl Drop for Term {
     fn drop(&mut self) {
-        self.signals.send_modify(|signals| signals.ended = true);
+        self.hold.end();
     }
 }

@@ -213,22 +213,17 @@ impl LeaderLatch {
     /// # Cancel safety
     /// Once polled, it is carried out in the background also if the future is dropped.
     pub async fn close_with(&self, mode: CloseMode) -> Result<(), Error> {
-        self.end(mode);
+        self.shared.end(mode, &self.stop);
         let mut finished = self.finished.clone();
         // The task gone without a word: its runtime is, and there is nothing to wait for.
         let _ = finished.wait_for(|finished| *finished).await;
         self.shared.outcome()
     }
-
-    fn end(&self, mode: CloseMode) {
-        self.shared.set_ending(mode);
-        self.stop.send_replace(true);
-    }
 }
 
 impl Drop for LeaderLatch {
     fn drop(&mut self) {
-        self.end(CloseMode::Silent);
+        self.shared.end(CloseMode::Silent, &self.stop);
     }
 }
 

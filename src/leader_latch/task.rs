@@ -1,7 +1,7 @@
 //! The task of a latch: stands in line, session after session, until the latch is closed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::watch;
 
@@ -11,6 +11,7 @@ use super::state::{LatchState, Phase};
 use super::{BASE, CloseMode};
 use crate::backend;
 use crate::client::core::Core;
+use crate::client::owned_node::HandedOver;
 use crate::client::{self, Client};
 use crate::contender::{LeftBehind, Line, News, Standing};
 
@@ -30,6 +31,8 @@ pub(super) struct Shared {
     /// How often the line could not be entered, and how many of these failures a waiter was told.
     failures: AtomicU64,
     told: AtomicU64,
+    /// The delete of a leader's node, handed over by the caller that ends the latch.
+    handed: Mutex<Option<HandedOver>>,
     leaving: Mutex<Option<Error>>,
 }
 
@@ -46,30 +49,40 @@ impl Shared {
             our_path: Mutex::default(),
             failures: AtomicU64::new(0),
             told: AtomicU64::new(0),
+            handed: Mutex::default(),
             leaving: Mutex::default(),
         }
     }
 
     pub(super) fn our_path(&self) -> Option<String> {
-        self.our_path.lock().unwrap_or_else(PoisonError::into_inner).as_deref().map(str::to_owned)
+        lock(&self.our_path).as_deref().map(str::to_owned)
     }
 
     pub(super) fn closed(&self) -> Error {
         Error::Closed { path: Arc::clone(&self.path) }
     }
 
-    /// Sets how the latch ends, if that is not settled yet.
-    pub(super) fn set_ending(&self, mode: CloseMode) {
+    /// Ends the latch. A silent end needs no listeners to hear of it: the leadership ends now, and the delete leaves at once.
+    pub(super) fn end(&self, mode: CloseMode, stop: &watch::Sender<bool>) {
         // The first word counts.
-        let _ = self.ending.set(mode);
+        let ending = *self.ending.get_or_init(|| mode);
         if mode == CloseMode::Silent {
             self.silenced.send_replace(true);
+        }
+        // The task waits for this lock before it leaves, so it does not send a second delete.
+        let mut handed = lock(&self.handed);
+        stop.send_replace(true);
+        let hold = self.state.borrow().term().cloned();
+        if let (CloseMode::Silent, Some(hold)) = (ending, hold)
+            && let Some(delete) = hold.release()
+        {
+            *handed = Some(delete);
         }
     }
 
     /// How leaving went.
     pub(super) fn outcome(&self) -> Result<(), Error> {
-        self.leaving.lock().unwrap_or_else(PoisonError::into_inner).clone().map_or(Ok(()), Err)
+        lock(&self.leaving).clone().map_or(Ok(()), Err)
     }
 
     /// The number of the last failure that a waiter was told.
@@ -82,7 +95,7 @@ impl Shared {
     }
 
     fn set_our_path(&self, path: Option<Arc<str>>) {
-        *self.our_path.lock().unwrap_or_else(PoisonError::into_inner) = path;
+        *lock(&self.our_path) = path;
     }
 
     fn publish(&self, phase: Phase) {
@@ -138,7 +151,12 @@ impl Task {
             if let News::Closed = news {
                 break;
             }
+            let leads = matches!(news, News::Held(_));
             self.tell(news);
+            if leads {
+                // Those that wait for the leadership run before the place writes its next requests.
+                tokio::task::yield_now().await;
+            }
         }
     }
 
@@ -194,13 +212,13 @@ impl Task {
                 }
             }
         }
-        match standing.leave().await {
+        let handed = lock(&self.shared.handed).take();
+        match standing.leave_after(handed).await {
             // What was lost or given up with the session needs no deleting by us; anything else the caller must know.
             Ok(()) | Err(backend::Error::SessionEnded) => {}
             Err(error) => {
                 let error = client::Error::from_backend("delete our node in", &self.shared.path, error);
-                *self.shared.leaving.lock().unwrap_or_else(PoisonError::into_inner) =
-                    Some(Error::client(&self.shared.path, error));
+                *lock(&self.shared.leaving) = Some(Error::client(&self.shared.path, error));
             }
         }
     }
@@ -209,4 +227,8 @@ impl Task {
 /// Resolves when the latch is to end; also when its handle is gone without a word.
 async fn asked(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

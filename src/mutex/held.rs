@@ -115,7 +115,7 @@ impl Drop for Held {
             Keeper::Nobody(standing) => drop(standing),
             Keeper::Task { leave, .. } => {
                 // The task goes with the runtime that keeps the session, and so does the session.
-                let _ = leave.send(self.hold.delete());
+                let _ = leave.send(self.hold.release());
             }
             Keeper::Leaving => {}
         }

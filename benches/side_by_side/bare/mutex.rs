@@ -70,6 +70,13 @@ impl Lock {
         }
     }
 
+    /// A leader watches its own node, as a latch does.
+    fn watch_own(&mut self, place: &Place) {
+        self.socket.add_get(&place.node, true);
+        self.socket.send();
+        self.socket.answer().expect("our own node");
+    }
+
     /// Until nothing is before it.
     fn wait(&mut self, place: &mut Place) {
         while let Some(before) = place.before.take() {
@@ -123,11 +130,13 @@ pub(crate) fn fail_over(addr: &str, dir: &str, participants: usize, cycles: u64)
     let one = move |line: &mut VecDeque<(Lock, Place)>| -> Duration {
         let (mut leader, place) = line.pop_front().expect("a leader");
         let (next, next_place) = line.front_mut().expect("a waiter");
+        std::thread::sleep(line::SETTLE);
         let begun = Instant::now();
         leader.socket.add_delete(&place.node);
         leader.socket.send();
         next.wait(next_place);
         let took = begun.elapsed();
+        next.watch_own(next_place);
         leader.socket.answer().expect("deleted");
         // Who waits for long does not lose its session.
         leader.socket.ping();

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::Column;
 use super::socket::{EPHEMERAL, PERSISTENT, PERSISTENT_SEQUENTIAL, Socket};
-use crate::items::{self, IN_HAND, ITEM};
+use crate::items::{self, IN_HAND, ITEM, Put};
 
 struct Queue {
     socket: Socket,
@@ -22,8 +22,11 @@ impl Queue {
         Queue { socket, dir: dir.to_owned() }
     }
 
-    fn put(&mut self) {
-        self.socket.create(&format!("{}/queue-", self.dir), ITEM, PERSISTENT_SEQUENTIAL);
+    fn put(&mut self, put: Put) {
+        match put {
+            Put::Create => drop(self.socket.create(&format!("{}/queue-", self.dir), ITEM, PERSISTENT_SEQUENTIAL)),
+            Put::Transaction => self.put_at_once(1),
+        }
     }
 
     /// Transactions, all of them in one write.
@@ -96,9 +99,9 @@ pub(crate) fn clearing(addr: &str, dir: &str) -> impl FnMut() + 'static {
     move || queue.clear()
 }
 
-pub(crate) fn put_one_at_a_time(addr: &str, dir: &str, items: usize) -> Column {
+pub(crate) fn put_one_at_a_time(addr: &str, dir: &str, items: usize, put: Put) -> Column {
     let mut queue = Queue::connect(addr, dir);
-    Column::new(move || super::timed(items as u64, || queue.put())).afterwards(clearing(addr, dir))
+    Column::new(move || super::timed(items as u64, || queue.put(put))).afterwards(clearing(addr, dir))
 }
 
 pub(crate) fn put_at_once(addr: &str, dir: &str, items: usize) -> Column {

@@ -76,6 +76,11 @@ impl Lock {
         }
     }
 
+    /// A leader watches its own node, as a latch does.
+    async fn watch_own(&self, place: &mut Place) {
+        place.own = Some(self.client.get_and_watch_data(&place.node).await.expect("our own node").2);
+    }
+
     /// Until nothing is before it.
     async fn wait(&self, place: &mut Place) {
         while let Some(before) = place.before.take() {
@@ -149,11 +154,13 @@ pub(crate) fn fail_over(addr: &str, dir: &str, participants: usize, cycles: u64)
 async fn fail_over_once(line: &mut Line) -> Duration {
     let (leader, place) = line.pop_front().expect("a leader");
     let (next, next_place) = line.front_mut().expect("a waiter");
+    tokio::time::sleep(line::SETTLE).await;
     let begun = Instant::now();
     let ((), took) = tokio::join!(leader.leave(place), async {
         next.wait(next_place).await;
         begun.elapsed()
     });
+    next.watch_own(next_place).await;
     let place = leader.enter().await;
     line.push_back((leader, place));
     took

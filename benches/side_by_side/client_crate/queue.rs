@@ -9,7 +9,7 @@ use zookeeper as zk;
 
 use super::{Column, connect};
 use crate::bare::queue::clearing;
-use crate::items::{self, IN_HAND, ITEM, TRANSACTION};
+use crate::items::{self, IN_HAND, ITEM, Put, TRANSACTION};
 
 #[derive(Clone)]
 struct Queue {
@@ -34,8 +34,11 @@ impl Queue {
         format!("{}/{name}", self.dir)
     }
 
-    async fn put(&self) {
-        self.client.create(&self.item("queue-"), ITEM, &sequential()).await.expect("put");
+    async fn put(&self, put: Put) {
+        match put {
+            Put::Create => drop(self.client.create(&self.item("queue-"), ITEM, &sequential()).await.expect("put")),
+            Put::Transaction => self.put_at_once(1).await,
+        }
     }
 
     /// A transaction for many items, as ours.
@@ -84,12 +87,12 @@ fn sequential() -> zk::CreateOptions<'static> {
     zk::CreateMode::PersistentSequential.with_acls(zk::Acls::anyone_all())
 }
 
-pub(crate) fn put_one_at_a_time(addr: &str, dir: &str, items: usize) -> Column {
+pub(crate) fn put_one_at_a_time(addr: &str, dir: &str, items: usize, put: Put) -> Column {
     let column = Column::on_tokio(Queue::connect(addr, dir), move |queue| async move {
         let mut times = Vec::new();
         for _ in 0..items {
             let begun = Instant::now();
-            queue.put().await;
+            queue.put(put).await;
             times.push(begun.elapsed());
         }
         times

@@ -9,6 +9,7 @@ use zookeeper_recipes::Client;
 use zookeeper_recipes::leader_latch::{LatchStatus, LeaderLatch};
 
 use super::{Column, connect};
+use crate::line;
 
 /// The line, the leader first.
 type Line = VecDeque<(Client, LeaderLatch)>;
@@ -50,6 +51,7 @@ async fn fail_over_once(line: &mut Line, dir: &str) -> Duration {
     let (client, leader) = line.pop_front().expect("a leader");
     leader.wait_for_leadership().await.expect("it leads");
     let (_, next) = line.front().expect("a waiter");
+    tokio::time::sleep(line::SETTLE).await;
     let begun = Instant::now();
     let (closed, took) = tokio::join!(leader.close(), async {
         next.wait_for_leadership().await.expect("it leads");
