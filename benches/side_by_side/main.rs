@@ -104,7 +104,7 @@ fn contended_mutex(stage: &Stage, contenders: usize) -> Row {
         .ours(ours::mutex::contended(&stage.addr(), &own, contenders, turns))
 }
 
-/// Each participant has a session of its own. A cycle also contains that who led takes the last place.
+/// Each participant has a session of its own. A cycle includes the former leader's new place at the end.
 fn fail_over(stage: &Stage) -> Row {
     const PARTICIPANTS: usize = 100;
     const CYCLES: u64 = 20;

@@ -1,6 +1,6 @@
 //! Rounds in turns: how long each cycle takes, and what it costs this process.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 use tokio::runtime::{Builder, Runtime};
@@ -8,6 +8,17 @@ use tokio::runtime::{Builder, Runtime};
 /// A runtime of the kind that each column gets one of.
 pub(crate) fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime")
+}
+
+/// How long each of so many cycles takes, one after the other.
+pub(crate) async fn timed<F: Future>(cycles: u64, mut cycle: impl FnMut() -> F) -> Vec<Duration> {
+    let mut times = Vec::new();
+    for _ in 0..cycles {
+        let begun = Instant::now();
+        drop(cycle().await);
+        times.push(begun.elapsed());
+    }
+    times
 }
 
 /// How a row is told.
@@ -66,7 +77,7 @@ impl Column {
 struct Usage {
     /// User and system.
     cpu: Duration,
-    /// Context switches, wanted or not, of the threads that live.
+    /// Context switches, voluntary or not, of the threads that still run.
     switches: u64,
 }
 

@@ -23,7 +23,7 @@ struct Place {
 /// The node that is waited for.
 struct Before {
     node: String,
-    /// When it goes, the next one is the first; otherwise the list must tell.
+    /// Once it is deleted the next one is the first; behind any other node that takes a list.
     is_head: bool,
 }
 
@@ -101,8 +101,8 @@ pub(crate) fn contended(addr: &str, dir: &str, contenders: usize, turns: u64) ->
         (0..contenders).map(|_| contender(Lock::connect(addr, dir), turns, done.clone())).collect();
     Column::new(move || {
         let begun = Instant::now();
-        threads.iter().for_each(|thread| thread.send(()).expect("the thread lives"));
-        threads.iter().for_each(|_| all_done.recv().expect("the threads live"));
+        threads.iter().for_each(|thread| thread.send(()).expect("the thread runs"));
+        threads.iter().for_each(|_| all_done.recv().expect("the threads run"));
         vec![begun.elapsed() / u32::try_from(turns * contenders as u64).expect("few")]
     })
 }
@@ -113,7 +113,7 @@ fn contender(mut lock: Lock, turns: u64, done: Sender<()>) -> Sender<()> {
     std::thread::spawn(move || {
         for () in told {
             (0..turns).for_each(|_| lock.cycle());
-            done.send(()).expect("the benchmark goes on");
+            done.send(()).expect("the benchmark runs");
         }
     });
     orders
@@ -138,7 +138,7 @@ pub(crate) fn fail_over(addr: &str, dir: &str, participants: usize, cycles: u64)
         let took = begun.elapsed();
         next.watch_own(next_place);
         leader.socket.answer().expect("deleted");
-        // Who waits for long does not lose its session.
+        // So that one that waits for long does not lose its session.
         leader.socket.ping();
         let place = leader.enter();
         line.push_back((leader, place));

@@ -1,12 +1,10 @@
 //! A double barrier: the same requests when nothing goes wrong.
 
-use std::time::Instant;
-
 use futures::future::join_all;
 use uuid::Uuid;
 use zookeeper as zk;
 
-use super::{Column, connect};
+use super::{Column, connect, timed};
 
 #[derive(Clone)]
 struct Member {
@@ -94,13 +92,5 @@ impl Member {
 /// A task for all members.
 pub(crate) fn rounds(addr: &str, dir: &str, members: usize, cycles: u64) -> Column {
     let all = join_all((0..members).map(|_| Member::connect(addr, dir, members)));
-    Column::on_tokio(all, move |all| async move {
-        let mut times = Vec::new();
-        for _ in 0..cycles {
-            let begun = Instant::now();
-            join_all(all.iter().map(Member::round)).await;
-            times.push(begun.elapsed());
-        }
-        times
-    })
+    Column::on_tokio(all, move |all| async move { timed(cycles, || join_all(all.iter().map(Member::round))).await })
 }

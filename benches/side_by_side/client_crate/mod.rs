@@ -4,11 +4,12 @@ pub(crate) mod barrier;
 pub(crate) mod mutex;
 pub(crate) mod queue;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use zookeeper as zk;
 
 use super::Column;
+use super::measure::timed;
 
 const SESSION: Duration = Duration::from_secs(30);
 
@@ -21,13 +22,7 @@ pub(crate) fn exists(addr: &str, path: &str, cycles: u64) -> Column {
     Column::on_tokio(connect(addr), move |client| {
         let path = path.clone();
         async move {
-            let mut times = Vec::new();
-            for _ in 0..cycles {
-                let begun = Instant::now();
-                assert!(client.check_stat(&path).await.expect("an answer").is_some());
-                times.push(begun.elapsed());
-            }
-            times
+            timed(cycles, || async { assert!(client.check_stat(&path).await.expect("an answer").is_some()) }).await
         }
     })
 }

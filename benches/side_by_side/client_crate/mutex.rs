@@ -8,7 +8,7 @@ use futures::future::join_all;
 use tokio::sync::Mutex;
 use zookeeper as zk;
 
-use super::{Column, connect};
+use super::{Column, connect, timed};
 use crate::line;
 
 /// A contender.
@@ -29,7 +29,7 @@ struct Place {
 /// The node that is waited for.
 struct Before {
     watcher: zk::OneshotWatcher,
-    /// When it goes, the next one is the first; otherwise the list must tell.
+    /// Once it is deleted the next one is the first; behind any other node that takes a list.
     is_head: bool,
 }
 
@@ -99,15 +99,7 @@ impl Lock {
 }
 
 pub(crate) fn free(addr: &str, dir: &str, cycles: u64) -> Column {
-    Column::on_tokio(Lock::connect(addr, dir), move |lock| async move {
-        let mut times = Vec::new();
-        for _ in 0..cycles {
-            let begun = Instant::now();
-            lock.cycle().await;
-            times.push(begun.elapsed());
-        }
-        times
-    })
+    Column::on_tokio(Lock::connect(addr, dir), move |lock| async move { timed(cycles, || lock.cycle()).await })
 }
 
 /// A task for each contender.

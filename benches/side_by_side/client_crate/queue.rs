@@ -7,7 +7,7 @@ use futures::future::join_all;
 use futures::stream::iter;
 use zookeeper as zk;
 
-use super::{Column, connect};
+use super::{Column, connect, timed};
 use crate::bare::queue::clearing;
 use crate::items::{self, IN_HAND, ITEM, Put, TRANSACTION};
 
@@ -88,15 +88,8 @@ fn sequential() -> zk::CreateOptions<'static> {
 }
 
 pub(crate) fn put_one_at_a_time(addr: &str, dir: &str, items: usize, put: Put) -> Column {
-    let column = Column::on_tokio(Queue::connect(addr, dir), move |queue| async move {
-        let mut times = Vec::new();
-        for _ in 0..items {
-            let begun = Instant::now();
-            queue.put(put).await;
-            times.push(begun.elapsed());
-        }
-        times
-    });
+    let round = move |queue: Queue| async move { timed(items as u64, || queue.put(put)).await };
+    let column = Column::on_tokio(Queue::connect(addr, dir), round);
     column.afterwards(clearing(addr, dir))
 }
 

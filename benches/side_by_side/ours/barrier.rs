@@ -1,12 +1,11 @@
 //! `DoubleBarrier`.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use futures::future::join_all;
 use zookeeper_recipes::double_barrier::DoubleBarrier;
 
-use super::{Column, connect};
+use super::{Column, connect, timed};
 
 async fn barrier(addr: &str, dir: &str, members: usize) -> DoubleBarrier {
     DoubleBarrier::new(&connect(addr).await, dir, members).expect("a barrier")
@@ -20,13 +19,5 @@ async fn round(barrier: &DoubleBarrier) {
 /// A task for all members.
 pub(crate) fn rounds(addr: &str, dir: &str, members: usize, cycles: u64) -> Column {
     let all = async { Arc::new(join_all((0..members).map(|_| barrier(addr, dir, members))).await) };
-    Column::on_tokio(all, move |all| async move {
-        let mut times = Vec::new();
-        for _ in 0..cycles {
-            let begun = Instant::now();
-            join_all(all.iter().map(round)).await;
-            times.push(begun.elapsed());
-        }
-        times
-    })
+    Column::on_tokio(all, move |all| async move { timed(cycles, || join_all(all.iter().map(round))).await })
 }

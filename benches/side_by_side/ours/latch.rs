@@ -18,7 +18,7 @@ async fn enter(client: &Client, dir: &str) -> LeaderLatch {
     let latch = LeaderLatch::builder(client, dir).start().expect("a latch");
     let mut states = latch.state();
     let entered = states.wait_for(|state| matches!(state.status(), LatchStatus::Waiting | LatchStatus::Leading));
-    entered.await.expect("the latch lives");
+    entered.await.expect("the latch is open");
     latch
 }
 

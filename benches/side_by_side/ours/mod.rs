@@ -5,11 +5,12 @@ pub(crate) mod latch;
 pub(crate) mod mutex;
 pub(crate) mod queue;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use zookeeper_recipes::Client;
 
 use super::Column;
+use super::measure::timed;
 
 const SESSION: Duration = Duration::from_secs(30);
 
@@ -21,14 +22,6 @@ pub(crate) fn exists(addr: &str, path: &str, cycles: u64) -> Column {
     let path = path.to_owned();
     Column::on_tokio(connect(addr), move |client| {
         let path = path.clone();
-        async move {
-            let mut times = Vec::new();
-            for _ in 0..cycles {
-                let begun = Instant::now();
-                assert!(client.exists(&path).await.expect("an answer").is_some());
-                times.push(begun.elapsed());
-            }
-            times
-        }
+        async move { timed(cycles, || async { assert!(client.exists(&path).await.expect("an answer").is_some()) }).await }
     })
 }

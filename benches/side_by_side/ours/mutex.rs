@@ -5,7 +5,7 @@ use std::time::Instant;
 use futures::future::join_all;
 use zookeeper_recipes::mutex::InterProcessMutex;
 
-use super::{Column, connect};
+use super::{Column, connect, timed};
 
 async fn mutex(addr: &str, dir: &str) -> InterProcessMutex {
     InterProcessMutex::new(&connect(addr).await, dir).expect("a good path")
@@ -16,15 +16,7 @@ async fn cycle(mutex: &InterProcessMutex) {
 }
 
 pub(crate) fn free(addr: &str, dir: &str, cycles: u64) -> Column {
-    Column::on_tokio(mutex(addr, dir), move |mutex| async move {
-        let mut times = Vec::new();
-        for _ in 0..cycles {
-            let begun = Instant::now();
-            cycle(&mutex).await;
-            times.push(begun.elapsed());
-        }
-        times
-    })
+    Column::on_tokio(mutex(addr, dir), move |mutex| async move { timed(cycles, || cycle(&mutex)).await })
 }
 
 /// A client and a task for each contender.

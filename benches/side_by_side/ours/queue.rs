@@ -7,7 +7,7 @@ use futures::future::join_all;
 use tokio::sync::watch;
 use zookeeper_recipes::queue::{Consumer, DistributedQueue, Producer, RawBytes};
 
-use super::{Column, connect};
+use super::{Column, connect, timed};
 use crate::bare::queue::clearing;
 use crate::items::IN_HAND;
 
@@ -31,7 +31,7 @@ async fn take(consumer: Consumer<RawBytes>, left: watch::Sender<usize>) {
     let mut none_left = left.subscribe();
     let work = consumer.deliveries().for_each_concurrent(IN_HAND, async |taken| {
         taken.expect("an item").ack().await.expect("acknowledged");
-        // Only the last one wakes who waits for it.
+        // Only the last one wakes the task that waits.
         left.send_if_modified(|left| {
             *left -= 1;
             *left == 0
@@ -52,13 +52,7 @@ async fn take_all(consumers: Vec<Consumer<RawBytes>>, items: usize) {
 
 pub(crate) fn put_one_at_a_time(addr: &str, dir: &str, items: usize) -> Column {
     let column = Column::on_tokio(producer(addr, dir), move |producer| async move {
-        let mut times = Vec::new();
-        for _ in 0..items {
-            let begun = Instant::now();
-            producer.put(*b"payload").await.expect("put");
-            times.push(begun.elapsed());
-        }
-        times
+        timed(items as u64, || async { producer.put(*b"payload").await.expect("put") }).await
     });
     column.afterwards(clearing(addr, dir))
 }
