@@ -3,8 +3,10 @@
 use zookeeper::EnsembleUpdate;
 use zookeeper_recipes::CreateMode;
 
-use crate::support::{Ensemble, Observer, Proxy, eventually, unique_path};
+use crate::support::{Ensemble, Observer, Proxy, eventually, four_letter, unique_path};
 use crate::{SOON, builder};
+
+const CONFIGURATION: &str = "/zookeeper/config";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_reconfig_adds_takes_the_session_when_the_known_one_ends() {
@@ -26,8 +28,15 @@ async fn a_server_that_reconfig_adds_takes_the_session_when_the_known_one_ends()
         EnsembleUpdate::Incremental { joinings: vec![server.as_str()].into_iter(), leavings: vec![].into_iter() };
     let (configuration, _) = outside.client().update_ensemble(update, None).await.expect("a changed configuration");
     assert!(String::from_utf8_lossy(&configuration).contains(&server));
-    // The client has a moment to read it.
-    tokio::time::sleep(SOON / 5).await;
+    // When its server has caught up, the client's watch is used up: the next one comes with the new configuration.
+    Observer::connect(&known.connect_string()).await.sync(CONFIGURATION).await;
+    eventually("the client watches the configuration again", SOON, async || {
+        let watches = four_letter::watches(known.addr(), session.expect("a session"), CONFIGURATION).await;
+        watches.is_ok_and(|watches| watches > 0)
+    })
+    .await;
+    // Answers arrive in order, so the client has received the configuration too.
+    client.exists(&path).await.unwrap().expect("its node");
     ensemble.kill(followers[0]).await;
     eventually("the session is taken up through the new address", SOON, async || way.connections() > 0).await;
     eventually("the client is connected", SOON, async || client.connection_state().is_connected()).await;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use zookeeper_recipes::testing::{Happening, Operation, TestingServer};
-use zookeeper_recipes::{Client, ErrorPolicy};
+use zookeeper_recipes::{Client, CreateMode, ErrorPolicy};
 
 /// The session timeout of the clients.
 pub const T: Duration = Duration::from_secs(10);
@@ -59,6 +59,14 @@ pub async fn timed<F: Future>(future: F) -> (Duration, F::Output) {
     let begun = Instant::now();
     let output = future.await;
     (begun.elapsed(), output)
+}
+
+/// Two nodes that other participants of a line have made there.
+pub fn two_nodes(server: &TestingServer, dir: &str, base: &str) -> [String; 2] {
+    ["a", "b"].map(|name| {
+        let path = format!("{dir}/{name}-{base}");
+        server.create_by_hand(&path, "", CreateMode::PersistentSequential).expect("a new node")
+    })
 }
 
 /// The requests that the clients have handed over since the records were cleared, without what keeps and ends sessions.

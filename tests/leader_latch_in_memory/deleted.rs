@@ -1,25 +1,17 @@
-//! Somebody deletes nodes by hand.
+//! Nodes deleted by hand.
 
 use std::time::Duration;
 
-use zookeeper_recipes::CreateMode;
 use zookeeper_recipes::leader_latch::LatchStatus;
 use zookeeper_recipes::testing::{Operation, TestingServer};
 
-use super::scene::{PATH, latch, make_directory, reaches};
+use super::scene::{PATH, behind_two, latch, make_directory, reaches};
 
 #[tokio::test(start_paused = true)]
 async fn a_directory_that_goes_while_a_waiter_lists_it_is_made_again_and_that_is_no_failure() {
     let server = TestingServer::builder().latency(Duration::from_millis(5)..=Duration::from_millis(5)).start();
     let client = server.client().await.expect("a client");
-    make_directory(&server);
-    let before = ["a", "b"].map(|name| {
-        let path = format!("{PATH}/{name}-latch-");
-        server.create_by_hand(&path, "", CreateMode::PersistentSequential).expect("a new node")
-    });
-    let latch = latch(&client);
-    reaches(&latch, LatchStatus::Waiting).await;
-    server.until(|| server.watches() > 0).await;
+    let (latch, before) = behind_two(&server, &client).await;
     let lists = server.count(&client, Operation::List);
     server.delete_by_hand(&before[1]).expect("it exists");
     server.until(|| server.count(&client, Operation::List) > lists).await;

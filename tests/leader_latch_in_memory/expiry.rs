@@ -1,4 +1,4 @@
-//! What becomes of a session that the client must take for over and the servers still know.
+//! A session that the client must consider over while the servers still have it.
 
 use zookeeper_recipes::leader_latch::LatchStatus;
 use zookeeper_recipes::testing::{Data, TestingServer};

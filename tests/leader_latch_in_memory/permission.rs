@@ -2,24 +2,17 @@
 
 use std::time::Duration;
 
+use zookeeper_recipes::ErrorKind;
 use zookeeper_recipes::leader_latch::LatchStatus;
 use zookeeper_recipes::testing::{Operation, TestingServer};
-use zookeeper_recipes::{CreateMode, ErrorKind};
 
-use super::scene::{PATH, latch, make_directory, reaches};
+use super::scene::{PATH, behind_two, reaches, reaches_within};
 
 #[tokio::test(start_paused = true)]
 async fn a_latch_that_may_neither_list_nor_delete_makes_no_further_node_and_comes_back_when_it_may() {
     let server = TestingServer::start();
     let client = server.client().await.expect("a client");
-    make_directory(&server);
-    let before = ["a", "b"].map(|name| {
-        let path = format!("{PATH}/{name}-latch-");
-        server.create_by_hand(&path, "", CreateMode::PersistentSequential).expect("a new node")
-    });
-    let latch = latch(&client);
-    reaches(&latch, LatchStatus::Waiting).await;
-    server.until(|| server.watches() > 0).await;
+    let (latch, before) = behind_two(&server, &client).await;
     let ours = latch.our_path().expect("it has a node");
     server.deny(PATH);
     server.delete_by_hand(&before[1]).expect("it exists");
@@ -34,7 +27,7 @@ async fn a_latch_that_may_neither_list_nor_delete_makes_no_further_node_and_come
 
     server.allow(PATH);
     server.delete_by_hand(&before[0]).expect("it exists");
-    tokio::time::sleep(Duration::from_secs(90)).await;
-    reaches(&latch, LatchStatus::Leading).await;
+    // The delays between two attempts have grown.
+    reaches_within(&latch, LatchStatus::Leading, Duration::from_secs(90)).await;
     assert_eq!(server.children(PATH).len(), 1);
 }

@@ -1,13 +1,12 @@
-//! Somebody deletes nodes by hand.
+//! Nodes deleted by hand.
 
 use std::time::Duration;
 
-use zookeeper_recipes::CreateMode;
 use zookeeper_recipes::mutex::Error;
 use zookeeper_recipes::testing::{Operation, TestingServer};
 
 use super::scene::{PATH, acquired, line, make_directory, mutex, released, scene};
-use crate::in_memory::{SOON, T, still_pending, within};
+use crate::in_memory::{SOON, T, still_pending, two_nodes, within};
 
 #[tokio::test(start_paused = true)]
 async fn a_holder_that_waits_for_it_is_told_when_its_node_is_deleted() {
@@ -145,10 +144,7 @@ async fn a_directory_that_goes_while_a_waiter_lists_it_is_made_again() {
     let server = TestingServer::builder().latency(Duration::from_millis(5)..=Duration::from_millis(5)).start();
     let client = server.client().await.expect("a client");
     make_directory(&server);
-    let before = ["a", "b"].map(|name| {
-        let path = format!("{PATH}/{name}-lock-");
-        server.create_by_hand(&path, "", CreateMode::PersistentSequential).expect("a new node")
-    });
+    let before = two_nodes(&server, PATH, "lock-");
     let mutex = mutex(&client);
     let mut waiting = Box::pin(mutex.acquire());
     still_pending("two are before it", &mut waiting).await;

@@ -2,20 +2,17 @@
 
 use std::time::Duration;
 
+use zookeeper_recipes::ErrorKind;
 use zookeeper_recipes::mutex::InterProcessMutex;
 use zookeeper_recipes::testing::Operation;
-use zookeeper_recipes::{CreateMode, ErrorKind};
 
 use super::scene::{PATH, acquired, line, mutex, released, scene};
-use crate::in_memory::{SOON, T, requests, still_pending, within};
+use crate::in_memory::{SOON, T, requests, still_pending, two_nodes, within};
 
 #[tokio::test(start_paused = true)]
 async fn after_a_refused_list_no_further_node_is_made_until_the_first_is_gone() {
     let (server, client, _) = scene().await;
-    let before = ["a", "b"].map(|name| {
-        let path = format!("{PATH}/{name}-lock-");
-        server.create_by_hand(&path, "", CreateMode::PersistentSequential).expect("a new node")
-    });
+    let before = two_nodes(&server, PATH, "lock-");
     let mutex = mutex(&client);
     let mut waiting = Box::pin(mutex.acquire());
     still_pending("two are before it", &mut waiting).await;

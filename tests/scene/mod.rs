@@ -14,7 +14,7 @@ use std::time::Duration;
 use zookeeper_recipes::{Client, ClientBuilder, ConnectionState, ErrorPolicy};
 
 use self::polls::Polls;
-use crate::support::{How, Observer, OneShot, OpCode, Proxy, ZooKeeper, eventually, unique_path, within};
+use crate::support::{How, Observer, OneShot, OpCode, Proxy, ZooKeeper, eventually, four_letter, unique_path, within};
 
 /// How long anything may take that is only a matter of requests and answers, on a busy machine.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
@@ -131,18 +131,8 @@ pub(crate) async fn polled<F: Future>(times: usize, future: F) -> Option<F::Outp
 
 /// How many watches the server has for this client below this path.
 pub(crate) async fn watches(scene: &Scene, client: &Client) -> usize {
-    let session = format!("0x{:x}", client.session_id().expect("a session"));
-    let by_path = scene.server.four_letter("wchp").await;
-    let mut ours = false;
-    let mut count = 0;
-    for line in by_path.lines() {
-        if line.starts_with('/') {
-            ours = line.starts_with(&scene.path);
-        } else if ours && line.trim() == session {
-            count += 1;
-        }
-    }
-    count
+    let session = client.session_id().expect("a session");
+    four_letter::watches(scene.server.addr(), session, &scene.path).await.expect("an answer")
 }
 
 /// Waits until the client has neither node nor watch there.

@@ -37,3 +37,18 @@ pub async fn mntr(addr: SocketAddr) -> io::Result<HashMap<String, String>> {
     let pairs = answer.lines().filter_map(|line| line.split_once('\t'));
     Ok(pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect())
 }
+
+/// How many watches the server has for this session at paths that begin so.
+pub async fn watches(addr: SocketAddr, session: i64, prefix: &str) -> io::Result<usize> {
+    let (by_path, session) = (ask(addr, "wchp").await?, format!("0x{session:x}"));
+    let mut counts = false;
+    let mut count = 0;
+    for line in by_path.lines() {
+        if line.starts_with('/') {
+            counts = line.starts_with(prefix);
+        } else if counts && line.trim() == session {
+            count += 1;
+        }
+    }
+    Ok(count)
+}

@@ -150,13 +150,12 @@ async fn credentials_come_before_anything_else() {
 
 #[tokio::test(start_paused = true)]
 async fn refused_credentials_end_the_opening() {
-    let mut stage = Stage::with(1, 1 << 20, |options| options.auths = vec![("digest".to_owned(), b"x".to_vec())]);
+    let mut stage = Stage::with_credentials();
     let opening = stage.opening();
     let script = async {
         let mut peer = stage.peer().await;
         peer.greet(T).await;
-        peer.expect(OpCode::Auth).await;
-        peer.reply(xid::AUTH, 0, ErrorCode::AuthFailed, &()).await;
+        peer.answer_credentials(ErrorCode::AuthFailed).await;
         peer
     };
     let (opened, mut peer) = soon(async { tokio::join!(opening, script) }).await;
@@ -166,7 +165,7 @@ async fn refused_credentials_end_the_opening() {
     assert_eq!(stage.attempts().len(), 1);
 }
 
-/// It opens a session for anybody and says no at the first request.
+/// It opens a session for any client and refuses the first request.
 #[tokio::test(start_paused = true)]
 async fn a_server_for_members_only_turns_others_away() {
     let mut stage = Stage::new(1);
@@ -190,7 +189,7 @@ async fn a_server_for_members_only_turns_others_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_nobody_waits_for_is_not_opened() {
+async fn a_session_that_no_caller_waits_for_is_not_opened() {
     let mut stage = Stage::new(1);
     stage.set(Way::Refuse);
     let mut opening = stage.opening();
@@ -207,7 +206,7 @@ async fn a_session_that_nobody_waits_for_is_not_opened() {
 /// The server has opened it, but the credentials were never answered.
 #[tokio::test(start_paused = true)]
 async fn a_session_that_is_given_up_while_it_is_opened_is_closed() {
-    let mut stage = Stage::with(1, 1 << 20, |options| options.auths = vec![("ip".to_owned(), Vec::new())]);
+    let mut stage = Stage::with_credentials();
     let mut opening = stage.opening();
     assert!(opening.as_mut().now_or_never().is_none());
     let mut peer = stage.peer().await;
@@ -218,8 +217,7 @@ async fn a_session_that_is_given_up_while_it_is_opened_is_closed() {
     let mut peer = stage.peer().await;
     assert_eq!(peer.hello().await.id, ID);
     peer.welcome(10_000, ID).await;
-    peer.expect(OpCode::Auth).await;
-    peer.reply(xid::AUTH, 0, ErrorCode::Ok, &()).await;
+    peer.answer_credentials(ErrorCode::Ok).await;
     let asked = peer.expect(OpCode::CloseSession).await;
     peer.confirm(&asked, 0).await;
     assert_eq!(peer.frame().await, None);
@@ -228,7 +226,7 @@ async fn a_session_that_is_given_up_while_it_is_opened_is_closed() {
 /// A connection that was cut while the session was opened: it is taken up, or another is opened if it has expired.
 #[tokio::test(start_paused = true)]
 async fn opening_goes_on_with_the_session_that_was_begun() {
-    let mut stage = Stage::with(1, 1 << 20, |options| options.auths = vec![("ip".to_owned(), Vec::new())]);
+    let mut stage = Stage::with_credentials();
     let opening = stage.opening();
     let script = async {
         let mut peer = stage.peer().await;
@@ -247,8 +245,7 @@ async fn opening_goes_on_with_the_session_that_was_begun() {
         let mut peer = stage.peer().await;
         assert_eq!(peer.hello().await.id, 0);
         peer.welcome(10_000, ID + 1).await;
-        peer.expect(OpCode::Auth).await;
-        peer.reply(xid::AUTH, 0, ErrorCode::Ok, &()).await;
+        peer.answer_credentials(ErrorCode::Ok).await;
         peer.serve_first().await;
         peer
     };

@@ -91,13 +91,12 @@ async fn servers_that_refuse_the_session_are_left_for_the_next() {
 
 #[tokio::test(start_paused = true)]
 async fn credentials_refused_at_a_reconnect_end_the_session() {
-    let mut stage = Stage::with(1, 1 << 20, |options| options.auths = vec![("ip".to_owned(), Vec::new())]);
+    let mut stage = Stage::with_credentials();
     let opening = stage.opening();
     let script = async {
         let mut peer = stage.peer().await;
         peer.greet(T).await;
-        peer.expect(OpCode::Auth).await;
-        peer.reply(xid::AUTH, 0, ErrorCode::Ok, &()).await;
+        peer.answer_credentials(ErrorCode::Ok).await;
         peer.serve_first().await;
         peer
     };

@@ -18,7 +18,7 @@ use crate::backend::{Ensemble, Error, Loss, Observer, Opened, Proof, Session, Se
 use crate::clock::{self, Clock};
 use crate::protocol::{
     ConnectRequest, ConnectResponse, Decode, Encode, ErrorCode, EventType, KeeperState, OpCode, Reader, ReplyHeader,
-    RequestHeader, Secret, WatcherEvent, encode_connect_response, encode_event, encode_reply,
+    RequestHeader, Secret, WatcherEvent, encode_connect_response, encode_event, encode_reply, xid,
 };
 
 /// What the client asks for.
@@ -99,6 +99,11 @@ impl Stage {
         change(&mut options);
         let ensemble = Arc::new(ZooKeeperEnsemble::with_connector(options, net.clone()));
         Stage { net, accepted, ensemble, seen: Arc::default(), clock }
+    }
+
+    /// One host, and a client with one credential.
+    pub(super) fn with_credentials() -> Stage {
+        Stage::with(1, 1 << 20, |options| options.auths = vec![("ip".to_owned(), Vec::new())])
     }
 
     pub(super) fn set(&self, way: Way) {
@@ -222,6 +227,12 @@ impl Peer {
     pub(super) async fn serve_first(&mut self) {
         let asked = self.expect(OpCode::Ping).await;
         self.reply(asked.xid, 0, ErrorCode::Ok, &()).await;
+    }
+
+    /// Takes a credential, or refuses it.
+    pub(super) async fn answer_credentials(&mut self, answer: ErrorCode) {
+        self.expect(OpCode::Auth).await;
+        self.reply(xid::AUTH, 0, answer, &()).await;
     }
 
     pub(super) async fn hello(&mut self) -> Hello {
