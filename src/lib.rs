@@ -90,11 +90,11 @@
 //!
 //! # Logs
 //!
-//! Events go through `tracing`, under `zookeeper_recipes`: sessions opened and over (`session`, `reason`), leadership
-//! (`path`, `id`, `token`; the end of a selector's term with `end`), locks (`path`, `token`), items of a queue that fail or
-//! become dead letters (`path`, `item`, `reason`), shares (`path`, `member`, `throughput`, `epoch`, `sequence`) and what a leader
-//! writes of them (`changed`), deletes that are tried again (`target`), and every error that no caller awaits (`error`, `kind`),
-//! which [`Client::last_error`] keeps as well.
+//! Events go through `tracing`, under `zookeeper_recipes`: connection states (`session`, `state`; the end of a session with
+//! `reason`), leadership (`path`, `id`, `token`; the end of a latch's term with `why`, of a selector's with `end`), locks (`path`,
+//! `token`), items of a queue that fail or become dead letters (`path`, `item`, `reason`), shares (`path`, `member`, `throughput`,
+//! `epoch`, `sequence`) and what a leader writes of them (`changed`), deletes that are tried again (`target`), and every error that
+//! no caller awaits (`error`, `kind`), which [`Client::last_error`] keeps as well.
 
 // Without all recipes, what only some of them need has no user.
 #![cfg_attr(

@@ -8,6 +8,7 @@ mod leader_latch_in_memory {
     mod closing;
     mod deleted;
     mod expiry;
+    mod logs;
     mod permission;
     mod requests;
     mod scene;

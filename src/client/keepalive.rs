@@ -159,7 +159,7 @@ impl<'a> Keepalive<'a> {
 
     /// Handles a lease that expired while connected: the process was stopped, or the leader does not answer.
     fn lapse(&mut self) {
-        tracing::warn!(session = self.session.label(), "no proof of life in time");
+        tracing::warn!(session = self.session.label(), state = %ConnectionState::Suspended, "no proof of life in time");
         self.armed = false;
         self.next_beat = None;
         self.phase = Phase::Lapsed;
@@ -167,9 +167,10 @@ impl<'a> Keepalive<'a> {
         self.tell_suspended();
     }
 
-    fn tell_suspended(&self) {
+    /// Returns whether that is a change of the client's state.
+    fn tell_suspended(&self) -> bool {
         self.session.set_condition(Condition::Suspended);
-        self.core.states.publish(ConnectionState::Suspended);
+        self.core.states.publish(ConnectionState::Suspended)
     }
 
     fn resume(&mut self) {
@@ -177,7 +178,9 @@ impl<'a> Keepalive<'a> {
         self.session.lease().resume();
         self.connection += 1;
         self.session.set_condition(Condition::Connected(self.connection));
-        self.core.states.publish(ConnectionState::Reconnected);
+        if self.core.states.publish(ConnectionState::Reconnected) {
+            tracing::info!(session = self.session.label(), state = %ConnectionState::Reconnected, "session alive");
+        }
     }
 
     /// Sends a heartbeat. The first on a connection, or after a pause, is followed by a second one a tick after its answer,
@@ -232,7 +235,9 @@ impl<'a> Keepalive<'a> {
             SessionEvent::Disconnected(loss) => {
                 self.answers.clear();
                 self.phase = Phase::Down(loss);
-                self.tell_suspended();
+                if self.tell_suspended() {
+                    tracing::info!(session = self.session.label(), state = %ConnectionState::Suspended, "session in doubt");
+                }
                 None
             }
             SessionEvent::Connected => {

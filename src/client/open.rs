@@ -7,6 +7,7 @@ use tokio::sync::{mpsc, watch};
 use super::core::{Config, Core};
 use super::random::Random;
 use super::runtime::Runtime;
+use super::state::ConnectionState;
 use super::supervisor::Supervisor;
 use super::{Client, Owner, janitor};
 use crate::backend::{self, Ensemble};
@@ -37,7 +38,7 @@ pub(super) async fn open(
     let core = Core::new(config, ensemble, clock, random, runtime, janitor, closing);
     let told = closed.subscribe();
     let supervisor = Supervisor { core: Arc::clone(&core), closing: asked_to_close, closed };
-    let session = supervisor.install(&first, lease);
+    let session = supervisor.install(&first, lease, ConnectionState::Connected);
     core.runtime.spawn_system(supervisor.run(session, first.events));
     core.runtime.spawn_system(janitor::run(Arc::clone(&core), jobs));
     Ok(Client { owner: Arc::new(Owner { core, told }) })

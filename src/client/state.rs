@@ -105,17 +105,18 @@ impl StatePublisher {
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Publishes a state, unless it is the latest already.
-    pub(crate) fn publish(&self, state: ConnectionState) {
+    /// Publishes a state, unless it is the latest already. Returns whether it has.
+    pub(crate) fn publish(&self, state: ConnectionState) -> bool {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         if *latest == state {
-            return;
+            return false;
         }
         *latest = state;
         if let Some(changes) = &*self.changes.lock().unwrap_or_else(PoisonError::into_inner) {
             // No subscribers is fine.
             let _ = changes.send(state);
         }
+        true
     }
 
     /// Ends all streams: the client is closed.

@@ -38,7 +38,11 @@ impl Supervisor {
     pub(crate) async fn run(mut self, mut session: Arc<Session>, mut events: BoxStream<'static, SessionEvent>) {
         loop {
             let reason = Keepalive::new(&self.core, &session, events).keep(&mut self.closing).await;
-            tracing::info!(session = session.label(), ?reason, "session over");
+            if reason == EndReason::Closed {
+                tracing::info!(session = session.label(), ?reason, "session over");
+            } else {
+                tracing::info!(session = session.label(), ?reason, state = %ConnectionState::Lost, "session over");
+            }
             session.end(reason);
             self.core.current.send_replace(Current::None);
             let told = session.close();
@@ -54,17 +58,17 @@ impl Supervisor {
                 self.finish(&session, Box::pin(std::future::ready(()))).await;
                 return;
             };
-            session = self.install(&opened, lease);
+            session = self.install(&opened, lease, ConnectionState::Reconnected);
             self.core.states.publish(ConnectionState::Reconnected);
             events = opened.events;
         }
     }
 
-    /// Makes a session the current one.
-    pub(crate) fn install(&self, opened: &Opened, lease: Arc<Lease>) -> Arc<Session> {
+    /// Makes a session the current one; `state` is the client's state with it.
+    pub(crate) fn install(&self, opened: &Opened, lease: Arc<Lease>, state: ConnectionState) -> Arc<Session> {
         let backend = Arc::clone(&opened.session);
         let session = Arc::new(Session::new(backend, lease, Arc::clone(&self.core.log)));
-        tracing::info!(session = session.label(), timeout = ?session.timeout(), "session open");
+        tracing::info!(session = session.label(), timeout = ?session.timeout(), %state, "session open");
         self.core.current.send_replace(Current::Live(Arc::clone(&session)));
         session
     }

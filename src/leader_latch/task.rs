@@ -7,13 +7,13 @@ use tokio::sync::watch;
 
 use super::error::Error;
 use super::listener::Listeners;
-use super::state::{LatchState, Phase};
+use super::state::{LatchState, LatchStatus, Phase};
 use super::{BASE, CloseMode};
 use crate::backend;
 use crate::client::core::Core;
 use crate::client::owned_node::HandedOver;
 use crate::client::{self, Client};
-use crate::contender::{LeftBehind, Line, News, Standing};
+use crate::contender::{Hold, LeftBehind, Line, News, Standing};
 
 /// What the handle and the task of a latch share.
 #[derive(Debug)]
@@ -99,7 +99,17 @@ impl Shared {
     }
 
     fn publish(&self, phase: Phase) {
-        self.listeners.publish(&self.state, LatchState::new(phase));
+        let state = LatchState::new(phase);
+        self.log_end(state.status());
+        self.listeners.publish(&self.state, state);
+    }
+
+    /// Logs the end of the term that the published state began, if any.
+    fn log_end(&self, why: LatchStatus) {
+        let token = self.state.borrow().term().map(Hold::token);
+        if let Some(token) = token {
+            tracing::info!(path = &*self.path, id = self.id, token, %why, "leading no more");
+        }
     }
 }
 
@@ -197,6 +207,7 @@ impl Task {
         self.shared.set_our_path(None);
         let mode = self.shared.ending.get().copied().unwrap_or_default();
         let closed = LatchState::new(Phase::Closed);
+        self.shared.log_end(closed.status());
         match mode {
             CloseMode::Silent => {
                 self.shared.listeners.clear();
