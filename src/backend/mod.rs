@@ -216,7 +216,7 @@ pub(crate) enum Multi {
 /// What the answer to a request proves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Proof {
-    /// That the server at the other end lives: reads and pings.
+    /// That the server at the other end is alive: reads and pings.
     Contact,
     /// That this server is in touch with the leader: syncs.
     Leader,

@@ -14,7 +14,7 @@
 //! T belongs to a connection: the servers grant it at each connect, and a reconnect can make a session expire earlier than
 //! the previous connection promised. An earlier T can apply again: a new leader starts every session with the timeout of its
 //! creation, and a late message of an old connection restores that connection's. So the lease uses the smallest T that this
-//! session was ever granted, and a reconnect sets the deadline anew:
+//! session was ever granted, and a reconnect sets a new deadline:
 //!
 //! 1. It falls when the request to reconnect is written, as its answer may be lost: no server grants less than its minimum.
 //!    That minimum is two ticks, or the option for it, unless a grant in this session was below the option.

@@ -163,7 +163,7 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// Who is trusted, according to a text of certificates and revocation lists.
+/// The authorities to trust, from a text of certificates and revocation lists.
 #[cfg(feature = "tls")]
 fn verifier(pem: &str) -> Result<Arc<WebPkiServerVerifier>, String> {
     let mut roots = RootCertStore::empty();

@@ -153,8 +153,8 @@ impl Place {
         let made = near.then(|| self.core.made.by(&self.line.dir)).flatten();
         if near && !self.exhaustion_told {
             let how = match made {
-                Some(_) => "that is tried whenever one who takes part leaves",
-                None => "delete it when nobody takes part: this client does not, as it has not made it",
+                Some(_) => "that is tried whenever a participant leaves",
+                None => "delete it when it has no participants: this client does not, as it has not made it",
             };
             tracing::warn!(
                 dir = &*self.line.dir,

@@ -45,7 +45,7 @@ impl Member {
                 return match (&self.ghost, asked) {
                     (Some(_), _) => Err(Error::left_behind(&self.site.path)),
                     (None, true) => Ok(false),
-                    (None, false) => Err(Error::nobody_asked(&self.site.path)),
+                    (None, false) => Err(Error::no_server_asked(&self.site.path)),
                 };
             };
             asked = true;

@@ -101,7 +101,7 @@ impl Error {
     }
 
     /// The time was over before there was a connection.
-    pub(super) fn nobody_asked(path: &str) -> Self {
+    pub(super) fn no_server_asked(path: &str) -> Self {
         let message = format!("enter {path}: no server could be asked in time");
         Error::client(path, client::Error::new(ErrorKind::TimedOut, message))
     }

@@ -93,7 +93,7 @@ pub(super) async fn attend(
             let answer = match nothing {
                 Some(Err(error)) => Err(Error::client(&site.path, error)),
                 _ if ghost.is_some() => Err(Error::left_behind(&site.path)),
-                _ => Err(Error::nobody_asked(&site.path)),
+                _ => Err(Error::no_server_asked(&site.path)),
             };
             // Nobody may be waiting for either.
             let _ = settled.send(ghost);

@@ -98,8 +98,8 @@ impl MutexGuard {
     }
 
     /// Releases the lock and returns when the server has deleted the node. If there are other guards on the same hold,
-    /// nothing happens until the last of them goes. Without a connection it waits for one, or for the end of the session; drop
-    /// the guard instead to release it in the background.
+    /// nothing happens until the last of them is released or dropped. Without a connection it waits for one, or for the end of
+    /// the session; drop the guard instead to release it in the background.
     ///
     /// # Errors
     /// [`Error::Lost`] if the lock was held no more when this was called, as [`is_held`](Self::is_held) tells: then what was done

@@ -11,7 +11,7 @@ use crate::client::owned_node::HandedOver;
 use crate::client::{self, Client};
 use crate::contender::{Hold, Standing};
 
-/// What all guards of one hold share. With the last of them the node goes.
+/// What all guards of one hold share. With the last of them the node is deleted.
 pub(super) struct Held {
     client: Client,
     pub(super) path: Arc<str>,
@@ -19,11 +19,11 @@ pub(super) struct Held {
     keeper: Mutex<Keeper>,
 }
 
-/// Who looks after the place in line.
+/// What keeps the place in line.
 enum Keeper {
-    /// Nobody: what the clock and the session tell is enough, as long as nobody wants to be told.
-    Nobody(Box<Standing>),
-    /// A task, which leaves the line when asked to, or when the asker is gone. A delete may have been handed over by then.
+    /// The guards: the clock and the session tell them enough, as long as no caller waits to be told of a loss.
+    Guard(Box<Standing>),
+    /// A task, which leaves the line when asked to, or when the guards are gone. A delete may have been handed over by then.
     Task { leave: oneshot::Sender<Option<HandedOver>>, left: oneshot::Receiver<Result<(), backend::Error>> },
     /// It is being left.
     Leaving,
@@ -31,13 +31,13 @@ enum Keeper {
 
 impl Held {
     pub(super) fn new(client: &Client, path: &Arc<str>, standing: Standing, hold: Hold) -> Self {
-        let keeper = Mutex::new(Keeper::Nobody(Box::new(standing)));
+        let keeper = Mutex::new(Keeper::Guard(Box::new(standing)));
         Held { client: client.clone(), path: Arc::clone(path), hold, keeper }
     }
 
     pub(super) fn is_held(&self) -> bool {
         let used_up = match &mut *self.keeper() {
-            Keeper::Nobody(standing) => standing.glance(),
+            Keeper::Guard(standing) => standing.glance(),
             _ => false,
         };
         if used_up {
@@ -54,15 +54,15 @@ impl Held {
     /// Has the own node watched from now on, so that its holder can be told.
     pub(super) fn watch(&self) {
         let mut keeper = self.keeper();
-        if !matches!(*keeper, Keeper::Nobody(_)) {
+        if !matches!(*keeper, Keeper::Guard(_)) {
             return;
         }
         let (leave, asked) = oneshot::channel();
         let (done, left) = oneshot::channel();
-        if let Keeper::Nobody(mut standing) = std::mem::replace(&mut *keeper, Keeper::Task { leave, left }) {
+        if let Keeper::Guard(mut standing) = std::mem::replace(&mut *keeper, Keeper::Task { leave, left }) {
             standing.insist_on_watch();
             self.client.core().runtime.spawn(async move {
-                // Nobody waits for it if the guards were dropped.
+                // No caller waits for it if the guards were dropped.
                 let _ = done.send(look_after(standing, asked).await);
             });
         }
@@ -72,9 +72,9 @@ impl Held {
     pub(super) async fn release(self) -> Result<(), Error> {
         let keeper = std::mem::replace(&mut *self.keeper(), Keeper::Leaving);
         let left = match keeper {
-            Keeper::Nobody(mut standing) => standing.leave().await,
+            Keeper::Guard(mut standing) => standing.leave().await,
             Keeper::Task { leave, left } => {
-                // The task goes with the runtime that keeps the session, and so does the session.
+                // The task ends with the runtime that keeps the session, and so does the session.
                 let _ = leave.send(None);
                 left.await.unwrap_or(Err(backend::Error::SessionEnded))
             }
@@ -88,8 +88,8 @@ impl Held {
     }
 }
 
-/// Sees to it that the hold ends when the place is lost, and leaves the line when asked to: no sooner, as whoever has the
-/// guard may not have looked yet.
+/// Sees to it that the hold ends when the place is lost, and leaves the line when asked to: no sooner, as the guard's
+/// owner may not have looked yet.
 async fn look_after(
     mut standing: Box<Standing>,
     mut asked: oneshot::Receiver<Option<HandedOver>>,
@@ -97,11 +97,11 @@ async fn look_after(
     tokio::select! {
         biased;
         handed = &mut asked => return standing.leave_after(handed.ok().flatten()).await,
-        // Whatever there is to tell after the lock was held, it is held no more; also if it could be held anew.
+        // Whatever there is to tell after the lock was held, it is held no more; also if it could be held again.
         news = standing.next() => tracing::debug!(?news, "lock lost"),
     }
     standing.relinquish();
-    // The guards gone without a word is the same.
+    // Guards that are dropped without asking mean the same.
     let handed = asked.await.ok().flatten();
     standing.leave_after(handed).await
 }
@@ -111,10 +111,10 @@ impl Drop for Held {
     fn drop(&mut self) {
         let keeper = std::mem::replace(&mut *self.keeper(), Keeper::Leaving);
         match keeper {
-            // With the place goes its node.
-            Keeper::Nobody(standing) => drop(standing),
+            // Dropping the place deletes its node.
+            Keeper::Guard(standing) => drop(standing),
             Keeper::Task { leave, .. } => {
-                // The task goes with the runtime that keeps the session, and so does the session.
+                // The task ends with the runtime that keeps the session, and so does the session.
                 let _ = leave.send(self.hold.release());
             }
             Keeper::Leaving => {}

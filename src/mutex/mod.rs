@@ -68,20 +68,21 @@ const BASE: &str = "lock-";
 /// the call can say for certain that it left nothing.
 const TO_LEAVE: (u32, Duration) = (8, Duration::from_secs(1));
 
-/// What a call that could not have the lock saw of the line.
+/// What a call has seen of the line by the time at which it gives up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Seen {
+    /// No answer yet.
     Nothing,
-    /// Nobody was before us.
+    /// No other participant ahead.
     Free,
-    /// Somebody was.
+    /// Another participant ahead.
     Another,
 }
 
 /// A lock across processes. Cheap to clone; any number of tasks may use one object, each acquire stands in line for itself.
 ///
 /// By itself it costs nothing. While a lock is held, and for the next one in line, the client keeps its lease, at the cost of six
-/// small requests a session timeout; who waits further back costs nothing either.
+/// small requests a session timeout; a waiter further back costs nothing either.
 #[derive(Clone)]
 pub struct InterProcessMutex {
     client: Client,
@@ -120,14 +121,15 @@ impl InterProcessMutex {
     }
 
     /// As [`acquire`](Self::acquire), for no longer than `timeout` in all: for connecting, entering, waiting, and for leaving
-    /// again. `None` says that another participant was before us in the line, and that nothing of ours is left there. The last
+    /// again. `None` means that another participant was ahead in the line, and that this call has left no node there. The last
     /// eighth of the time, at most a second, is reserved for leaving.
     ///
     /// # Errors
-    /// [`ErrorKind::TimedOut`] if nobody was seen before us: no server could be asked in time, or the lock was free and no server
-    /// confirmed in time that the session lives; and at once for a zero timeout, which leaves no time to ask:
-    /// [`try_acquire`](Self::try_acquire) asks without waiting. [`ErrorKind::OutcomeUnknown`] if it could not be confirmed in time that the node
-    /// is gone: it is deleted in the background, at the latest with the session. Otherwise as [`acquire`](Self::acquire).
+    /// [`ErrorKind::TimedOut`] if no other participant was seen ahead: no server could be asked in time, or the lock was free and
+    /// no server confirmed in time that the session is alive. A zero timeout returns it at once, without a request: see
+    /// [`try_acquire`](Self::try_acquire), which asks without waiting. [`ErrorKind::OutcomeUnknown`] if it could not be confirmed
+    /// in time that the node is gone: it is deleted in the background, at the latest with the session. Otherwise as
+    /// [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -157,11 +159,11 @@ impl InterProcessMutex {
     /// for these no longer than the client's connection timeout.
     ///
     /// A client that holds nothing, and has held nothing for some seconds, sends no heartbeats. Its first acquire has to prove
-    /// that the session lives: mostly by the very requests of the acquire, as the session's pings were answered a tick before;
+    /// that the session is alive: mostly by the very requests of the acquire, as the session's pings were answered a tick before;
     /// if none was, by two heartbeats one [tick](crate::ClientBuilder::tick_time) apart, and the call takes that long.
     ///
     /// # Errors
-    /// [`ErrorKind::TimedOut`] if no server could be asked, or none confirmed that the session lives, in time;
+    /// [`ErrorKind::TimedOut`] if no server could be asked, or none confirmed that the session is alive, in time;
     /// [`ErrorKind::OutcomeUnknown`] if it could not be confirmed in time that the node is gone: it is deleted in the background.
     /// Otherwise as [`acquire`](Self::acquire).
     ///
@@ -235,7 +237,7 @@ impl InterProcessMutex {
     fn not_had(&self, seen: Seen, within: Duration) -> Result<Option<MutexGuard>, Error> {
         let why = match seen {
             Seen::Another => return Ok(None),
-            Seen::Free => "the lock was free, but no server confirmed that the session lives",
+            Seen::Free => "the lock was free, but no server confirmed that the session is alive",
             Seen::Nothing => "no server could be asked",
         };
         let message =

@@ -43,7 +43,7 @@ pub(crate) fn create_flags(mode: CreateMode) -> i32 {
     }
 }
 
-/// The mode that flags stand for, if it is one of ours: 5 and 6 are nodes with a time to live.
+/// The mode that flags stand for, if `CreateMode` has it: 5 and 6 are nodes with a time to live.
 pub(crate) fn create_mode(flags: i32) -> Option<CreateMode> {
     match flags {
         0 => Some(CreateMode::Persistent),

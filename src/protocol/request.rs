@@ -52,7 +52,7 @@ impl<'a> CreateRequest<'a> {
         CreateRequest { path, data: Some(data), acl: Cow::Borrowed(acl), flags: create_flags(mode) }
     }
 
-    /// The mode that the flags stand for, if it is one of ours.
+    /// The mode that the flags stand for, if `CreateMode` has it.
     pub(crate) fn mode(&self) -> Option<CreateMode> {
         create_mode(self.flags)
     }

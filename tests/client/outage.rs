@@ -46,7 +46,7 @@ async fn an_outage_of_nine_tenths_of_the_session_timeout_keeps_the_session() {
     eventually("the connection is back", SOON, async || client.connection_state().is_connected()).await;
     assert_eq!(client.session_id(), session);
     assert_eq!(outside.owner(&path).await, session, "its node is still there");
-    // In the same session, without a word of a loss.
+    // In the same session, and without a loss.
     client.set(&path, b"again", None).await.expect("the session works");
 }
 

@@ -1,4 +1,4 @@
-//! Nobody answers where the connect string points: what is told, and how often it is tried.
+//! No server answers at the addresses of the connect string: the errors, and how often the client tries.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -97,7 +97,7 @@ async fn refused(hosts: &[Host], wait: Duration) {
     let names: Vec<&str> = hosts.iter().map(|host| host.name.as_str()).collect();
     let begun = Instant::now();
     let connecting = builder(&names.join(",")).connection_timeout(wait).connect();
-    let error = within("connect returns", wait + SOON, connecting).await.expect_err("nobody is there");
+    let error = within("connect returns", wait + SOON, connecting).await.expect_err("no server is there");
     let took = begun.elapsed();
     assert!(took < wait + Duration::from_secs(1), "{names:?}: {took:?} of {wait:?}");
     assert_eq!(error.kind(), ErrorKind::ConnectionLoss, "{error}");
@@ -136,7 +136,7 @@ async fn a_host_that_is_no_server_sees_few_connects_from_a_client_that_opens_a_s
         let stranger = Stranger::start(manner).await;
         let begun = Instant::now();
         let connecting = builder(&stranger.addr.to_string()).connection_timeout(FIRST_PASS + COUNTED).connect();
-        within("connect returns", FIRST_PASS + COUNTED + SOON, connecting).await.expect_err("nobody is there");
+        within("connect returns", FIRST_PASS + COUNTED + SOON, connecting).await.expect_err("no server is there");
         let counted = begun + FIRST_PASS;
         let then = stranger.accepted(counted, counted + COUNTED);
         assert_few(&format!("{manner:?}, no session yet"), stranger.accepted(begun, counted), then);

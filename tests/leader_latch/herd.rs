@@ -73,7 +73,7 @@ async fn of_a_hundred_participants_each_failover_wakes_one_and_everybody_else_is
         for (number, client) in clients.iter().enumerate() {
             let sent = client.request_counts() - before[number];
             let deletes = u64::from(number == failover % CLIENTS);
-            // Who came second knows that it is first now; who came later looks at the line once, and watches its node then.
+            // The second knows that it is first now. A later one lists the line once, and then watches its node.
             let lists = u64::from(number == (failover + 1) % CLIENTS && failover > 0);
             assert!(
                 sent.deletes == deletes

@@ -1,4 +1,4 @@
-//! No server at all, while somebody asks for the lock.
+//! Acquiring while no server can be reached.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use zookeeper_recipes::{ErrorKind, ErrorPolicy};
 use super::words::{SOON, Scene, States, mutex};
 use crate::support::{Fault, within};
 
-/// `None` means that somebody else holds it, which nobody can know here.
+/// `None` means that another participant holds the lock, which is unknown here.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acquire_with_a_timeout_says_that_there_is_no_server_and_never_none() {
     const LIMIT: Duration = Duration::from_secs(2);
@@ -21,7 +21,7 @@ async fn an_acquire_with_a_timeout_says_that_there_is_no_server_and_never_none()
             states.wait_for(zookeeper_recipes::ConnectionState::Suspended).await;
             let begun = Instant::now();
             let tried = within(&case, SOON, mutex(&client, &scene.path).acquire_timeout(LIMIT)).await;
-            let error = tried.expect_err(&format!("{case}: nobody knows"));
+            let error = tried.expect_err(&format!("{case}: the holder is unknown"));
             assert!(matches!(error.kind(), ErrorKind::ConnectionLoss | ErrorKind::TimedOut), "{case}: {error}");
             assert!(error.is_retryable(), "{case}: {error}");
             let text = error.to_string();

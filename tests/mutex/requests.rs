@@ -66,7 +66,7 @@ async fn a_hand_over_costs_five_requests_a_cycle_and_the_next_holder_none_on_its
 }
 
 /// Two flights: what belongs together leaves together, and is not kept back until the first part is acknowledged, which takes
-/// forty milliseconds where nobody answers.
+/// forty milliseconds where the server has nothing to answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_free_acquire_and_its_release_leave_in_two_flights() {
     const CYCLES: usize = 15;

@@ -50,7 +50,7 @@ async fn a_spent_directory_that_the_client_made_goes_with_its_last_holder_and_th
             released(before).await;
         }
         // Sooner than the server takes empty containers away.
-        within("the directory goes", SOON, server.until(|| server.stat(MADE).is_none())).await;
+        within("the directory is deleted", SOON, server.until(|| server.stat(MADE).is_none())).await;
         let after = acquired(&mutex).await;
         assert!(after.node_path().ends_with("lock-0000000000"), "{}", after.node_path());
         assert!(after.fencing_token() > token);
@@ -58,7 +58,7 @@ async fn a_spent_directory_that_the_client_made_goes_with_its_last_holder_and_th
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_spent_directory_that_somebody_else_made_or_wrote_to_stays() {
+async fn a_spent_directory_that_another_client_made_or_wrote_to_stays() {
     for written in [true, false] {
         let (server, client, _) = scene().await;
         let path = if written { "/locks/made" } else { PATH };

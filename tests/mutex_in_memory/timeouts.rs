@@ -40,7 +40,7 @@ async fn no_time_at_all_sends_nothing_and_more_than_the_clock_can_tell_is_for_ev
     let (server, one, two) = scene().await;
     let (mutex_one, mutex_two) = (mutex(&one), mutex(&two));
     server.clear_records();
-    let no_time = mutex_one.acquire_timeout(Duration::ZERO).await.expect_err("nobody was asked");
+    let no_time = mutex_one.acquire_timeout(Duration::ZERO).await.expect_err("no server was asked");
     assert_eq!(no_time.kind(), ErrorKind::TimedOut);
     assert!(requests(&server).is_empty());
     let held = mutex_one.acquire_timeout(Duration::MAX).await.expect("free").expect("held");
@@ -58,7 +58,7 @@ async fn without_a_connection_from_the_start_the_error_at_the_deadline_says_so_a
     server.disconnect(&client);
     server.until(|| client.session_id().is_none() || !client.connection_state().is_connected()).await;
     let (took, tried) = timed(mutex.acquire_timeout(Duration::from_secs(1))).await;
-    let error = tried.expect_err("nobody knows who holds it");
+    let error = tried.expect_err("the holder is unknown");
     assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
     assert!(error.is_retryable() && error.to_string().contains("no server could be asked"), "{error}");
     assert!(took <= Duration::from_secs(1), "{took:?}");

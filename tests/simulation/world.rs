@@ -279,7 +279,7 @@ impl World {
 
     /// From now on a server, or all of them, grant other session timeouts, as after a change of their configuration.
     fn change_grants(&mut self) {
-        // Two ticks are the least that servers grant where nobody says otherwise.
+        // Two ticks are the least that servers grant by default.
         let (least, span) = (self.tick * 2, self.timeout.saturating_sub(self.tick * 2));
         let mut ends =
             [(); 2].map(|()| least + Duration::from_millis(span.mul_f64(self.random.f64()).as_millis() as u64));

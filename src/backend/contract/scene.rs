@@ -38,7 +38,7 @@ pub(super) fn real(server: &crate::support::ZooKeeper) -> Arc<dyn Ensemble> {
     Arc::new(ZooKeeperEnsemble::new(options))
 }
 
-/// An observer to whom nothing matters.
+/// An observer that ignores everything.
 #[derive(Debug)]
 struct Indifferent;
 

@@ -242,7 +242,7 @@ pub(super) async fn a_recursive_watch_hears_of_every_node_below_and_of_no_list(s
     create(&session, &scene.path("node-beside")).await;
     let steps = vec![op_create(&child, CreateMode::Persistent), op_set(&child, None), op_set(&path, None)];
     session.multi(steps).await.unwrap();
-    // Lists are watched by somebody else of this session.
+    // The list is watched through the same session as well.
     let (_, _, mut list) = session.watch_children(&child).await.unwrap();
     create(&session, &scene.path("node/child/grandchild")).await;
     assert_eq!(already(&mut list), Some(Event::NodeChildrenChanged));

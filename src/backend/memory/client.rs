@@ -200,7 +200,7 @@ impl World {
     /// Hands a request over; an error if the session is not connected.
     pub(super) fn call(&mut self, id: ClientId, call: Call, reply: Replying) {
         let now = self.now;
-        // After such a pause, of the process, the session cannot live: what is written would be of unknown outcome.
+        // After such a pause of the process the session cannot be alive: a write would have an unknown outcome.
         let connected =
             |client: &&mut Client| client.connected && !client.closing && now < client.last_send + client.timeout;
         let Some(client) = self.clients.get_mut(&id).filter(connected) else {

@@ -159,7 +159,7 @@ impl World {
         true
     }
 
-    /// The others elect a leader, who counts the time of every session from now on; their clients are dropped meanwhile.
+    /// The others elect a leader, which counts the time of every session from now on; their clients are dropped meanwhile.
     fn depose(&mut self, index: usize, serves_for: Millis) {
         let known = self.leader.sessions.keys().copied().collect();
         if !self.cut_off(index, serves_for, Some(known)) {

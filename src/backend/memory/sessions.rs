@@ -20,7 +20,7 @@ pub(super) struct Validated {
 }
 
 impl World {
-    /// What a server grants to who wants so much.
+    /// What a server grants to a client that asks for this timeout.
     pub(super) fn negotiate(&self, server: usize, wanted: Millis) -> Millis {
         let (least, most) = self.grants.get(server).map_or((0, Millis::MAX), |range| (*range.start(), *range.end()));
         wanted.min(most).max(least)

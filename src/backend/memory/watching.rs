@@ -10,7 +10,7 @@ use super::{ConnId, Zxid};
 use crate::backend::Event;
 use crate::path;
 
-/// How a connection watches a path: each way lives by itself (since 3.9).
+/// How a connection watches a path: the ways are independent of each other (since 3.9).
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Ways {
     once: bool,
@@ -177,7 +177,7 @@ fn set(table: &mut Table, path: &str, conn: ConnId, change: impl FnOnce(&mut Way
     }
 }
 
-/// The connections that hear of an event at `path`: who watches it, and who watches everything below a node above it.
+/// The connections that get an event at `path`: those that watch it, and those that watch all below a node above it.
 fn take(table: &mut Table, path: &str, event: Event, fired: &mut Vec<Fired>) {
     let mut hear = BTreeSet::new();
     if let Some(conns) = table.get_mut(path) {

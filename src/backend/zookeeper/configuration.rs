@@ -56,7 +56,7 @@ pub(super) async fn follow(ground: &Ground, shared: &Arc<Shared>) {
 fn warn_once(said: &mut Option<String>, outcome: Result<(), String>) {
     let wrong = outcome.err();
     if let Some(reason) = wrong.as_ref().filter(|_| *said != wrong) {
-        tracing::warn!(%reason, "the client goes on with the servers that it knows");
+        tracing::warn!(%reason, "the client keeps the servers that it knows");
     }
     *said = wrong;
 }

@@ -62,7 +62,7 @@ pub(crate) struct Options {
     pub(crate) connect_string: ConnectString,
     /// What each connection asks for; the servers may grant another.
     pub(crate) session_timeout: Duration,
-    /// Who opens a session waits no longer.
+    /// How long a caller waits for a new session, at most.
     pub(crate) connection_timeout: Duration,
     /// Schemes and credentials, presented on each connection.
     pub(crate) auths: Vec<(String, Vec<u8>)>,

@@ -88,7 +88,7 @@ pub(super) struct Task {
     /// When the server was last heard of.
     pub(super) last_contact: Instant,
     events: mpsc::UnboundedSender<SessionEvent>,
-    /// Until the session is handed to who opened it.
+    /// Until the session is handed to the caller that opens it.
     opening: Option<Opening>,
     /// The observer knows of a connection.
     told_up: bool,
@@ -181,7 +181,7 @@ impl Task {
                 Ok(Attempt::Connected(connected)) => return Ok(connected),
                 Ok(Attempt::Expired) if self.identity.id == 0 => "the server opened no session".to_owned(),
                 Ok(Attempt::Expired) if opening => {
-                    // Nobody has it yet: a new one does as well.
+                    // No caller has this session yet, so a new one serves as well.
                     (self.identity, self.shortest) = (Identity::default(), Duration::MAX);
                     continue;
                 }
@@ -215,7 +215,7 @@ impl Task {
     async fn attempt(&mut self, turn: Turn, opening: bool) -> Result<Attempt, Failure> {
         let Turn { host, endpoint, tries } = turn;
         let options = Arc::clone(&self.ground.options);
-        // A whole pass: of a first one before who waits for it gives up, of later ones while the session lives.
+        // For a whole pass through the hosts: the first within its caller's patience, later ones within the session's time.
         let pass = match self.identity.id {
             0 => (options.session_timeout / 3).min(options.connection_timeout),
             _ => self.shared.timeout() / 3,
@@ -300,7 +300,7 @@ impl Task {
                 let session = ZooKeeperSession::new(Arc::clone(&self.shared), self.identity.id, chroot);
                 let events =
                     futures::stream::unfold(events, |mut events| async move { Some((events.recv().await?, events)) });
-                // Who does not wait any more drops the session, which closes it.
+                // A caller that no longer waits drops the session, which closes it.
                 opened.send(Ok(Opened { session: Arc::new(session), events: events.boxed() })).ok();
             }
         }
@@ -392,7 +392,7 @@ enum Attempt {
     Expired,
 }
 
-/// Resolves when nobody waits for the session to be opened any more.
+/// Resolves when the caller no longer waits for the session to be opened.
 async fn given_up(opening: &mut Option<Opening>) {
     match opening {
         Some(Opening { opened, .. }) => opened.closed().await,

@@ -150,7 +150,7 @@ impl Election {
     }
 
     /// After healing there is one leader within a bounded time, and it is the first of the line; and when the line moves,
-    /// everybody stands in it. (A waiter that will list the line before it leads finds out then that its node was deleted.)
+    /// every latch is in it. (A waiter that will list the line before it leads finds out then that its node was deleted.)
     async fn one_leader(&mut self, stage: &mut Stage) -> Result<(), String> {
         let mut deadline = Instant::now() + stage.patience();
         let mut moves = 0;

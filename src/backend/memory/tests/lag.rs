@@ -138,5 +138,5 @@ async fn a_new_leader_counts_from_its_start_with_the_first_timeout_and_hears_not
     ensemble.depose(ensemble.sessions()[0].server.unwrap(), T * 10);
     let expired = takes(|| ensemble.stat("/mine").is_none()).await;
     within(expired, 0.99, 1.01);
-    assert_eq!(opened.session.sync("/").await, Ok(()), "the deposed one goes on");
+    assert_eq!(opened.session.sync("/").await, Ok(()), "the deposed one still answers");
 }

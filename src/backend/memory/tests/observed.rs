@@ -77,7 +77,7 @@ async fn loss_and_return(opened: &mut Opened, seen: &Seen) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_loss_is_told_before_anybody_who_waits_learns_of_it() {
+async fn the_observer_is_told_of_a_loss_before_the_callers_that_wait() {
     let ensemble = start(Options::default());
     let (mut opened, seen) = open_observed(&ensemble, 1).await;
     let (session, watched) = (opened.session.clone(), opened.session.clone());

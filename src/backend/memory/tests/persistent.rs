@@ -71,7 +71,7 @@ async fn the_root_and_a_denied_node_can_be_watched() {
     ensemble.set_data_by_hand("/secret", b"1").unwrap();
     create(&session, "/n", CreateMode::Persistent).await;
     assert_eq!(all.next().now_or_never(), Some(node("/n", Event::NodeCreated)));
-    assert_eq!(secret.next().now_or_never(), None, "who may not read it does not hear of it");
+    assert_eq!(secret.next().now_or_never(), None, "no event without permission to read");
     ensemble.allow("/secret");
     ensemble.set_data_by_hand("/secret", b"2").unwrap();
     assert_eq!(secret.next().await, node("/secret", Event::NodeDataChanged));

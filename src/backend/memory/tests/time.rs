@@ -51,7 +51,7 @@ async fn a_silent_client_expires_at_the_server_after_t_and_is_told_when_it_is_ba
     within(begun.elapsed(), 0.99, 1.01);
     assert!(expired < T);
     tokio::time::sleep(T * 3).await;
-    assert_eq!(opened.events.next().now_or_never(), None, "it goes on trying");
+    assert_eq!(opened.events.next().now_or_never(), None, "it keeps trying");
     ensemble.black_hole(Some(1), false);
     let back = tokio::time::Instant::now();
     assert_eq!(next(&mut opened).await, SessionEvent::Expired);
@@ -104,7 +104,7 @@ async fn opening_never_gives_up_and_leaves_nothing_when_it_is_dropped() {
     let client = access(&ensemble, 1, T);
     ensemble.refuse(None, true);
     let mut opening = client.open(Arc::new(Seen::default()));
-    assert!(tokio::time::timeout(T * 20, &mut opening).await.is_err(), "it goes on trying");
+    assert!(tokio::time::timeout(T * 20, &mut opening).await.is_err(), "it keeps trying");
     let causes = client.causes();
     assert!(causes.starts_with("server 0: connection refused ("), "{causes}");
     ensemble.refuse(None, false);

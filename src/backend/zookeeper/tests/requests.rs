@@ -138,7 +138,7 @@ async fn what_is_no_answer_costs_the_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_nobody_asked_for_costs_the_connection() {
+async fn an_answer_to_no_request_costs_the_connection() {
     let mut stage = Stage::new(1);
     let (mut opened, mut peer) = stage.open().await;
     peer.reply(1, 1, ErrorCode::Ok, &()).await;
@@ -360,7 +360,7 @@ async fn requests_that_are_corked_leave_in_one_write() {
     assert_eq!(*lock(&writes.0), [0; 0], "a cork is left");
     drop(dropped);
     link.uncork();
-    assert_eq!(std::mem::take(&mut *lock(&writes.0)), [2 * length], "what nobody waits for is left out");
+    assert_eq!(std::mem::take(&mut *lock(&writes.0)), [2 * length], "a request without a waiting caller is left out");
     link.uncork();
     let after = ask();
     assert_eq!(std::mem::take(&mut *lock(&writes.0)), [length]);

@@ -8,8 +8,7 @@ use crate::backend::{Error, Proof, SessionEvent};
 use crate::clock::Clock;
 use crate::protocol::{ErrorCode, ExistsRequest, OpCode, xid};
 
-/// The process may have been stopped for so long that the session is over: a write would leave in a moment at which nobody
-/// can say what becomes of it.
+/// The process may have been stopped for so long that the session is over: a write sent now would have an unknown outcome.
 #[tokio::test(start_paused = true)]
 async fn after_a_pause_of_a_session_timeout_nothing_is_written() {
     let link: Link<()> = Link::new(Clock::Tokio(tokio::time::Instant::now()));

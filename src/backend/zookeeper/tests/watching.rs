@@ -110,7 +110,7 @@ async fn all_chunks_ask_for_the_same_past_also_when_they_are_sent_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_watch_is_removed_where_nobody_else_needs_it() {
+async fn a_dropped_watch_is_removed_where_no_other_needs_it() {
     let mut stage = Stage::new(1);
     let (opened, mut peer) = stage.open().await;
     let first = data(&opened, &mut peer, "/a").await;
@@ -131,7 +131,7 @@ async fn a_dropped_watch_is_removed_where_nobody_else_needs_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_whose_answer_nobody_takes_is_removed() {
+async fn a_watch_whose_answer_is_not_taken_is_removed() {
     let mut stage = Stage::new(1);
     let (opened, mut peer) = stage.open().await;
     let watching = opened.session.watch_exists("/a");
