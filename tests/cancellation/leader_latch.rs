@@ -35,10 +35,12 @@ pub(super) async fn leads(latch: &LeaderLatch) -> Leadership {
     latch.wait_for_leadership().await.expect("it leads in the end")
 }
 
-/// A latch that is the first in the line.
+/// A latch that is the first in the line, and has sent what a leader sends.
 pub(super) async fn leader_of(client: &Client, id: &str) -> (LeaderLatch, Leadership) {
     let latch = latch(client, id);
     let leadership = leads(&latch).await;
+    // It watches its node only after its waiters have run.
+    sleep(Duration::from_millis(1)).await;
     (latch, leadership)
 }
 

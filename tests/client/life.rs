@@ -246,6 +246,7 @@ async fn heartbeats_are_sent_only_while_a_recipe_is_in_use() {
         assert_eq!(client.request_counts().heartbeats, 0);
         let latch = LeaderLatch::builder(&client, unique_path("beats")).start().unwrap();
         let leadership = within("leadership", SOON, latch.wait_for_leadership()).await.unwrap();
+        eventually("it watches its node", SOON, async || client.request_counts().watches == 1).await;
         let before = client.request_counts();
         // Three session timeouts with one: six heartbeats in each.
         tokio::time::sleep(timeout * 3).await;

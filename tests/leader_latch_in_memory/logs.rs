@@ -8,6 +8,7 @@ use zookeeper_recipes::leader_latch::LatchStatus;
 use zookeeper_recipes::testing::TestingServer;
 
 use super::scene::{PATH, latch, make_directory, reaches};
+use crate::in_memory::SOON;
 
 /// What was logged.
 #[derive(Clone, Default)]
@@ -47,6 +48,8 @@ async fn the_end_of_leadership_and_each_connection_state_are_logged_once() {
     make_directory(&server);
     let latch = latch(&client);
     reaches(&latch, LatchStatus::Leading).await;
+    // A latch that is told of the loss and of the new connection at once logs one of them.
+    tokio::time::sleep(SOON).await;
     server.refuse(&client);
     server.disconnect(&client);
     reaches(&latch, LatchStatus::Suspended).await;
