@@ -229,7 +229,7 @@ pub(crate) enum Proof {
 pub(crate) struct Loss {
     /// When that was noticed. No request of the session was written between this moment and the next connection.
     pub(crate) at: Instant,
-    /// When the server was last heard of: the last message read, or its closing of the connection.
+    /// When the server was last heard of: the last message read, or the close or reset of the connection.
     pub(crate) last_contact: Instant,
 }
 

@@ -161,8 +161,9 @@ impl Core {
 
     /// Keeps the lease of the current session, and of its successors, extended until dropped. Every recipe in use holds one.
     pub(crate) fn keep_alive(self: &Arc<Self>) -> KeepAlive {
-        let now = self.clock.now();
         let mut users = self.users();
+        // Under the lock: an earlier time could say that the lease is kept when the session has stopped keeping it.
+        let now = self.clock.now();
         // While the lease is kept anyway, nothing need be looked at: a wake-up here would cost each acquire one.
         let is_kept = users.keep_the_lease(now);
         users.now += 1;

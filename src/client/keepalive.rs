@@ -23,7 +23,7 @@ const FEWEST_TICKS: u32 = 4;
 enum Phase {
     /// Connected, and renewed by the ensemble on this connection.
     Up,
-    /// Reconnected; the ensemble's leader has not answered on this connection yet.
+    /// Reconnected; no quorum has answered on this connection yet. Only such an answer ends this phase.
     Unconfirmed,
     /// Connected, but the lease expired while something depended on it.
     Lapsed,
@@ -115,14 +115,32 @@ impl<'a> Keepalive<'a> {
 
     /// Does what is due now.
     fn act(&mut self, now: Instant) -> Option<EndReason> {
-        if let Phase::Down(loss) = self.phase {
-            if now >= self.session.lease().deadline() {
-                // Under `ErrorPolicy::Session` what was held ends now; the condition tells its holders.
-                self.session.set_condition(Condition::Suspended);
+        match self.phase {
+            Phase::Down(loss) => {
+                self.end_holds(now);
+                // The servers must have expired it by now.
+                return (now >= loss.last_contact + self.session.timeout()).then_some(EndReason::GivenUp);
             }
-            // The servers must have expired it by now.
-            return (now >= loss.last_contact + self.session.timeout()).then_some(EndReason::GivenUp);
+            // Also without a user: whoever waits for a connection waits for the confirmation.
+            Phase::Unconfirmed => {
+                self.end_holds(now);
+                self.beat_if_due(now);
+            }
+            Phase::Up | Phase::Lapsed => self.keep_the_lease(now),
         }
+        None
+    }
+
+    /// Without a confirmed connection what is held under `ErrorPolicy::Session` ends at the deadline; the condition, set once
+    /// more, tells its holders.
+    fn end_holds(&self, now: Instant) {
+        if now >= self.session.lease().deadline() {
+            self.session.set_condition(Condition::Suspended);
+        }
+    }
+
+    /// Extends the lease while a recipe is in use, and reports when it has expired and when it is valid again.
+    fn keep_the_lease(&mut self, now: Instant) {
         let in_use = self.core.is_in_use(now);
         if self.phase == Phase::Lapsed && (!in_use || self.session.lease().is_proven()) {
             self.resume();
@@ -130,31 +148,32 @@ impl<'a> Keepalive<'a> {
         if !in_use {
             self.armed = false;
             self.next_beat = None;
-            return None;
+            return;
         }
         if now < self.session.lease().deadline() {
             self.armed = true;
         } else if self.armed {
             self.lapse();
         }
+        self.beat_if_due(now);
+    }
+
+    fn beat_if_due(&mut self, now: Instant) {
         if self.next_beat.is_none_or(|at| now >= at) {
             self.beat(now);
         }
-        None
     }
 
     /// Returns when something is due, at the latest.
     fn next_wake(&self, now: Instant) -> Option<Instant> {
         let deadline = self.session.lease().deadline();
-        if let Phase::Down(loss) = self.phase {
-            let give_up = loss.last_contact + self.session.timeout();
-            return Some(if deadline > now { give_up.min(deadline) } else { give_up });
-        }
-        if !self.core.is_in_use(now) {
-            return None;
-        }
-        let lapse = self.armed.then_some(deadline);
-        [lapse, self.next_beat].into_iter().flatten().min()
+        let (lapse, other) = match self.phase {
+            Phase::Down(loss) => (deadline > now, Some(loss.last_contact + self.session.timeout())),
+            Phase::Unconfirmed => (deadline > now, self.next_beat),
+            Phase::Up | Phase::Lapsed if self.core.is_in_use(now) => (self.armed, self.next_beat),
+            Phase::Up | Phase::Lapsed => return None,
+        };
+        lapse.then_some(deadline).into_iter().chain(other).min()
     }
 
     /// Handles a lease that expired while connected: the process was stopped, or the leader does not answer.
@@ -178,7 +197,9 @@ impl<'a> Keepalive<'a> {
         self.session.lease().resume();
         self.connection += 1;
         self.session.set_condition(Condition::Connected(self.connection));
-        if self.core.states.publish(ConnectionState::Reconnected) {
+        // A session whose first connection broke before it could be used is confirmed, and was never reported as lost.
+        let known = self.core.states.latest().is_connected();
+        if !known && self.core.states.publish(ConnectionState::Reconnected) {
             tracing::info!(session = self.session.label(), state = %ConnectionState::Reconnected, "session alive");
         }
     }
@@ -213,6 +234,7 @@ impl<'a> Keepalive<'a> {
     /// contenders then read after that heartbeat, so what they read is not older than the reconnect.
     fn await_confirmation(&mut self) {
         self.phase = Phase::Unconfirmed;
+        self.armed = false;
         self.next_beat = None;
         self.beat(self.core.clock.now());
     }

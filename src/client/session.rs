@@ -171,8 +171,13 @@ impl Session {
     pub(crate) fn quorum_heartbeat(&self) -> Reply<()> {
         self.log.count(Request::Heartbeat);
         let reply = self.backend.multi(vec![Op::Check { path: "/".to_owned(), version: None }]);
-        // A refused transaction has been through the quorum as well.
-        Box::pin(async move { reply.await.map(drop) })
+        Box::pin(async move {
+            match reply.await? {
+                // A transaction that the ensemble decided to refuse has been through the quorum as well.
+                Multi::Refused { error, .. } if !error.is_verdict() => Err(error),
+                _ => Ok(()),
+            }
+        })
     }
 
     pub(crate) fn create(&self, path: &str, data: &[u8], mode: CreateMode, acls: &[Acl]) -> Reply<(String, Stat)> {

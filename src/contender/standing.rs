@@ -86,6 +86,7 @@ impl Standing {
                 if let Some(at) = *at {
                     tokio::time::sleep_until(at).await;
                 }
+                self.began = self.core.clock.now();
                 if let Some(error) = self.line.left_behind.refusal() {
                     return self.failed(error);
                 }
@@ -171,7 +172,7 @@ impl Standing {
     fn thrown_out(&mut self, end: End) -> News {
         let stage = std::mem::replace(&mut self.stage, Stage::Out(None));
         if let End::NodeGone = end {
-            tracing::warn!(dir = &*self.line.dir, "our node was deleted by somebody else");
+            tracing::warn!(dir = &*self.line.dir, "our node was deleted by another client");
             if let Stage::Inside(place) = stage {
                 place.into_node().gone();
             }

@@ -21,7 +21,14 @@ async fn a_latch_that_may_neither_list_nor_delete_makes_no_further_node_and_come
     assert_eq!(error.kind(), ErrorKind::NoAuth, "{error}");
     assert!(error.to_string().contains(&ours), "{error}");
     let creates = server.count(&client, Operation::Create);
-    tokio::time::sleep(Duration::from_secs(120)).await;
+    let (mut states, mut failures) = (latch.state(), 0);
+    let counting = async {
+        while states.changed().await.is_ok() {
+            failures += 1;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(120), counting).await.expect_err("the latch is open");
+    assert!((3..=12).contains(&failures), "the delays grow: {failures} failures in two minutes");
     assert_eq!(server.count(&client, Operation::Create), creates, "no further node");
     assert_eq!(latch.state().borrow().status(), LatchStatus::Failed);
 

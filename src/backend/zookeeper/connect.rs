@@ -74,11 +74,14 @@ async fn connect_tcp(endpoint: &Endpoint, tries: u32) -> io::Result<TcpStream> {
 /// families. The family that comes first changes too, as an address may not answer at all.
 fn choose(addresses: &[SocketAddr], tries: u32) -> Vec<SocketAddr> {
     let v4 = addresses.first().is_some_and(SocketAddr::is_ipv4) == tries.is_multiple_of(2);
+    let both = addresses.iter().any(SocketAddr::is_ipv4) && addresses.iter().any(SocketAddr::is_ipv6);
+    // A family comes first at every other try, and each of its addresses must have that turn.
+    let turn = if both { tries / 2 } else { tries } as usize;
     [v4, !v4]
         .into_iter()
         .filter_map(|v4| {
             let family: Vec<_> = addresses.iter().filter(|address| address.is_ipv4() == v4).collect();
-            let place = (tries as usize).checked_rem(family.len())?;
+            let place = turn.checked_rem(family.len())?;
             family.get(place).map(|address| **address)
         })
         .collect()
@@ -104,10 +107,22 @@ mod tests {
         let parse = |list: &[&str]| list.iter().filter_map(|address| address.parse().ok()).collect::<Vec<SocketAddr>>();
         let addresses = parse(&["[::1]:1", "[::2]:1", "127.0.0.1:1"]);
         assert_eq!(choose(&addresses, 0), parse(&["[::1]:1", "127.0.0.1:1"]));
-        assert_eq!(choose(&addresses, 1), parse(&["127.0.0.1:1", "[::2]:1"]));
-        assert_eq!(choose(&addresses, 2), parse(&["[::1]:1", "127.0.0.1:1"]));
+        assert_eq!(choose(&addresses, 1), parse(&["127.0.0.1:1", "[::1]:1"]));
+        assert_eq!(choose(&addresses, 2), parse(&["[::2]:1", "127.0.0.1:1"]));
         let addresses = parse(&["10.0.0.1:1", "10.0.0.2:1"]);
         assert_eq!(choose(&addresses, 3), parse(&["10.0.0.2:1"]));
         assert_eq!(choose(&[], 3), []);
+    }
+
+    #[test]
+    fn each_address_comes_first_at_some_try() {
+        for (v4, v6) in [(1, 0), (0, 3), (1, 1), (2, 1), (1, 2), (4, 3)] {
+            let v4 = (1..=v4).map(|host| SocketAddr::from(([10, 0, 0, host], 1)));
+            let v6 = (1..=v6).map(|host| SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, host], 1)));
+            let addresses: Vec<SocketAddr> = v6.chain(v4).collect();
+            let firsts: Vec<SocketAddr> =
+                (0..24).filter_map(|tries| choose(&addresses, tries).first().copied()).collect();
+            assert!(addresses.iter().all(|address| firsts.contains(address)), "{addresses:?} {firsts:?}");
+        }
     }
 }

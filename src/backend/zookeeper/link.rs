@@ -4,7 +4,8 @@
 //! does not take at once is left to the session's task, which alone waits for it. Nothing here blocks, and nothing needs a
 //! runtime.
 //!
-//! Locks are taken in this order: watches, `sending`, `sent`. None is held while an answer is handed over.
+//! Locks are taken in this order: watches, `sending`, `sent`. None is held while an answer is handed over. Events are handed
+//! over under the lock of the watches, as that only wakes tasks.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -279,6 +280,7 @@ impl<W> Link<W> {
         let Ok(frame) = frame_as(xid::PING, &PingRequest {}) else { return };
         let mut sending = lock(&self.sending);
         let now = self.clock.now();
+        // Also if nothing is written: bytes that wait for the socket are as good as a ping.
         sending.latest_write = now;
         if sending.gate != Gate::Up || !sending.out.is_empty() || sending.broken.is_some() {
             return;
@@ -359,11 +361,11 @@ impl<W> Link<W> {
     }
 
     /// Closes the session: all unanswered requests fail, those that were handed over are still written, and the close
-    /// follows. Returns false if it was closed, or over, before.
-    pub(super) fn close(&self) -> bool {
+    /// follows.
+    pub(super) fn close(&self) {
         let mut sending = lock(&self.sending);
         if sending.gate == Gate::Over || sending.closing.is_some() {
-            return false;
+            return;
         }
         sending.closing = Some(self.clock.now());
         self.gather(&mut sending, usize::MAX);
@@ -376,7 +378,6 @@ impl<W> Link<W> {
             reply.send(Answer { outcome: Err(Error::SessionEnded), watch: None }).ok();
         }
         self.task.wake();
-        true
     }
 
     /// When the owner asked to close the session.

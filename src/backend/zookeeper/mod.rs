@@ -8,10 +8,14 @@
 //! | `connect` | a connection to one host: TCP, TLS |
 //! | `frames` | frames out of the byte stream |
 //! | `handshake` | what is said on a connection before it takes requests |
-//! | `link` | requests on their way, and those without an answer |
+//! | `sasl` | authentication by user and password |
+//! | `tls` | what TLS needs to connect |
+//! | `link` | the writing of requests |
+//! | `outstanding` | the requests without an answer |
 //! | `watches` | the watches of a session |
 //! | `serve` | a connection that takes requests |
 //! | `session` | the task of a session |
+//! | `shared` | the state of a session outside its task |
 //! | `port` | the session as the port describes it |
 //! | `errors` | the codes of the wire in the words of the port |
 
@@ -176,7 +180,7 @@ impl Ensemble for ZooKeeperEnsemble {
             let (opened, outcome) = oneshot::channel();
             let spawn = Arc::clone(&ground.options.spawn);
             spawn(Task::new(ground, observer, opened).run().boxed());
-            // The task answers whatever happens to it.
+            // Without an answer the runtime of the task has ended.
             outcome.await.unwrap_or(Err(Error::SessionEnded))
         }
         .boxed()

@@ -1,6 +1,7 @@
 //! Serves a connection that takes requests: reads answers and events, writes what callers could not write, and detects a
 //! silent server.
 
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -93,14 +94,17 @@ impl<'a> Serving<'a> {
                     match read {
                         Ok(0) => return Err(self.closed("the server closed the connection".to_owned())),
                         Ok(_) => {}
-                        Err(error) => return Err(self.closed(cause(&error))),
+                        Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
+                            return Err(self.closed(cause(&error)));
+                        }
+                        Err(error) => return Err(Stop::Lost(cause(&error))),
                     }
                 }
             }
         }
     }
 
-    /// Handles a connection that the server closed: that, too, is a contact.
+    /// Handles a connection that the server closed or reset: that, too, is a contact.
     fn closed(&mut self, cause: String) -> Stop {
         self.task.last_contact = self.latest_read;
         // The server does so after the end of a session, and its answer may be lost then.
@@ -215,6 +219,10 @@ impl<'a> Serving<'a> {
             }
             if pulse.oldest.is_some_and(|oldest| now >= self.unanswered_until(oldest)) {
                 return Poll::Ready(Stop::Lost(format!("no whole answer for {:?}", self.granted)));
+            }
+            if now >= pulse.latest_write + self.granted {
+                // The process was stopped: the session cannot be alive, so nothing more is written on this connection.
+                return Poll::Ready(Stop::Lost(format!("nothing was written for {:?}", self.granted)));
             }
             if !pulse.ping_out && now >= pulse.latest_write + self.idle {
                 self.task.shared.link.ping();

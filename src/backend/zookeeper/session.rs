@@ -164,13 +164,22 @@ impl Task {
             return Err(End::Closed);
         }
         let clock = self.ground.options.clock;
-        // The servers may have granted all that was asked for since.
-        let forgotten = self.last_contact + self.shared.timeout().max(self.ground.options.session_timeout);
-        tokio::select! {
-            biased;
-            () = clock.sleep_until(forgotten) => Err(End::Closed),
-            connected = self.attempts(false) => connected.map_err(|_| End::Closed),
+        loop {
+            let forgotten = self.forgotten();
+            tokio::select! {
+                biased;
+                // An attempt may have renewed the session meanwhile.
+                () = clock.sleep_until(forgotten) => if self.forgotten() <= forgotten {
+                    return Err(End::Closed);
+                },
+                connected = self.attempts(false) => return connected.map_err(|_| End::Closed),
+            }
         }
+    }
+
+    /// When the servers no longer know the session: they may have granted all that was asked for since the last contact.
+    fn forgotten(&self) -> Instant {
+        self.last_contact + self.shared.timeout().max(self.ground.options.session_timeout)
     }
 
     async fn attempts(&mut self, opening: bool) -> Result<Connected, End> {
@@ -188,6 +197,7 @@ impl Task {
                 Ok(Attempt::Expired) => return Err(End::Expired),
                 Err(Failure::Credentials(why)) => {
                     tracing::warn!(host = lock(&self.ground.hosts).name(host), "{why}");
+                    self.ground.failed(host, why);
                     return Err(End::AuthFailed);
                 }
                 Err(Failure::Connection(cause)) => cause,

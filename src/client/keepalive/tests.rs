@@ -1,4 +1,4 @@
-//! What is logged of the session timeouts that servers grant.
+//! What is logged of the session timeouts that servers grant, and the wait for a confirmation.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -7,6 +7,9 @@ use std::time::Duration;
 use futures::StreamExt;
 use tracing::subscriber::DefaultGuard;
 
+use super::{Keepalive, Phase};
+use crate::backend;
+use crate::client::session::Condition;
 use crate::testing::TestingServer;
 use crate::{Client, ConnectionState};
 
@@ -100,4 +103,36 @@ async fn a_grant_below_the_smallest_that_the_client_was_told_is_one_warning_for_
     let told = warnings();
     assert_eq!(told.len(), 3, "the next session: {told:#?}");
     assert!(told[2].contains("timeout=7s"), "{}", told[2]);
+}
+
+/// As by a server that is overloaded: the connection stays.
+#[tokio::test(start_paused = true)]
+async fn a_confirmation_that_is_refused_is_asked_for_again_also_without_a_user() {
+    let server = TestingServer::start();
+    let client = connect(&server).await;
+    let session = client.core().connected_session().await.expect("a session");
+    let mut keepalive = Keepalive::new(client.core(), &session, futures::stream::pending().boxed());
+    keepalive.await_confirmation();
+    keepalive.answers.clear();
+    keepalive.note_answer(Err(backend::Error::Throttled));
+    let due = keepalive.next_wake(client.core().clock.now()).expect("another one");
+    assert!(keepalive.answers.is_empty());
+    keepalive.act(due);
+    assert_eq!((keepalive.phase, keepalive.answers.len()), (Phase::Unconfirmed, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_ends_before_the_confirmation_leaves_that_to_be_waited_for() {
+    let server = TestingServer::start();
+    let client = connect(&server).await;
+    let session = client.core().connected_session().await.expect("a session");
+    let mut keepalive = Keepalive::new(client.core(), &session, futures::stream::pending().boxed());
+    let _in_use = client.core().keep_alive();
+    keepalive.act(client.core().clock.now());
+    assert!(keepalive.armed);
+    keepalive.await_confirmation();
+    let over = session.lease().deadline();
+    keepalive.act(over);
+    assert_eq!(keepalive.phase, Phase::Unconfirmed);
+    assert_eq!(session.condition(), Condition::Suspended);
 }

@@ -27,6 +27,18 @@ async fn after_a_pause_of_a_session_timeout_nothing_is_written() {
     assert_eq!(written.len(), 2 * (4 + 8 + 4 + 1 + 1), "two requests");
 }
 
+/// Not even a ping, with which the connection would look as good as new to the next caller.
+#[tokio::test(start_paused = true)]
+async fn after_a_pause_of_a_session_timeout_the_connection_is_left() {
+    let mut stage = Stage::new(1);
+    let (mut opened, mut peer) = stage.open().await;
+    tokio::time::advance(T + Duration::from_secs(1)).await;
+    lost(&mut opened).await;
+    assert_eq!(peer.frame().await, None, "nothing was written");
+    stage.resume().await;
+    assert_eq!(next_event(&mut opened).await, Some(SessionEvent::Connected));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_server_that_owes_an_answer_for_too_long_is_left() {
     for (hosts, silence, expected) in
