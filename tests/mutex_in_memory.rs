@@ -21,5 +21,6 @@ mod mutex_in_memory {
     mod revoke;
     mod scene;
     mod suspended;
+    mod threads;
     mod timeouts;
 }

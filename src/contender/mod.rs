@@ -13,12 +13,15 @@
 //!   it notices a deletion by hand. A waiter further back notices it with its next list;
 //! * a waiter whose predecessor was the head leads without another request, but only if that node was *deleted* on a
 //!   connection on which both nodes had been seen;
-//! * what is held ends with the lease, by the clock. Only the first two of a line extend the lease.
+//! * what is held ends with the lease, by the clock. Only the first two of a line send heartbeats; every other
+//!   waiter proves the lease together with its list, if need be.
 
 mod enter;
 mod hold;
 #[cfg(any(feature = "leader-latch", feature = "leader-selector"))]
 pub(crate) mod leadership;
+#[cfg(any(feature = "leader-latch", feature = "mutex"))]
+mod leaving;
 mod left_behind;
 mod look;
 pub(crate) mod order;
@@ -30,6 +33,8 @@ mod standing;
 use std::sync::Arc;
 
 pub(crate) use self::hold::Hold;
+#[cfg(any(feature = "leader-latch", feature = "mutex"))]
+pub(crate) use self::leaving::Leaving;
 pub(crate) use self::left_behind::LeftBehind;
 pub(crate) use self::standing::{News, Standing};
 use crate::backend;

@@ -11,9 +11,8 @@ use super::state::{LatchState, LatchStatus, Phase};
 use super::{BASE, CloseMode};
 use crate::backend;
 use crate::client::core::Core;
-use crate::client::owned_node::HandedOver;
 use crate::client::{self, Client};
-use crate::contender::{Hold, LeftBehind, Line, News, Standing};
+use crate::contender::{Hold, Leaving, LeftBehind, Line, News, Standing};
 
 /// What the handle and the task of a latch share.
 #[derive(Debug)]
@@ -31,9 +30,9 @@ pub(super) struct Shared {
     /// How often the line could not be entered, and how many of these failures a waiter was told.
     failures: AtomicU64,
     told: AtomicU64,
-    /// The delete of a leader's node, handed over by the caller that ends the latch.
-    handed: Mutex<Option<HandedOver>>,
-    leaving: Mutex<Option<Error>>,
+    leaving: Leaving,
+    /// Why the node could not be deleted.
+    failure: Mutex<Option<Error>>,
 }
 
 impl Shared {
@@ -49,8 +48,8 @@ impl Shared {
             our_path: Mutex::default(),
             failures: AtomicU64::new(0),
             told: AtomicU64::new(0),
-            handed: Mutex::default(),
-            leaving: Mutex::default(),
+            leaving: Leaving::default(),
+            failure: Mutex::default(),
         }
     }
 
@@ -64,25 +63,23 @@ impl Shared {
 
     /// Ends the latch. A silent end needs no listeners to hear of it: the leadership ends now, and the delete leaves at once.
     pub(super) fn end(&self, mode: CloseMode, stop: &watch::Sender<bool>) {
-        // The first word counts.
-        let ending = *self.ending.get_or_init(|| mode);
-        if mode == CloseMode::Silent {
-            self.silenced.send_replace(true);
-        }
-        // The task waits for this lock before it leaves, so it does not send a second delete.
-        let mut handed = lock(&self.handed);
-        stop.send_replace(true);
-        let hold = self.state.borrow().term().cloned();
-        if let (CloseMode::Silent, Some(hold)) = (ending, hold)
-            && let Some(delete) = hold.release()
-        {
-            *handed = Some(delete);
-        }
+        let tell = || {
+            // The first word counts.
+            let _ = self.ending.set(mode);
+            if mode == CloseMode::Silent {
+                self.silenced.send_replace(true);
+            }
+            stop.send_replace(true);
+        };
+        self.leaving.release(tell, || match mode {
+            CloseMode::Silent => self.state.borrow().term().cloned(),
+            CloseMode::NotifyLeader => None,
+        });
     }
 
     /// How leaving went.
     pub(super) fn outcome(&self) -> Result<(), Error> {
-        lock(&self.leaving).clone().map_or(Ok(()), Err)
+        lock(&self.failure).clone().map_or(Ok(()), Err)
     }
 
     /// The number of the last failure that a waiter was told.
@@ -99,15 +96,36 @@ impl Shared {
     }
 
     fn publish(&self, phase: Phase) {
-        let state = LatchState::new(phase);
-        self.log_end(state.status());
+        let (former, state) = (self.term(), LatchState::new(phase));
+        self.log_end(former, state.status());
         self.listeners.publish(&self.state, state);
     }
 
-    /// Logs the end of the term that the published state began, if any.
-    fn log_end(&self, why: LatchStatus) {
-        let token = self.state.borrow().term().map(Hold::token);
-        if let Some(token) = token {
+    /// Publishes a term, unless the latch is ending: its node is about to be deleted.
+    fn publish_term(&self, hold: Hold) {
+        let (former, token) = (self.term(), hold.token());
+        let leads = self.leaving.in_order(|| {
+            let leads = self.ending.get().is_none();
+            if leads {
+                self.listeners.publish(&self.state, LatchState::new(Phase::Leading(hold)));
+            }
+            leads
+        });
+        if leads {
+            // Another term can only follow a lapse of the lease that was not told by itself.
+            self.log_end(former, LatchStatus::Suspended);
+            tracing::info!(path = &*self.path, id = self.id, token, "leading");
+        }
+    }
+
+    /// The token of the term that the published state began.
+    fn term(&self) -> Option<i64> {
+        self.state.borrow().term().map(Hold::token)
+    }
+
+    /// Logs the end of a term.
+    fn log_end(&self, term: Option<i64>, why: LatchStatus) {
+        if let Some(token) = term {
             tracing::info!(path = &*self.path, id = self.id, token, %why, "leading no more");
         }
     }
@@ -175,7 +193,6 @@ impl Task {
         let shared = &*self.shared;
         let (path, id) = (&*shared.path, &shared.id);
         match &news {
-            News::Held(hold) => tracing::info!(path, id, token = hold.token(), "leading"),
             News::Failed(error) => tracing::warn!(path, id, %error, kind = ?error.kind(), "cannot take part"),
             news => tracing::debug!(path, id, ?news, "latch"),
         }
@@ -186,7 +203,7 @@ impl Task {
                 return;
             }
             News::Behind | News::Unproven => Phase::Waiting,
-            News::Held(hold) => Phase::Leading(hold),
+            News::Held(hold) => return shared.publish_term(hold),
             News::Suspended => Phase::Suspended,
             News::Lost => {
                 shared.set_our_path(None);
@@ -203,11 +220,12 @@ impl Task {
 
     /// Leadership ends, listeners are told, then the node is deleted: in this order, so that no two lead.
     async fn leave(&self, mut standing: Standing) {
+        let handed = self.shared.leaving.handed_over();
         standing.relinquish();
         self.shared.set_our_path(None);
         let mode = self.shared.ending.get().copied().unwrap_or_default();
         let closed = LatchState::new(Phase::Closed);
-        self.shared.log_end(closed.status());
+        self.shared.log_end(self.shared.term(), closed.status());
         match mode {
             CloseMode::Silent => {
                 self.shared.listeners.clear();
@@ -223,13 +241,12 @@ impl Task {
                 }
             }
         }
-        let handed = lock(&self.shared.handed).take();
         match standing.leave_after(handed).await {
             // What was lost or given up with the session needs no deleting by us; anything else the caller must know.
             Ok(()) | Err(backend::Error::SessionEnded) => {}
             Err(error) => {
                 let error = client::Error::from_backend("delete our node in", &self.shared.path, error);
-                *lock(&self.shared.leaving) = Some(Error::client(&self.shared.path, error));
+                *lock(&self.shared.failure) = Some(Error::client(&self.shared.path, error));
             }
         }
     }

@@ -7,9 +7,8 @@ use tokio::sync::oneshot;
 
 use super::error::Error;
 use crate::backend;
-use crate::client::owned_node::HandedOver;
 use crate::client::{self, Client};
-use crate::contender::{Hold, Standing};
+use crate::contender::{Hold, Leaving, Standing};
 
 /// What all guards of one hold share. With the last of them the node is deleted.
 pub(super) struct Held {
@@ -24,7 +23,7 @@ enum Keeper {
     /// The guards: the clock and the session tell them enough, as long as no caller waits to be told of a loss.
     Guard(Box<Standing>),
     /// A task, which leaves the line when asked to, or when the guards are gone. A delete may have been handed over by then.
-    Task { leave: oneshot::Sender<Option<HandedOver>>, left: oneshot::Receiver<Result<(), backend::Error>> },
+    Task { leave: oneshot::Sender<()>, leaving: Arc<Leaving>, left: oneshot::Receiver<Result<(), backend::Error>> },
     /// It is being left.
     Leaving,
 }
@@ -59,11 +58,13 @@ impl Held {
         }
         let (leave, asked) = oneshot::channel();
         let (done, left) = oneshot::channel();
-        if let Keeper::Guard(mut standing) = std::mem::replace(&mut *keeper, Keeper::Task { leave, left }) {
+        let leaving = Arc::new(Leaving::default());
+        let task = Keeper::Task { leave, leaving: Arc::clone(&leaving), left };
+        if let Keeper::Guard(mut standing) = std::mem::replace(&mut *keeper, task) {
             standing.insist_on_watch();
             self.client.core().runtime.spawn(async move {
                 // No caller waits for it if the guards were dropped.
-                let _ = done.send(look_after(standing, asked).await);
+                let _ = done.send(look_after(standing, asked, &leaving).await);
             });
         }
     }
@@ -73,9 +74,9 @@ impl Held {
         let keeper = std::mem::replace(&mut *self.keeper(), Keeper::Leaving);
         let left = match keeper {
             Keeper::Guard(mut standing) => standing.leave().await,
-            Keeper::Task { leave, left } => {
-                // The task ends with the runtime that keeps the session, and so does the session.
-                let _ = leave.send(None);
+            Keeper::Task { leave, left, .. } => {
+                // A task that has ended with its runtime has dropped the place, which deletes the node.
+                let _ = leave.send(());
                 left.await.unwrap_or(Err(backend::Error::SessionEnded))
             }
             Keeper::Leaving => Ok(()),
@@ -92,18 +93,19 @@ impl Held {
 /// owner may not have looked yet.
 async fn look_after(
     mut standing: Box<Standing>,
-    mut asked: oneshot::Receiver<Option<HandedOver>>,
+    mut asked: oneshot::Receiver<()>,
+    leaving: &Leaving,
 ) -> Result<(), backend::Error> {
     tokio::select! {
         biased;
-        handed = &mut asked => return standing.leave_after(handed.ok().flatten()).await,
+        _ = &mut asked => return standing.leave_after(leaving.handed_over()).await,
         // Whatever there is to tell after the lock was held, it is held no more; also if it could be held again.
         news = standing.next() => tracing::debug!(?news, "lock lost"),
     }
     standing.relinquish();
     // Guards that are dropped without asking mean the same.
-    let handed = asked.await.ok().flatten();
-    standing.leave_after(handed).await
+    let _ = asked.await;
+    standing.leave_after(leaving.handed_over()).await
 }
 
 /// The last guard was dropped: the delete leaves now, so that it is ahead of whatever this client sends next.
@@ -113,9 +115,12 @@ impl Drop for Held {
         match keeper {
             // Dropping the place deletes its node.
             Keeper::Guard(standing) => drop(standing),
-            Keeper::Task { leave, .. } => {
-                // The task ends with the runtime that keeps the session, and so does the session.
-                let _ = leave.send(self.hold.release());
+            Keeper::Task { leave, leaving, .. } => {
+                // A task that has ended with its runtime has dropped the place, which deletes the node.
+                let tell = || {
+                    let _ = leave.send(());
+                };
+                leaving.release(tell, || Some(self.hold.clone()));
             }
             Keeper::Leaving => {}
         }
