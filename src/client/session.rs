@@ -102,13 +102,18 @@ impl Session {
     }
 
     /// Waits until the session is connected; returns the reason if it has ended instead.
+    ///
+    /// A connection counts once a quorum has confirmed it. The lease knows of a loss at once, the condition a moment later:
+    /// without a look at the lease a request could leave on the next connection before it is confirmed, and a deposed leader
+    /// could answer it.
     pub(crate) async fn connected(&self) -> Result<u64, EndReason> {
         let mut conditions = self.conditions();
         loop {
             match *conditions.borrow_and_update() {
-                Condition::Connected(connection) => return Ok(connection),
+                Condition::Connected(connection) if self.lease.is_settled() => return Ok(connection),
                 Condition::Ended(reason) => return Err(reason),
-                Condition::Suspended => {}
+                // The condition changes when the loss is handled.
+                Condition::Connected(_) | Condition::Suspended => {}
             }
             if conditions.changed().await.is_err() {
                 return Err(EndReason::Closed);
@@ -264,5 +269,25 @@ impl<'a> Corked<'a> {
 impl Drop for Corked<'_> {
     fn drop(&mut self) {
         self.0.uncork();
+    }
+}
+
+#[cfg(all(test, feature = "testing"))]
+mod tests {
+    use futures::FutureExt;
+
+    use crate::backend::{Loss, Observer};
+    use crate::client::Client;
+    use crate::testing::TestingServer;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_loss_counts_before_the_condition_shows_it() {
+        let server = TestingServer::start();
+        let client = Client::builder_for(&server).connect().await.expect("a client");
+        let session = client.core().connected_session().await.expect("a session");
+        assert!(session.connected().now_or_never().is_some());
+        let now = client.core().clock.now();
+        session.lease().disconnected(Loss { at: now, last_contact: now });
+        assert!(session.connected().now_or_never().is_none());
     }
 }
