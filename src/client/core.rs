@@ -275,3 +275,49 @@ impl Drop for KeepAlive {
         }
     }
 }
+
+#[cfg(all(test, feature = "testing"))]
+mod tests {
+    use std::sync::mpsc;
+
+    use futures::FutureExt;
+    use tokio::runtime::Builder;
+
+    use super::*;
+    use crate::testing::TestingServer;
+
+    /// With an earlier time it would find the lease kept, and send no wake-up to a session that has just stopped keeping it.
+    #[test]
+    fn a_user_that_arrives_as_the_lease_is_given_up_compares_the_time_at_which_it_counts() {
+        let world = Builder::new_current_thread().enable_all().start_paused(true).build().expect("a runtime");
+        let _in_world = world.enter();
+        let core = world.block_on(async {
+            let server = TestingServer::start();
+            let client = server.client().await.expect("a client");
+            client.close().await.expect("closed");
+            Arc::clone(client.core())
+        });
+        let is_woken = || core.first_user.notified().now_or_never().is_some();
+        drop(core.keep_alive());
+        assert!(is_woken());
+        drop(core.keep_alive());
+        assert!(!is_woken(), "the lease is still kept");
+
+        let users = core.users();
+        let runtime = Builder::new_multi_thread().worker_threads(1).build().expect("a runtime");
+        let (clock, arriving) = (world.handle().clone(), Arc::clone(&core));
+        let (begun, begins) = mpsc::channel();
+        let arrived = runtime.spawn(async move {
+            let _in_world = clock.enter();
+            begun.send(()).expect("the test waits");
+            arriving.keep_alive()
+        });
+        begins.recv().expect("it begins");
+        // Long enough for the other thread to come as far as the lock. If it does not, this test finds nothing.
+        std::thread::sleep(Duration::from_millis(50));
+        world.block_on(tokio::time::advance(LINGER));
+        drop(users);
+        let _user = world.block_on(arrived).expect("no panic");
+        assert!(is_woken());
+    }
+}

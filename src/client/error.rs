@@ -41,7 +41,7 @@ pub enum ErrorKind {
     BadVersion,
     /// The session may not do this here.
     NoAuth,
-    /// The server refused the credentials.
+    /// The server refused the credentials, or does not offer SASL, which the client was told to use.
     AuthFailed,
     /// The ACL is empty or malformed.
     InvalidAcl,

@@ -121,7 +121,7 @@ impl<'a> Keepalive<'a> {
                 // The servers must have expired it by now.
                 return (now >= loss.last_contact + self.session.timeout()).then_some(EndReason::GivenUp);
             }
-            // Also without a user: whoever waits for a connection waits for the confirmation.
+            // Also without a user: all that waits for a connection waits for the confirmation.
             Phase::Unconfirmed => {
                 self.end_holds(now);
                 self.beat_if_due(now);

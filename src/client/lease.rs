@@ -81,7 +81,7 @@ struct State {
     /// The deadline when the connection was lost, before any attempt to reconnect.
     deadline_at_loss: Instant,
     /// When the last proven connection was lost.
-    lost: Option<Instant>,
+    lost: Instant,
     /// Answered requests of this connection, oldest first.
     answered: VecDeque<Answered>,
     /// Raised whenever grants are voided: a grant of an older epoch is void.
@@ -122,7 +122,7 @@ impl Lease {
             deadline: now,
             connecting: now,
             deadline_at_loss: now,
-            lost: None,
+            lost: now,
             answered: VecDeque::new(),
             epoch: 0,
             suspended: false,
@@ -281,8 +281,7 @@ impl Lease {
                 return;
             }
             state.link = Link::Proven;
-            let anchor = state.lost.take().unwrap_or(state.connecting);
-            let deadline = anchor + self.length(state.least);
+            let deadline = state.lost + self.length(state.least);
             self.set_deadline(&mut state, deadline);
         }
         let reported = answered.sent - self.tick_of(state.least);
@@ -327,9 +326,11 @@ impl Observer for Lease {
 
     fn disconnected(&self, loss: Loss) {
         let mut state = self.lock();
-        state.link = Link::Down;
         // A connection on which nothing was proven does not count: the earlier loss still applies.
-        state.lost.get_or_insert(loss.at);
+        if state.link == Link::Proven {
+            state.lost = loss.at;
+        }
+        state.link = Link::Down;
         state.deadline_at_loss = state.deadline;
         state.suspended = true;
         if self.options.ends_with_connection {

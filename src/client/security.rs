@@ -229,8 +229,12 @@ fn invalid(what: &str, why: impl fmt::Display) -> Error {
 
 /// How the client authenticates by SASL (feature `sasl-digest-md5`).
 ///
-/// A server that knows no SASL lets the client in all the same, as anybody: what protects data is its
-/// [ACL](crate::ClientBuilder::acls), such as `sasl:alice`.
+/// The client and each server prove to each other that they know the password. A server that does not offer SASL is
+/// [`ErrorKind::AuthFailed`], where Java's client continues without a user: configure the servers before the clients.
+///
+/// Servers let in other clients without a user, unless `enforce.auth.enabled` is set: what protects data is its
+/// [ACL](crate::ClientBuilder::acls), such as `sasl:alice`. And let the servers have the fix of ZOOKEEPER-4839: those without
+/// it accept any user name that they do not know, with the password of the user who authenticated last.
 #[cfg(feature = "sasl-digest-md5")]
 #[derive(Clone)]
 pub struct Sasl(Credentials);

@@ -16,17 +16,18 @@ const CAPACITY: usize = 1_024;
 /// ensemble may soon expire its session. It then becomes either `Reconnected` with the same session, or `Lost` and then
 /// `Reconnected` with a new one. `Lost` always comes before the `Reconnected` of a new session.
 ///
-/// With T the smallest session timeout that the servers granted in this session, each is published when:
+/// The servers grant a session timeout at every connect. With T the smallest that they granted in this session, and L the one
+/// that they granted on its latest connection, each state is published when:
 ///
 /// | state | when |
 /// |---|---|
 /// | `Connected` | the first session is open; once per client |
 /// | `Suspended` | the connection broke; or the server left a request unanswered for 0.4 T ([`silence_timeout`](crate::ClientBuilder::silence_timeout)), or a ping, which is sent after T/3, at most 10 s, without a request; or the lease expired on an open connection, as after a pause of the process |
 /// | `Reconnected` | a quorum of the ensemble has answered on a new connection; or the lease is proven again |
-/// | `Lost` | the servers reported the end of the session; or T has passed since the last contact, so that they must have ended it; or they refused the credentials |
+/// | `Lost` | the servers reported the end of the session; or L has passed since the last contact, so that they must have ended it; or they refused the credentials |
 ///
-/// What is held ends before `Lost`: at the end of its lease, or with `Suspended` under [`ErrorPolicy::Standard`]. A session
-/// survives an outage shorter than T.
+/// What is held ends before `Lost`: at the end of its lease, which is shorter than T and so than L, or with `Suspended` under
+/// [`ErrorPolicy::Standard`]. The client gives up no session in an outage shorter than L.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ConnectionState {

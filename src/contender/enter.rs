@@ -97,20 +97,17 @@ impl Entry {
                     (connection, self.recover().await)
                 }
             };
-            let attempt = match attempt {
-                Attempt::NoDirectory => {
-                    self.not_created();
-                    self.create_parents().await
-                }
-                attempt => attempt,
-            };
             match attempt {
                 Attempt::Created { path, czxid, children } => {
                     let mut node = self.node.take().unwrap_or_else(|| self.expected());
                     node.created(Arc::clone(&path));
                     return Ok(Entered { node, path, czxid, children, connection });
                 }
-                Attempt::Again | Attempt::NoDirectory => self.not_created(),
+                Attempt::NoDirectory => {
+                    self.not_created();
+                    self.create_parents(connection).await?;
+                }
+                Attempt::Again => self.not_created(),
                 Attempt::Later => {
                     self.not_created();
                     // The loop checks the outcome.
@@ -182,19 +179,18 @@ impl Entry {
         }
     }
 
-    async fn create_parents(&mut self) -> Attempt {
+    /// Creates the directory, or waits for the next connection. The next attempt shows whether it exists.
+    async fn create_parents(&mut self, connection: u64) -> Result<(), End> {
         match parents::create(&self.session, &self.line.dir, &self.core.config.acls).await {
-            Ok(made) => {
-                if let Some(czxid) = made {
-                    self.core.made.note(&self.line.dir, czxid);
-                }
-                Attempt::Again
-            }
+            Ok(Some(czxid)) => self.core.made.note(&self.line.dir, czxid),
             // A parent can be deleted between two steps.
-            Err(backend::Error::NoNode) => Attempt::Again,
-            Err(error) if error.is_passing() => Attempt::Later,
-            Err(error) => Attempt::Refused(self.error(error)),
+            Ok(None) | Err(backend::Error::NoNode) => {}
+            Err(error) if error.is_passing() => {
+                let _ = self.session.connected_after_loss(connection).await;
+            }
+            Err(error) => return Err(End::Failed(self.error(error))),
         }
+        Ok(())
     }
 
     /// Looks for a node whose create was not answered. It counts only if our live session owns it.

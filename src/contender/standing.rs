@@ -197,7 +197,6 @@ impl Standing {
     }
 
     fn failed(&mut self, error: Error) -> News {
-        tracing::warn!(dir = &*self.line.dir, %error, kind = ?error.kind(), "cannot enter the line");
         let delay = self.failures.next(&self.core, self.began);
         self.enter_after(delay);
         News::Failed(error)

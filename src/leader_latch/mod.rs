@@ -1,7 +1,7 @@
-//! Leader election in which whoever leads goes on leading until it closes or is lost: Curator's `LeaderLatch`.
+//! Leader election in which a leader leads until it closes or loses its place: Curator's `LeaderLatch`.
 //!
-//! Every participant places a node in one directory; the first of the line leads. Java services that use Curator's latch
-//! on the same path stand in the same line.
+//! Every participant creates a node in one directory; the one with the lowest number leads. Java services that use Curator's
+//! latch on the same path take part in the same election.
 //!
 //! ```no_run
 //! use zookeeper_recipes::Client;
@@ -12,7 +12,7 @@
 //! let latch = LeaderLatch::builder(&client, "/my-service/leader").id("worker-7").start()?;
 //! loop {
 //!     let leadership = latch.wait_for_leadership().await?;
-//!     // Dropped at its next await when the leadership is lost; then we stand in line again.
+//!     // Dropped at its next await when the leadership is lost; then the latch competes again.
 //!     let done = leadership.run(async { /* lead */ }).await;
 //!     if done.is_ok() {
 //!         break;

@@ -1,4 +1,4 @@
-//! The task of a latch: stands in line, session after session, until the latch is closed.
+//! The task of a latch: takes part in the election, session after session, until the latch is closed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};

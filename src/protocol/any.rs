@@ -51,8 +51,6 @@ macro_rules! any_request {
         }
 
         impl Request for AnyRequest<'_> {
-            type Response = AnyResponse;
-
             fn op(&self) -> OpCode {
                 match self {
                     $(AnyRequest::$variant(_) => OpCode::$op,)*

@@ -24,5 +24,5 @@ record! {
     SaslResponse { token: Secret<Option<Bytes>> }
 }
 
-request!(AuthRequest<'_> => Auth, ());
-request!(SaslRequest<'_> => Sasl, SaslResponse);
+request!(AuthRequest<'_> => Auth);
+request!(SaslRequest<'_> => Sasl);

@@ -10,7 +10,7 @@
 //! | `op`, `error_code` | the numbers for operations and errors |
 //! | `header` | the header of each request and reply, and the reserved xids |
 //! | `connect` | the handshake, with and without its read-only byte |
-//! | `request`, `response` | one record an operation; [`Request`] ties a request to its response |
+//! | `request`, `response` | one record an operation; [`Request`] names the operation of a request |
 //! | `multi` | transactions: their steps and results |
 //! | `watch` | events, and the requests that arm and remove watches |
 //! | `auth` | credentials and SASL tokens |

@@ -61,7 +61,7 @@ pub(crate) struct MultiRequest<'a> {
     pub(crate) ops: Vec<MultiOp<'a>>,
 }
 
-request!(MultiRequest<'_> => Multi, MultiResponse);
+request!(MultiRequest<'_> => Multi);
 
 impl Encode for MultiRequest<'_> {
     fn encode(&self, to: &mut Writer<'_>) {

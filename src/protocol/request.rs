@@ -7,25 +7,17 @@ use std::borrow::Cow;
 use super::acl::{create_flags, create_mode};
 use super::jute::{Encode, record};
 use super::op::OpCode;
-use super::response::{
-    Create2Response, GetAclResponse, GetChildren2Response, GetChildrenResponse, GetDataResponse, SyncResponse,
-};
-use crate::types::{Acl, CreateMode, Stat};
+use crate::types::{Acl, CreateMode};
 
 /// What a client may send after the handshake.
 pub(crate) trait Request: Encode {
-    /// The body of the reply, if its header says `Ok`.
-    type Response;
-
     fn op(&self) -> OpCode;
 }
 
-/// Names the operation of a request and the record that answers it.
+/// Names the operation of a request.
 macro_rules! request {
-    ($name:ty => $op:ident, $response:ty) => {
+    ($name:ty => $op:ident) => {
         impl $crate::protocol::request::Request for $name {
-            type Response = $response;
-
             fn op(&self) -> $crate::protocol::op::OpCode {
                 $crate::protocol::op::OpCode::$op
             }
@@ -59,8 +51,6 @@ impl<'a> CreateRequest<'a> {
 }
 
 impl Request for CreateRequest<'_> {
-    type Response = Create2Response;
-
     /// The operation whose answer has a stat. Servers know containers only by an operation of their own.
     fn op(&self) -> OpCode {
         match self.mode() {
@@ -134,15 +124,15 @@ record! {
     CloseSessionRequest {}
 }
 
-request!(CreateTtlRequest<'_> => CreateTtl, Create2Response);
-request!(DeleteRequest<'_> => Delete, ());
-request!(ExistsRequest<'_> => Exists, Stat);
-request!(GetDataRequest<'_> => GetData, GetDataResponse);
-request!(SetDataRequest<'_> => SetData, Stat);
-request!(GetAclRequest<'_> => GetAcl, GetAclResponse);
-request!(SetAclRequest<'_> => SetAcl, Stat);
-request!(GetChildrenRequest<'_> => GetChildren, GetChildrenResponse);
-request!(GetChildren2Request<'_> => GetChildren2, GetChildren2Response);
-request!(SyncRequest<'_> => Sync, SyncResponse);
-request!(PingRequest => Ping, ());
-request!(CloseSessionRequest => CloseSession, ());
+request!(CreateTtlRequest<'_> => CreateTtl);
+request!(DeleteRequest<'_> => Delete);
+request!(ExistsRequest<'_> => Exists);
+request!(GetDataRequest<'_> => GetData);
+request!(SetDataRequest<'_> => SetData);
+request!(GetAclRequest<'_> => GetAcl);
+request!(SetAclRequest<'_> => SetAcl);
+request!(GetChildrenRequest<'_> => GetChildren);
+request!(GetChildren2Request<'_> => GetChildren2);
+request!(SyncRequest<'_> => Sync);
+request!(PingRequest => Ping);
+request!(CloseSessionRequest => CloseSession);

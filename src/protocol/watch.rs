@@ -2,7 +2,6 @@
 
 use super::jute::{closed_codes, open_codes, record};
 use super::request::request;
-use super::response::ErrorResponse;
 
 open_codes! {
     /// What happened to a watched node.
@@ -96,8 +95,8 @@ record! {
     }
 }
 
-request!(AddWatchRequest<'_> => AddWatch, ErrorResponse);
-request!(RemoveWatchesRequest<'_> => RemoveWatches, ());
-request!(CheckWatchesRequest<'_> => CheckWatches, ());
-request!(SetWatchesRequest<'_> => SetWatches, ());
-request!(SetWatches2Request<'_> => SetWatches2, ());
+request!(AddWatchRequest<'_> => AddWatch);
+request!(RemoveWatchesRequest<'_> => RemoveWatches);
+request!(CheckWatchesRequest<'_> => CheckWatches);
+request!(SetWatchesRequest<'_> => SetWatches);
+request!(SetWatches2Request<'_> => SetWatches2);

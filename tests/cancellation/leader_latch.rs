@@ -37,10 +37,13 @@ pub(super) async fn leads(latch: &LeaderLatch) -> Leadership {
 
 /// A latch that is the first in the line, and has sent what a leader sends.
 pub(super) async fn leader_of(client: &Client, id: &str) -> (LeaderLatch, Leadership) {
+    let before = client.request_counts().watches;
     let latch = latch(client, id);
     let leadership = leads(&latch).await;
     // It watches its node only after its waiters have run.
-    sleep(Duration::from_millis(1)).await;
+    while client.request_counts().watches == before {
+        sleep(Duration::from_millis(1)).await;
+    }
     (latch, leadership)
 }
 

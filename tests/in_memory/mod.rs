@@ -3,6 +3,8 @@
 // Every test binary compiles this module for itself and uses only a part of it.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod log;
+
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;

@@ -5,18 +5,24 @@ use std::time::{Duration, Instant};
 use futures::FutureExt;
 use tokio::runtime::{Builder, Runtime};
 use zookeeper_recipes::Client;
-use zookeeper_recipes::leader_latch::{CloseMode, LatchStatus};
+use zookeeper_recipes::leader_latch::{CloseMode, LatchStatus, LeaderLatch};
 use zookeeper_recipes::testing::{Operation, TestingServer};
 
 use super::scene::{PATH, latch, make_directory, reaches};
 
-#[tokio::test(start_paused = true)]
-async fn a_dropped_latch_leads_no_more_and_its_delete_is_ahead_of_later_requests() {
+/// A latch that leads, with its client and its server.
+async fn leader() -> (TestingServer, Client, LeaderLatch) {
     let server = TestingServer::start();
     make_directory(&server);
     let client = Client::builder_for(&server).connect().await.expect("a client");
     let leader = latch(&client);
     reaches(&leader, LatchStatus::Leading).await;
+    (server, client, leader)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_latch_leads_no_more_and_its_delete_is_ahead_of_later_requests() {
+    let (_server, client, leader) = leader().await;
     let leadership = leader.wait_for_leadership().await.expect("it leads");
     let node = leader.our_path().expect("a node");
     drop(leader);
@@ -27,11 +33,7 @@ async fn a_dropped_latch_leads_no_more_and_its_delete_is_ahead_of_later_requests
 
 #[tokio::test(start_paused = true)]
 async fn closing_a_leader_costs_one_request() {
-    let server = TestingServer::start();
-    make_directory(&server);
-    let client = Client::builder_for(&server).connect().await.expect("a client");
-    let leader = latch(&client);
-    reaches(&leader, LatchStatus::Leading).await;
+    let (_server, client, leader) = leader().await;
     // Its own node is watched now.
     client.exists("/").await.expect("an answer");
     let before = client.request_counts();
@@ -42,11 +44,7 @@ async fn closing_a_leader_costs_one_request() {
 
 #[tokio::test(start_paused = true)]
 async fn a_drop_ends_a_leadership_at_once_that_is_being_closed_with_a_word_to_listeners() {
-    let server = TestingServer::start();
-    make_directory(&server);
-    let client = Client::builder_for(&server).connect().await.expect("a client");
-    let leader = latch(&client);
-    reaches(&leader, LatchStatus::Leading).await;
+    let (_server, client, leader) = leader().await;
     let leadership = leader.wait_for_leadership().await.expect("it leads");
     let node = leader.our_path().expect("a node");
     assert!(leader.close_with(CloseMode::NotifyLeader).now_or_never().is_none());

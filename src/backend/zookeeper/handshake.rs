@@ -166,7 +166,7 @@ impl Fresh {
             let answer = SaslResponse::from_frame(&body).map_err(|error| Failure::new(error.to_string()))?;
             match exchange.step(answer.token.0.as_deref()) {
                 Ok(Step::Respond(response)) => token = response,
-                Ok(Step::Done | Step::NotOffered) => return Ok(()),
+                Ok(Step::Done) => return Ok(()),
                 Err(error) => return Err(Failure::Credentials(error.to_string())),
             }
         }

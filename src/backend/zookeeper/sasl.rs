@@ -2,7 +2,8 @@
 //!
 //! ZooKeeper carries the tokens in requests of type 102. The client opens with an empty one, the server answers with a
 //! challenge, the client with a response, and the server with `rspauth`: the proof that it knows the password too. A
-//! server without SASL answers the first token with a null buffer.
+//! server without SASL answers the first token with a null buffer. Java's client then continues without a user. This one
+//! fails: the application would create nodes as anybody, and anything on the way could turn the authentication off.
 
 use std::fmt;
 
@@ -50,8 +51,6 @@ pub(crate) enum Step {
     Respond(Vec<u8>),
     /// The user is authenticated, and so is the server. Nothing more is sent.
     Done,
-    /// The server does not support SASL: the session continues without a user.
-    NotOffered,
 }
 
 /// Why the authentication failed.
@@ -86,7 +85,7 @@ enum State {
     AwaitsProof {
         rspauth: String,
     },
-    /// Authenticated, failed, or not offered.
+    /// Authenticated or failed.
     Over,
 }
 
@@ -99,7 +98,7 @@ impl DigestMd5 {
     /// Takes the server's token; `None` is a null buffer. After an error the connection is of no further use.
     pub(crate) fn step(&mut self, token: Option<&[u8]>) -> Result<Step, Error> {
         match (std::mem::replace(&mut self.state, State::Over), token) {
-            (State::AwaitsChallenge, None) => Ok(Step::NotOffered),
+            (State::AwaitsChallenge, None) => Err(Error::new("the server does not offer it")),
             (State::AwaitsChallenge, Some(challenge)) => {
                 let (response, rspauth) = self.respond(&Challenge::parse(challenge)?)?;
                 self.state = State::AwaitsProof { rspauth };

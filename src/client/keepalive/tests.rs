@@ -13,7 +13,7 @@ use crate::client::session::Condition;
 use crate::testing::TestingServer;
 use crate::{Client, ConnectionState};
 
-/// The lines that are logged on this thread while it exists.
+/// The lines that are logged on this thread while it exists. The tests of the library cannot use the log that `tests/` shares.
 struct Log {
     bytes: Arc<Mutex<Vec<u8>>>,
     _capturing: DefaultGuard,

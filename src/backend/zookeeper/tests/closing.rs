@@ -139,3 +139,38 @@ async fn nothing_is_tried_any_more_when_the_servers_must_have_forgotten() {
     soon(opened.session.close()).await;
     assert_eq!(stage.clock.now(), begun);
 }
+
+/// The servers know it for a session timeout from then on, so it must still be closed.
+#[tokio::test(start_paused = true)]
+async fn a_session_that_is_renewed_while_it_is_being_closed_is_not_given_up_before_that_has_passed() {
+    let mut stage = Stage::with_credentials();
+    let opening = stage.opening();
+    let script = async {
+        let mut peer = stage.resume().await;
+        peer.answer_credentials(ErrorCode::Ok).await;
+        peer.serve_first().await;
+        peer
+    };
+    let (opened, peer) = soon(async { tokio::join!(opening, script) }).await;
+    let mut opened = opened.expect("a session");
+    stage.set(Way::Refuse);
+    drop(peer);
+    lost(&mut opened).await;
+    tokio::time::sleep(T / 2).await;
+    let closed = opened.session.close();
+    tokio::time::sleep(T / 4).await;
+    // This attempt renews the session and fails before the client can close it.
+    stage.set(Way::Accept);
+    let mut peer = stage.resume().await;
+    peer.expect(OpCode::Auth).await;
+    stage.set(Way::Refuse);
+    drop(peer);
+    tokio::time::sleep(T / 2).await;
+    stage.set(Way::Accept);
+    let mut peer = stage.resume().await;
+    peer.answer_credentials(ErrorCode::Ok).await;
+    let asked = peer.expect(OpCode::CloseSession).await;
+    peer.confirm(&asked, 0).await;
+    soon(closed).await;
+    assert_eq!(next_event(&mut opened).await, Some(SessionEvent::Closed));
+}

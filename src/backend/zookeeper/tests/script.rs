@@ -1,13 +1,15 @@
 //! The server's side, written down step by step.
 
 use std::io;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use futures::future::{BoxFuture, FutureExt};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, DuplexStream, ReadBuf, ReadHalf};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -45,6 +47,8 @@ struct Net {
     /// Bytes that fit in each direction before a writer waits.
     room: usize,
     attempts: Mutex<Vec<(Duration, usize)>>,
+    /// What the client reads at the end of a connection: nothing, or this error.
+    end: Arc<Mutex<Option<io::ErrorKind>>>,
     accepted: mpsc::UnboundedSender<(usize, DuplexStream)>,
 }
 
@@ -65,8 +69,27 @@ impl Connector for Net {
                 let (near, far) = tokio::io::duplex(self.room);
                 self.accepted.send((host, far)).ok();
                 let (read, write) = tokio::io::split(near);
+                let read = Incoming { stream: read, end: Arc::clone(&self.end) };
                 futures::future::ready(Ok(Stream { read: Box::new(read), write: Box::new(write) })).boxed()
             }
+        }
+    }
+}
+
+/// What the client reads of a connection.
+struct Incoming {
+    stream: ReadHalf<DuplexStream>,
+    end: Arc<Mutex<Option<io::ErrorKind>>>,
+}
+
+impl AsyncRead for Incoming {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, to: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = to.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, to);
+        let ends = matches!(read, Poll::Ready(Ok(()))) && to.filled().len() == before;
+        match *lock(&self.end) {
+            Some(end) if ends => Poll::Ready(Err(end.into())),
+            _ => read,
         }
     }
 }
@@ -88,8 +111,14 @@ impl Stage {
     pub(super) fn with(hosts: usize, room: usize, change: impl FnOnce(&mut Options)) -> Stage {
         let (sender, accepted) = mpsc::unbounded_channel();
         let start = Instant::now();
-        let net = Net { start, way: Mutex::new(Way::Accept), room, attempts: Mutex::default(), accepted: sender };
-        let net = Arc::new(net);
+        let net = Arc::new(Net {
+            start,
+            way: Mutex::new(Way::Accept),
+            room,
+            attempts: Mutex::default(),
+            end: Arc::default(),
+            accepted: sender,
+        });
         let clock = Clock::Tokio(start);
         let names: Vec<String> = (1..=hosts).map(|number| format!("zk{number}")).collect();
         let connect_string = ConnectString::parse(&names.join(",")).expect("names of hosts");
@@ -108,6 +137,11 @@ impl Stage {
 
     pub(super) fn set(&self, way: Way) {
         *lock(&self.net.way) = way;
+    }
+
+    /// What the client reads from now on when the server closes a connection.
+    pub(super) fn end_with(&self, end: Option<io::ErrorKind>) {
+        *lock(&self.net.end) = end;
     }
 
     /// When which host was tried, since the start.

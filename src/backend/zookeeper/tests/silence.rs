@@ -1,5 +1,6 @@
 //! A server that says nothing, and the pings that find it out.
 
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use super::script::{Stage, T, Told, lost, next_event, soon};
@@ -125,6 +126,29 @@ async fn a_busy_connection_is_not_pinged() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         peer.confirm(&asked, 1).await;
         soon(pending).await.unwrap();
+    }
+}
+
+/// The server closes or resets a connection. Any other error may be this machine's own, while the server has been silent.
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_connection_is_a_contact_and_another_error_of_the_socket_is_none() {
+    for (end, is_contact) in [
+        (None, true),
+        (Some(ErrorKind::ConnectionReset), true),
+        (Some(ErrorKind::ConnectionAborted), false),
+        (Some(ErrorKind::HostUnreachable), false),
+        (Some(ErrorKind::NetworkDown), false),
+        (Some(ErrorKind::TimedOut), false),
+    ] {
+        let mut stage = Stage::new(1);
+        let (mut opened, peer) = stage.open().await;
+        let opened_at = stage.clock.now();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        stage.end_with(end);
+        drop(peer);
+        let loss = lost(&mut opened).await;
+        assert_eq!(loss.at.since(opened_at), Duration::from_secs(1), "{end:?}");
+        assert_eq!(loss.last_contact, if is_contact { loss.at } else { opened_at }, "{end:?}");
     }
 }
 
