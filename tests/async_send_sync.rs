@@ -18,8 +18,8 @@ use zookeeper_recipes::mutex::{
     Error as MutexError, InterProcessMutex, InterProcessMutexBuilder, LockLost, MutexGuard, revoke,
 };
 use zookeeper_recipes::queue::{
-    ClaimHandle, ClaimLost, Consumer, DeadLetter, Deliveries, Delivery, DeliveryMode, DistributedQueue,
-    DistributedQueueBuilder, Enqueued, Error as QueueError, Producer, Utf8,
+    AckMode, ClaimHandle, ClaimLost, Consumer, DeadLetter, Deliveries, Delivery, DistributedQueue,
+    DistributedQueueBuilder, Enqueued, Error as QueueError, Event, Events, Failure, Producer, Utf8,
 };
 use zookeeper_recipes::{
     Acl, Client, ClientBuilder, ConnectionState, ConnectionStates, CreateMode, Error, Fence, ListenerHandle,
@@ -80,10 +80,13 @@ fn handles_and_values_can_be_shared_between_tasks() {
     send_sync_unpin::<ClaimHandle>();
     send_sync_unpin::<ClaimLost>();
     send_sync_unpin::<DeadLetter>();
-    send_sync_unpin::<DeliveryMode>();
+    send_sync_unpin::<AckMode>();
+    send_sync_unpin::<Event>();
+    send_sync_unpin::<Failure>();
     send_sync_unpin::<Enqueued>();
     send_sync_unpin::<QueueError>();
     send_unpin::<Deliveries<Utf8>>();
+    send_unpin::<Events>();
     send_sync_unpin::<zookeeper_recipes::throughput_balancer::ThroughputBalancer>();
     send_sync_unpin::<zookeeper_recipes::throughput_balancer::ThroughputBalancerBuilder>();
     send_sync_unpin::<zookeeper_recipes::throughput_balancer::Share>();
@@ -202,6 +205,23 @@ fn every_public_future_of_the_queue_is_send(
     send_future(delivery().nack_after(std::time::Duration::ZERO));
     send_future(delivery().reject("a"));
     send_future(async move { delivery().lost().await });
+}
+
+/// As above: items that are borrowed, from within a future that is spawned.
+#[allow(dead_code)]
+fn puts_of_borrowed_items_are_send(producer: Producer<Utf8>) {
+    send_future(async move {
+        let orders = vec![(1, "a".to_owned())];
+        producer.put_many(orders.iter().map(|(_, order)| order)).await?;
+        producer.put_many(orders.iter().map(|(_, order)| order.as_str())).await?;
+        for (_, order) in &orders {
+            producer.put(order).await?;
+            producer.put(std::borrow::Cow::from(order)).await?;
+            producer.put_timeout(order.as_str(), std::time::Duration::MAX).await?;
+            producer.enqueue(order).await?.await?;
+        }
+        Ok::<(), QueueError>(())
+    });
 }
 
 /// As above.

@@ -16,7 +16,7 @@ use zookeeper_recipes::mutex::InterProcessMutex;
 
 use self::judge::{Judge, Report};
 use self::kazoo::Kazoo;
-use support::{ZooKeeper, unique_path, within};
+use support::{ZooKeeper, eventually, unique_path, within};
 
 /// Contenders of each kind.
 const EACH: usize = 4;
@@ -50,6 +50,8 @@ async fn kazoo_and_we_stand_in_one_line() {
         let report = Report::connect(judge.addr()).await;
         ours.push(contend(server.connect_string(), path.clone(), report));
     }
+    // Python is slow to start: without it ours would be through before.
+    eventually("kazoo is there", PATIENCE, || async { judge.turns().iter().any(|turn| turn.is_kazoo) }).await;
     let all = async { tokio::join!(join_all(ours), join_all(kazoos.into_iter().map(Kazoo::ends))) };
     within("everybody has had all turns", PATIENCE, all).await;
 

@@ -5,16 +5,18 @@ mod in_memory;
 
 /// One idea a file; `scene` holds what they share.
 mod queue_in_memory {
-    mod at_most_once;
+    mod ack_first;
     mod basics;
     mod bounded;
     mod cancellation;
     mod competing;
     mod dead_letters;
     mod deleted;
+    mod events;
     mod expiry;
     mod freeze;
     mod handler;
+    mod identity;
     mod input;
     mod limits;
     mod lost_replies;

@@ -216,9 +216,9 @@ mod distributed_queue {
             "dave takes parcel ",
             "dave knows: is it still his? no",
             "dave acks too late: ",
-            "cannot ship parcel 42, attempt 1",
-            "cannot ship parcel 42, attempt 2",
-            "after 2 attempts, it is damaged",
+            "cannot ship parcel 42, delivery 1",
+            "cannot ship parcel 42, delivery 2",
+            "after 2 deliveries, it is damaged",
             "100 parcels put, 99 shipped, 1 dead letter, 0 lost.",
             "Done.",
         ]);

@@ -17,17 +17,30 @@ use crate::backend::Op;
 pub struct Fence {
     pub(crate) core: Arc<Core>,
     pub(crate) session: Arc<Session>,
+    /// The node that stands for what is held.
     pub(crate) path: Arc<str>,
+    /// The nodes that must have a certain data version; without any, the node above must exist.
+    pub(crate) versions: Arc<[(Arc<str>, i32)]>,
 }
 
 impl Fence {
-    /// The node whose existence is checked, as the server names it (within the connect string's own root).
+    /// The node that stands for what is held, as the server names it (within the connect string's own root).
     pub fn path(&self) -> &str {
         &self.path
     }
 
+    /// The step that is refused once the node is gone.
     pub(crate) fn check(&self) -> Op {
         Op::Check { path: self.path.to_string(), version: None }
+    }
+
+    /// All steps of a transaction that prove that its author still holds.
+    pub(crate) fn checks(&self) -> Vec<Op> {
+        if self.versions.is_empty() {
+            return vec![self.check()];
+        }
+        let check = |(path, version): &(Arc<str>, i32)| Op::Check { path: path.to_string(), version: Some(*version) };
+        self.versions.iter().map(check).collect()
     }
 }
 

@@ -128,7 +128,9 @@ impl Transaction {
         let bytes = self.steps.iter().map(|op| op.path().len() + op.data_len()).sum();
         self.core.check_size("commit", &format!("{} steps", self.steps.len()), bytes)?;
         let first = self.steps.first().map_or("", |op| op.path()).to_owned();
-        let ops: Vec<Op> = self.fences.iter().map(Fence::check).chain(self.steps.iter().cloned()).collect();
+        let checks: Vec<Op> = self.fences.iter().flat_map(Fence::checks).collect();
+        let checked = checks.len();
+        let ops = checks.into_iter().chain(self.steps.iter().cloned()).collect();
         let outcome = match self.fences.first() {
             Some(fence) => self.commit_on(&fence.session, &first, ops).await?,
             None => {
@@ -136,7 +138,7 @@ impl Transaction {
                 self.commit_on(&session, &first, ops).await?
             }
         };
-        self.results(outcome)
+        self.results(outcome, checked)
     }
 
     async fn commit_on(&self, session: &Arc<Session>, first: &str, ops: Vec<Op>) -> Result<Multi, Error> {
@@ -176,23 +178,30 @@ impl Transaction {
         session.proven().await
     }
 
-    fn results(&self, outcome: Multi) -> Result<Vec<TransactionResult>, Error> {
+    /// What came of it; the first steps `checked` the fences.
+    fn results(&self, outcome: Multi, checked: usize) -> Result<Vec<TransactionResult>, Error> {
         match outcome {
             Multi::Committed(results) => {
-                Ok(results.into_iter().skip(self.fences.len()).map(|result| self.result(result)).collect())
+                Ok(results.into_iter().skip(checked).map(|result| self.result(result)).collect())
             }
-            Multi::Refused { index, .. } if index < self.fences.len() => Err(Error::new(
+            Multi::Refused { index, .. } if index < checked => Err(Error::new(
                 ErrorKind::Fenced,
-                format!("commit: the fence {} no longer stands; nothing was changed", self.fences[index].path),
+                format!("commit: the fence {} no longer stands; nothing was changed", self.fence_of(index)),
             )),
             Multi::Refused { index, error } => {
-                let step = index - self.fences.len();
+                let step = index - checked;
                 let path = self.steps.get(step).map_or("", |op| op.path());
                 let verb = self.steps.get(step).map_or("", Op::verb);
                 let doing = format!("commit: nothing was changed; step {} of {}, {verb}", step + 1, self.steps.len());
                 Err(Error::from_backend(&doing, path, error))
             }
         }
+    }
+
+    /// The fence to which a check belongs.
+    fn fence_of(&self, check: usize) -> &str {
+        let mut owners = self.fences.iter().flat_map(|fence| std::iter::repeat_n(fence.path(), fence.checks().len()));
+        owners.nth(check).unwrap_or_default()
     }
 
     fn result(&self, result: OpResult) -> TransactionResult {

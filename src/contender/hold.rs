@@ -90,7 +90,12 @@ impl Hold {
     }
 
     pub(crate) fn fence(&self) -> Fence {
-        Fence { core: Arc::clone(&self.core), session: Arc::clone(&self.session), path: Arc::clone(&self.path) }
+        Fence {
+            core: Arc::clone(&self.core),
+            session: Arc::clone(&self.session),
+            path: Arc::clone(&self.path),
+            versions: Arc::default(),
+        }
     }
 }
 

@@ -1,16 +1,15 @@
 //! The options of a queue.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::error::Error;
 use super::names::Places;
 use super::serializer::Serializer;
-use super::{DeliveryMode, DistributedQueue, Options};
-use crate::client::Client;
+use super::{AckMode, DistributedQueue, Options};
+use crate::client::{Client, RetryPolicy};
 use crate::path;
 
-/// What is claimed ahead by default: enough to hide a round trip, few enough not to keep items from others.
-const PREFETCH: usize = 8;
 /// More would keep too much from others, and in memory.
 const MOST_PREFETCH: usize = 1_000;
 
@@ -28,53 +27,74 @@ pub struct DistributedQueueBuilder<S> {
 
 impl<S: Serializer> DistributedQueueBuilder<S> {
     pub(super) fn new(client: &Client, path: String, serializer: S) -> Self {
-        let options =
-            Options { mode: DeliveryMode::AtLeastOnce, max_attempts: None, prefetch: PREFETCH, strict_order: false };
+        let options = Options::default();
         DistributedQueueBuilder { client: client.clone(), path, serializer, claims: None, max_items: None, options }
     }
 
-    /// The directory of the claims: what Curator calls the lock path. All consumers of a queue must name the same one. By
-    /// default the path of the queue with `-claims` after it.
+    /// The directory of the claims: what Curator calls the lock path. All consumers of a queue must name the same one, and no other
+    /// queue may use it, as its items have the same names. By default the path of the queue with `-claims` after it.
     pub fn claims_path(mut self, path: impl Into<String>) -> Self {
         self.claims = Some(path.into());
         self
     }
 
-    /// How many items the queue may hold, for the producers of this object: a put waits for room. Each producer is sure of half
-    /// of what it saw free, so several together may go over it. Not bounded by default, except that a queue that cannot be
-    /// listed in one answer of the servers (52 428 items with their defaults) takes no more: [`Error::ListingLimit`]. An item that is
-    /// claimed counts, and what is put [as one](super::Producer::put_many) counts once.
+    /// How many items the queue may hold, for the producers of this object: a put waits for room. An item that is claimed
+    /// counts, and what is put [as one](super::Producer::put_many) counts once. Not bounded by default; of what Java clients
+    /// cannot list see the [limits](super#limits).
+    ///
+    /// One producer never goes over it. Several can together, by one batch (64 items, or `items` if that is less) for each
+    /// producer but one, as none knows of what the others are about to put. To keep to that a producer has one batch under way,
+    /// where without a maximum it has four. A producer that found the queue full looks again after 1 to 2 ms, and less and less
+    /// often while it stays full, up to every 100 ms.
     pub fn max_items(mut self, items: usize) -> Self {
         self.max_items = Some(items);
         self
     }
 
-    /// After so many failed attempts an item goes to the dead letters. By default there is no end of attempts. Not for
-    /// [`DeliveryMode::AtMostOnce`], where there is one.
-    pub fn max_attempts(mut self, attempts: u32) -> Self {
-        self.options.max_attempts = Some(attempts);
+    /// After so many deliveries without success an item becomes a dead letter: with the reason, when the last of them
+    /// [fails](super::Delivery::nack); or by the next consumer that sees it, also when its consumers crashed. A delivery that was
+    /// [released](super::Delivery::release), or whose claim was lost, counts too, and so does a claim that no caller took: one that was
+    /// made [ahead](Self::prefetch), or for a call that was dropped. By default there is no end of deliveries.
+    #[doc(alias = "max_attempts")]
+    pub fn max_deliveries(mut self, deliveries: u32) -> Self {
+        self.options.max_deliveries = Some(deliveries);
         self
     }
 
-    /// What a consumer that crashes does to the items it has. Default: [`DeliveryMode::AtLeastOnce`].
-    pub fn delivery_mode(mut self, mode: DeliveryMode) -> Self {
-        self.options.mode = mode;
-        self
-    }
-
-    /// How many items a consumer claims beyond those that are asked for, so that the next one is at hand. Others do not get
-    /// them meanwhile, and an item that goes [back](super::Delivery::nack) comes after them: with 0 it is the next. At most
-    /// 1 000. Default 8.
+    /// How many items a consumer claims beyond those that are asked for, so that the next one is at hand. Others do not get them
+    /// until the consumer is closed, also if no caller ever takes them. At most 1 000. Default 0.
     pub fn prefetch(mut self, items: usize) -> Self {
         self.options.prefetch = items;
         self
     }
 
-    /// Consumers that are at work together each try the first item first, at the price of more tries in vain; by default each
-    /// starts somewhere among the first. A consumer that is alone takes items in order in any case, but for those that go back
-    /// while others are [claimed ahead](Self::prefetch).
+    /// Whether consumers that compete each try the oldest item first, at the price of more requests that others are faster at. By
+    /// default they take turns: each leaves to the others as many items as they hold, and claims what was left after its next
+    /// look at the queue, at the latest after sixteen turns. A consumer that is alone claims the oldest item in any case, and an
+    /// item that is [returned](super::Delivery::nack) is the next of the consumer that had it.
     pub fn strict_order(mut self, strict: bool) -> Self {
         self.options.strict_order = strict;
+        self
+    }
+
+    /// When [`consume`](super::Consumer::consume) acknowledges an item. Default: [`AckMode::AfterHandling`].
+    pub fn ack_mode(mut self, mode: AckMode) -> Self {
+        self.options.ack_mode = mode;
+        self
+    }
+
+    /// After which delay [`consume`](super::Consumer::consume) claims an item again that its handler failed at, by how often it
+    /// was delivered before. When the policy gives up, the item becomes a dead letter. Default: from 100 ms, doubling up to
+    /// 30 s, for ever.
+    pub fn retry_delay(mut self, policy: RetryPolicy) -> Self {
+        self.options.retry_delay = policy;
+        self
+    }
+
+    /// How long [`consume_until`](super::Consumer::consume_until) lets handlers finish after its shutdown. Default 20 s: less
+    /// than the 30 s that Kubernetes gives a process.
+    pub fn grace_period(mut self, time: Duration) -> Self {
+        self.options.grace = time;
         self
     }
 
@@ -92,13 +112,8 @@ impl<S: Serializer> DistributedQueueBuilder<S> {
         if self.max_items == Some(0) {
             return invalid("max_items of 0: nothing could be put; at least 1 is needed".into());
         }
-        if self.options.max_attempts == Some(0) {
-            return invalid("max_attempts of 0: nothing could be delivered; at least 1 is needed".into());
-        }
-        if self.options.at_most_once() && self.options.max_attempts.is_some() {
-            return invalid(
-                "max_attempts: at most once there is one attempt, and what fails is a dead letter at once".into(),
-            );
+        if self.options.max_deliveries == Some(0) {
+            return invalid("max_deliveries of 0: nothing could be delivered; at least 1 is needed".into());
         }
         if self.options.prefetch > MOST_PREFETCH {
             return invalid(format!("prefetch of {}; at most {MOST_PREFETCH} is allowed", self.options.prefetch));

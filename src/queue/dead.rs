@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use futures::stream::{StreamExt, TryStreamExt};
 
-use super::claim::Claim;
 use super::directory;
 use super::envelope;
 use super::error::Error;
@@ -14,7 +13,6 @@ use super::serializer::Serializer;
 use crate::backend::{self, Multi, Op};
 use crate::client::core::Core;
 use crate::client::listener::caught;
-use crate::client::ops::outcome_unknown;
 use crate::client::session::Session;
 use crate::client::{self, ErrorKind};
 use crate::path::join;
@@ -25,8 +23,6 @@ const MOST_REASON_BYTES: usize = 2_000;
 /// How many letters are read at once.
 const AT_ONCE: usize = 16;
 const END_OF_HEAD: &[u8] = b"\n\n";
-/// At most once there is no other.
-const FIRST_ATTEMPT: u32 = 1;
 
 /// An item that was given up.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +32,7 @@ pub struct DeadLetter {
     pub name: String,
     /// The name that the item had in the queue.
     pub item: String,
-    /// How many attempts failed; 0 if there was none, as it could not be decoded.
+    /// How often it was delivered, or claimed to be delivered.
     pub attempts: u32,
     /// Why it was given up.
     pub reason: String,
@@ -68,11 +64,7 @@ impl DeadLetter {
 }
 
 /// What the node of a dead letter holds.
-pub(super) fn write(claim: &Claim, attempts: u32, reason: &str) -> Vec<u8> {
-    letter(&claim.name, attempts, reason, &claim.data)
-}
-
-fn letter(item: &str, attempts: u32, reason: &str, data: &[u8]) -> Vec<u8> {
+pub(super) fn letter(item: &str, attempts: u32, reason: &str, data: &[u8]) -> Vec<u8> {
     // One line, so that the head ends where it should.
     let mut reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
     reason.truncate((0..=MOST_REASON_BYTES).rev().find(|at| reason.is_char_boundary(*at)).unwrap_or(0));
@@ -108,80 +100,6 @@ pub(super) async fn list(core: &Core, places: &Places) -> Result<Vec<DeadLetter>
         }
     });
     letters.buffered(AT_ONCE).try_filter_map(|letter| async { Ok(letter) }).try_collect().await
-}
-
-/// At most once: writes the letter of an item that has left the queue already, however long it takes, on whatever session.
-pub(super) async fn keep(core: &Core, places: &Places, claim: &Claim, reason: &str) -> Result<(), Error> {
-    let doing = "write a dead letter to";
-    let path = places.dead_letters();
-    let failed = |error| Error::client(&places.path, error);
-    let node = write(claim, FIRST_ATTEMPT, reason);
-    core.check_size(doing, &path, node.len()).map_err(failed)?;
-    let mut in_doubt = false;
-    loop {
-        let session = match core.connected_session().await {
-            Ok(session) => session,
-            Err(_) if in_doubt => return Err(failed(outcome_unknown(doing, &path))),
-            Err(error) => return Err(failed(error)),
-        };
-        let Ok(connection) = session.connected().await else { continue };
-        let error = match letter_once(core, places, &session, &claim.name, &node, in_doubt).await {
-            Ok(true) => return Ok(()),
-            Ok(false) => continue,
-            Err(error) => error,
-        };
-        in_doubt |= error.leaves_outcome_unknown();
-        if !error.is_passing() && error != backend::Error::SessionEnded {
-            return Err(failed(client::Error::from_backend(doing, &path, error)));
-        }
-        // The next round looks at what came of it.
-        let _ = session.connected_after_loss(connection).await;
-    }
-}
-
-/// Whether the letter is there now; false if that is worth another try. In doubt it is looked for first: an item dies once.
-///
-/// Each try writes the directory at the version that it has seen: what an earlier one has sent, on a session that we have given
-/// up and the servers have not, is refused from then on, however late it comes.
-async fn letter_once(
-    core: &Core,
-    places: &Places,
-    session: &Arc<Session>,
-    item: &str,
-    node: &[u8],
-    in_doubt: bool,
-) -> Result<bool, backend::Error> {
-    let (acls, dir) = (&core.config.acls, &places.dead);
-    let (synced, seen) = futures::join!(session.sync(dir), session.get_data(dir));
-    synced?;
-    let (data, stat) = match seen {
-        Ok(seen) => seen,
-        Err(backend::Error::NoNode) => return directory::make(session, dir, acls).await.map(|()| false),
-        Err(error) => return Err(error),
-    };
-    if in_doubt {
-        match session.list_children(dir).await {
-            Ok((children, _)) if children.iter().any(|name| name.starts_with(&names::letter_of(item))) => {
-                return Ok(true);
-            }
-            Ok(_) => {}
-            Err(backend::Error::NoNode) => return Ok(false),
-            Err(error) => return Err(error),
-        }
-    }
-    let letter = Op::Create {
-        path: places.new_dead(item),
-        data: node.to_vec(),
-        mode: CreateMode::PersistentSequential,
-        acls: acls.clone(),
-    };
-    let guard = Op::SetData { path: dir.clone(), data, version: Some(stat.version) };
-    match session.multi(vec![guard, letter]).await? {
-        Multi::Committed(_) => Ok(true),
-        // Another letter was written, or the directory was deleted.
-        Multi::Refused { error: backend::Error::BadVersion | backend::Error::NoNode, .. } => Ok(false),
-        Multi::Refused { error, .. } => Err(error),
-    }
 }
 
 /// Moves the item of a letter to the end of the queue, as a new item.

@@ -43,18 +43,15 @@ pub enum Error {
         /// The maximum, as the producer was told.
         limit: usize,
     },
-    /// More items than can be listed in one answer: no consumer could see them. Nothing was put.
-    #[error(
-        "queue at {path}: it holds {items} items, and more than {limit} cannot be listed in one answer of the servers (their \
-         jute.maxbuffer; see ClientBuilder::max_request_bytes)"
-    )]
-    ListingLimit {
+    /// Puts that nobody awaited have failed, as a flush or a close tells.
+    #[error("queue at {path}: {}", unawaited(errors, *total))]
+    Unawaited {
         /// The path of the queue.
         path: Arc<str>,
+        /// The failure of each, in the order in which they were noticed; of many the first 16.
+        errors: Vec<Error>,
         /// How many there are.
-        items: usize,
-        /// How many can be listed.
-        limit: usize,
+        total: usize,
     },
     /// The items of one put are larger than a node can be. Nothing was put.
     #[error(
@@ -98,14 +95,19 @@ pub enum Error {
 }
 
 impl Error {
-    /// What went wrong, to decide by.
+    /// What went wrong, to decide by. Of several failures that of the first; [`ErrorKind::OutcomeUnknown`] if one is of that kind.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Error::Client { error, .. } => error.kind(),
             Error::Closed { .. } => ErrorKind::Closed,
             Error::Lost { .. } => ErrorKind::Fenced,
             Error::Full { .. } => ErrorKind::TimedOut,
-            Error::ListingLimit { .. } => ErrorKind::QuotaExceeded,
+            // That the outcome of one is unknown counts most.
+            Error::Unawaited { errors, .. } => {
+                let kinds = || errors.iter().map(Error::kind);
+                let doubt = kinds().find(|kind| *kind == ErrorKind::OutcomeUnknown);
+                doubt.or_else(|| kinds().next()).unwrap_or(ErrorKind::Other)
+            }
             Error::TooLarge { .. } | Error::Unserializable { .. } | Error::InvalidOption { .. } => {
                 ErrorKind::InvalidArgument
             }
@@ -117,7 +119,7 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         match self {
             Error::Client { error, .. } => error.is_retryable(),
-            Error::Full { .. } | Error::ListingLimit { .. } => true,
+            Error::Full { .. } => true,
             _ => false,
         }
     }
@@ -127,6 +129,7 @@ impl Error {
         match self {
             Error::Client { error, .. } => error.is_lost(),
             Error::Closed { .. } | Error::Lost { .. } => true,
+            Error::Unawaited { errors, .. } => errors.iter().any(Error::is_lost),
             _ => false,
         }
     }
@@ -136,5 +139,53 @@ impl Error {
             return Error::Closed { path: Arc::clone(path) };
         }
         Error::Client { path: Arc::clone(path), error }
+    }
+}
+
+/// What has failed and how often, as in `3 puts that nobody awaited have failed: <why> (2 times); <why>`.
+fn unawaited(errors: &[Error], total: usize) -> String {
+    let mut reasons: Vec<(String, usize)> = Vec::new();
+    for error in errors {
+        let text = match error {
+            Error::Client { error, .. } => error.to_string(),
+            error => error.to_string(),
+        };
+        match reasons.iter_mut().find(|(reason, _)| *reason == text) {
+            Some((_, times)) => *times += 1,
+            None => reasons.push((text, 1)),
+        }
+    }
+    let each = reasons.into_iter().map(|(why, times)| if times == 1 { why } else { format!("{why} ({times} times)") });
+    let mut each: Vec<String> = each.collect();
+    if total > errors.len() {
+        each.push(format!("and {} more", total - errors.len()));
+    }
+    let what = if total == 1 { "a put that nobody awaited has" } else { "puts that nobody awaited have" };
+    let count = if total == 1 { String::new() } else { format!("{total} ") };
+    format!("{count}{what} failed: {}", each.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_told_each_with_how_often() {
+        let path: Arc<str> = "/q".into();
+        let denied = Error::client(&path, client::Error::new(ErrorKind::NoAuth, "put into /q: no permission"));
+        let doubt = Error::client(&path, client::Error::new(ErrorKind::OutcomeUnknown, "put into /q: not answered"));
+        let unawaited =
+            |errors: &[Error], total| Error::Unawaited { path: path.clone(), errors: errors.to_vec(), total };
+        let one = unawaited(std::slice::from_ref(&denied), 1);
+        assert_eq!(one.to_string(), "queue at /q: a put that nobody awaited has failed: put into /q: no permission");
+        assert_eq!((one.kind(), one.is_retryable(), one.is_lost()), (ErrorKind::NoAuth, false, false));
+        let many = unawaited(&[denied.clone(), doubt, denied], 40);
+        assert_eq!(
+            many.to_string(),
+            "queue at /q: 40 puts that nobody awaited have failed: put into /q: no permission (2 times); put into /q: not \
+             answered; and 37 more"
+        );
+        assert_eq!(many.kind(), ErrorKind::OutcomeUnknown);
+        assert!(unawaited(&[Error::Closed { path: path.clone() }], 1).is_lost());
     }
 }

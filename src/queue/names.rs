@@ -1,7 +1,7 @@
 //! The znodes of a queue: where they are, what they are called, and in which order they come.
 //!
-//! Other kinds of queue (by priority, with a delay, with ids) differ from this one only in what stands between base and number,
-//! and in what of it the order heeds: both are decided here and nowhere else.
+//! Other kinds of queue (by priority, with a delay, with ids) differ from this one only in what stands between base and number:
+//! that is decided here and nowhere else.
 
 use std::sync::Arc;
 
@@ -11,6 +11,8 @@ use crate::path::join;
 const BASE: &str = "queue-";
 /// What the names of dead letters begin with: another queue may have its items where this one has its letters.
 const LETTER: &str = "letter-";
+/// What the names of children begin with that are created only to be deleted.
+const WAKE: &str = "wake-";
 /// As long as the server's number is.
 const NUMBER_BYTES: usize = 10;
 /// What a listing has for each name besides its bytes: a length.
@@ -25,6 +27,8 @@ pub(super) struct Places {
     pub(super) claims: String,
     pub(super) producers: String,
     pub(super) dead: String,
+    /// Consumers of Curator's use the same claims.
+    pub(super) shared_with_curator: bool,
 }
 
 impl Places {
@@ -37,6 +41,7 @@ impl Places {
             claims: full(claims.unwrap_or(&beside("claims"))),
             producers: full(&beside("producers")),
             dead: full(&beside("dead")),
+            shared_with_curator: claims.is_some(),
         }
     }
 
@@ -51,6 +56,11 @@ impl Places {
     /// What a new item is created as; the server appends its number.
     pub(super) fn new_item(&self) -> String {
         join(&self.items, BASE)
+    }
+
+    /// A child of the queue that comes and goes when an item is returned.
+    pub(super) fn wake(&self, name: &str) -> String {
+        join(&self.items, &format!("{WAKE}{name}"))
     }
 
     /// The dead letters, as the user of this client would call them.
@@ -87,15 +97,21 @@ pub(super) fn letters(mut children: Vec<String>) -> Vec<String> {
     children
 }
 
-/// What the order of items heeds; none for a node that is no item.
-fn order_key(name: &str) -> Option<&str> {
-    name.strip_prefix(BASE)
+/// Whether a node is an item of this kind of queue: the base and a number, nothing in between.
+fn is_item(name: &str) -> bool {
+    let number = name.strip_prefix(BASE);
+    number.is_some_and(|number| number.len() == NUMBER_BYTES && number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Whether a node is an item of another kind of queue: Curator's by priority, with a delay, with ids have more in their names.
+pub(super) fn is_foreign(name: &str) -> bool {
+    name.starts_with(BASE) && !is_item(name)
 }
 
 /// The items among the children of a queue, the first one first.
 pub(super) fn in_order(mut children: Vec<String>) -> Vec<String> {
-    children.retain(|name| order_key(name).is_some());
-    children.sort_unstable_by(|one, other| order_key(one).cmp(&order_key(other)));
+    children.retain(|name| is_item(name));
+    children.sort_unstable();
     children
 }
 
@@ -126,6 +142,15 @@ mod tests {
         let children = ["queue-0000000010", "lost+found", "queue-0000000009", "qn-0000000001"];
         let items = in_order(children.map(str::to_owned).to_vec());
         assert_eq!(items, ["queue-0000000009", "queue-0000000010"]);
+    }
+
+    #[test]
+    fn items_of_other_kinds_of_queue_are_none() {
+        for name in ["queue-|1A200D23C4E|0000000001", "queue-1000000050000000001", "queue-|my-id|0000000001", "queue-"]
+        {
+            assert!(is_foreign(name) && in_order(vec![name.to_owned()]).is_empty(), "{name}");
+        }
+        assert!(!is_foreign("queue-0000000001") && !is_foreign("lost+found") && !is_foreign("wake-queue-0000000001"));
     }
 
     #[test]

@@ -31,11 +31,27 @@ fn module(path: &Path) -> String {
     path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
+/// The lines, with each signature that takes several of them as one.
+fn joined(text: &str) -> Vec<String> {
+    let mut lines = Vec::<String>::new();
+    let mut open = false;
+    for line in text.lines() {
+        match lines.last_mut() {
+            Some(signature) if open => signature.push_str(line.trim()),
+            _ => lines.push(line.to_owned()),
+        }
+        let begins = line.trim_start().starts_with("pub fn") && line.ends_with('(');
+        open = begins || (open && !line.trim_start().starts_with(')'));
+    }
+    lines
+}
+
 /// Those of one file, formatted as rustfmt does.
 fn in_source(text: &str, module: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut owner = module.to_owned();
-    for line in text.lines() {
+    for line in joined(text) {
+        let line = line.as_str();
         if let Some((of, what)) = header(line) {
             let public = is_public(text, what);
             match of {

@@ -21,6 +21,7 @@ cases! {
     take: "Consumer::take", at least 90 drops, 70 faults;
     deliveries: "Deliveries::next", at least 90 drops, 70 faults;
     consume: "Consumer::consume", at least 90 drops, 70 faults;
+    consume_until: "Consumer::consume_until", at least 90 drops, 70 faults;
     close_consumer: "Consumer::close", at least 30 drops, 15 faults;
     len: "DistributedQueue::len", at least 30 drops, 15 faults;
     peek: "DistributedQueue::peek", at least 50 drops, 30 faults;
@@ -197,6 +198,15 @@ async fn deliveries(run: &mut Run) {
 
 /// What a dropped handler had goes back; what was handled is gone.
 async fn consume(run: &mut Run) {
+    consume_either(run, false).await;
+}
+
+async fn consume_until(run: &mut Run) {
+    consume_either(run, true).await;
+}
+
+/// Ends by a shutdown, or by closing the consumer.
+async fn consume_either(run: &mut Run, shuts_down: bool) {
     directories(run);
     let client = run.client().await;
     let other = filled(run, &["a", "b"]).await;
@@ -210,11 +220,17 @@ async fn consume(run: &mut Run) {
             Ok::<(), std::io::Error>(())
         }
     };
-    let closing = async {
-        sleep(Duration::from_millis(200)).await;
-        consumer.close().await;
+    let a_while = || sleep(Duration::from_millis(200));
+    let work = async {
+        if shuts_down {
+            return consumer.consume_until(2, handler, a_while()).await;
+        }
+        let closing = async {
+            a_while().await;
+            consumer.close().await;
+        };
+        futures::future::join(consumer.consume(2, handler), closing).await.0
     };
-    let work = async { futures::future::join(consumer.consume(2, handler), closing).await.0 };
     if let Some(worked) = run.cut(work).await.done() {
         worked.expect("closed");
     }

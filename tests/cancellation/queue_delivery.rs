@@ -13,6 +13,7 @@ cases! {
     ack: "Delivery::ack", at least 50 drops, 30 faults;
     nack: "Delivery::nack", at least 50 drops, 30 faults;
     nack_after: "Delivery::nack_after", at least 50 drops, 30 faults;
+    release: "Delivery::release", at least 50 drops, 30 faults;
     reject: "Delivery::reject", at least 50 drops, 30 faults;
     lost: "Delivery::lost", at least 40 drops, 10 faults;
     claim_lost: "ClaimHandle::lost", at least 40 drops, 10 faults;
@@ -42,8 +43,8 @@ fn may_fail(run: &Run, settled: Option<Result<(), Error>>) {
 async fn ack(run: &mut Run) {
     let (delivery, other) = delivered(run).await;
     let acked = run.cut(delivery.ack()).await.done();
-    let certain = matches!(acked, Some(Ok(())));
-    may_fail(run, acked);
+    let certain = matches!(acked, Some(Ok(_)));
+    may_fail(run, acked.map(|acked| acked.map(drop)));
     run.in_the_end("nobody holds it", || run.server().children(CLAIMS).is_empty()).await;
     let left = run.server().children(PATH).len();
     assert!(!certain || left == 0);
@@ -70,6 +71,12 @@ async fn nack(run: &mut Run) {
 async fn nack_after(run: &mut Run) {
     let (delivery, other) = delivered(run).await;
     let settled = run.cut(delivery.nack_after(Duration::from_secs(1))).await.done();
+    goes_back(run, settled, &other).await;
+}
+
+async fn release(run: &mut Run) {
+    let (delivery, other) = delivered(run).await;
+    let settled = run.cut(delivery.release()).await.done();
     goes_back(run, settled, &other).await;
 }
 

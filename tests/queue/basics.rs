@@ -66,7 +66,7 @@ async fn an_item_that_fails_keeps_its_name_and_is_a_dead_letter_in_the_end() {
     let client = scene.client().await;
     let queue =
         zookeeper_recipes::queue::DistributedQueue::builder(&client, &scene.path, zookeeper_recipes::queue::Utf8);
-    let queue = queue.max_attempts(3).start().expect("a queue");
+    let queue = queue.max_deliveries(3).start().expect("a queue");
     queue.producer().put("a").await.expect("put");
     let consumer = queue.consumer();
     for attempt in 1..=3 {

@@ -112,7 +112,7 @@ async fn consume(client: Client, path: String, ledger: Arc<Ledger>) {
         let delivery = consumer.take().await.expect("an item, sooner or later");
         let item = delivery.item().clone();
         match delivery.ack().await {
-            Ok(()) => *ledger.acked.lock().expect("no panic").entry(item).or_default() += 1,
+            Ok(_) => *ledger.acked.lock().expect("no panic").entry(item).or_default() += 1,
             Err(error) if error.kind() == ErrorKind::OutcomeUnknown => {
                 ledger.unknown.fetch_add(1, Ordering::Relaxed);
             }

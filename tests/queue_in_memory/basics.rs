@@ -144,16 +144,18 @@ async fn a_stream_of_deliveries_ends_when_the_consumer_is_closed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_claimed_ahead_is_given_back_when_nobody_asks_and_when_the_consumer_goes() {
+async fn what_was_claimed_ahead_stays_claimed_until_it_is_taken_or_the_consumer_goes() {
     let (server, one, two) = scene().await;
     let _producer = filled(&one, &["a", "b", "c", "d"]).await;
-    let consumer = queue(&one).consumer();
+    let consumer = builder(&one).prefetch(2).start().expect("a queue").consumer();
+    tokio::time::sleep(SOON).await;
+    assert_eq!(server.children(CLAIMS), [""; 0], "nobody has asked");
     let held = taken(&consumer).await;
-    server.until(|| server.children(CLAIMS).len() == 4).await;
-    // Nobody asks for more.
-    server.until(|| server.children(CLAIMS).len() == 1).await;
+    server.until(|| server.children(CLAIMS).len() == 3).await;
+    tokio::time::sleep(SOON * 600).await;
+    assert_eq!(server.children(CLAIMS).len(), 3);
     let next = taken(&consumer).await;
-    assert_eq!((next.item().as_str(), next.attempt()), ("b", 1), "that was no attempt");
+    assert_eq!((next.item().as_str(), next.attempt()), ("b", 1), "it was claimed once");
     server.until(|| server.children(CLAIMS).len() == 4).await;
     drop(consumer);
     server.until(|| server.children(CLAIMS).len() == 2).await;
@@ -167,7 +169,7 @@ async fn what_was_claimed_ahead_is_given_back_when_nobody_asks_and_when_the_cons
 async fn a_closed_consumer_has_given_everything_back_but_what_was_delivered() {
     let (server, one, _) = scene().await;
     let _producer = filled(&one, &["a", "b", "c"]).await;
-    let consumer = queue(&one).consumer();
+    let consumer = builder(&one).prefetch(2).start().expect("a queue").consumer();
     let held = taken(&consumer).await;
     server.until(|| server.children(CLAIMS).len() == 3).await;
     within("it closes", SOON, consumer.close()).await;

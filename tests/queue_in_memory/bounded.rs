@@ -5,10 +5,10 @@ use std::time::Duration;
 use futures::future::join_all;
 use zookeeper_recipes::ErrorKind;
 use zookeeper_recipes::queue::Error;
-use zookeeper_recipes::testing::TestingServer;
+use zookeeper_recipes::testing::{Operation, TestingServer};
 
 use super::scene::{PATH, builder, drained, names, put, queue, scene, taken, texts};
-use crate::in_memory::{SOON, T, still_pending, timed, within};
+use crate::in_memory::{SOON, T, requests, still_pending, timed, within};
 
 #[tokio::test(start_paused = true)]
 async fn a_put_waits_for_room_and_goes_on_when_there_is_some() {
@@ -80,6 +80,86 @@ async fn several_producers_go_over_the_bound_by_little() {
     };
     within("all are put and taken", T * 6, futures::future::join(putting, consuming)).await;
     assert!((10..=40).contains(&most), "{most}");
+}
+
+/// Each has counted when there was room for all it has under way, and no more than one batch.
+#[tokio::test(start_paused = true)]
+async fn twenty_producers_go_over_the_bound_by_no_more_than_a_batch_each() {
+    const MOST: usize = 1_000;
+    for seed in 0..10 {
+        let latency = Duration::from_millis(1)..=Duration::from_millis(8);
+        let server = TestingServer::builder().seed(seed).latency(latency).start();
+        let clients = join_all((0..4).map(|_| server.client())).await;
+        let queues = clients.iter().map(|client| builder(client.as_ref().expect("a client")).max_items(MOST).start());
+        let queues: Vec<_> = queues.map(|queue| queue.expect("a queue")).collect();
+        let producers: Vec<_> = (0..20).map(|who| queues[who % 4].producer()).collect();
+        let putting = join_all(producers.iter().map(|producer| async {
+            loop {
+                drop(producer.enqueue("x").await.expect("enqueued"));
+                tokio::task::yield_now().await;
+            }
+        }));
+        assert!(tokio::time::timeout(T * 3, putting).await.is_err(), "it is full");
+        let items = names(&server).len();
+        assert!((MOST..=MOST + 19 * 64).contains(&items), "seed {seed}: {items}");
+        println!("seed {seed}: {items} items");
+    }
+}
+
+/// They look again soon enough, and what a look costs does not grow with the queue.
+#[tokio::test(start_paused = true)]
+async fn producers_that_wait_keep_the_queue_nearly_full_and_list_nothing() {
+    const TAKEN: usize = 2_000;
+    // A request with its answer, without what TCP adds.
+    const LOOK_BYTES: usize = 28 + 88;
+    for (most, producers) in [(100, 1), (5_000, 1), (1_000, 20)] {
+        let (server, one, _) = scene().await;
+        let queue = builder(&one).max_items(most).start().expect("a queue");
+        let putting = tokio::spawn(join_all((0..producers).map(|_| {
+            let producer = queue.producer();
+            async move {
+                loop {
+                    drop(producer.enqueue("x").await.expect("enqueued"));
+                    tokio::task::yield_now().await;
+                }
+            }
+        })));
+        let items = || usize::try_from(server.stat(PATH).expect("it exists").num_children).expect("a number");
+        server.until(|| items() >= most).await;
+        // The longest delay is reached.
+        tokio::time::sleep(SOON).await;
+        let mut taken = 0..;
+        let mut take = || {
+            let next = taken.next().expect("no end");
+            server.delete_by_hand(&format!("{PATH}/queue-{next:010}")).expect("it exists");
+        };
+        while items() > most {
+            take();
+        }
+        server.clear_records();
+        let (mut fewest, mut sum) = (most, 0);
+        for _ in 0..TAKEN {
+            take();
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            assert!(items() <= most + (producers - 1) * 64, "{}", items());
+            (fewest, sum) = (fewest.min(items()), sum + items());
+        }
+        let sent = requests(&server);
+        let looks = sent.iter().filter(|operation| **operation == Operation::Exists).count();
+        let (average, bytes) = (sum / TAKEN, looks * LOOK_BYTES / TAKEN);
+        let figures =
+            format!("{producers} producers, at most {most}: {average} items, {fewest} at least; {bytes} bytes an item");
+        println!("{figures}");
+        assert!(average >= most - 20 && bytes <= 4_096, "{figures}");
+        assert!(sent.iter().all(|operation| matches!(operation, Operation::Exists | Operation::Multi)), "{sent:?}");
+        // Nobody takes anything: ten looks a second, and a few.
+        tokio::time::sleep(SOON).await;
+        server.clear_records();
+        tokio::time::sleep(SOON * 10).await;
+        let looks = requests(&server).len() / producers;
+        assert!((90..=210).contains(&looks), "{looks} looks");
+        putting.abort();
+    }
 }
 
 /// Answers to what was put and to the look for room come close together, in any order of those who wait for them.

@@ -10,25 +10,23 @@ use crate::in_memory::{SOON, within};
 async fn after_its_last_attempt_an_item_is_a_dead_letter_with_the_reason() {
     let (server, one, two) = scene().await;
     let _producer = filled(&two, &["a", "b"]).await;
-    let queue = builder(&one).max_attempts(3).start().expect("a queue");
+    let queue = builder(&one).max_deliveries(3).start().expect("a queue");
     let consumer = queue.consumer();
     let mut attempts = Vec::new();
     while attempts.len() < 3 {
         let delivery = taken(&consumer).await;
-        if delivery.item() == "b" {
-            delivery.ack().await.expect("acked");
-            continue;
-        }
+        assert_eq!(delivery.item(), "a", "it keeps its place");
         attempts.push(delivery.attempt());
         delivery.nack().await.expect("put back");
     }
     assert_eq!(attempts, [1, 2, 3]);
+    assert_eq!(drained(&consumer, 1).await, ["b"]);
     at_rest(&server, 0).await;
     let letters = queue.dead_letters().await.expect("an answer");
     assert_eq!(letters.len(), 1);
     let letter = &letters[0];
     assert_eq!((letter.item.as_str(), letter.attempts), ("queue-0000000000", 3));
-    assert_eq!(letter.reason, "it was put back");
+    assert_eq!(letter.reason, "it was not acknowledged (nack)");
     assert_eq!(letter.items(&zookeeper_recipes::queue::Utf8), Ok(vec!["a".to_owned()]));
 }
 
@@ -71,7 +69,7 @@ async fn what_cannot_be_decoded_is_kept_as_it_is() {
     let letters = queue.dead_letters().await.expect("an answer");
     let kept: Vec<_> = letters.iter().map(|letter| letter.data.as_slice()).collect();
     assert_eq!(kept, nodes);
-    assert!(letters.iter().all(|letter| letter.attempts == 0 && letter.reason.contains("cannot be decoded")));
+    assert!(letters.iter().all(|letter| letter.attempts == 1 && letter.reason.contains("cannot be decoded")));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,8 @@
 //! Somebody deletes nodes by hand.
 
-use zookeeper_recipes::ErrorKind;
 use zookeeper_recipes::queue::Error;
+use zookeeper_recipes::testing::{Loss, Operation};
+use zookeeper_recipes::{CreateMode, ErrorKind};
 
 use super::scene::{CLAIMS, PATH, PRODUCERS, at_rest, drained, filled, names, put, queue, scene, taken, texts};
 use crate::in_memory::{SOON, T, within};
@@ -77,4 +78,44 @@ async fn directories_that_are_deleted_are_made_again() {
     let delivery = within("it comes", T, consumer.take()).await.expect("an item");
     assert_eq!(delivery.item(), "b");
     delivery.ack().await.expect("acked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_item_that_is_edited_while_its_return_is_in_doubt_leaves_no_claim() {
+    let (server, one, two) = scene().await;
+    let _producer = filled(&two, &["a"]).await;
+    let held = taken(&queue(&one).consumer()).await;
+    let item = format!("{PATH}/{}", held.name());
+    server.lose_next_reply(&one, Operation::Multi, Loss::NotApplied);
+    let returning = tokio::spawn(held.nack());
+    server.until(|| server.lost_replies() == 1).await;
+    server.set_data_by_hand(&item, server.get(&item).expect("it exists")).expect("it exists");
+    within("it is returned", T, returning).await.expect("no panic").expect("it is free");
+    at_rest(&server, 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_written_by_hand_is_no_claim_any_more_and_goes() {
+    let (server, one, two) = scene().await;
+    let _producer = filled(&two, &["a"]).await;
+    let consumer = queue(&one).consumer();
+    let held = taken(&consumer).await;
+    server.set_data_by_hand(&format!("{CLAIMS}/{}", held.name()), "mine").expect("it exists");
+    within("it is told", SOON, held.lost()).await;
+    let error = within("it is refused", SOON, held.ack()).await.expect_err("lost");
+    assert!(matches!(error, Error::Lost { .. }), "{error}");
+    assert_eq!(drained(&consumer, 1).await, ["a"]);
+    at_rest(&server, 0).await;
+}
+
+/// To wake Curator's consumers is a courtesy.
+#[tokio::test(start_paused = true)]
+async fn an_item_is_returned_also_if_nobody_can_be_woken() {
+    let (server, one, two) = scene().await;
+    let _producer = filled(&two, &["a"]).await;
+    let held = taken(&super::scene::builder(&one).claims_path(CLAIMS).start().expect("a queue").consumer()).await;
+    let in_the_way = format!("{PATH}/wake-{}", held.name());
+    server.create_by_hand(&in_the_way, "", CreateMode::Persistent).expect("a new node");
+    within("it is returned", SOON, held.nack()).await.expect("returned");
+    assert_eq!(server.children(CLAIMS), [""; 0]);
 }

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use zookeeper_recipes::queue::Error;
 use zookeeper_recipes::testing::{Loss, Operation};
 use zookeeper_recipes::{ErrorKind, ErrorPolicy};
 
 use super::scene::{
-    CLAIMS, PRODUCERS, acked, at_rest, builder, drained, filled, make_directories, put, queue, scene, taken, texts,
+    CLAIMS, PATH, PRODUCERS, acked, at_rest, builder, drained, filled, make_directories, put, queue, scene, taken,
+    texts,
 };
 use crate::in_memory::{SOON, T, client_with, still_pending, within};
 
@@ -60,6 +62,42 @@ async fn a_failure_that_nobody_awaited_is_told_by_the_next_flush_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_flush_tells_all_failures_that_nobody_awaited_and_a_close_those_after_it() {
+    let (server, client, _) = scene().await;
+    let producer = filled(&client, &["a"]).await;
+    server.deny(PATH);
+    for _ in 0..40 {
+        drop(producer.enqueue("b").await.expect("enqueued"));
+    }
+    let awaited = producer.enqueue("b").await.expect("enqueued");
+    let error = within("it ends", T, producer.flush()).await.expect_err("no permission");
+    assert_eq!(error.kind(), ErrorKind::NoAuth, "{error}");
+    let text = error.to_string();
+    assert!(text.contains("40 puts") && text.contains("(16 times)") && text.ends_with("and 24 more"), "{text}");
+    let Error::Unawaited { errors, total, .. } = error else { panic!("{error}") };
+    assert_eq!((errors.len(), total), (16, 40));
+    assert!(errors.iter().all(|error| error.kind() == ErrorKind::NoAuth), "{errors:?}");
+    assert_eq!(awaited.await.expect_err("no permission").kind(), ErrorKind::NoAuth);
+    within("nothing else is left", SOON, producer.flush()).await.expect("told already");
+    // One whose outcome is unknown is told in any case.
+    for _ in 0..20 {
+        drop(producer.enqueue("c").await.expect("enqueued"));
+    }
+    tokio::time::sleep(SOON).await;
+    server.allow(PATH);
+    server.refuse(&client);
+    server.lose_next_reply(&client, Operation::Multi, Loss::Applied);
+    drop(producer.enqueue("d").await.expect("enqueued"));
+    tokio::time::sleep(T).await;
+    server.heal();
+    let error = within("it closes", T, producer.close()).await.expect_err("nobody knows");
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+    assert!(matches!(error, Error::Unawaited { total: 21, .. }), "{error}");
+    within("it is closed", SOON, producer.close()).await.expect("told already");
+    assert_eq!(texts(&server), ["a", "d"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_crashed_consumers_items_are_free_without_any_put() {
     let (server, one, two) = scene().await;
     let _producer = filled(&two, &["a", "b"]).await;
@@ -67,14 +105,13 @@ async fn a_crashed_consumers_items_are_free_without_any_put() {
     let held = taken(&crashing).await;
     let other = queue(&two).consumer();
     let mut waiting = Box::pin(other.take());
-    // The first gives back what nobody has asked it for.
-    let second = within("the other one is free", SOON * 3, &mut waiting).await.expect("an item");
+    let second = within("the other one is free", SOON, &mut waiting).await.expect("an item");
     assert_eq!(second.item(), "b");
     let mut waiting = Box::pin(other.take());
     still_pending("another has it", &mut waiting).await;
     server.freeze_client(&one);
     let again = within("it is free", T * 2, waiting).await.expect("an item");
-    assert_eq!((again.item().as_str(), again.attempt()), ("a", 1), "a crash counts for nothing");
+    assert_eq!((again.item().as_str(), again.attempt()), ("a", 2), "each delivery has a number of its own");
     acked(again).await;
     acked(second).await;
     server.thaw_client(&one);

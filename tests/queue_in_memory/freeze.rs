@@ -2,7 +2,7 @@
 
 use zookeeper_recipes::{CreateMode, ErrorKind};
 
-use super::scene::{acked, at_rest, filled, queue, scene, taken, texts};
+use super::scene::{acked, at_rest, builder, filled, queue, scene, taken, texts};
 use crate::in_memory::{T, within};
 
 const RESULT: &str = "/result";
@@ -57,7 +57,7 @@ async fn what_a_consumer_that_stood_still_had_claimed_ahead_is_not_handed_out() 
     let mut work = server.spawn(&one, {
         let client = one.clone();
         async move {
-            let consumer = queue(&client).consumer();
+            let consumer = builder(&client).prefetch(1).start().expect("a queue").consumer();
             let first = consumer.take().await.expect("an item");
             let _ = tell.send(());
             let _ = gone.await;

@@ -44,7 +44,7 @@ async fn so_many_are_handled_at_a_time_and_each_is_acked() {
 async fn one_that_fails_or_panics_comes_again_ever_later_and_is_a_dead_letter_in_the_end() {
     let (server, one, two) = scene().await;
     let _producer = filled(&two, &["good", "fails", "panics"]).await;
-    let queue = builder(&one).max_attempts(3).start().expect("a queue");
+    let queue = builder(&one).max_deliveries(3).start().expect("a queue");
     let consumer = queue.consumer();
     let attempts: Arc<Mutex<BTreeMap<String, Vec<u32>>>> = Arc::default();
     let handler = |item: String, claim: ClaimHandle| {
@@ -89,7 +89,7 @@ impl std::error::Error for Speechless {}
 async fn an_error_that_panics_when_it_is_asked_is_a_failed_attempt_like_any_other() {
     let (server, one, two) = scene().await;
     let _producer = filled(&two, &["fails", "good"]).await;
-    let queue = builder(&one).max_attempts(2).start().expect("a queue");
+    let queue = builder(&one).max_deliveries(2).start().expect("a queue");
     let (consumer, seen) = (queue.consumer(), Mutex::new(Vec::new()));
     let handler = |item: String, _: ClaimHandle| {
         let fails = item == "fails";
@@ -203,4 +203,73 @@ async fn a_handler_is_dropped_when_its_claim_is_lost() {
     drop(consumer);
     assert_eq!(dropped.load(Ordering::SeqCst), 2);
     within("it goes back", SOON, at_rest(&server, 1)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_no_delivery_can_mend_is_a_dead_letter_at_once() {
+    use zookeeper_recipes::RetryPolicy;
+    use zookeeper_recipes::queue::Failure;
+    for permanent in [true, false] {
+        let (server, one, two) = scene().await;
+        let _producer = filled(&two, &["bad"]).await;
+        let twice = RetryPolicy::n_times(1, Duration::from_secs(1));
+        let queue = builder(&one).retry_delay(twice).start().expect("a queue");
+        let consumer = queue.consumer();
+        let handler = |_: String, _: ClaimHandle| async move {
+            let error: Box<dyn std::error::Error + Send + Sync> =
+                if permanent { Failure::permanent("no such street").into() } else { "no such street".into() };
+            Err::<(), _>(error)
+        };
+        let stop = async {
+            server.until(|| names(&server).is_empty()).await;
+            consumer.close().await;
+        };
+        within("handled", T, futures::future::join(consumer.consume(1, handler), stop)).await.0.expect("closed");
+        let letters = queue.dead_letters().await.expect("letters");
+        let expected = if permanent { 1 } else { 2 };
+        assert_eq!((letters[0].attempts, &*letters[0].reason), (expected, "no such street"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_shutdown_handlers_finish_within_the_grace_period_and_nothing_more_is_claimed() {
+    for (work, finishes) in [(Duration::from_secs(2), true), (Duration::from_secs(60), false)] {
+        let (server, one, two) = scene().await;
+        let _producer = filled(&two, &["a", "b", "c"]).await;
+        let grace = Duration::from_secs(5);
+        let consumer = builder(&one).grace_period(grace).start().expect("a queue").consumer();
+        let handler = |_: String, _: ClaimHandle| async move {
+            sleep(work).await;
+            Ok::<(), std::io::Error>(())
+        };
+        let shutdown = sleep(Duration::from_secs(1));
+        let began = tokio::time::Instant::now();
+        within("it ends", T * 6, consumer.consume_until(2, handler, shutdown)).await.expect("ended");
+        let took = began.elapsed();
+        assert!(if finishes { took < grace } else { took < grace + Duration::from_secs(2) }, "{took:?}");
+        // Those that were cut short are returned.
+        within("nothing is held", SOON, at_rest(&server, if finishes { 1 } else { 3 })).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_ack_and_the_next_claim_do_not_wait_for_each_other() {
+    let (server, one, two) = scene().await;
+    let _producer = filled(&two, &["a", "b"]).await;
+    let consumer = queue(&one).consumer();
+    let handler = |item: String, _: ClaimHandle| {
+        if item == "a" {
+            // The answers come only in a second.
+            server.delay(&one, Duration::from_secs(1));
+        }
+        async { Ok::<(), std::io::Error>(()) }
+    };
+    let began = tokio::time::Instant::now();
+    let stop = async {
+        server.until(|| names(&server).is_empty()).await;
+        consumer.close().await;
+    };
+    within("handled", T, futures::future::join(consumer.consume(1, handler), stop)).await.0.expect("closed");
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(6), "{took:?}: the ack and the claim, then the last ack");
 }

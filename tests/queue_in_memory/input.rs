@@ -1,7 +1,7 @@
 //! What is refused before anything is sent.
 
 use zookeeper_recipes::ErrorKind;
-use zookeeper_recipes::queue::{ClaimHandle, DeliveryMode, DistributedQueue, Error, Utf8};
+use zookeeper_recipes::queue::{ClaimHandle, DistributedQueue, Error, Utf8};
 
 use super::scene::{DEAD, PATH, PRODUCERS, builder, drained, filled, queue, scene, taken, texts};
 use crate::in_memory::{SOON, requests, within};
@@ -21,9 +21,8 @@ async fn malformed_paths_and_options_out_of_range_are_refused_at_the_start() {
         builder(&client).claims_path(format!("{PATH}/claims")),
         builder(&client).claims_path(PRODUCERS),
         builder(&client).claims_path(format!("{DEAD}/below")),
-        builder(&client).max_attempts(3).delivery_mode(DeliveryMode::AtMostOnce),
         builder(&client).max_items(0),
-        builder(&client).max_attempts(0),
+        builder(&client).max_deliveries(0),
         builder(&client).prefetch(1_001),
     ];
     for builder in wrong {

@@ -1,5 +1,7 @@
 //! What is too large, or too much.
 
+use std::sync::{Arc, Mutex};
+
 use futures::StreamExt;
 use zookeeper_recipes::queue::{DistributedQueue, Error, RawBytes, Utf8};
 use zookeeper_recipes::testing::Operation;
@@ -46,24 +48,65 @@ async fn puts_share_no_transaction_that_is_larger_than_the_servers_take() {
     assert_eq!(names(&server).len(), 13);
 }
 
+/// What was logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
 #[tokio::test(start_paused = true)]
-async fn a_queue_that_could_not_be_listed_takes_no_more_and_says_so_until_it_is_shorter() {
+async fn a_queue_that_java_clients_cannot_list_takes_more_and_each_crossing_is_logged_once() {
+    let (log, limit) = (Log::default(), 400);
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+    let _logging = tracing::subscriber::set_default(subscriber);
+    let warnings = || {
+        let text = String::from_utf8(log.0.lock().unwrap().clone()).expect("text");
+        text.lines().filter(|line| line.contains("event=\"too_long_for_java\"")).map(str::to_owned).collect::<Vec<_>>()
+    };
     let (server, _, two) = scene().await;
     // As with a jute.maxbuffer of 8 000: 400 names.
     let small =
         Client::builder_for(&server).max_request_bytes(8_000).session_timeout(T).connect().await.expect("a client");
-    let producer = queue(&small).producer();
-    let mut put = 0;
-    let error = loop {
-        match producer.put("x").await {
-            Ok(()) => put += 1,
-            Err(error) => break error,
+    let clear = || {
+        for name in names(&server) {
+            server.delete_by_hand(&format!("{PATH}/{name}")).expect("it exists");
         }
     };
-    assert!(matches!(error, Error::ListingLimit { items: 400, limit: 400, .. }), "{error}");
-    assert_eq!((put, error.kind(), error.is_retryable()), (400, ErrorKind::QuotaExceeded, true));
+    for max_items in [None, Some(10_000)] {
+        let queue = DistributedQueue::builder(&small, PATH, Utf8);
+        let queue = max_items.map_or(queue.clone(), |most| queue.max_items(most)).start().expect("a queue");
+        let (producer, before) = (queue.producer(), warnings().len());
+        for crossing in 1..=2 {
+            // An unbounded queue is counted once in 1 024 puts.
+            for number in 0..2_100 {
+                drop(producer.enqueue("x").await.expect("enqueued"));
+                if number % 100 == 99 {
+                    within("all is put", T, producer.flush()).await.expect("put");
+                }
+            }
+            let warnings = warnings();
+            assert_eq!((names(&server).len(), warnings.len() - before), (2_100, crossing), "{warnings:#?}");
+            let last = &warnings[warnings.len() - 1];
+            assert!(last.contains(&format!("queue=\"{PATH}\"")) && last.contains(&format!("limit={limit}")), "{last}");
+            clear();
+            // It is seen to be short again.
+            for _ in 0..1_100 {
+                producer.put("x").await.expect("put");
+                clear();
+            }
+        }
+    }
+    filled(&two, &["y"]).await;
     taken(&queue(&two).consumer()).await.ack().await.expect("acked");
-    producer.put("y").await.expect("there is room");
 }
 
 #[tokio::test(start_paused = true)]
@@ -112,25 +155,13 @@ async fn an_item_too_large_to_be_moved_stays_and_is_told_of_and_cuts_no_connecti
         filled(&one, &["good"]).await;
         let consumer = queue(&two).consumer();
         let states = two.connection_states();
-        if decodable {
-            let error = taken(&consumer).await.reject("no good").await.expect_err("too large");
-            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
-        }
-        let good = loop {
-            let delivery = within("it comes", T, consumer.take()).await.expect("an item");
-            if delivery.item() == "good" {
-                break delivery;
-            }
-            // Hidden here for a while, so that the next one comes.
-            drop(delivery.nack_after(T * 60).await);
-        };
+        let good = taken(&consumer).await;
+        assert_eq!(good.item(), "good", "the large one keeps no other back");
         good.ack().await.expect("acked");
         tokio::time::sleep(T * 6).await;
         assert_eq!(names(&server).len(), 1, "nothing is lost");
-        if !decodable {
-            let told = two.last_error().expect("somebody must know").to_string();
-            assert!(told.contains("jute.maxbuffer"), "{told}");
-        }
+        let told = two.last_error().expect("somebody must know").to_string();
+        assert!(told.contains("jute.maxbuffer"), "{told}");
         consumer.close().await;
         two.close().await.expect("closed");
         let states: Vec<_> = states.collect().await;

@@ -1,9 +1,13 @@
 //! The connection breaks after a request was handed over, and with it the answer is lost.
 
+use std::time::Duration;
+
 use zookeeper_recipes::testing::{Loss, Operation, TestingServer};
+use zookeeper_recipes::{Client, CreateMode, ErrorKind};
 
 use super::scene::{
-    CLAIMS, DEAD, PRODUCERS, acked, at_rest, builder, drained, filled, names, queue, scene, taken, texts,
+    CLAIMS, DEAD, PATH, PRODUCERS, acked, at_rest, builder, drained, filled, make_directories, names, queue, scene,
+    taken, texts,
 };
 use crate::in_memory::{T, within};
 
@@ -50,6 +54,87 @@ async fn many_puts_under_way_keep_their_order_and_number_whatever_is_lost() {
     }
 }
 
+/// With a latency, so that there is time to act between a look and what follows it.
+async fn slow_scene() -> (TestingServer, Client) {
+    let server = TestingServer::builder().latency(Duration::from_millis(20)..=Duration::from_millis(20)).start();
+    let client = server.client().await.expect("a client");
+    make_directories(&server);
+    (server, client)
+}
+
+fn producers_node(server: &TestingServer) -> String {
+    format!("{PRODUCERS}/{}", server.children(PRODUCERS)[0])
+}
+
+/// What the servers do that carry out the second transaction of a producer, which puts one item.
+fn carry_out_the_second(server: &TestingServer, node: &str, item: &str) {
+    let mut data = vec![0, 1, 0, 1, 1];
+    data.extend(u32::try_from(item.len()).expect("a short one").to_be_bytes());
+    data.extend(item.as_bytes());
+    data.push(2);
+    server.create_by_hand(&format!("{PATH}/queue-"), data, CreateMode::PersistentSequential).expect("a new node");
+    server.set_data_by_hand(node, "2 2").expect("it exists");
+}
+
+/// The first copy of a transaction is carried out when the second one is on its way, and puts have come between them.
+#[tokio::test(start_paused = true)]
+async fn a_copy_that_is_carried_out_late_confirms_what_it_has_put_and_no_more() {
+    let (server, client) = slow_scene().await;
+    let producer = filled(&client, &["first"]).await;
+    let node = producers_node(&server);
+    assert_eq!(server.get(&node).expect("it exists"), b"1 1");
+    server.lose_next_reply(&client, Operation::Multi, Loss::NotApplied);
+    let a = producer.enqueue("a").await.expect("enqueued");
+    server.until(|| server.lost_replies() == 1).await;
+    let b = producer.enqueue("b").await.expect("enqueued");
+    // The producer sees that nothing was carried out, and the second copy is lost too.
+    server.until(|| server.count(&client, Operation::GetData) == 1).await;
+    server.lose_next_reply(&client, Operation::Multi, Loss::NotApplied);
+    server.until(|| server.lost_replies() == 2).await;
+    carry_out_the_second(&server, &node, "a");
+    within("it is confirmed", T, a).await.expect("put");
+    within("it is put", T, b).await.expect("put");
+    assert_eq!(texts(&server), ["first", "a", "b"]);
+    assert_eq!(server.get(&node).expect("it exists"), b"3 3");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_number_that_was_used_by_a_transaction_of_another_id_confirms_nothing() {
+    let (server, client) = slow_scene().await;
+    let producer = filled(&client, &["first"]).await;
+    let node = producers_node(&server);
+    server.lose_next_reply(&client, Operation::Multi, Loss::NotApplied);
+    let a = producer.enqueue("a").await.expect("enqueued");
+    server.until(|| server.lost_replies() == 1).await;
+    let b = producer.enqueue("b").await.expect("enqueued");
+    server.set_data_by_hand(&node, "2 7").expect("it exists");
+    let error = within("it is told", T, a).await.expect_err("nobody knows");
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+    within("it was never sent before", T, b).await.expect("put");
+    assert_eq!(texts(&server), ["first", "b"]);
+    assert_ne!(producers_node(&server), node);
+}
+
+/// Without the refused item it would be another transaction with the same number.
+#[tokio::test(start_paused = true)]
+async fn a_transaction_in_doubt_whose_second_copy_is_refused_stays_in_doubt() {
+    let (server, client) = slow_scene().await;
+    let producer = filled(&client, &["first"]).await;
+    let node = producers_node(&server);
+    server.lose_next_reply(&client, Operation::Multi, Loss::NotApplied);
+    let (a, b) = (producer.enqueue("a").await.expect("enqueued"), producer.enqueue("b").await.expect("enqueued"));
+    server.until(|| server.lost_replies() == 1).await;
+    server.deny(PATH);
+    for put in [a, b] {
+        let error = within("it is told", T, put).await.expect_err("nobody knows");
+        assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+    }
+    server.allow(PATH);
+    within("it is put", T, producer.put("c")).await.expect("put");
+    assert_eq!(texts(&server), ["first", "c"]);
+    assert_ne!(producers_node(&server), node, "a late copy finds its node no more");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_producer_whose_registration_or_look_is_not_answered_has_one_node() {
     for operation in [Operation::Create, Operation::Exists] {
@@ -90,7 +175,7 @@ async fn an_ack_whose_answer_is_lost_is_done_once_and_said_to_be() {
     for loss in LOSSES {
         let (server, one, two) = scene().await;
         let _producer = filled(&two, &["a", "b"]).await;
-        let consumer = queue(&one).consumer();
+        let consumer = builder(&one).prefetch(1).start().expect("a queue").consumer();
         let delivery = taken(&consumer).await;
         // The second one is claimed ahead.
         server.until(|| server.children(CLAIMS).len() == 2).await;

@@ -33,7 +33,7 @@ async fn with_strict_order_the_first_free_item_comes_first_also_among_others() {
     let (server, one, two) = scene().await;
     let items: Vec<String> = (0..30).map(|number| format!("{number:02}")).collect();
     let _producer = filled(&two, &items.iter().map(String::as_str).collect::<Vec<_>>()).await;
-    let strict = |client| builder(client).strict_order(true).prefetch(0).start().expect("a queue").consumer();
+    let strict = |client| builder(client).strict_order(true).start().expect("a queue").consumer();
     let consumers = [strict(&one), strict(&two)];
     let mut seen = Vec::new();
     for round in 0..15 {

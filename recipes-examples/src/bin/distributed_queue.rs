@@ -37,7 +37,7 @@ async fn play(options: Options) -> Result<()> {
 async fn scenario(stage: &Stage, path: &str) -> Result<()> {
     println!("Two producers and three workers at the queue {path}, on {stage}\n");
     let client = stage.connect().await?;
-    let queue = DistributedQueue::builder(&client, path, Utf8).max_attempts(2).start()?;
+    let queue = DistributedQueue::builder(&client, path, Utf8).max_deliveries(2).start()?;
     let producers = [queue.producer(), queue.producer()];
     for number in 0..PARCELS {
         // On its way in order; flush waits for all of them.
@@ -66,7 +66,7 @@ async fn crash(stage: &Stage, path: &str) -> Result<()> {
     delivery.lost().await;
     println!("dave knows: is it still his? {}", if delivery.is_held() { "yes" } else { "no" });
     match delivery.ack().await {
-        Ok(()) => Err("an ack too late was let through".into()),
+        Ok(_) => Err("an ack too late was let through".into()),
         Err(error) => {
             println!("dave acks too late: {error}");
             Ok(())
@@ -82,12 +82,12 @@ async fn work(
     shipped: &Mutex<BTreeMap<String, &'static str>>,
 ) -> Result<()> {
     let client = stage.connect().await?;
-    let queue = DistributedQueue::builder(&client, path, Utf8).max_attempts(2).start()?;
+    let queue = DistributedQueue::builder(&client, path, Utf8).max_deliveries(2).start()?;
     let consumer = queue.consumer();
     let ship = |parcel: String, claim: ClaimHandle| async move {
         tokio::time::sleep(Duration::from_millis(5)).await;
         if parcel == DAMAGED {
-            println!("{worker:>6} cannot ship {parcel}, attempt {}", claim.attempt());
+            println!("{worker:>6} cannot ship {parcel}, delivery {}", claim.attempt());
             return Err("it is damaged");
         }
         shipped.lock().unwrap_or_else(PoisonError::into_inner).insert(parcel, worker);
@@ -113,7 +113,7 @@ async fn tell(queue: &DistributedQueue<Utf8>, shipped: &BTreeMap<String, &'stati
     }
     let letters = queue.dead_letters().await?;
     for letter in &letters {
-        println!("dead letter {}: after {} attempts, {}", letter.item, letter.attempts, letter.reason);
+        println!("dead letter {}: after {} deliveries, {}", letter.item, letter.attempts, letter.reason);
         queue.discard(letter).await?;
     }
     let lost = PARCELS.saturating_sub(shipped.len() + letters.len());

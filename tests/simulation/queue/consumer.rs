@@ -6,12 +6,16 @@ use std::time::Duration;
 use fastrand::Rng;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
-use zookeeper_recipes::ErrorKind;
 use zookeeper_recipes::queue::{Consumer, Delivery, Error, Utf8};
+use zookeeper_recipes::{Client, ErrorKind, Fence};
 
 use super::ledger::Ledger;
 
+/// What is written under claims.
+pub(super) const GUARDED: &str = "/guarded";
+
 pub(super) struct Taker {
+    pub(super) client: Client,
     pub(super) number: u64,
     pub(super) consumer: Consumer<Utf8>,
     pub(super) ledger: Ledger,
@@ -28,7 +32,15 @@ impl Taker {
             let delivery = Arc::new(delivery);
             self.ledger.taken(self.number, &delivery);
             self.handle(&delivery).await;
+            let (fence, attempt, items) = (delivery.fence(), delivery.attempt(), delivery.items().to_vec());
+            let early = self.random.bool();
+            if early {
+                self.write(&fence, attempt, &items).await;
+            }
             self.part(delivery).await;
+            if !early {
+                self.write(&fence, attempt, &items).await;
+            }
         }
         if self.random.bool() {
             self.consumer.close().await;
@@ -48,11 +60,6 @@ impl Taker {
         };
         match taken {
             Ok(Ok(delivery)) => Some(delivery),
-            Ok(Err(error)) if self.ledger.is_at_most_once() && error.kind() == ErrorKind::OutcomeUnknown => {
-                self.ledger.note(error);
-                self.ledger.one_may_be_lost();
-                None
-            }
             Ok(Err(error)) => {
                 self.ledger.object(format!("{} cannot take: {error}", self.number));
                 sleep(self.timeout).await;
@@ -83,29 +90,30 @@ impl Taker {
         }
     }
 
+    /// Writes under a claim, now and then: never after a later claim.
+    async fn write(&mut self, fence: &Fence, attempt: u32, items: &[String]) {
+        if self.random.u8(..4) > 0 {
+            return;
+        }
+        let latest = self.ledger.latest(&items[0]);
+        let write = self.client.transaction().check(fence).set_data(GUARDED, "", None).commit();
+        // The servers may be gone for long.
+        let written = timeout(self.timeout, write).await;
+        if let Ok(Ok(_)) = written
+            && latest > attempt
+        {
+            self.ledger.object(format!("under delivery {attempt} of {items:?} was written after delivery {latest}"));
+        }
+    }
+
     async fn part(&mut self, delivery: Arc<Delivery<String>>) {
         let (items, name) = (delivery.items().to_vec(), delivery.name().to_owned());
         let what = format!("{} {name}", self.number);
         let delivery = Arc::into_inner(delivery).expect("the ledger holds none");
         let outcome = match self.random.u8(..20) {
-            choice if self.ledger.is_at_most_once() => match choice % 4 {
-                // There is nothing to be settled, which is well in any case.
-                0 => delivery.ack().await,
-                1 | 2 => {
-                    self.ledger.rejects(&items, false);
-                    let failed =
-                        if choice % 4 == 1 { delivery.nack().await } else { delivery.reject("by chance").await };
-                    self.ledger.rejects(&items, failed.is_ok());
-                    failed
-                }
-                _ => {
-                    drop(delivery);
-                    Ok(())
-                }
-            },
             0..=12 => {
                 self.ledger.acks(&items);
-                let acked = delivery.ack().await;
+                let acked = delivery.ack().await.map(drop);
                 if acked.is_ok() {
                     self.ledger.acked(&name, &items);
                 }
@@ -115,7 +123,7 @@ impl Taker {
                 self.ledger.acks(&items);
                 let time = self.timeout.mul_f64(self.random.f64().powi(4) / 8.0);
                 match timeout(time, delivery.ack()).await {
-                    Ok(acked) => acked.inspect(|()| self.ledger.acked(&name, &items)),
+                    Ok(acked) => acked.map(drop).inspect(|()| self.ledger.acked(&name, &items)),
                     Err(_) => {
                         self.ledger.cancelled();
                         Ok(())
@@ -128,8 +136,9 @@ impl Taker {
                 self.ledger.rejects(&items, rejected.is_ok());
                 rejected
             }
-            15 => delivery.nack_after(self.timeout / 4).await.inspect(|()| self.ledger.failed(&items)),
-            16..=17 => delivery.nack().await.inspect(|()| self.ledger.failed(&items)),
+            15 => delivery.nack_after(self.timeout / 4).await,
+            16 => delivery.nack().await,
+            17 => delivery.release().await,
             _ => {
                 drop(delivery);
                 Ok(())

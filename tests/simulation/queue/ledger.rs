@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::time::Instant;
-use zookeeper_recipes::queue::{Delivery, DeliveryMode};
+use zookeeper_recipes::queue::Delivery;
 
 use crate::trace::Trace;
 
@@ -31,15 +31,6 @@ impl Held {
     }
 }
 
-/// What attempts at an item there were.
-#[derive(Default)]
-struct Attempts {
-    /// Deliveries.
-    had: u32,
-    /// Of which it was confirmed that they failed.
-    failed: u32,
-}
-
 #[derive(Default)]
 struct State {
     puts: BTreeMap<String, Put>,
@@ -47,11 +38,8 @@ struct State {
     names: BTreeMap<String, BTreeSet<String>>,
     /// By how many an item was had.
     takers: BTreeMap<String, BTreeSet<u64>>,
-    attempts: BTreeMap<String, Attempts>,
-    /// Of items that were put as one the first.
-    together: BTreeMap<String, String>,
-    /// At most once: so many nodes may be lost with somebody who had taken them out.
-    may_be_lost: usize,
+    /// The numbers of the deliveries of an item.
+    attempts: BTreeMap<String, BTreeSet<u32>>,
     /// Items of which somebody has said that they are done; whether that was confirmed.
     acked: BTreeMap<String, bool>,
     /// Items that somebody has given up, or tried to; whether that was confirmed.
@@ -67,18 +55,14 @@ struct State {
 /// Clones write to the same one.
 #[derive(Clone)]
 pub(super) struct Ledger {
-    mode: DeliveryMode,
+    max_deliveries: Option<u32>,
     state: Arc<Mutex<State>>,
     trace: Arc<Mutex<Option<Trace>>>,
 }
 
 impl Ledger {
-    pub(super) fn new(mode: DeliveryMode) -> Self {
-        Ledger { mode, state: Arc::default(), trace: Arc::default() }
-    }
-
-    pub(super) fn is_at_most_once(&self) -> bool {
-        self.mode == DeliveryMode::AtMostOnce
+    pub(super) fn new(max_deliveries: Option<u32>) -> Self {
+        Ledger { max_deliveries, state: Arc::default(), trace: Arc::default() }
     }
 
     pub(super) fn trace_to(&self, trace: Trace) {
@@ -124,18 +108,6 @@ impl Ledger {
         self.state().puts.insert(item.to_owned(), how);
     }
 
-    pub(super) fn begins_as_one(&self, items: &[String]) {
-        let mut state = self.state();
-        for item in items {
-            state.together.insert(item.clone(), items[0].clone());
-        }
-    }
-
-    /// At most once: whoever ends, or is told so, may take one node with it.
-    pub(super) fn one_may_be_lost(&self) {
-        self.state().may_be_lost += 1;
-    }
-
     pub(super) fn cancelled(&self) {
         self.state().cancelled += 1;
     }
@@ -146,6 +118,9 @@ impl Ledger {
         if !delivery.is_held() {
             self.object(format!("{who} gets {name}, and the claim was lost before"));
         }
+        if self.max_deliveries.is_some_and(|most| attempt > most) {
+            self.object(format!("{who} gets {name} as delivery {attempt}"));
+        }
         let (mut late, mut miscounted) = (None, None);
         {
             let mut state = self.state();
@@ -155,35 +130,34 @@ impl Ledger {
                 if state.acked.get(item) == Some(&true) || state.rejected.get(item) == Some(&true) {
                     late = Some(item.clone());
                 }
-                let attempts = state.attempts.entry(item.clone()).or_default();
-                if !(attempts.failed..=attempts.had).contains(&(attempt - 1)) {
-                    miscounted = Some(format!("{item}: {} deliveries, {} failed", attempts.had, attempts.failed));
-                }
-                attempts.had += 1;
-                if self.mode == DeliveryMode::AtMostOnce {
-                    state.acked.insert(item.clone(), true);
+                if !state.attempts.entry(item.clone()).or_default().insert(attempt) {
+                    miscounted = Some(format!("{who} gets {item} as delivery {attempt}, which there was before"));
                 }
             }
-            state.acks += u64::from(self.mode == DeliveryMode::AtMostOnce);
             state.held.retain(|held| held.delivery.strong_count() > 0);
             state.held.push(Held { name, delivery: Arc::downgrade(delivery) });
         }
-        if self.is_excused() {
-            return;
+        // Whatever was done by hand, no two deliveries of an item have the same number.
+        if let Some(miscounted) = miscounted {
+            self.object(miscounted);
         }
-        if let Some(item) = late {
+        if let Some(item) = late
+            && !self.is_excused()
+        {
             self.object(format!("{item} was out of the queue, and {who} gets it"));
-        }
-        if let Some(attempts) = miscounted {
-            self.object(format!("{who} gets what is said to be attempt {attempt} at {attempts}"));
         }
     }
 
-    /// An attempt is confirmed to have failed.
-    pub(super) fn failed(&self, items: &[String]) {
+    /// The number of the latest delivery.
+    pub(super) fn latest(&self, item: &str) -> u32 {
+        self.state().attempts.get(item).and_then(|attempts| attempts.last().copied()).unwrap_or(0)
+    }
+
+    /// A consumer of Curator's has taken these out of the queue, under its lock.
+    pub(super) fn taken_by_curator(&self, items: &[String]) {
         let mut state = self.state();
         for item in items {
-            state.attempts.entry(item.clone()).or_default().failed += 1;
+            state.acked.insert(item.clone(), true);
         }
     }
 
@@ -264,29 +238,17 @@ impl Ledger {
 
     /// In the end, when nothing is left in the queue: the sum. `dead` are the items of the dead letters.
     /// Where claims were deleted by hand, an ack without an answer and that of another who got the item cannot be told apart.
-    pub(super) fn sum(
-        &self,
-        dead: &[(String, u32)],
-        max_attempts: Option<u32>,
-        claims_deleted: bool,
-    ) -> Result<(), String> {
+    pub(super) fn sum(&self, dead: &[(String, u32)], claims_deleted: bool) -> Result<(), String> {
         let state = self.state();
-        let mut lost = BTreeSet::new();
         for (item, put) in &state.puts {
             let settled = state.acked.contains_key(item) || dead.iter().any(|(letter, _)| letter == item);
             match put {
-                Put::Done if !settled && self.is_at_most_once() => {
-                    lost.insert(state.together.get(item).unwrap_or(item));
-                }
                 Put::Done if !settled => return Err(format!("{item} was put, and is lost")),
                 Put::Refused if state.names.contains_key(item) => {
                     return Err(format!("{item} was not put, and was delivered"));
                 }
                 _ => {}
             }
-        }
-        if lost.len() > state.may_be_lost {
-            return Err(format!("{lost:?} are lost, and only {} may be", state.may_be_lost));
         }
         for (item, names) in &state.names {
             if !state.puts.contains_key(item) {
@@ -300,12 +262,12 @@ impl Ledger {
             if dead.iter().filter(|(other, _)| other == item).count() > 1 {
                 return Err(format!("there are two dead letters of {item}"));
             }
-            if !claims_deleted && !self.is_at_most_once() && state.acked.get(item) == Some(&true) {
+            if !claims_deleted && state.acked.get(item) == Some(&true) {
                 return Err(format!("{item} was acked, and is a dead letter"));
             }
             let given_up = state.rejected.contains_key(item);
-            if !given_up && max_attempts.is_none_or(|most| *attempts < most) {
-                return Err(format!("{item} is a dead letter after {attempts} attempts, and nobody gave it up"));
+            if !given_up && self.max_deliveries.is_none_or(|most| *attempts < most) {
+                return Err(format!("{item} is a dead letter after {attempts} deliveries, and nobody gave it up"));
             }
         }
         if let Some((item, _)) =

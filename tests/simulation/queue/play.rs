@@ -7,10 +7,10 @@ use futures::FutureExt;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use zookeeper_recipes::CreateMode;
-use zookeeper_recipes::queue::{DeliveryMode, DistributedQueue, Error, Utf8};
+use zookeeper_recipes::queue::{DistributedQueue, Error, Utf8};
 use zookeeper_recipes::testing::Task;
 
-use super::consumer::Taker;
+use super::consumer::{GUARDED, Taker};
 use super::ledger::Ledger;
 use super::producer::Putter;
 use crate::seeds::Outcome;
@@ -28,40 +28,42 @@ const DEAD: &str = "/queue-dead";
 struct Play {
     world: World,
     ledger: Ledger,
-    mode: DeliveryMode,
     came: u64,
     putters: Vec<Task<()>>,
     takers: Vec<Task<()>>,
     hurry: watch::Sender<bool>,
     max_items: Option<usize>,
-    max_attempts: Option<u32>,
+    max_deliveries: Option<u32>,
     /// Claims are deleted by hand too.
     claims_deleted: bool,
+    /// Consumers of Curator's come too: the items that one of them has locked.
+    locked: Option<Vec<String>>,
 }
 
 /// Runs one seed.
 pub(super) async fn run(seed: u64) -> Outcome {
-    let mode = if seed % 4 == 3 { DeliveryMode::AtMostOnce } else { DeliveryMode::AtLeastOnce };
-    let ledger = Ledger::new(mode);
+    // It is not drawn from the world, which wants to know what to check.
+    let max_deliveries = Some(seed % 8).filter(|most| (1..5).contains(most)).map(|most| most as u32);
+    let ledger = Ledger::new(max_deliveries);
     let check = ledger.clone();
     let mut world = World::new(seed, move || check.look()).await;
     ledger.trace_to(world.trace.clone());
     let max_items = (world.random.u8(..4) == 0).then(|| world.random.usize(1..20));
-    let max_attempts = world.random.bool().then(|| world.random.u32(1..4));
     let claims_deleted = world.random.u8(..4) == 0;
-    world.trace.note(format_args!("{mode:?}, max_items {max_items:?}, max_attempts {max_attempts:?}"));
+    let locked = (world.random.u8(..4) == 0).then(Vec::new);
+    world.trace.note(format_args!("max_items {max_items:?}, max_deliveries {max_deliveries:?}, Curator {locked:?}"));
     let (putters, takers, hurry) = (Vec::new(), Vec::new(), watch::Sender::new(false));
     let mut play = Play {
         world,
         ledger: ledger.clone(),
-        mode,
         came: 0,
         putters,
         takers,
         hurry,
         max_items,
-        max_attempts,
+        max_deliveries,
         claims_deleted,
+        locked,
     };
     let played = play.play().await;
     let mut world = play.world;
@@ -74,6 +76,7 @@ pub(super) async fn run(seed: u64) -> Outcome {
 
 impl Play {
     async fn play(&mut self) -> Result<(), String> {
+        self.world.server.create_by_hand(GUARDED, "", CreateMode::Persistent).map_err(|error| error.to_string())?;
         self.put();
         self.make_directory().await;
         self.take();
@@ -85,6 +88,9 @@ impl Play {
             if self.ledger.violation().is_some() {
                 return Ok(());
             }
+        }
+        while self.locked.as_ref().is_some_and(|locked| !locked.is_empty()) {
+            self.unlock()?;
         }
         self.world.heal();
         self.hurry.send_replace(true);
@@ -123,6 +129,12 @@ impl Play {
             6 => self.expire(),
             7 if self.world.clients.len() < MOST_CLIENTS => self.crash().await,
             8 => self.lose_a_transaction(),
+            9..=10 if self.locked.is_some() => self.lock(),
+            11 if self.locked.is_some() => {
+                if let Err(violation) = self.unlock() {
+                    self.ledger.object(violation);
+                }
+            }
             _ => self.world.fault(),
         }
     }
@@ -130,15 +142,16 @@ impl Play {
     fn queue(&mut self, client: usize) -> DistributedQueue<Utf8> {
         let random = &mut self.world.random;
         let mut queue = DistributedQueue::builder(&self.world.clients[client], PATH, Utf8)
-            .delivery_mode(self.mode)
             .prefetch(random.usize(..6))
             .strict_order(random.bool());
         if let Some(items) = self.max_items {
             queue = queue.max_items(items);
         }
-        // At most once there is one attempt.
-        if let Some(attempts) = self.max_attempts.filter(|_| self.mode == DeliveryMode::AtLeastOnce) {
-            queue = queue.max_attempts(attempts);
+        if let Some(deliveries) = self.max_deliveries {
+            queue = queue.max_deliveries(deliveries);
+        }
+        if self.locked.is_some() {
+            queue = queue.claims_path(CLAIMS);
         }
         queue.start().expect("a queue")
     }
@@ -166,6 +179,7 @@ impl Play {
         let client = self.world.a_client();
         let consumer = self.queue(client).consumer();
         let taker = Taker {
+            client: self.world.clients[client].clone(),
             number: self.came,
             consumer,
             ledger: self.ledger.clone(),
@@ -175,8 +189,43 @@ impl Play {
         };
         self.world.trace.note(format_args!("of client {client} comes consumer {}", self.came));
         self.came += 1;
-        self.ledger.one_may_be_lost();
         self.takers.push(self.world.server.spawn(&self.world.clients[client], taker.work()));
+    }
+
+    /// A consumer of Curator's locks an item that has no claim. Then it reads the item, as Curator does, and gives up the lock if
+    /// there is none: the item may have left the queue by a transaction that was not committed when the items were listed.
+    fn lock(&mut self) {
+        let items = self.world.server.children(PATH);
+        let (Some(name), Some(locked)) = (self.world.random.choice(items), &mut self.locked) else { return };
+        let (server, lock) = (&self.world.server, format!("{CLAIMS}/{name}"));
+        if server.create_by_hand(&lock, "", CreateMode::Persistent).is_err() {
+            return;
+        }
+        if server.stat(&format!("{PATH}/{name}")).is_some() {
+            self.world.trace.note(format_args!("{name} is locked by a consumer of Curator's"));
+            locked.push(name);
+        } else {
+            self.world.trace.note(format_args!("{name} was gone when a consumer of Curator's had locked it"));
+            server.delete_by_hand(&lock).expect("the lock that was just created");
+        }
+    }
+
+    /// It has done the item, or gives it up.
+    fn unlock(&mut self) -> Result<(), String> {
+        let Some(name) = self.locked.as_mut().and_then(Vec::pop) else { return Ok(()) };
+        let (server, item) = (&self.world.server, format!("{PATH}/{name}"));
+        let (lock, done) = (format!("{CLAIMS}/{name}"), self.world.random.bool());
+        // Others may have deleted the lock by hand, and claimed the item since.
+        if server.stat(&lock).is_none_or(|stat| stat.ephemeral_owner != 0) {
+            return Ok(());
+        }
+        if done {
+            let node = server.get(&item).ok_or_else(|| format!("{name} was locked, and is gone"))?;
+            self.ledger.taken_by_curator(&texts(&node).collect::<Vec<_>>());
+            server.delete_by_hand(&item).map_err(|error| error.to_string())?;
+        }
+        self.world.trace.note(format_args!("Curator's lock of {name} goes; the item is done: {done}"));
+        server.delete_by_hand(&lock).map_err(|error| error.to_string())
     }
 
     /// Drops whatever somebody does at the await it is in.
@@ -246,7 +295,9 @@ impl Play {
     async fn drain(&mut self) -> Result<(), String> {
         let client = self.world.a_client();
         let consumer = self.queue(client).consumer();
-        let deadline = Instant::now() + self.world.timeout * 4 + Duration::from_secs(60);
+        // One after the other, over slow connections: that takes as long as it takes, but it goes on.
+        let patience = self.world.timeout * 4 + Duration::from_secs(60);
+        let mut progress = Instant::now();
         // A put may be under way that was sent before everything was healed.
         let mut quiet_since = Instant::now();
         loop {
@@ -254,17 +305,14 @@ impl Play {
             self.takers.retain_mut(|task| task.now_or_never().is_none());
             match tokio::time::timeout(Duration::from_secs(1), consumer.take()).await {
                 Ok(Ok(delivery)) => {
-                    quiet_since = Instant::now();
+                    (quiet_since, progress) = (Instant::now(), Instant::now());
                     let delivery = std::sync::Arc::new(delivery);
                     self.ledger.taken(u64::MAX, &delivery);
                     let (name, items) = (delivery.name().to_owned(), delivery.items().to_vec());
                     let delivery = std::sync::Arc::into_inner(delivery).ok_or("held")?;
-                    if self.ledger.is_at_most_once() {
-                        continue;
-                    }
                     self.ledger.acks(&items);
                     match delivery.ack().await {
-                        Ok(()) => self.ledger.acked(&name, &items),
+                        Ok(_) => self.ledger.acked(&name, &items),
                         Err(Error::Lost { .. }) if self.ledger.is_excused() => {}
                         Err(error) => return Err(format!("healed, {items:?} cannot be acked: {error}")),
                     }
@@ -281,7 +329,7 @@ impl Play {
                         continue;
                     }
                     quiet_since = Instant::now();
-                    if quiet_since > deadline {
+                    if progress.elapsed() > patience {
                         return Err(format!("long after healing {at_work} are at work, and there are {left:?}"));
                     }
                 }
@@ -298,11 +346,9 @@ impl Play {
             let attempts = text.lines().find_map(|line| line.strip_prefix("attempts: ")).ok_or("attempts")?;
             let attempts: u32 = attempts.parse().map_err(|_| "attempts")?;
             let (_, item) = text.split_once("\n\n").ok_or("a head")?;
-            // Texts such as `12:7` between the bytes of the envelope.
-            let texts = item.split(|c: char| !c.is_ascii_digit() && c != ':').filter(|text| text.contains(':'));
-            dead.extend(texts.map(|text| (text.to_owned(), attempts)));
+            dead.extend(texts(item.as_bytes()).map(|text| (text, attempts)));
         }
-        self.ledger.sum(&dead, self.max_attempts, self.claims_deleted)
+        self.ledger.sum(&dead, self.claims_deleted)
     }
 
     /// What stays by design is taken away; the rest must be gone.
@@ -311,8 +357,15 @@ impl Play {
         for name in server.children(DEAD) {
             self.world.sweep(&format!("{DEAD}/{name}"));
         }
-        for dir in [PATH, CLAIMS, PRODUCERS, DEAD] {
+        for dir in [PATH, CLAIMS, PRODUCERS, DEAD, GUARDED] {
             self.world.sweep(dir);
         }
     }
+}
+
+/// The texts of an item's node, such as `12:7` between the bytes of the envelope.
+fn texts(node: &[u8]) -> impl Iterator<Item = String> {
+    let node = String::from_utf8_lossy(node).into_owned();
+    let texts: Vec<_> = node.split(|c: char| !c.is_ascii_digit() && c != ':').map(str::to_owned).collect();
+    texts.into_iter().filter(|text| text.contains(':'))
 }

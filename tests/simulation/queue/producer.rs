@@ -86,7 +86,6 @@ impl Putter {
     }
 
     async fn put_as_one(&self, items: &[String]) {
-        self.ledger.begins_as_one(items);
         let outcome = self.producer.put_many(items.iter().cloned()).await;
         for item in items {
             self.told(item, &outcome);

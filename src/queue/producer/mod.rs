@@ -1,68 +1,35 @@
-//! Whoever puts items into a queue.
+//! The producer's half of a queue: its handle, and the task behind it.
+
+mod capacity;
+mod in_flight;
+mod sequence;
+mod task;
 
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 
+use self::capacity::Capacity;
+use self::in_flight::{InFlight, Put};
+use self::task::{Command, RESERVED_BYTES, Task};
 use super::envelope;
 use super::error::Error;
-use super::names::{Places, listable};
-use super::pipe::{Order, Pipe, Put};
-use super::room::Room;
+use super::names::Places;
 use super::serializer::Serializer;
-use crate::client::core::Core;
 use crate::client::{self, Client, ErrorKind};
 
 /// So much may wait to be put, for one producer: a put beyond it waits. Each node counts for a little more than its bytes.
 const WINDOW_BYTES: usize = 4 << 20;
 const NODE_BYTES: usize = 256;
-/// Of what a request may have, this is kept for its paths, and for the reason of a dead letter.
-pub(super) const RESERVED_BYTES: usize = 4 * 1024;
-
-/// What the handles and the task of a producer share.
-#[derive(Debug)]
-pub(super) struct Shared {
-    path: Arc<str>,
-    /// Ordered, and not settled yet.
-    pending: watch::Sender<usize>,
-    /// The first failure that nobody has awaited.
-    unseen: Mutex<Option<Error>>,
-    closed: watch::Sender<bool>,
-    /// There was no room at the last look.
-    pub(super) full: AtomicBool,
-}
-
-impl Shared {
-    pub(super) fn closed(&self) -> Error {
-        Error::Closed { path: Arc::clone(&self.path) }
-    }
-
-    /// One of those that were ordered is settled.
-    pub(super) fn settled(&self) {
-        self.pending.send_modify(|pending| *pending -= 1);
-    }
-
-    /// Kept for the next flush.
-    pub(super) fn note_unseen(&self, error: Error) {
-        self.unseen.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-    }
-
-    /// Nobody can ask any more.
-    pub(super) fn report_unseen(&self, core: &Core) {
-        if let Some(error) = self.unseen.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            core.report(client::Error::new(error.kind(), error.to_string()));
-        }
-    }
-}
 
 /// Puts items into a queue: in order, and each exactly once, also when answers are lost on the way. Cheap to clone; all clones
-/// share one pipe.
+/// share one task.
 ///
 /// Puts that wait at the same time share transactions. To have many under way from one task use
 /// [`enqueue`](Self::enqueue) and [`flush`](Self::flush), or poll several [`put`](Self::put)s at once.
@@ -76,12 +43,14 @@ struct Inner<S> {
     client: Client,
     places: Arc<Places>,
     serializer: Arc<S>,
-    shared: Arc<Shared>,
-    orders: mpsc::UnboundedSender<Order>,
-    /// Whoever has it is the next to enqueue.
-    room: tokio::sync::Mutex<Room>,
+    in_flight: Arc<InFlight>,
+    commands: mpsc::UnboundedSender<Command>,
+    closed: watch::Sender<bool>,
+    /// The one that has it is the next to enqueue.
+    capacity: tokio::sync::Mutex<Capacity>,
     window: Arc<Semaphore>,
     max_items: Option<usize>,
+    full: Arc<AtomicBool>,
     /// How many bytes a node may have.
     limit: usize,
 }
@@ -89,25 +58,21 @@ struct Inner<S> {
 impl<S: Serializer> Producer<S> {
     pub(super) fn new(client: &Client, places: &Arc<Places>, serializer: &Arc<S>, max_items: Option<usize>) -> Self {
         let core = client.core();
-        let (orders, ordered) = mpsc::unbounded_channel();
-        let shared = Arc::new(Shared {
-            path: Arc::clone(&places.path),
-            pending: watch::Sender::new(0),
-            unseen: Mutex::default(),
-            closed: watch::Sender::new(false),
-            full: AtomicBool::new(false),
-        });
-        let pipe = Pipe::new(core, places, &shared, ordered);
-        core.runtime.spawn(pipe.run());
+        let (commands, commanded) = mpsc::unbounded_channel();
+        let in_flight = InFlight::new(&places.path);
+        core.runtime.spawn(Task::new(core, places, &in_flight, commanded).run());
+        let full = Arc::default();
         let inner = Inner {
             client: client.clone(),
             places: Arc::clone(places),
             serializer: Arc::clone(serializer),
-            shared,
-            orders,
-            room: tokio::sync::Mutex::new(Room::new(max_items, listable(core.config.max_request_bytes))),
+            in_flight,
+            commands,
+            closed: watch::Sender::new(false),
+            capacity: tokio::sync::Mutex::new(Capacity::new(max_items, &full)),
             window: Arc::new(Semaphore::new(WINDOW_BYTES)),
             max_items,
+            full,
             limit: core.config.max_request_bytes.saturating_sub(RESERVED_BYTES + places.items.len()),
         };
         Producer { inner: Arc::new(inner) }
@@ -118,13 +83,15 @@ impl<S: Serializer> Producer<S> {
     ///
     /// # Errors
     /// [`ErrorKind::OutcomeUnknown`] if the session ended before an answer came: the item may or may not be in the queue, once.
-    /// Every other error says that it is not: [`Error::Unserializable`], [`Error::TooLarge`], [`Error::ListingLimit`],
-    /// [`Error::Closed`], [`Error::Client`] such as for want of permission.
+    /// Every other error says that it is not: [`Error::Unserializable`], [`Error::TooLarge`], [`Error::Closed`],
+    /// [`Error::Client`] such as for want of permission.
     ///
     /// # Cancel safety
-    /// Dropped before it is [enqueued](Self::enqueue) nothing is put; after that the item is put all the same.
-    pub async fn put(&self, item: impl Into<S::Item> + Send) -> Result<(), Error> {
-        self.enqueue(item).await?.await
+    /// Dropped before it is [enqueued](Self::enqueue) nothing is put; after that the item is put all the same. The item is
+    /// serialized by the call itself.
+    pub fn put(&self, item: impl Into<S::Item>) -> impl Future<Output = Result<(), Error>> + Send {
+        let payload = self.payload([item]);
+        async move { self.order(payload?).await?.await }
     }
 
     /// Puts several items as one node: all of them or none, to be delivered together, to one consumer, in order. The node counts
@@ -135,16 +102,18 @@ impl<S: Serializer> Producer<S> {
     ///
     /// # Cancel safety
     /// As [`put`](Self::put).
-    pub async fn put_many<I>(&self, items: I) -> Result<(), Error>
+    pub fn put_many<I>(&self, items: I) -> impl Future<Output = Result<(), Error>> + Send
     where
-        I: IntoIterator<Item: Into<S::Item>> + Send,
+        I: IntoIterator<Item: Into<S::Item>>,
     {
-        let items: Vec<_> = items.into_iter().collect();
-        if items.is_empty() {
-            return Ok(());
+        let mut items = items.into_iter().peekable();
+        let payload = items.peek().is_some().then(|| self.payload(items));
+        async move {
+            match payload {
+                Some(payload) => self.order(payload?).await?.await,
+                None => Ok(()),
+            }
         }
-        let payload = self.payload(items);
-        self.order(payload?).await?.await
     }
 
     /// As [`put`](Self::put), for no longer than `timeout` in all.
@@ -156,19 +125,23 @@ impl<S: Serializer> Producer<S> {
     ///
     /// # Cancel safety
     /// As [`put`](Self::put).
-    pub async fn put_timeout(&self, item: impl Into<S::Item> + Send, timeout: Duration) -> Result<(), Error> {
-        let Some(deadline) = Instant::now().checked_add(timeout) else {
-            return self.put(item).await;
-        };
-        let payload = self.payload([item])?;
-        let Ok(enqueued) = timeout_at(deadline, self.order(payload)).await else {
-            return Err(self.not_begun(timeout));
-        };
-        match timeout_at(deadline, enqueued?).await {
-            Ok(put) => put,
-            Err(_) => {
-                let message = format!("put into {}: not confirmed within {timeout:?}; it goes on", self.path());
-                Err(Error::client(&self.inner.places.path, client::Error::new(ErrorKind::OutcomeUnknown, message)))
+    pub fn put_timeout(
+        &self,
+        item: impl Into<S::Item>,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<(), Error>> + Send {
+        let payload = self.payload([item]);
+        async move {
+            let payload = payload?;
+            let Some(deadline) = Instant::now().checked_add(timeout) else {
+                return self.order(payload).await?.await;
+            };
+            let Ok(enqueued) = timeout_at(deadline, self.order(payload)).await else {
+                return Err(self.not_begun(timeout));
+            };
+            match timeout_at(deadline, enqueued?).await {
+                Ok(put) => put,
+                Err(_) => Err(self.not_confirmed(timeout)),
             }
         }
     }
@@ -182,22 +155,22 @@ impl<S: Serializer> Producer<S> {
     ///
     /// # Cancel safety
     /// Cancel safe: dropped before it is ready, nothing is put.
-    pub async fn enqueue(&self, item: impl Into<S::Item> + Send) -> Result<Enqueued, Error> {
+    pub fn enqueue(&self, item: impl Into<S::Item>) -> impl Future<Output = Result<Enqueued, Error>> + Send {
         let payload = self.payload([item]);
-        self.order(payload?).await
+        async move { self.order(payload?).await }
     }
 
     /// Waits until everything is in the queue that was enqueued before.
     ///
     /// # Errors
-    /// The first failure, since the last flush, of a put that nobody awaited. It is told once.
+    /// [`Error::Unawaited`] with all failures, since the last flush, of puts that nobody awaited. They are told once.
     ///
     /// # Cancel safety
     /// Cancel safe: it only waits.
     pub async fn flush(&self) -> Result<(), Error> {
         let (done, flushed) = oneshot::channel();
         // The task is gone with its runtime only.
-        let _ = self.inner.orders.send(Order::Flush(done));
+        let _ = self.inner.commands.send(Command::Flush(done));
         let flushed = flushed.await;
         self.outcome(flushed)
     }
@@ -211,9 +184,9 @@ impl<S: Serializer> Producer<S> {
     /// # Cancel safety
     /// Once polled, the producer is closed also if the future is dropped.
     pub async fn close(&self) -> Result<(), Error> {
-        self.inner.shared.closed.send_replace(true);
+        self.inner.closed.send_replace(true);
         let (done, closed) = oneshot::channel();
-        let _ = self.inner.orders.send(Order::Close(done));
+        let _ = self.inner.commands.send(Command::Close(done));
         let closed = closed.await;
         self.outcome(closed)
     }
@@ -224,10 +197,8 @@ impl<S: Serializer> Producer<S> {
     }
 
     fn outcome(&self, told: Result<(), oneshot::error::RecvError>) -> Result<(), Error> {
-        if let Some(unseen) = self.inner.shared.unseen.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            return Err(unseen);
-        }
-        told.map_err(|_| self.inner.shared.closed())
+        let failures = self.inner.in_flight.take_failures();
+        failures.map_or_else(|| told.map_err(|_| self.inner.in_flight.closed()), Err)
     }
 
     /// The bytes of a node with these items.
@@ -249,38 +220,40 @@ impl<S: Serializer> Producer<S> {
 
     /// Hands a node over, in the order of the calls.
     async fn order(&self, payload: Vec<u8>) -> Result<Enqueued, Error> {
-        let mut closed = self.inner.shared.closed.subscribe();
+        let mut closed = self.inner.closed.subscribe();
         tokio::select! {
             biased;
-            _ = closed.wait_for(|closed| *closed) => Err(self.inner.shared.closed()),
+            _ = closed.wait_for(|closed| *closed) => Err(self.inner.in_flight.closed()),
             ordered = self.order_in_turn(payload) => ordered,
         }
     }
 
     async fn order_in_turn(&self, payload: Vec<u8>) -> Result<Enqueued, Error> {
         let inner = &*self.inner;
-        // Whoever is polled first is first, also one whose task has used up its turn and must let others run.
-        let mut room = tokio::task::unconstrained(inner.room.lock()).await;
+        // The first one polled is first, also if its task has used up its turn and must let others run.
+        let mut capacity = tokio::task::unconstrained(inner.capacity.lock()).await;
         // A loop over puts that never wait must let other tasks run too.
         tokio::task::coop::consume_budget().await;
         let bytes = u32::try_from((payload.len() + NODE_BYTES).min(WINDOW_BYTES)).unwrap_or(u32::MAX);
         let window = Arc::clone(&inner.window).acquire_many_owned(bytes).await;
-        let window = window.map_err(|_| inner.shared.closed())?;
-        room.take(inner.client.core(), &inner.places, &inner.shared.pending, &inner.shared.full).await?;
-        let (done, outcome) = oneshot::channel();
-        inner.shared.pending.send_modify(|pending| *pending += 1);
-        let put = Put { payload, done, window };
-        inner.orders.send(Order::Put(put)).map_err(|_| inner.shared.closed())?;
-        Ok(Enqueued { outcome, shared: Arc::clone(&inner.shared) })
+        let window = window.map_err(|_| inner.in_flight.closed())?;
+        capacity.take(inner.client.core(), &inner.places, &inner.in_flight).await?;
+        let (put, outcome) = Put::new(payload, &inner.in_flight, window);
+        inner.commands.send(Command::Put(put)).map_err(|_| inner.in_flight.closed())?;
+        Ok(Enqueued { outcome, in_flight: Arc::clone(&inner.in_flight) })
+    }
+
+    /// What a put that was enqueued in time says, and not confirmed.
+    fn not_confirmed(&self, timeout: Duration) -> Error {
+        let message = format!("put into {}: not confirmed within {timeout:?}; it goes on", self.path());
+        Error::client(&self.inner.places.path, client::Error::new(ErrorKind::OutcomeUnknown, message))
     }
 
     /// What a put that was not begun in time says.
     fn not_begun(&self, timeout: Duration) -> Error {
         let path = &self.inner.places.path;
         match self.inner.max_items {
-            Some(limit) if self.inner.shared.full.load(Ordering::Acquire) => {
-                Error::Full { path: Arc::clone(path), limit }
-            }
+            Some(limit) if self.inner.full.load(Ordering::Acquire) => Error::Full { path: Arc::clone(path), limit },
             _ => {
                 let message = format!(
                     "put into {path}: not begun within {timeout:?}, for want of an answer of the servers, or behind other puts"
@@ -309,7 +282,7 @@ impl<S: Serializer> fmt::Debug for Producer<S> {
 #[must_use = "it tells whether the item was put; or use flush()"]
 pub struct Enqueued {
     outcome: oneshot::Receiver<Result<(), Error>>,
-    shared: Arc<Shared>,
+    in_flight: Arc<InFlight>,
 }
 
 impl Future for Enqueued {
@@ -318,15 +291,15 @@ impl Future for Enqueued {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         // The task is gone with its runtime only.
         let outcome = ready!(Pin::new(&mut self.outcome).poll(cx));
-        Poll::Ready(outcome.unwrap_or_else(|_| Err(self.shared.closed())))
+        Poll::Ready(outcome.unwrap_or_else(|_| Err(self.in_flight.closed())))
     }
 }
 
 impl Drop for Enqueued {
     fn drop(&mut self) {
         // Told, and never heard.
-        if let Ok(Err(unseen)) = self.outcome.try_recv() {
-            self.shared.note_unseen(unseen);
+        if let Ok(Err(unnoticed)) = self.outcome.try_recv() {
+            self.in_flight.note_failure(unnoticed);
         }
     }
 }

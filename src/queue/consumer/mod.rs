@@ -1,4 +1,14 @@
-//! Whoever takes items out of a queue.
+//! Taking items out of a queue.
+
+mod buffer;
+mod claim;
+mod delivery;
+mod handle;
+mod handler;
+mod plan;
+mod settle;
+mod task;
+mod view;
 
 use std::fmt;
 use std::pin::Pin;
@@ -8,21 +18,24 @@ use std::task::{Context, Poll};
 use futures::stream::{BoxStream, Stream, StreamExt};
 use tokio::sync::{mpsc, oneshot};
 
+use self::buffer::Buffer;
+use self::delivery::Command;
+pub use self::delivery::Delivery;
+pub use self::handle::{ClaimHandle, ClaimLost};
+pub use self::handler::{AckMode, Failure, QueueHandler};
+use self::task::{Setting, Task};
 use super::Options;
-use super::claimer::{Claimer, Order};
-use super::delivery::Delivery;
 use super::error::Error;
+use super::events::{Events, Publisher};
 use super::names::Places;
 use super::serializer::Serializer;
-use super::shelf::Shelf;
 use crate::client::Client;
 
-/// Takes items out of a queue. Cheap to clone; all clones share one stock of claimed items, and any number of tasks may
-/// [`take`](Self::take) from it.
+/// Takes items out of a queue. Cheap to clone; all clones share one task, and any number of callers may [`take`](Self::take).
 ///
-/// Nothing is claimed before somebody asks. From then on a few items are
-/// [claimed ahead](super::DistributedQueueBuilder::prefetch); when nobody has asked for a second they are given back. Also when
-/// the last clone is dropped, which leaves alone what was delivered already.
+/// Nothing is claimed before a caller asks; then one item for each caller that waits, and
+/// [as many more](super::DistributedQueueBuilder::prefetch) as were wished. When the last clone is dropped, what no caller has
+/// taken is returned; what was delivered is left alone.
 ///
 /// While it exists the client keeps its lease, at the cost of six small requests a session timeout. With a client that nothing
 /// else used for long, the first take waits until the lease is proven: the length of a tick of the servers.
@@ -33,40 +46,48 @@ pub struct Consumer<S: Serializer> {
 struct Inner<S: Serializer> {
     client: Client,
     places: Arc<Places>,
-    shelf: Arc<Shelf<S::Item>>,
-    orders: mpsc::UnboundedSender<Order>,
+    options: Options,
+    buffer: Arc<Buffer<S::Item>>,
+    commands: mpsc::UnboundedSender<Command>,
+    events: Publisher,
 }
 
 impl<S: Serializer> Consumer<S> {
     pub(super) fn new(client: &Client, places: &Arc<Places>, serializer: &Arc<S>, options: Options) -> Self {
         let core = client.core();
-        let (orders, ordered) = mpsc::unbounded_channel();
-        let shelf = Arc::new(Shelf::new(options.at_most_once()));
-        let claimer = Claimer::new(core, places, options, serializer, &shelf, ordered);
-        core.runtime.spawn(claimer.run());
-        let inner = Inner { client: client.clone(), places: Arc::clone(places), shelf, orders };
-        Consumer { inner: Arc::new(inner) }
+        let (commands, commanded) = mpsc::unbounded_channel();
+        let buffer = Arc::new(Buffer::new(options.prefetch));
+        let events = Publisher::new(core, &places.path);
+        let setting = Setting {
+            core: Arc::clone(core),
+            places: Arc::clone(places),
+            max_deliveries: options.max_deliveries,
+            strict: options.strict_order,
+            serializer: Arc::clone(serializer),
+            buffer: Arc::clone(&buffer),
+            events: events.clone(),
+        };
+        core.runtime.spawn(Task::new(setting, commanded).run());
+        let (client, places) = (client.clone(), Arc::clone(places));
+        Consumer { inner: Arc::new(Inner { client, places, options, buffer, commands, events }) }
     }
 
-    /// The next item, claimed: nobody else gets it until it is settled, or the session that claimed it is over. Waits as long
-    /// as it takes, also through the loss of a session.
+    /// The next item, claimed: no other consumer gets it until it is settled, or the session that claimed it ends. Waits as
+    /// long as it takes, also through the loss of a session.
     ///
     /// # Errors
-    /// [`Error::Client`] if the queue could not be seen or an item not be claimed, such as for want of permission; the next
-    /// call tries again. [`Error::Closed`] if the consumer or the client was closed. At most once:
-    /// [`ErrorKind::OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown) if an item may have been lost, as the session ended before
-    /// it was known to have left the queue.
+    /// [`Error::Client`] if the queue could not be seen or an item not be claimed, for example without permission; the next call
+    /// tries again. [`Error::Closed`] if the consumer or the client was closed.
     ///
     /// # Cancel safety
-    /// Cancel safe: what was claimed for it goes to the next call, or back into the queue. At most once, an item that has left
-    /// the queue goes to the next call; it is lost if there is none.
+    /// Cancel safe: what was claimed for it goes to the next call, or back into the queue after a second without one.
     pub async fn take(&self) -> Result<Delivery<S::Item>, Error> {
         // A loop over items that are there must let other tasks run too.
         tokio::task::coop::consume_budget().await;
         let inner = &*self.inner;
-        let (ready, grant) = inner.shelf.take().await?;
-        let parts = (ready.claim, ready.items);
-        Ok(Delivery::new(&inner.client, &inner.places, parts, grant, inner.orders.clone()))
+        let (ready, grant) = inner.buffer.take().await?;
+        let claim = ClaimHandle::new(&inner.client, &inner.places, ready.claim, grant);
+        Ok(Delivery::new(ready.items, claim, inner.commands.clone()))
     }
 
     /// The items as a stream: of each [`take`](Self::take) one, until the consumer or the client is closed. Between two polls
@@ -82,7 +103,13 @@ impl<S: Serializer> Consumer<S> {
         Deliveries { taken: taken.boxed() }
     }
 
-    /// Claims no more items, and gives back those that nobody has taken; then [`take`](Self::take) says
+    /// What happens in this consumer from now on that no call returns: dead letters, settlements that failed, nodes that are
+    /// left alone. The same is logged.
+    pub fn events(&self) -> Events {
+        self.inner.events.subscribe()
+    }
+
+    /// Claims no more items, and returns those that no caller has taken; then [`take`](Self::take) says
     /// [`Error::Closed`]. What was delivered can still be settled. Waits until everything is settled of which that was asked
     /// before, as long as that takes: also for a permission that is missing. Closing twice is fine.
     ///
@@ -91,7 +118,7 @@ impl<S: Serializer> Consumer<S> {
     pub async fn close(&self) {
         let (done, closed) = oneshot::channel();
         // The task is gone with its runtime only.
-        let _ = self.inner.orders.send(Order::Close(Some(done)));
+        let _ = self.inner.commands.send(Command::Close(Some(done)));
         let _ = closed.await;
     }
 
@@ -104,7 +131,7 @@ impl<S: Serializer> Consumer<S> {
 impl<S: Serializer> Drop for Inner<S> {
     fn drop(&mut self) {
         // The task is gone with its runtime only.
-        let _ = self.orders.send(Order::Close(None));
+        let _ = self.commands.send(Command::Close(None));
     }
 }
 

@@ -1,0 +1,343 @@
+//! Claims on items, and the transactions that make them.
+//!
+//! The data version of an item is the number of its claims. One transaction creates the claim's node, named as the item is, and
+//! writes the item's data once more: so no two claims on an item have the same number, and everything that is said of an item
+//! afterwards is refused by the ensemble once there was a later claim.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::backend::{self, Multi, Op, OpResult};
+use crate::client;
+use crate::client::core::Core;
+use crate::client::session::Session;
+use crate::queue::dead;
+use crate::queue::directory;
+use crate::queue::names::Places;
+use crate::types::CreateMode;
+
+/// The data version of a claim's node. Curator's lock nodes have version 0, so none is taken for a claim of ours.
+pub(super) const CLAIM_VERSION: i32 = 1;
+
+/// A claim that was made.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    pub(super) session: Arc<Session>,
+    /// The name of the item.
+    pub(super) name: String,
+    /// The item's node.
+    pub(super) item: String,
+    /// The claim's node.
+    pub(super) node: Arc<str>,
+    /// What the item's node holds.
+    pub(super) data: Vec<u8>,
+    /// The item's data version: how many claims there were on it, with this one.
+    pub(super) number: i32,
+    /// The transaction that made it: greater for every later claim on any item.
+    pub(super) zxid: i64,
+    /// It was settled, or its node is gone.
+    over: watch::Sender<bool>,
+}
+
+impl Claim {
+    /// What stands in a transaction that only this claim may carry out.
+    pub(super) fn checks(&self) -> Vec<(Arc<str>, i32)> {
+        vec![(Arc::clone(&self.node), CLAIM_VERSION), (self.item.as_str().into(), self.number)]
+    }
+
+    /// From now on it is held no more.
+    pub(super) fn end(&self) {
+        self.over.send_replace(true);
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        *self.over.borrow()
+    }
+
+    /// Resolves when it [is over](Self::is_over).
+    pub(super) async fn over(&self) {
+        // The sender lives as long as the claim does.
+        let _ = self.over.subscribe().wait_for(|over| *over).await;
+    }
+
+    /// Ends the claim when its node is deleted, or another stands in its place. The end of the session is not told here.
+    pub(super) async fn watch_node(&self) {
+        while let Ok(connection) = self.session.connected().await {
+            match self.session.watch_exists(&self.node).await {
+                Ok((Some(stat), watch)) if stat.czxid == self.zxid && stat.version == CLAIM_VERSION => {
+                    tokio::select! {
+                        biased;
+                        () = self.over() => return,
+                        _ = watch => {}
+                    }
+                }
+                Ok(_) => return self.end(),
+                Err(error) if error.is_passing() => drop(self.session.connected_after_loss(connection).await),
+                Err(error) => {
+                    tracing::warn!(node = &*self.node, ?error, "the claim on an item cannot be watched");
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// What was read of an item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Item {
+    pub(super) data: Vec<u8>,
+    /// How many claims there were on it.
+    pub(super) version: i32,
+}
+
+/// Why an item was not read, claimed or buried.
+#[derive(Debug)]
+pub(super) enum End {
+    /// Another consumer has it.
+    Taken,
+    /// It was claimed since it was read.
+    Changed,
+    /// It is not in the queue any more.
+    Gone,
+    /// The session ended.
+    SessionOver,
+    /// This item cannot be had: it may not be read or written, or is too large for a request.
+    Refused(client::Error),
+    /// The ensemble refuses it, as it would for any other item.
+    Failed(backend::Error),
+}
+
+/// A consumer, in one session.
+#[derive(Debug, Clone)]
+pub(super) struct Claimant {
+    pub(super) core: Arc<Core>,
+    pub(super) session: Arc<Session>,
+    pub(super) places: Arc<Places>,
+    /// The consumer's uuid: what the nodes of its claims hold.
+    pub(super) holder: Arc<str>,
+}
+
+/// The steps of the transaction that claims.
+const CREATE_CLAIM: usize = 0;
+const COUNT_CLAIM: usize = 2;
+
+impl Claimant {
+    pub(super) async fn read(self, name: String) -> Result<Item, End> {
+        let path = self.places.item(&name);
+        loop {
+            let connection = self.connected().await?;
+            match self.session.get_data(&path).await {
+                Ok((data, stat)) => return Ok(Item { data, version: stat.version }),
+                Err(backend::Error::NoNode) => return Err(End::Gone),
+                // It may not be read, or is larger than an answer may be.
+                Err(error @ (backend::Error::NoAuth | backend::Error::Other(_))) => {
+                    return Err(refused("read", &name, error));
+                }
+                Err(error) => self.wait_out(error, connection).await?,
+            }
+        }
+    }
+
+    /// Claims an item that was read, until it is known what came of it.
+    pub(super) async fn claim(self, name: String, item: Item) -> Result<Claim, End> {
+        let (path, node) = (self.places.item(&name), Arc::<str>::from(self.places.claim(&name)));
+        let steps = self.claiming(&path, &node, &item);
+        self.core.check_size("claim", &name, bytes_of(&steps)).map_err(End::Refused)?;
+        let number = item.version.wrapping_add(1);
+        // A copy whose answer was lost may have been carried out, or may still be.
+        let mut doubted = None;
+        let zxid = loop {
+            let connection = self.connected().await?;
+            let error = match self.session.multi(steps.clone()).await {
+                Ok(Multi::Committed(results)) => break zxid(&results),
+                Ok(Multi::Refused { index, error }) => match (index, error) {
+                    (CREATE_CLAIM, backend::Error::NodeExists) => {
+                        let Some(since) = doubted else { return Err(End::Taken) };
+                        match self.find(&path, &node, number).await {
+                            Ok(Found::Ours(zxid)) => break zxid,
+                            Ok(Found::Unclaimed) if self.core.clock.now().since(since) < self.session.timeout() => {
+                                tokio::time::sleep(self.core.config.tick / 4).await;
+                                continue;
+                            }
+                            Ok(Found::Unclaimed | Found::Claimed) => return Err(End::Taken),
+                            Err(error) => error,
+                        }
+                    }
+                    (CREATE_CLAIM, backend::Error::NoNode) => match self.make(&self.places.claims).await {
+                        Ok(()) => continue,
+                        Err(error) => error,
+                    },
+                    (COUNT_CLAIM, backend::Error::NoNode) => return Err(End::Gone),
+                    (COUNT_CLAIM, backend::Error::BadVersion) => return Err(End::Changed),
+                    (COUNT_CLAIM, error @ backend::Error::NoAuth) => return Err(refused("claim", &name, error)),
+                    (_, error) => error,
+                },
+                Err(error) => {
+                    if error.leaves_outcome_unknown() {
+                        doubted = Some(self.core.clock.now());
+                    }
+                    error
+                }
+            };
+            let Err(end) = self.wait_out(error, connection).await else { continue };
+            // A copy may have been carried out all the same.
+            if doubted.is_some()
+                && let Ok(Found::Ours(zxid)) = self.find(&path, &node, number).await
+            {
+                break zxid;
+            }
+            return Err(end);
+        };
+        let (session, over) = (Arc::clone(&self.session), watch::Sender::new(false));
+        Ok(Claim { session, name, item: path, node, data: item.data, number, zxid, over })
+    }
+
+    /// Makes a dead letter of an item that nobody holds, in one transaction.
+    pub(super) async fn bury(self, name: String, item: Item, reason: String) -> Result<(), End> {
+        let node = self.places.claim(&name);
+        let (acls, attempts) = (&self.core.config.acls, deliveries(item.version));
+        let letter = dead::letter(&name, attempts, &reason, &item.data);
+        let steps = vec![
+            // It stands while the item is moved, so that a consumer of Curator's that holds the item keeps it.
+            Op::Create { path: node.clone(), data: Vec::new(), mode: CreateMode::Ephemeral, acls: acls.clone() },
+            Op::Delete { path: node, version: None },
+            Op::Delete { path: self.places.item(&name), version: Some(item.version) },
+            Op::Create {
+                path: self.places.new_dead(&name),
+                data: letter,
+                mode: CreateMode::PersistentSequential,
+                acls: acls.clone(),
+            },
+        ];
+        self.core.check_size("make a dead letter of", &name, bytes_of(&steps)).map_err(End::Refused)?;
+        let mut doubted = false;
+        loop {
+            let connection = self.connected().await?;
+            let error = match self.session.multi(steps.clone()).await {
+                Ok(Multi::Committed(_)) => return Ok(()),
+                Ok(Multi::Refused { index, error }) => match (index, error) {
+                    (0, backend::Error::NodeExists) => return Err(End::Taken),
+                    (0, backend::Error::NoNode) => match self.make(&self.places.claims).await {
+                        Ok(()) => continue,
+                        Err(error) => error,
+                    },
+                    // By the copy whose answer was lost.
+                    (2, backend::Error::NoNode) if doubted => return Ok(()),
+                    (2, backend::Error::NoNode) => return Err(End::Gone),
+                    (2, backend::Error::BadVersion) => return Err(End::Changed),
+                    (3, backend::Error::NoNode) => match self.make(&self.places.dead).await {
+                        Ok(()) => continue,
+                        Err(error) => error,
+                    },
+                    (_, error) => error,
+                },
+                Err(error) => {
+                    doubted |= error.leaves_outcome_unknown();
+                    error
+                }
+            };
+            self.wait_out(error, connection).await?;
+        }
+    }
+
+    fn claiming(&self, path: &str, node: &str, item: &Item) -> Vec<Op> {
+        let holder = self.holder.as_bytes().to_vec();
+        vec![
+            Op::Create {
+                path: node.to_owned(),
+                data: holder.clone(),
+                mode: CreateMode::Ephemeral,
+                acls: self.core.config.acls.clone(),
+            },
+            Op::SetData { path: node.to_owned(), data: holder, version: Some(0) },
+            Op::SetData { path: path.to_owned(), data: item.data.clone(), version: Some(item.version) },
+        ]
+    }
+
+    /// After an answer was lost, and with a claim on the item in the way: whose is it? After a sync, as a server that lags may
+    /// not know.
+    async fn find(&self, path: &str, node: &str, number: i32) -> Result<Found, backend::Error> {
+        let session = &self.session;
+        let (sync, claim, item) = (session.sync(node), session.get_data(node), session.exists(path));
+        let (sync, claim, item) = futures::join!(sync, claim, item);
+        sync?;
+        let version = item?.map(|stat| stat.version);
+        match claim {
+            Ok((data, stat))
+                if version == Some(number)
+                    && stat.ephemeral_owner == session.id()
+                    && stat.version == CLAIM_VERSION
+                    && data == self.holder.as_bytes() =>
+            {
+                Ok(Found::Ours(stat.czxid))
+            }
+            Ok(_) | Err(backend::Error::NoNode) if version == Some(number.wrapping_sub(1)) => Ok(Found::Unclaimed),
+            Ok(_) | Err(backend::Error::NoNode) => Ok(Found::Claimed),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) async fn connected(&self) -> Result<u64, End> {
+        self.session.connected().await.map_err(|_| End::SessionOver)
+    }
+
+    pub(super) async fn make(&self, dir: &str) -> Result<(), backend::Error> {
+        directory::make(&self.session, dir, &self.core.config.acls).await
+    }
+
+    /// Waits for the next connection, if the error passes with it.
+    pub(super) async fn wait_out(&self, error: backend::Error, connection: u64) -> Result<(), End> {
+        if !error.is_passing() {
+            return Err(End::Failed(error));
+        }
+        // The caller looks at what came of it.
+        let _ = self.session.connected_after_loss(connection).await;
+        Ok(())
+    }
+}
+
+/// Who has claimed an item.
+enum Found {
+    /// This consumer, by this transaction.
+    Ours(i64),
+    /// Nobody by a transaction of ours; what is in the way is a lock of Curator's, and a late copy may still come after it.
+    Unclaimed,
+    Claimed,
+}
+
+fn zxid(results: &[OpResult]) -> i64 {
+    results
+        .iter()
+        .rev()
+        .find_map(|result| match result {
+            OpResult::SetData { stat } => Some(stat.mzxid),
+            _ => None,
+        })
+        .unwrap_or(0)
+}
+
+/// What a step has besides its path and its data: a header, a version, lengths.
+const STEP_BYTES: usize = 64;
+
+/// About what these steps take of a request.
+pub(super) fn bytes_of(steps: &[Op]) -> usize {
+    let bytes_of = |step: &Op| match step {
+        Op::Create { path, data, .. } | Op::SetData { path, data, .. } => STEP_BYTES + path.len() + data.len(),
+        Op::Check { path, .. } | Op::Delete { path, .. } => STEP_BYTES + path.len(),
+    };
+    steps.iter().map(bytes_of).sum()
+}
+
+fn refused(doing: &str, name: &str, error: backend::Error) -> End {
+    End::Refused(client::Error::from_backend(doing, name, error))
+}
+
+/// How often an item of this data version was delivered.
+pub(super) fn deliveries(version: i32) -> u32 {
+    u32::try_from(version).unwrap_or(u32::MAX)
+}
+
+/// How long a claim that cannot be settled is left alone before the next attempt, doubling up to the second figure.
+pub(super) const AFTER_REFUSAL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));

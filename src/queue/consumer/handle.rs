@@ -1,0 +1,158 @@
+//! What is known of a claim, for whoever works on its item.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+
+use super::claim::{Claim, deliveries};
+use crate::client::lease::Grant;
+use crate::client::{Client, Fence};
+use crate::queue::names::Places;
+
+/// The claim on an item was lost, or settled, before the work on it was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the claim on the item was lost or settled")]
+pub struct ClaimLost;
+
+/// The claim on the item of a [`Delivery`](super::Delivery), or on the one that a [handler](super::QueueHandler) has in hand. It
+/// can be cloned and looked at from anywhere; only the delivery settles it.
+#[derive(Clone)]
+pub struct ClaimHandle {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    client: Client,
+    places: Arc<Places>,
+    claim: Arc<Claim>,
+    grant: Grant,
+    watched: AtomicBool,
+}
+
+impl ClaimHandle {
+    pub(super) fn new(client: &Client, places: &Arc<Places>, claim: Arc<Claim>, grant: Grant) -> Self {
+        let (client, places) = (client.clone(), Arc::clone(places));
+        ClaimHandle { inner: Arc::new(Inner { client, places, claim, grant, watched: AtomicBool::new(false) }) }
+    }
+
+    pub(super) fn claim(&self) -> &Arc<Claim> {
+        &self.inner.claim
+    }
+
+    pub(super) fn places(&self) -> &Places {
+        &self.inner.places
+    }
+
+    /// The number of this delivery of the item: 1 for the first. Each claim on an item has a number of its own, also one that
+    /// ended with a crash, or that was returned before anything was done.
+    pub fn attempt(&self) -> u32 {
+        deliveries(self.inner.claim.number)
+    }
+
+    /// The name of the item's node: the same for every delivery, greater for items that were put later.
+    pub fn name(&self) -> &str {
+        &self.inner.claim.name
+    }
+
+    /// Whether no other consumer can have the item: compares the clock at each call. False from the moment at which the delivery
+    /// is settled, or dropped.
+    ///
+    /// A claim that was deleted by hand is noticed once [`lost`](Self::lost) or [`run`](Self::run) was called; its
+    /// [`fence`](Self::fence) and its settlement are refused in any case.
+    pub fn is_held(&self) -> bool {
+        let claim = &self.inner.claim;
+        !claim.is_over() && claim.session.lease().is_valid(self.inner.grant)
+    }
+
+    /// Resolves when the claim is lost or settled. The first call has its node watched, which costs a request.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: it only waits.
+    pub async fn lost(&self) {
+        self.watch_node();
+        self.not_held().await;
+    }
+
+    /// Runs `work` for as long as the claim is held: when it is lost or settled, `work` is dropped at the await it is in, before
+    /// it is polled again. The first call has the claim's node watched, which costs a request.
+    ///
+    /// # Errors
+    /// [`ClaimLost`] if the claim was lost or settled first.
+    ///
+    /// # Cancel safety
+    /// Dropping it drops `work`.
+    pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, ClaimLost> {
+        self.watch_node();
+        self.run_unwatched(work).await
+    }
+
+    /// As [`run`](Self::run), by the clock and the session alone.
+    pub(super) async fn run_unwatched<F: Future>(&self, work: F) -> Result<F::Output, ClaimLost> {
+        // A loop over work that is done at once must let other tasks run too.
+        tokio::task::coop::consume_budget().await;
+        let mut work = std::pin::pin!(work);
+        let mut lost = std::pin::pin!(self.not_held());
+        // The clock is asked before each poll of the work, as the end of the lease need not have been told yet.
+        std::future::poll_fn(|cx| {
+            if lost.as_mut().poll(cx).is_ready() || !self.is_held() {
+                return Poll::Ready(Err(ClaimLost));
+            }
+            work.as_mut().poll(cx).map(Ok)
+        })
+        .await
+    }
+
+    /// Makes a [`Transaction`](crate::Transaction) depend on this claim: the ensemble refuses it once the claim is gone, lost or
+    /// settled, and also if the item was claimed again since.
+    pub fn fence(&self) -> Fence {
+        let claim = &self.inner.claim;
+        Fence {
+            core: Arc::clone(self.inner.client.core()),
+            session: Arc::clone(&claim.session),
+            path: Arc::clone(&claim.node),
+            versions: claim.checks().into(),
+        }
+    }
+
+    /// A number that is greater for every later claim on any item, for stores other than ZooKeeper: let them refuse smaller
+    /// numbers than they have seen. It is the id of the transaction that made the claim.
+    pub fn fencing_token(&self) -> i64 {
+        self.inner.claim.zxid
+    }
+
+    async fn not_held(&self) {
+        let mut conditions = self.inner.claim.session.conditions();
+        let mut over = std::pin::pin!(self.inner.claim.over());
+        loop {
+            let _ = *conditions.borrow_and_update();
+            if !self.is_held() {
+                return;
+            }
+            tokio::select! {
+                biased;
+                () = &mut over => return,
+                // Without a word from the session it stays as it is.
+                changed = conditions.changed() => if changed.is_err() { return },
+            }
+        }
+    }
+
+    fn watch_node(&self) {
+        if self.is_held() && !self.inner.watched.swap(true, Ordering::Relaxed) {
+            let claim = Arc::clone(&self.inner.claim);
+            self.inner.client.core().runtime.spawn(async move { claim.watch_node().await });
+        }
+    }
+}
+
+impl fmt::Debug for ClaimHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClaimHandle")
+            .field("path", &self.inner.places.path)
+            .field("name", &self.name())
+            .field("attempt", &self.attempt())
+            .field("held", &self.is_held())
+            .finish_non_exhaustive()
+    }
+}

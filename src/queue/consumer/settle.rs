@@ -1,0 +1,190 @@
+//! The end of a claim: its item leaves the queue, is returned to it, or becomes a dead letter. On the session of the claim or not
+//! at all, and refused by the ensemble once there was a later claim.
+
+use std::sync::Arc;
+
+use super::claim::{AFTER_REFUSAL, CLAIM_VERSION, Claim, bytes_of, deliveries};
+use crate::backend::{self, Multi, Op};
+use crate::client;
+use crate::client::ErrorKind;
+use crate::client::core::Core;
+use crate::client::delays::Delays;
+use crate::client::session::Condition;
+use crate::queue::dead;
+use crate::queue::directory;
+use crate::queue::error::Error;
+use crate::queue::names::Places;
+use crate::types::CreateMode;
+
+/// What is to become of the item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It leaves the queue.
+    Ack,
+    /// It stays, under its name, for the next consumer.
+    Return,
+    /// It becomes a dead letter, for this reason.
+    Bury { reason: String },
+}
+
+/// Why a claim was not settled.
+#[derive(Debug)]
+pub(super) enum Unsettled {
+    /// The session ended before anything was handed over, or before the answer.
+    SessionOver {
+        /// It may be settled.
+        in_doubt: bool,
+    },
+    /// The claim, or the item, was deleted or changed by others.
+    Lost,
+    /// The ensemble refuses it; the claim stands.
+    Refused(client::Error),
+}
+
+impl Unsettled {
+    pub(super) fn into_error(self, places: &Places, name: &str) -> Error {
+        let path = &places.path;
+        let error = match self {
+            Unsettled::Lost => return Error::Lost { path: Arc::clone(path), name: name.to_owned() },
+            Unsettled::SessionOver { in_doubt: false } => client::Error::session_lost("settle", name),
+            Unsettled::SessionOver { in_doubt: true } => client::Error::new(
+                ErrorKind::OutcomeUnknown,
+                format!("settle {name}: the session ended before the answer; it may or may not be settled"),
+            ),
+            Unsettled::Refused(error) => error,
+        };
+        Error::client(path, error)
+    }
+}
+
+/// The steps of the transaction: the item first, so that a later claim is told from everything else.
+const ITEM: usize = 0;
+const CLAIM: usize = 1;
+const LETTER: usize = 2;
+
+/// Settles a claim, until it is known what came of it. A transaction whose answer was lost is sent again: of two copies only the
+/// first is carried out.
+pub(super) async fn settle(core: &Core, places: &Places, claim: &Claim, verdict: &Verdict) -> Result<(), Unsettled> {
+    let session = &claim.session;
+    let mut steps = steps(core, places, claim, verdict);
+    core.check_size("settle", &claim.name, bytes_of(&steps)).map_err(Unsettled::Refused)?;
+    let mut in_doubt = false;
+    loop {
+        let Ok(connection) = session.connected().await else { return Err(Unsettled::SessionOver { in_doubt }) };
+        let error = match session.multi(steps.clone()).await {
+            Ok(Multi::Committed(_)) => return Ok(()),
+            // To wake consumers of Curator's is a courtesy: without permission for it the item is returned all the same.
+            Ok(Multi::Refused { index: LETTER.., .. }) if *verdict == Verdict::Return => {
+                steps.truncate(LETTER);
+                continue;
+            }
+            Ok(Multi::Refused { index: LETTER, error: backend::Error::NoNode }) => {
+                match directory::make(session, &places.dead, &core.config.acls).await {
+                    Ok(()) => continue,
+                    Err(error) => error,
+                }
+            }
+            Ok(Multi::Refused {
+                index: index @ (ITEM | CLAIM),
+                error: error @ (backend::Error::NoNode | backend::Error::BadVersion),
+            }) => {
+                if in_doubt && was_carried_out(verdict, index, &error) {
+                    return Ok(());
+                }
+                match remove_remains(claim).await {
+                    Ok(()) if in_doubt && *verdict == Verdict::Return => return Ok(()),
+                    Ok(()) => return Err(Unsettled::Lost),
+                    Err(error) => error,
+                }
+            }
+            Ok(Multi::Refused { error, .. }) => error,
+            Err(error) => {
+                in_doubt |= error.leaves_outcome_unknown();
+                error
+            }
+        };
+        match error {
+            backend::Error::SessionEnded => return Err(Unsettled::SessionOver { in_doubt }),
+            // The loop looks at what came of it.
+            error if error.is_passing() => drop(session.connected_after_loss(connection).await),
+            error => return Err(Unsettled::Refused(client::Error::from_backend("settle", &claim.name, error))),
+        }
+    }
+}
+
+/// Whether the copy whose answer was lost was carried out, by what refused the next one.
+fn was_carried_out(verdict: &Verdict, index: usize, error: &backend::Error) -> bool {
+    match verdict {
+        // Without a claim nobody deletes the item; with a later claim its version would differ.
+        Verdict::Ack | Verdict::Bury { .. } => index == ITEM && *error == backend::Error::NoNode,
+        // The claim is gone, as it was to be. If it is the item that is not as it was, the claim may still be there.
+        Verdict::Return => index == CLAIM,
+    }
+}
+
+fn steps(core: &Core, places: &Places, claim: &Claim, verdict: &Verdict) -> Vec<Op> {
+    let (path, version) = (claim.item.clone(), Some(claim.number));
+    let unclaim = Op::Delete { path: claim.node.to_string(), version: Some(CLAIM_VERSION) };
+    match verdict {
+        Verdict::Ack => vec![Op::Delete { path, version }, unclaim],
+        Verdict::Return => {
+            let mut steps = vec![Op::Check { path, version }, unclaim];
+            steps.extend(wake_curator(core, places, claim));
+            steps
+        }
+        Verdict::Bury { reason } => {
+            let letter = Op::Create {
+                path: places.new_dead(&claim.name),
+                data: dead::letter(&claim.name, deliveries(claim.number), reason, &claim.data),
+                mode: CreateMode::PersistentSequential,
+                acls: core.config.acls.clone(),
+            };
+            vec![Op::Delete { path, version }, unclaim, letter]
+        }
+    }
+}
+
+/// Consumers of Curator's watch the items alone, and these do not change when one is returned: a child that comes and goes in
+/// the same transaction wakes them.
+fn wake_curator(core: &Core, places: &Places, claim: &Claim) -> Vec<Op> {
+    if !places.shared_with_curator {
+        return Vec::new();
+    }
+    let path = places.wake(&claim.name);
+    let acls = core.config.acls.clone();
+    vec![
+        Op::Create { path: path.clone(), data: Vec::new(), mode: CreateMode::Persistent, acls },
+        Op::Delete { path, version: None },
+    ]
+}
+
+/// The item was deleted or changed by somebody who had not claimed it: our node is of no use any more. Checked against the item
+/// as it is seen, so that no later claim is deleted.
+async fn remove_remains(claim: &Claim) -> Result<(), backend::Error> {
+    let session = &claim.session;
+    let (sync, node, item) = (session.sync(&claim.node), session.exists(&claim.node), session.exists(&claim.item));
+    let (sync, node, item) = futures::join!(sync, node, item);
+    sync?;
+    // It may have been written by hand: whose it is tells the transaction that created it.
+    let Some(version) = node?.filter(|stat| stat.czxid == claim.zxid).map(|stat| stat.version) else { return Ok(()) };
+    let mut steps = vec![Op::Delete { path: claim.node.to_string(), version: Some(version) }];
+    if let Some(stat) = item? {
+        steps.push(Op::Check { path: claim.item.clone(), version: Some(stat.version) });
+    }
+    // Refused: it is gone, or goes with the session at the latest.
+    session.multi(steps).await.map(drop)
+}
+
+/// Returns the item of a claim that could not be settled otherwise, however long it takes.
+pub(super) async fn return_at_last(core: &Core, places: &Places, claim: &Claim) {
+    let mut delays = Delays::new(AFTER_REFUSAL);
+    while let Err(Unsettled::Refused(_)) = settle(core, places, claim, &Verdict::Return).await {
+        let mut conditions = claim.session.conditions();
+        tokio::select! {
+            biased;
+            // Its node goes with the session.
+            _ = conditions.wait_for(|condition| matches!(condition, Condition::Ended(_))) => return,
+            () = tokio::time::sleep(delays.next(core, core.clock.now())) => {}
+        }
+    }
+}
