@@ -8,6 +8,7 @@ mod support;
 mod queue {
     mod basics;
     mod expiry;
+    mod identity;
     mod limits;
     mod lost_replies;
     mod processes;

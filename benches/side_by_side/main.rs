@@ -16,7 +16,7 @@ mod support;
 use std::sync::Arc;
 
 use self::bare::socket::{PERSISTENT, Socket};
-use self::items::Put;
+use self::items::{IN_HAND, Put};
 use self::measure::{Column, Row, Unit};
 use self::support::{ZooKeeper, unique_path};
 use self::table::Table;
@@ -49,7 +49,7 @@ impl Stage {
 /// Gets ready what a row measures.
 type Setup = fn(&Stage) -> Row;
 
-const ROWS: [(&str, Setup); 12] = [
+const ROWS: [(&str, Setup); 14] = [
     ("exists, one at a time", exists),
     ("mutex, free", free_mutex),
     ("mutex, 8 contenders", |stage| contended_mutex(stage, 8)),
@@ -58,6 +58,8 @@ const ROWS: [(&str, Setup); 12] = [
     ("queue, put and await, against creates", |stage| put_one_at_a_time(stage, Put::Create)),
     ("queue, put and await, against transactions", |stage| put_one_at_a_time(stage, Put::Transaction)),
     ("queue, put 1000 at once", put_at_once),
+    ("queue, take and ack 300, 1 at a time", |stage| take_in_hands(stage, 300, 1)),
+    ("queue, take and ack 1000, 32 at a time", |stage| take_in_hands(stage, 1_000, IN_HAND)),
     ("queue, put and take 1000, 1 consumer", |stage| put_and_take(stage, 1)),
     ("queue, put and take 1000, 4 consumers", |stage| put_and_take(stage, 4)),
     ("double barrier, enter and leave, 8 members", |stage| double_barrier(stage, 8)),
@@ -136,7 +138,15 @@ fn put_at_once(stage: &Stage) -> Row {
         .ours(ours::queue::put_at_once(&stage.addr(), &own, ITEMS))
 }
 
-/// At least once: claim and read in one flight, then acknowledge.
+/// Read, claim, acknowledge. In one write leave what was worked on, what is claimed next, and what is read ahead.
+fn take_in_hands(stage: &Stage, items: usize, in_hand: usize) -> Row {
+    let [bare, _, own] = stage.directories("taken");
+    Row::new(Unit::PerSecond, 15, items as u64)
+        .bare(bare::queue::take_in_hands(&stage.addr(), &bare, items, in_hand))
+        .ours(ours::queue::take_in_hands(&stage.addr(), &own, items, in_hand))
+}
+
+/// The same with the puts before, and with several consumers that share the items.
 fn put_and_take(stage: &Stage, consumers: usize) -> Row {
     const ITEMS: usize = 1_000;
     let [bare, other, own] = stage.directories("take");
@@ -170,6 +180,8 @@ mod items {
 
     /// What Curator writes around an item of seven bytes.
     pub(crate) const ITEM: &[u8] = b"\x00\x01\x00\x01\x01\x00\x00\x00\x07payload\x02";
+    /// What a claim holds: as long as the id of a consumer.
+    pub(crate) const HOLDER: &[u8] = b"00000000-0000-0000-0000-000000000000";
     /// So many items are in the hands of a consumer at a time.
     pub(crate) const IN_HAND: usize = 32;
     /// As many creates share a transaction, and as many transactions are under way.

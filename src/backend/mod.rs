@@ -141,9 +141,9 @@ impl fmt::Debug for Watch {
 
 /// How much of the tree a persistent watch covers (ZooKeeper 3.6 and later).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(dead_code)] // For the recipes that keep a copy of a part of the tree.
 pub(crate) enum WatchMode {
     /// The node, and the list of its children.
+    #[allow(dead_code)] // For the recipes that keep a copy of one node.
     Persistent,
     /// The node and everything below it; no event for lists of children.
     PersistentRecursive,
@@ -151,7 +151,6 @@ pub(crate) enum WatchMode {
 
 /// What a persistent watch tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(dead_code)] // As above.
 pub(crate) enum PersistentEvent {
     /// Something happened to the node at this path.
     Node { path: String, event: Event },
@@ -160,7 +159,6 @@ pub(crate) enum PersistentEvent {
 }
 
 /// An armed persistent watch: its events, until the session ends. Dropping it removes the watch.
-#[allow(dead_code)] // As above.
 pub(crate) type PersistentWatch = BoxStream<'static, PersistentEvent>;
 
 /// One step of a multi: all of its steps happen, or none.
@@ -279,7 +277,6 @@ pub(crate) trait Session: Send + Sync + fmt::Debug {
     fn sync(&self, path: &str) -> Reply<()>;
 
     /// Arms a persistent watch; [`Error::Unimplemented`] by servers before 3.6.
-    #[allow(dead_code)] // As above.
     fn watch_persistent(&self, path: &str, mode: WatchMode) -> Reply<PersistentWatch>;
 
     /// Until as many calls of [`uncork`](Self::uncork), requests that are handed over may wait, so that they leave in one write.

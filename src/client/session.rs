@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::lease::{Grant, Lease};
 use super::requests::{Request, RequestLog};
-use crate::backend::{self, Multi, Op, Reply, Watch};
+use crate::backend::{self, Multi, Op, PersistentWatch, Reply, Watch, WatchMode};
 use crate::types::{Acl, CreateMode, Stat};
 
 /// Whether a session can be used.
@@ -228,6 +228,11 @@ impl Session {
     pub(crate) fn watch_children(&self, path: &str) -> Reply<(Vec<String>, Stat, Watch)> {
         self.log.count(Request::Watch);
         self.backend.watch_children(path)
+    }
+
+    pub(crate) fn watch_persistent(&self, path: &str, mode: WatchMode) -> Reply<PersistentWatch> {
+        self.log.count(Request::Watch);
+        self.backend.watch_persistent(path, mode)
     }
 
     pub(crate) fn multi(&self, ops: Vec<Op>) -> Reply<Multi> {

@@ -32,7 +32,8 @@ impl<S: Serializer> DistributedQueueBuilder<S> {
     }
 
     /// The directory of the claims: what Curator calls the lock path. All consumers of a queue must name the same one, and no other
-    /// queue may use it, as its items have the same names. By default the path of the queue with `-claims` after it.
+    /// queue may use it, as its items have the same names. By default the path of the queue with `-claims` after it. Next to
+    /// consumers of Curator's name it here too, also if it is the default: only then does an item that is returned wake them.
     pub fn claims_path(mut self, path: impl Into<String>) -> Self {
         self.claims = Some(path.into());
         self
@@ -54,7 +55,10 @@ impl<S: Serializer> DistributedQueueBuilder<S> {
     /// After so many deliveries without success an item becomes a dead letter: with the reason, when the last of them
     /// [fails](super::Delivery::nack); or by the next consumer that sees it, also when its consumers crashed. A delivery that was
     /// [released](super::Delivery::release), or whose claim was lost, counts too, and so does a claim that no caller took: one that was
-    /// made [ahead](Self::prefetch), or for a call that was dropped. By default there is no end of deliveries.
+    /// made [ahead](Self::prefetch), or for a call that was dropped. So it bounds claims, not failures: with
+    /// [`ErrorPolicy::Standard`](crate::ErrorPolicy::Standard) each doubt about the connection costs the deliveries of that moment;
+    /// for work that takes long choose [`ErrorPolicy::Session`](crate::ErrorPolicy::Session), or a greater number. Each consumer goes
+    /// by its own number: give all the same. By default there is no end of deliveries.
     #[doc(alias = "max_attempts")]
     pub fn max_deliveries(mut self, deliveries: u32) -> Self {
         self.options.max_deliveries = Some(deliveries);
@@ -68,10 +72,17 @@ impl<S: Serializer> DistributedQueueBuilder<S> {
         self
     }
 
-    /// Whether consumers that compete each try the oldest item first, at the price of more requests that others are faster at. By
-    /// default they take turns: each leaves to the others as many items as they hold, and claims what was left after its next
-    /// look at the queue, at the latest after sixteen turns. A consumer that is alone claims the oldest item in any case, and an
-    /// item that is [returned](super::Delivery::nack) is the next of the consumer that had it.
+    /// Whether a consumer never claims an item while it may claim an older one. Default: false, and the oldest item is claimed first
+    /// all the same, but for consumers that claim at the same moment: each expects as many claims of the others before its own as
+    /// usual, and leaves as many of the oldest items to them. If one of these is not claimed within about two round trips for each, it
+    /// claims it itself. With strict order it waits for that and claims nothing else meanwhile, so all busy consumers together get
+    /// about two items a round trip.
+    ///
+    /// Passed over are items that are claimed, and those that this consumer leaves alone for a time: after
+    /// [a failure](Self::retry_delay), [`nack_after`](super::Delivery::nack_after), or a settlement that was refused. It is the order of the claims, not
+    /// of the work: two consumers work on two items at once. For one item at a time, let one consumer
+    /// [`take`](super::Consumer::take) and ack in turn, as the leader of a [`LeaderLatch`](crate::leader_latch), say, and answer a
+    /// failure by [`nack`](super::Delivery::nack), whose item is its next one.
     pub fn strict_order(mut self, strict: bool) -> Self {
         self.options.strict_order = strict;
         self
@@ -84,7 +95,8 @@ impl<S: Serializer> DistributedQueueBuilder<S> {
     }
 
     /// After which delay [`consume`](super::Consumer::consume) claims an item again that its handler failed at, by how often it
-    /// was delivered before. When the policy gives up, the item becomes a dead letter. Default: from 100 ms, doubling up to
+    /// was delivered before, also elsewhere. When the policy gives up by that number, the item becomes a dead letter; a limit of the
+    /// policy in time has no effect, as it is not known when the item failed first. Default: from 100 ms, doubling up to
     /// 30 s, for ever.
     pub fn retry_delay(mut self, policy: RetryPolicy) -> Self {
         self.options.retry_delay = policy;
@@ -92,7 +104,7 @@ impl<S: Serializer> DistributedQueueBuilder<S> {
     }
 
     /// How long [`consume_until`](super::Consumer::consume_until) lets handlers finish after its shutdown. Default 20 s: less
-    /// than the 30 s that Kubernetes gives a process.
+    /// than the 30 s that Kubernetes gives a process, so that there is time to [close](super::Consumer::close).
     pub fn grace_period(mut self, time: Duration) -> Self {
         self.options.grace = time;
         self

@@ -26,7 +26,7 @@ pub enum Error {
         /// The path of the queue.
         path: Arc<str>,
     },
-    /// The claim on an item was lost before it was settled, or the item was taken away or changed by somebody who had no claim.
+    /// The claim on an item was lost before it was settled, or the item was deleted or written without a claim.
     /// If the item is still there, it is delivered again.
     #[error("queue at {path}: the claim on {name} was lost")]
     Lost {

@@ -20,7 +20,9 @@ const CAPACITY: usize = 1_024;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Event {
-    /// This consumer made a [dead letter](super::DistributedQueue::dead_letters) of an item.
+    /// This consumer made a [dead letter](super::DistributedQueue::dead_letters) of an item: by itself, in
+    /// [`consume`](super::Consumer::consume), or as its caller said. Those of other consumers are not told, nor one whose answer was
+    /// lost with the session: an alarm that must not miss any looks at the dead letters from time to time as well.
     DeadLetter {
         /// The name that the item had.
         item: String,

@@ -98,7 +98,7 @@ pub(super) fn letters(mut children: Vec<String>) -> Vec<String> {
 }
 
 /// Whether a node is an item of this kind of queue: the base and a number, nothing in between.
-fn is_item(name: &str) -> bool {
+pub(super) fn is_item(name: &str) -> bool {
     let number = name.strip_prefix(BASE);
     number.is_some_and(|number| number.len() == NUMBER_BYTES && number.bytes().all(|byte| byte.is_ascii_digit()))
 }

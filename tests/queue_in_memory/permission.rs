@@ -57,6 +57,45 @@ async fn a_take_without_permission_is_an_error_and_the_next_one_may_succeed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_could_not_be_listed_after_a_reconnect_is_taken_once_it_is_allowed() {
+    for denied in [PATH, CLAIMS] {
+        let (server, one, two) = scene().await;
+        let _producer = filled(&two, &["a", "b"]).await;
+        let consumer = queue(&one).consumer();
+        super::scene::acked(super::scene::taken(&consumer).await).await;
+        server.deny(denied);
+        server.disconnect(&one);
+        let error = within("it is told", T, consumer.take()).await.expect_err("no permission");
+        assert_eq!(error.kind(), ErrorKind::NoAuth, "{denied}: {error}");
+        server.allow(denied);
+        let delivery = loop {
+            // A failure from before may be told once more.
+            if let Ok(delivery) = within("it comes", T * 4, consumer.take()).await {
+                break delivery;
+            }
+        };
+        assert_eq!(delivery.item(), "b", "it was there before");
+        delivery.ack().await.expect("acked");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_item_that_could_not_be_seen_is_found_while_a_caller_waits() {
+    let (server, one, two) = scene().await;
+    let consumer = queue(&one).consumer();
+    let mut waiting = Box::pin(consumer.take());
+    crate::in_memory::still_pending("there is nothing", &mut waiting).await;
+    // Servers tell nothing of a node that may not be read, nor when it may.
+    let item = format!("{PATH}/queue-0000000000");
+    server.deny(&item);
+    let _producer = filled(&two, &["a"]).await;
+    server.allow(&item);
+    crate::in_memory::still_pending("nothing was told", &mut waiting).await;
+    let delivery = within("it is listed", SOON * 601, waiting).await.expect("an item");
+    delivery.ack().await.expect("acked");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_claim_that_cannot_be_settled_is_given_up_as_soon_as_that_is_allowed() {
     let (server, one, two) = scene().await;
     let _producer = filled(&two, &["a"]).await;

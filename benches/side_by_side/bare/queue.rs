@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::Column;
 use super::socket::{EPHEMERAL, PERSISTENT, PERSISTENT_SEQUENTIAL, Socket};
-use crate::items::{self, IN_HAND, ITEM, Put};
+use crate::items::{self, HOLDER, IN_HAND, ITEM, Put};
 
 struct Queue {
     socket: Socket,
@@ -49,32 +49,41 @@ impl Queue {
         names
     }
 
-    /// As many as a consumer has in hand at a time: claim and read in one write, then acknowledge.
-    fn take(&mut self) {
-        for hand in self.names().chunks(IN_HAND) {
-            for name in hand {
-                let (item, claim) = (self.item(name), items::claim(&self.dir, name));
-                self.socket.add_multi(|multi| {
-                    multi.check(&item);
-                    multi.create(&claim, b"", EPHEMERAL);
-                });
+    /// So many at a time: in one write those in hand are acknowledged, the next are claimed, and those after them are read.
+    fn take(&mut self, in_hand: usize) {
+        let names = self.names();
+        let hands: Vec<&[String]> = names.chunks(in_hand).collect();
+        let hand = |at: usize| hands.get(at).copied().unwrap_or_default();
+        for at in 0..hands.len() + 2 {
+            let (acked, claimed, read) =
+                (at.checked_sub(2).map_or(&[][..], hand), at.checked_sub(1).map_or(&[][..], hand), hand(at));
+            acked.iter().for_each(|name| self.add_ack(name));
+            claimed.iter().for_each(|name| self.add_claim(name));
+            for name in read {
+                let item = self.item(name);
                 self.socket.add_get(&item, false);
             }
             self.socket.send();
-            for _ in hand {
-                self.socket.answer().expect("claimed").committed();
-                self.socket.answer().expect("read");
-            }
-            for name in hand {
-                let (item, claim) = (self.item(name), items::claim(&self.dir, name));
-                self.socket.add_multi(|multi| {
-                    multi.delete(&claim);
-                    multi.delete(&item);
-                });
-            }
-            self.socket.send();
-            hand.iter().for_each(|_| self.socket.answer().expect("acknowledged").committed());
+            (0..acked.len() + claimed.len()).for_each(|_| self.socket.answer().expect("carried out").committed());
+            read.iter().for_each(|_| drop(self.socket.answer().expect("read")));
         }
+    }
+
+    fn add_claim(&mut self, name: &str) {
+        let (item, claim) = (self.item(name), items::claim(&self.dir, name));
+        self.socket.add_multi(|multi| {
+            multi.create(&claim, HOLDER, EPHEMERAL);
+            multi.set_data(&claim, HOLDER);
+            multi.set_data(&item, ITEM);
+        });
+    }
+
+    fn add_ack(&mut self, name: &str) {
+        let (item, claim) = (self.item(name), items::claim(&self.dir, name));
+        self.socket.add_multi(|multi| {
+            multi.delete(&item);
+            multi.delete(&claim);
+        });
     }
 
     fn item(&self, name: &str) -> String {
@@ -114,12 +123,23 @@ pub(crate) fn put_at_once(addr: &str, dir: &str, items: usize) -> Column {
     .afterwards(clearing(addr, dir))
 }
 
+/// The puts are not measured.
+pub(crate) fn take_in_hands(addr: &str, dir: &str, items: usize, in_hand: usize) -> Column {
+    let mut queue = Queue::connect(addr, dir);
+    Column::new(move || {
+        queue.put_at_once(items);
+        let begun = Instant::now();
+        queue.take(in_hand);
+        vec![begun.elapsed() / items as u32]
+    })
+}
+
 pub(crate) fn put_and_take(addr: &str, dir: &str, items: usize) -> Column {
     let mut queue = Queue::connect(addr, dir);
     Column::new(move || {
         let begun = Instant::now();
         queue.put_at_once(items);
-        queue.take();
+        queue.take(IN_HAND);
         vec![begun.elapsed() / items as u32]
     })
 }

@@ -15,7 +15,6 @@ const GET_DATA: i32 = 4;
 const SET_DATA: i32 = 5;
 const PING: i32 = 11;
 const GET_CHILDREN_2: i32 = 12;
-const CHECK: i32 = 13;
 const MULTI: i32 = 14;
 const CREATE_2: i32 = 15;
 const CLOSE: i32 = -11;
@@ -232,11 +231,6 @@ impl Multi<'_, '_> {
     pub(crate) fn set_data(&mut self, path: &str, data: &[u8]) {
         self.op(SET_DATA);
         self.0.string(path).buffer(data).int(-1);
-    }
-
-    pub(crate) fn check(&mut self, path: &str) {
-        self.op(CHECK);
-        self.0.string(path).int(-1);
     }
 
     pub(crate) fn delete(&mut self, path: &str) {

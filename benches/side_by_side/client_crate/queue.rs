@@ -9,7 +9,7 @@ use zookeeper as zk;
 
 use super::{Column, connect, timed};
 use crate::bare::queue::clearing;
-use crate::items::{self, IN_HAND, ITEM, Put, TRANSACTION};
+use crate::items::{self, HOLDER, IN_HAND, ITEM, Put, TRANSACTION};
 
 #[derive(Clone)]
 struct Queue {
@@ -62,21 +62,21 @@ impl Queue {
         names
     }
 
-    /// Three requests an item: claim and read at once, then acknowledge.
+    /// Three requests an item: read, claim, acknowledge.
     async fn take(self, names: Vec<String>) {
         let mode = zk::CreateMode::Ephemeral.with_acls(zk::Acls::anyone_all());
         let (queue, mode) = (&self, &mode);
         let takes = iter(names).map(|name| async move {
             let (item, claim) = (queue.item(&name), items::claim(&queue.dir, &name));
+            let (data, stat) = queue.client.get_data(&item).await.expect("read");
             let mut claiming = queue.client.new_multi_writer();
-            claiming.add_check_version(&item, -1).expect("a good path");
-            claiming.add_create(&claim, b"", mode).expect("a good path");
-            let (claimed, read) = tokio::join!(claiming.commit(), queue.client.get_data(&item));
-            claimed.expect("claimed");
-            let (_, stat) = read.expect("read");
+            claiming.add_create(&claim, HOLDER, mode).expect("a good path");
+            claiming.add_set_data(&claim, HOLDER, Some(0)).expect("a good path");
+            claiming.add_set_data(&item, &data, Some(stat.version)).expect("a good path");
+            claiming.commit().await.expect("claimed");
             let mut ack = queue.client.new_multi_writer();
-            ack.add_delete(&claim, None).expect("a good path");
-            ack.add_delete(&item, Some(stat.version)).expect("a good path");
+            ack.add_delete(&item, Some(stat.version + 1)).expect("a good path");
+            ack.add_delete(&claim, Some(1)).expect("a good path");
             ack.commit().await.expect("acknowledged");
         });
         takes.buffer_unordered(IN_HAND).collect::<()>().await;

@@ -1,11 +1,13 @@
 //! `DistributedQueue`.
 
+use std::convert::Infallible;
+use std::future::ready;
 use std::time::Instant;
 
 use futures::StreamExt;
 use futures::future::join_all;
 use tokio::sync::watch;
-use zookeeper_recipes::queue::{Consumer, DistributedQueue, Producer, RawBytes};
+use zookeeper_recipes::queue::{ClaimHandle, Consumer, DistributedQueue, Producer, RawBytes};
 
 use super::{Column, connect, timed};
 use crate::bare::queue::clearing;
@@ -64,6 +66,27 @@ pub(crate) fn put_at_once(addr: &str, dir: &str, items: usize) -> Column {
         vec![begun.elapsed() / items as u32]
     });
     column.afterwards(clearing(addr, dir))
+}
+
+/// By handlers that do nothing, so many at a time. The puts are not measured.
+pub(crate) fn take_in_hands(addr: &str, dir: &str, items: usize, in_hand: usize) -> Column {
+    let players = async {
+        let queue = DistributedQueue::builder(&connect(addr).await, dir, RawBytes).start().expect("a queue");
+        (queue.producer(), queue.consumer())
+    };
+    Column::on_tokio(players, move |(producer, consumer)| async move {
+        put_all(&producer, items).await;
+        let left = watch::Sender::new(items);
+        let mut none_left = left.subscribe();
+        let handler = |_: Vec<u8>, _: ClaimHandle| {
+            left.send_modify(|left| *left -= 1);
+            ready(Ok::<_, Infallible>(()))
+        };
+        let begun = Instant::now();
+        let done = async { drop(none_left.wait_for(|left| *left == 0).await.expect("a sender is here")) };
+        consumer.consume_until(in_hand, handler, done).await.expect("handled");
+        vec![begun.elapsed() / items as u32]
+    })
 }
 
 /// Consumers, with a client each, compete for the items.

@@ -5,7 +5,6 @@
 //! afterwards is refused by the ensemble once there was a later claim.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::watch;
 
@@ -194,7 +193,7 @@ impl Claimant {
         Ok(Claim { session, name, item: path, node, data: item.data, number, zxid, over })
     }
 
-    /// Makes a dead letter of an item that nobody holds, in one transaction.
+    /// Makes a dead letter of an item that has no claim, in one transaction.
     pub(super) async fn bury(self, name: String, item: Item, reason: String) -> Result<(), End> {
         let node = self.places.claim(&name);
         let (acls, attempts) = (&self.core.config.acls, deliveries(item.version));
@@ -338,6 +337,3 @@ fn refused(doing: &str, name: &str, error: backend::Error) -> End {
 pub(super) fn deliveries(version: i32) -> u32 {
     u32::try_from(version).unwrap_or(u32::MAX)
 }
-
-/// How long a claim that cannot be settled is left alone before the next attempt, doubling up to the second figure.
-pub(super) const AFTER_REFUSAL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));

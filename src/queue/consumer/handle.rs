@@ -1,4 +1,4 @@
-//! What is known of a claim, for whoever works on its item.
+//! What is known of a claim, for those who work on its item.
 
 use std::fmt;
 use std::sync::Arc;
@@ -103,8 +103,10 @@ impl ClaimHandle {
         .await
     }
 
-    /// Makes a [`Transaction`](crate::Transaction) depend on this claim: the ensemble refuses it once the claim is gone, lost or
-    /// settled, and also if the item was claimed again since.
+    /// Makes a [`Transaction`](crate::Transaction) depend on this claim: the ensemble refuses it, with
+    /// [`ErrorKind::Fenced`](crate::ErrorKind::Fenced), once the claim is gone, lost or settled, and also if the item was claimed
+    /// again since. Use it before the ack, with the client of the queue. The ack is a transaction of its own: after a crash in
+    /// between the item comes again, so write what may be written twice.
     pub fn fence(&self) -> Fence {
         let claim = &self.inner.claim;
         Fence {
@@ -115,8 +117,10 @@ impl ClaimHandle {
         }
     }
 
-    /// A number that is greater for every later claim on any item, for stores other than ZooKeeper: let them refuse smaller
-    /// numbers than they have seen. It is the id of the transaction that made the claim.
+    /// A number that is greater for every later claim: the id of the transaction that made it. For stores other than ZooKeeper: let
+    /// them keep the greatest number they have seen of each item, by a key of its own, and refuse smaller ones. The numbers of
+    /// different items must not be compared: items are worked on side by side, and the claim with the smaller number may be held
+    /// still.
     pub fn fencing_token(&self) -> i64 {
         self.inner.claim.zxid
     }

@@ -45,7 +45,8 @@ pub enum AckMode {
     AfterHandling,
     /// Before it is handled: at most once. What a consumer had in hand when it crashed or its future was dropped, or what a
     /// handler fails at, is lost; the latter is told by [`Event::Dropped`]. The claim that a handler is given is settled by
-    /// then: it is not held, and its [`run`](ClaimHandle::run) and its fence are of no use.
+    /// then: it is not held, and its [`run`](ClaimHandle::run) and its fence are of no use. No failure makes a dead letter or a
+    /// delay.
     BeforeHandling,
 }
 
@@ -102,14 +103,18 @@ impl<S: Serializer> Consumer<S> {
     /// after the handlers that were running; what could pass may be tried again by another call.
     ///
     /// # Cancel safety
-    /// Dropping it drops the handlers that run; their items are returned to the queue. These deliveries count.
+    /// Dropping it drops the handlers that run; their items are returned to the queue, unless they were
+    /// [acknowledged before](AckMode::BeforeHandling): those are lost. These deliveries count.
     pub async fn consume(&self, concurrency: usize, handler: impl QueueHandler<S::Item>) -> Result<(), Error> {
         self.consume_until(concurrency, handler, std::future::pending()).await
     }
 
-    /// As [`consume`](Self::consume), until `shutdown` resolves. Then nothing more is claimed, and the handlers that run may finish
+    /// As [`consume`](Self::consume), until `shutdown` resolves. Then no handler is begun any more, and those that run may finish
     /// for up to [the grace period](crate::queue::DistributedQueueBuilder::grace_period); those that do not are dropped, and
     /// their items returned, unless they were [acknowledged before](AckMode::BeforeHandling).
+    ///
+    /// The consumer itself goes on, and claims ahead if it was told to [prefetch](crate::queue::DistributedQueueBuilder::prefetch). At
+    /// the end of a process [`close`](Self::close) it afterwards: that returns what was claimed, and waits until all is settled.
     ///
     /// # Errors
     /// As [`consume`](Self::consume).

@@ -5,9 +5,11 @@ mod claim;
 mod delivery;
 mod handle;
 mod handler;
-mod plan;
+mod items;
 mod settle;
+mod settling;
 mod task;
+mod turn;
 mod view;
 
 use std::fmt;
@@ -36,6 +38,9 @@ use crate::client::Client;
 /// Nothing is claimed before a caller asks; then one item for each caller that waits, and
 /// [as many more](super::DistributedQueueBuilder::prefetch) as were wished. When the last clone is dropped, what no caller has
 /// taken is returned; what was delivered is left alone.
+///
+/// It needs ZooKeeper 3.6: earlier servers have no persistent watches, and [`take`](Self::take) says
+/// [`ErrorKind::Unimplemented`](crate::ErrorKind::Unimplemented).
 ///
 /// While it exists the client keeps its lease, at the cost of six small requests a session timeout. With a client that nothing
 /// else used for long, the first take waits until the lease is proven: the length of a tick of the servers.

@@ -2,8 +2,9 @@
 //! at all, and refused by the ensemble once there was a later claim.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::claim::{AFTER_REFUSAL, CLAIM_VERSION, Claim, bytes_of, deliveries};
+use super::claim::{CLAIM_VERSION, Claim, bytes_of, deliveries};
 use crate::backend::{self, Multi, Op};
 use crate::client;
 use crate::client::ErrorKind;
@@ -56,6 +57,9 @@ impl Unsettled {
         Error::client(path, error)
     }
 }
+
+/// A claim that could not be settled is returned after this, and if that is refused twice as long after, up to the second figure.
+const AFTER_FAILURE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 /// The steps of the transaction: the item first, so that a later claim is told from everything else.
 const ITEM: usize = 0;
@@ -115,7 +119,7 @@ pub(super) async fn settle(core: &Core, places: &Places, claim: &Claim, verdict:
 /// Whether the copy whose answer was lost was carried out, by what refused the next one.
 fn was_carried_out(verdict: &Verdict, index: usize, error: &backend::Error) -> bool {
     match verdict {
-        // Without a claim nobody deletes the item; with a later claim its version would differ.
+        // Only by a claim is the item deleted; with a later claim its version would differ.
         Verdict::Ack | Verdict::Bury { .. } => index == ITEM && *error == backend::Error::NoNode,
         // The claim is gone, as it was to be. If it is the item that is not as it was, the claim may still be there.
         Verdict::Return => index == CLAIM,
@@ -158,26 +162,32 @@ fn wake_curator(core: &Core, places: &Places, claim: &Claim) -> Vec<Op> {
     ]
 }
 
-/// The item was deleted or changed by somebody who had not claimed it: our node is of no use any more. Checked against the item
+/// The item was deleted or written without a claim: our node is of no use any more. Checked against the item
 /// as it is seen, so that no later claim is deleted.
 async fn remove_remains(claim: &Claim) -> Result<(), backend::Error> {
     let session = &claim.session;
-    let (sync, node, item) = (session.sync(&claim.node), session.exists(&claim.node), session.exists(&claim.item));
-    let (sync, node, item) = futures::join!(sync, node, item);
-    sync?;
-    // It may have been written by hand: whose it is tells the transaction that created it.
-    let Some(version) = node?.filter(|stat| stat.czxid == claim.zxid).map(|stat| stat.version) else { return Ok(()) };
-    let mut steps = vec![Op::Delete { path: claim.node.to_string(), version: Some(version) }];
-    if let Some(stat) = item? {
-        steps.push(Op::Check { path: claim.item.clone(), version: Some(stat.version) });
+    loop {
+        let (sync, node, item) = (session.sync(&claim.node), session.exists(&claim.node), session.exists(&claim.item));
+        let (sync, node, item) = futures::join!(sync, node, item);
+        sync?;
+        // It may have been written by hand: whose it is tells the transaction that created it.
+        let Some(version) = node?.filter(|stat| stat.czxid == claim.zxid).map(|stat| stat.version) else {
+            return Ok(());
+        };
+        let mut steps = vec![Op::Delete { path: claim.node.to_string(), version: Some(version) }];
+        if let Some(stat) = item? {
+            steps.push(Op::Check { path: claim.item.clone(), version: Some(stat.version) });
+        }
+        // Refused: one of the two has changed since it was seen.
+        if let Multi::Committed(_) = session.multi(steps).await? {
+            return Ok(());
+        }
     }
-    // Refused: it is gone, or goes with the session at the latest.
-    session.multi(steps).await.map(drop)
 }
 
 /// Returns the item of a claim that could not be settled otherwise, however long it takes.
 pub(super) async fn return_at_last(core: &Core, places: &Places, claim: &Claim) {
-    let mut delays = Delays::new(AFTER_REFUSAL);
+    let mut delays = Delays::new(AFTER_FAILURE);
     while let Err(Unsettled::Refused(_)) = settle(core, places, claim, &Verdict::Return).await {
         let mut conditions = claim.session.conditions();
         tokio::select! {

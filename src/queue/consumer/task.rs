@@ -1,6 +1,6 @@
 //! The task of a consumer: claims items for the callers that wait, and settles what is said of them.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +10,9 @@ use tokio::time::Instant;
 use super::buffer::{Buffer, Ready};
 use super::claim::{Claim, Claimant, End, Item, deliveries};
 use super::delivery::{Command, Outcome};
-use super::settle::{self, Unsettled, Verdict};
+use super::items::{Change, Items};
+use super::settle::{self, Verdict};
+use super::settling::{AFTER_REFUSAL, After, Settled, Settling};
 use super::view::{Listing, Seen, View};
 use crate::client;
 use crate::client::core::{Core, KeepAlive};
@@ -23,15 +25,11 @@ use crate::queue::events::{Event, Publisher};
 use crate::queue::names::{self, Places};
 use crate::queue::serializer::Serializer;
 
+/// A caller that waits for so long has everything listed again: servers tell nothing of nodes that this client may not read, and
+/// nothing when that changes.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(600);
 /// Delays after a listing or a claim was refused, each twice the one before, up to the second figure.
 const AFTER_FAILURE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
-/// An item that cannot be claimed, or cannot be made a dead letter, is tried again after this.
-const AFTER_REFUSAL: Duration = Duration::from_secs(30);
-/// What was read ahead is read again after this: the queue may have been deleted and created again since, and an item of the same
-/// name and version be another one.
-const READ_IS_GOOD_FOR: Duration = Duration::from_secs(10);
-/// Stands for a time beyond the end of the clock.
-const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3_600);
 
 /// What a consumer works with.
 pub(super) struct Setting<S: Serializer> {
@@ -51,10 +49,13 @@ pub(super) struct Task<S: Serializer> {
     abandoned: bool,
     /// What the nodes of its claims hold.
     holder: Arc<str>,
-    /// The items that are claimed in this session, or about to be: by the transaction of the claim, once it is made.
-    in_hand: BTreeMap<String, Option<i64>>,
-    /// Items that are not to be claimed before.
-    hidden: BTreeMap<String, Instant>,
+    items: Items,
+    /// The transaction that created the queue, when it was listed last.
+    queue: Option<i64>,
+    /// When the queue was listed last, or was to be.
+    looked_at: Option<Instant>,
+    /// After a failure nothing is looked for or claimed before.
+    not_before: Option<Instant>,
     /// Nodes that are no items, of which the user was told.
     skipped: BTreeSet<String>,
     settling: Pool<Settled>,
@@ -64,26 +65,6 @@ pub(super) struct Task<S: Serializer> {
     closers: Vec<oneshot::Sender<()>>,
     failures: Delays,
     _keep_alive: KeepAlive,
-}
-
-/// A claim that was settled, or could not be.
-struct Settled {
-    claim: Arc<Claim>,
-    item: After,
-    /// It was counted among those that return.
-    returns: bool,
-}
-
-/// Where the item of a settled claim is.
-enum After {
-    /// Not in the queue.
-    Gone,
-    /// In the queue, and free for others; this consumer leaves it alone for so long.
-    Returned(Duration),
-    /// In the queue, and still claimed: it is to be returned as soon as that is allowed, and then left alone for so long.
-    Stuck(Duration),
-    /// Perhaps in the queue.
-    Unknown,
 }
 
 /// What a task heard of.
@@ -100,11 +81,13 @@ impl<S: Serializer> Task<S> {
         Task {
             holder: setting.core.random.uuid().to_string().into(),
             _keep_alive: setting.core.keep_alive(),
+            items: Items::new(setting.strict),
             setting,
             commands,
             abandoned: false,
-            in_hand: BTreeMap::new(),
-            hidden: BTreeMap::new(),
+            queue: None,
+            looked_at: None,
+            not_before: None,
             skipped: BTreeSet::new(),
             settling: Pool::new(),
             returning: 0,
@@ -120,7 +103,7 @@ impl<S: Serializer> Task<S> {
             self.serve(&session).await;
             // It is not delivered, so no caller has to be told; others get it when the servers expire the session.
             self.setting.buffer.clear();
-            self.in_hand.clear();
+            self.items.end_session();
         }
         self.setting.buffer.end(self.closed());
         while !self.is_finished() {
@@ -154,7 +137,7 @@ impl<S: Serializer> Task<S> {
         tokio::select! {
             biased;
             command = self.commands.recv(), if !self.abandoned => self.obey(command),
-            settled = self.settling.next() => drop(self.take_settled(settled)),
+            settled = self.settling.next() => self.take_settled(settled),
         }
         self.answer_closers(false);
     }
@@ -167,16 +150,15 @@ impl<S: Serializer> Task<S> {
             places: Arc::clone(&self.setting.places),
             holder: Arc::clone(&self.holder),
         };
-        let mut view = View::new(claimant, self.setting.strict);
+        let mut view = View::new(claimant);
         self.setting.buffer.look_again();
         loop {
-            let now = Instant::now();
-            self.act(&mut view, now);
+            let again_at = self.act(&mut view, Instant::now());
             self.answer_closers(view.is_busy());
             if self.is_finished() && !view.is_busy() {
                 return;
             }
-            match self.hear(&mut view, now).await {
+            match self.hear(&mut view, again_at).await {
                 Heard::Command(command) => {
                     self.obey(command);
                     // What was said together is sent together.
@@ -184,25 +166,21 @@ impl<S: Serializer> Task<S> {
                         self.obey(Some(command));
                     }
                 }
-                Heard::Settled(settled) => {
-                    if matches!(settled.item, After::Unknown) {
-                        view.note_stale();
-                    }
-                    if let Some((name, item)) = self.take_settled(settled) {
-                        // No watch tells of it.
-                        view.candidates.insert(name, Some(item));
+                Heard::Settled(settled) => self.take_settled(settled),
+                Heard::Seen(Seen::Condition(Condition::Ended(_))) => return,
+                Heard::Seen(seen) => {
+                    self.see(&mut view, seen);
+                    while let Some(seen) = view.told_already() {
+                        self.see(&mut view, seen);
                     }
                 }
-                Heard::Seen(Seen::Condition(Condition::Ended(_))) => return,
-                Heard::Seen(seen) => self.see(&mut view, seen),
                 Heard::Asked | Heard::Time => {}
             }
         }
     }
 
-    /// What happens next. `now` is when it was last acted: what was not due then is waited for.
-    async fn hear(&mut self, view: &mut View, now: Instant) -> Heard {
-        let wake = [self.wake_at(), view.list_at(now)].into_iter().flatten().min();
+    /// What happens next; at the latest it is that time.
+    async fn hear(&mut self, view: &mut View, again_at: Option<Instant>) -> Heard {
         let unproven = self.setting.buffer.len() > 0;
         tokio::select! {
             biased;
@@ -210,72 +188,63 @@ impl<S: Serializer> Task<S> {
             seen = view.next(unproven) => Heard::Seen(seen),
             settled = self.settling.next() => Heard::Settled(settled),
             () = self.setting.buffer.asked() => Heard::Asked,
-            () = until(wake) => Heard::Time,
+            () = until(again_at) => Heard::Time,
         }
     }
 
-    /// When there will be something to do though nothing happens.
-    fn wake_at(&self) -> Option<Instant> {
-        let shown = self.hidden.values().min().copied().filter(|_| self.wanted() > 0);
-        self.setting.buffer.surplus_at().into_iter().chain(shown).min()
-    }
-
-    /// Begins whatever can be begun now.
-    fn act(&mut self, view: &mut View, now: Instant) {
-        self.show_hidden(view, now);
+    /// Begins whatever can be begun now. When there will be something to do though nothing happens.
+    fn act(&mut self, view: &mut View, now: Instant) -> Option<Instant> {
+        self.items.show_hidden(now);
         for ready in self.unwanted() {
             self.settle(ready.claim, Verdict::Return, Duration::ZERO, None);
         }
+        let surplus_at = self.setting.buffer.surplus_at();
         if self.closing {
             view.look_away();
-            return;
+            return surplus_at;
         }
-        if self.returning > 0 {
-            return;
+        let again_at = self.claim_what_is_wanted(view, now);
+        surplus_at.into_iter().chain(again_at).min()
+    }
+
+    fn claim_what_is_wanted(&mut self, view: &mut View, now: Instant) -> Option<Instant> {
+        let all_wanted = self.setting.buffer.wanted();
+        if all_wanted == 0 || self.returning > 0 {
+            return None;
         }
-        let wanted = self.wanted().saturating_sub(self.setting.buffer.len() + view.claiming());
-        // What others may claim meanwhile is not worth a read.
-        let ahead = if view.is_alone() { self.in_hand.len() - view.claiming().min(self.in_hand.len()) } else { 0 };
-        if let Some(limit) = now.checked_sub(READ_IS_GOOD_FOR) {
-            view.candidates.forget_before(limit, wanted + ahead);
+        if let Some(at) = self.not_before.filter(|at| *at > now) {
+            return Some(at);
         }
-        let steps = view.candidates.plan(wanted, ahead);
+        if !matches!(view.claimant.session.condition(), Condition::Connected(_)) {
+            // What is known may be outdated by the time there is a connection.
+            return None;
+        }
+        view.look();
+        let looked_at = self.looked_at.get_or_insert(now);
+        if *looked_at + LOOK_AGAIN_AFTER <= now {
+            *looked_at = now;
+            view.look_again();
+        }
+        let look_again_at = *looked_at + LOOK_AGAIN_AFTER;
+        let wanted = all_wanted.saturating_sub(self.setting.buffer.len() + view.claiming());
+        let ahead = self.items.count_in_hand().saturating_sub(view.claiming());
+        let steps = self.items.plan(wanted, ahead, now);
         for name in steps.read {
             view.read(name);
         }
         for (name, item) in steps.claim {
-            self.in_hand.insert(name.clone(), None);
             let had = deliveries(item.version);
             match self.setting.max_deliveries {
                 Some(most) if had >= most => view.bury(name, item, had, no_success(had)),
                 _ => view.claim(name, item),
             }
         }
-        if steps.list && view.claiming() == 0 {
-            view.list(now);
-        }
-    }
-
-    /// How many items are to be claimed in all, with those that are.
-    fn wanted(&self) -> usize {
-        if self.closing { 0 } else { self.setting.buffer.wanted() }
+        [self.items.shown_at(), steps.again_at, Some(look_again_at)].into_iter().flatten().min()
     }
 
     fn unwanted(&self) -> impl Iterator<Item = Ready<S::Item>> + use<S> {
         let buffer = &self.setting.buffer;
         if self.closing { buffer.clear() } else { buffer.surplus() }.into_iter()
-    }
-
-    /// Items whose time has come are candidates again, at their place.
-    fn show_hidden(&mut self, view: &mut View, now: Instant) {
-        let due: Vec<String> =
-            self.hidden.iter().filter(|(_, until)| **until <= now).map(|(name, _)| name.clone()).collect();
-        for name in due {
-            self.hidden.remove(&name);
-            if !self.in_hand.contains_key(&name) {
-                view.candidates.insert(name, None);
-            }
-        }
     }
 
     fn obey(&mut self, command: Option<Command>) {
@@ -327,133 +296,125 @@ impl<S: Serializer> Task<S> {
         self.settling.push(settling.run(done));
     }
 
-    /// The item that can be claimed again, if it can be at once.
-    fn take_settled(&mut self, Settled { claim, item, returns }: Settled) -> Option<(String, Item)> {
+    fn take_settled(&mut self, Settled { claim, item, returns }: Settled) {
         self.returning -= usize::from(returns);
         if let After::Stuck(hide) = item {
-            let (core, places) = (Arc::clone(&self.setting.core), Arc::clone(&self.setting.places));
-            self.settling.push(async move {
-                settle::return_at_last(&core, &places, &claim).await;
-                Settled { claim, item: After::Returned(hide), returns: false }
-            });
-            return None;
+            return self.return_at_last(claim, hide);
         }
-        // One of an earlier session may have the same name.
-        if self.in_hand.get(&claim.name) != Some(&Some(claim.zxid)) {
-            return None;
+        let (name, now) = (&claim.name, Instant::now());
+        // In an earlier session it was another claim, perhaps of another item.
+        if !self.items.is_in_hand(name, claim.zxid) {
+            return;
         }
-        self.in_hand.remove(&claim.name);
         match item {
             After::Returned(Duration::ZERO) => {
-                Some((claim.name.clone(), Item { data: claim.data.clone(), version: claim.number }))
+                self.items.note_returned(name, Item { data: claim.data.clone(), version: claim.number }, now);
             }
             After::Returned(hide) => {
-                self.hide(claim.name.clone(), hide);
-                None
+                self.items.hide(name, hide, now);
+                self.items.let_go(name, now);
             }
-            After::Gone | After::Unknown | After::Stuck(_) => None,
+            After::Gone | After::Unknown | After::Stuck(_) => self.items.let_go(name, now),
         }
     }
 
-    fn hide(&mut self, name: String, time: Duration) {
-        let now = Instant::now();
-        self.hidden.insert(name, now.checked_add(time).unwrap_or(now + FOREVER));
+    fn return_at_last(&mut self, claim: Arc<Claim>, hide: Duration) {
+        let (core, places) = (Arc::clone(&self.setting.core), Arc::clone(&self.setting.places));
+        self.settling.push(async move {
+            settle::return_at_last(&core, &places, &claim).await;
+            Settled { claim, item: After::Returned(hide), returns: false }
+        });
     }
 
     fn see(&mut self, view: &mut View, seen: Seen) {
+        let now = Instant::now();
         match seen {
-            Seen::Condition(Condition::Connected(_)) => {
-                view.forget();
-                self.setting.buffer.look_again();
-            }
+            Seen::Condition(Condition::Connected(_)) | Seen::Extended => self.setting.buffer.look_again(),
             Seen::Condition(_) => {}
-            Seen::Extended => self.setting.buffer.look_again(),
-            Seen::Changed => view.note_change(),
-            Seen::Listed(Ok(listing)) => self.take_listing(view, listing),
-            Seen::Listed(Err(end)) => self.failed(view, "list", end),
-            Seen::Read(name, read) => self.take_read(view, name, read),
-            Seen::Claimed(name, claimed) => self.take_claimed(view, name, claimed),
-            Seen::Buried { name, attempts, outcome } => self.take_buried(view, name, attempts, outcome),
+            Seen::Listed(Ok(listing)) => self.take_listing(view, listing, now),
+            Seen::Listed(Err(end)) => self.failed("list", end),
+            Seen::Item(name, change) => {
+                self.tell_if_foreign(&name, change);
+                if names::is_item(&name) {
+                    self.items.note_item(&name, change, now);
+                }
+            }
+            Seen::Claim(name, change) => self.items.note_claim(&name, change, now),
+            Seen::Deleted => self.begin_anew(view),
+            Seen::Missed => {
+                self.items.forget_contents();
+                view.look_again();
+            }
+            Seen::Read(name, Ok(item)) => self.items.note_read(&name, item, now),
+            Seen::Read(name, Err(end)) => self.take_failure(&name, "read an item of", end, now),
+            Seen::Claimed(name, Ok(claim)) => {
+                self.failures = Delays::new(AFTER_FAILURE);
+                self.items.note_own(name, claim.zxid);
+                self.deliver(Arc::new(claim));
+            }
+            Seen::Claimed(name, Err(end)) => self.take_failure(&name, "claim an item of", end, now),
+            Seen::Buried { name, attempts, outcome: Ok(()) } => {
+                self.items.let_go(&name, now);
+                self.setting.events.tell(Event::DeadLetter { item: name, attempts, reason: no_success(attempts) });
+            }
+            Seen::Buried { name, outcome: Err(End::Failed(error)), .. } => {
+                let error = client::Error::from_backend("make a dead letter of", &name, error);
+                self.leave_alone(&name, error, now);
+            }
+            Seen::Buried { name, outcome: Err(end), .. } => self.take_failure(&name, "bury an item of", end, now),
         }
     }
 
-    fn take_listing(&mut self, view: &mut View, listing: Listing) {
-        if view.is_another(&listing) {
-            // Names are given again: what was read is of other items.
-            self.hidden.clear();
-            view.forget_reads();
+    fn take_listing(&mut self, view: &mut View, listing: Listing, now: Instant) {
+        if self.queue.is_some_and(|queue| listing.queue != Some(queue)) {
+            self.begin_anew(view);
         }
-        if !self.hidden.is_empty() {
-            let present: HashSet<&str> = listing.children.iter().map(String::as_str).collect();
-            self.hidden.retain(|name, _| present.contains(name.as_str()));
-        }
-        self.tell_of_skipped(&listing.children);
-        let ours = self.in_hand.len().max(self.wanted());
-        let (in_hand, hidden) = (&self.in_hand, &self.hidden);
-        let is_open = |name: &str| !in_hand.contains_key(name) && !hidden.contains_key(name);
-        view.renew(listing, ours, is_open, |name| in_hand.contains_key(name));
+        self.queue = listing.queue;
+        self.looked_at = Some(now);
+        let foreign: BTreeSet<&String> = listing.items.iter().filter(|name| names::is_foreign(name)).collect();
+        self.skipped.retain(|name| foreign.contains(name));
+        foreign.into_iter().for_each(|name| self.tell_if_foreign(name, Change::Came));
+        let items = listing.items.into_iter().filter(|name| names::is_item(name));
+        self.items.list(items, listing.claims.into_iter(), now);
+    }
+
+    /// The queue was deleted: names are given again.
+    fn begin_anew(&mut self, view: &mut View) {
+        self.queue = None;
+        self.items.begin_anew();
+        view.forget_reads();
     }
 
     /// Once for each node that looks like an item and is none.
-    fn tell_of_skipped(&mut self, children: &[String]) {
-        let foreign: BTreeSet<String> = children.iter().filter(|name| names::is_foreign(name)).cloned().collect();
-        for name in foreign.difference(&self.skipped) {
-            self.setting.events.tell(Event::Skipped { node: name.clone() });
-        }
-        self.skipped = foreign;
-    }
-
-    fn take_read(&mut self, view: &mut View, name: String, read: Result<Item, End>) {
-        match read {
-            Ok(item) => view.candidates.read(&name, item),
-            Err(end) => {
-                view.candidates.remove(&name);
-                self.missed(view, name, "read an item of", end);
+    fn tell_if_foreign(&mut self, name: &str, change: Change) {
+        if names::is_foreign(name) {
+            if change == Change::Went {
+                self.skipped.remove(name);
+            } else if self.skipped.insert(name.to_owned()) {
+                self.setting.events.tell(Event::Skipped { node: name.to_owned() });
             }
         }
     }
 
-    fn take_claimed(&mut self, view: &mut View, name: String, claimed: Result<Claim, End>) {
-        match claimed {
-            Ok(claim) => {
-                view.note_hit();
-                self.in_hand.insert(name, Some(claim.zxid));
-                self.deliver(Arc::new(claim));
-            }
-            Err(end) => {
-                self.in_hand.remove(&name);
-                self.missed(view, name, "claim an item of", end);
-            }
-        }
-    }
-
-    fn take_buried(&mut self, view: &mut View, name: String, attempts: u32, outcome: Result<(), End>) {
-        self.in_hand.remove(&name);
-        match outcome {
-            Ok(()) => {
-                self.setting.events.tell(Event::DeadLetter { item: name, attempts, reason: no_success(attempts) });
-            }
-            Err(End::Failed(error)) => {
-                self.leave_alone(&name, client::Error::from_backend("make a dead letter of", &name, error));
-            }
-            Err(end) => self.missed(view, name, "bury an item of", end),
-        }
-    }
-
-    /// Nothing came of a candidate.
-    fn missed(&mut self, view: &mut View, name: String, doing: &str, end: End) {
+    /// An item was not read, claimed or buried.
+    fn take_failure(&mut self, name: &str, doing: &str, end: End, now: Instant) {
         match end {
-            // It was claimed and returned since it was read, or is claimed now: the next read shows it.
-            End::Changed => view.candidates.insert(name, None),
-            End::Taken | End::Gone => view.note_miss(),
-            End::Refused(error) => self.leave_alone(&name, error),
-            end => self.failed(view, doing, end),
+            // It was claimed and returned since it was read.
+            End::Changed => self.items.read_again(name, now),
+            End::Taken => self.items.note_miss(name, self.setting.core.random.unit(), now),
+            End::Gone => self.items.note_unavailable(name, now),
+            End::Refused(error) => self.leave_alone(name, error, now),
+            end => {
+                self.items.read_again(name, now);
+                self.failed(doing, end);
+            }
         }
     }
 
     /// An item that cannot be had does not keep the others back.
-    fn leave_alone(&mut self, name: &str, error: client::Error) {
-        self.hide(name.to_owned(), AFTER_REFUSAL);
+    fn leave_alone(&mut self, name: &str, error: client::Error, now: Instant) {
+        self.items.hide(name, AFTER_REFUSAL, now);
+        self.items.let_go(name, now);
         self.setting.events.tell(Event::Failed { error: Error::client(&self.setting.places.path, error) });
     }
 
@@ -472,15 +433,16 @@ impl<S: Serializer> Task<S> {
     }
 
     /// A caller is told; it is tried again, ever more slowly.
-    fn failed(&mut self, view: &mut View, doing: &str, end: End) {
+    fn failed(&mut self, doing: &str, end: End) {
         // The end of a session is told by its condition.
-        let End::Failed(error) = end else { return view.note_stale() };
+        let End::Failed(error) = end else { return };
         let path = &self.setting.places.path;
         let error = client::Error::from_backend(doing, path, error);
         tracing::warn!(path = &**path, %error, kind = ?error.kind(), "cannot consume");
         self.setting.buffer.fail(Error::client(path, error));
         let now = self.setting.core.clock.now();
-        view.wait(self.failures.next(&self.setting.core, now));
+        let delay = self.failures.next(&self.setting.core, now);
+        self.not_before = self.not_before.max(Some(Instant::now() + delay));
     }
 
     fn answer_closers(&mut self, is_busy: bool) {
@@ -502,54 +464,6 @@ impl<S: Serializer> Drop for Task<S> {
     fn drop(&mut self) {
         self.setting.buffer.end(self.closed());
         self.setting.events.finish();
-    }
-}
-
-/// A claim that is being settled.
-struct Settling {
-    core: Arc<Core>,
-    places: Arc<Places>,
-    events: Publisher,
-    claim: Arc<Claim>,
-    verdict: Verdict,
-    /// For how long this consumer leaves the item alone, if it is returned.
-    hide: Duration,
-    returns: bool,
-}
-
-impl Settling {
-    /// Settles, and tells.
-    async fn run(self, done: Option<oneshot::Sender<Result<(), Error>>>) -> Settled {
-        let Settling { core, places, events, claim, verdict, hide, returns } = self;
-        let outcome = settle::settle(&core, &places, &claim, &verdict).await;
-        let refused = matches!(outcome, Err(Unsettled::Refused(_)));
-        let item = match (&outcome, &verdict) {
-            (Ok(()), Verdict::Return) => After::Returned(hide),
-            (Ok(()), _) => After::Gone,
-            (Err(Unsettled::Refused(_)), Verdict::Return) => After::Stuck(hide),
-            // It would be refused again.
-            (Err(Unsettled::Refused(_)), Verdict::Ack | Verdict::Bury { .. }) => After::Stuck(AFTER_REFUSAL),
-            (Err(_), _) => After::Unknown,
-        };
-        if let (Ok(()), Verdict::Bury { reason }) = (&outcome, &verdict) {
-            let (item, reason) = (claim.name.clone(), reason.clone());
-            events.tell(Event::DeadLetter { item, attempts: deliveries(claim.number), reason });
-        }
-        let outcome = outcome.map_err(|unsettled| unsettled.into_error(&places, &claim.name));
-        let untold = match done {
-            Some(done) => done.send(outcome).err(),
-            None => Some(outcome),
-        };
-        // What was only to be returned is free when its session ends.
-        if let Some(Err(error)) = untold
-            && (refused || verdict != Verdict::Return)
-        {
-            if refused {
-                core.report(client::Error::new(error.kind(), error.to_string()));
-            }
-            events.tell(Event::Unsettled { item: claim.name.clone(), error });
-        }
-        Settled { claim, item, returns }
     }
 }
 

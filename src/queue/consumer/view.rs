@@ -1,33 +1,25 @@
-//! What a consumer sees of the queue in one session: listings, reads and claims that are under way, and watches.
+//! What a consumer hears of the queue in one session: what the servers tell, and what came of its requests.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
+use futures::stream::StreamExt;
 use tokio::sync::watch;
-use tokio::time::Instant;
 
 use super::claim::{Claim, Claimant, End, Item};
-use super::plan::Candidates;
-use crate::backend::{self, Watch};
+use super::items::Change;
+use crate::backend::{self, Event, PersistentEvent, PersistentWatch, WatchMode};
 use crate::client::pool::Pool;
 use crate::client::session::Condition;
-use crate::queue::names;
-
-/// Among other consumers a change is looked at no sooner than this after the last listing.
-const APART: Duration = Duration::from_millis(100);
+use crate::queue::names::Places;
 
 /// What was listed.
 #[derive(Debug)]
 pub(super) struct Listing {
-    /// The queue's own node: another one after it was deleted and created again.
-    queue: i64,
-    pub(super) children: Vec<String>,
-    items_watch: Option<Watch>,
-    /// The items that are claimed, if that was asked for.
-    claimed: Option<BTreeSet<String>>,
-    claims_watch: Option<Watch>,
+    /// The transaction that created the queue's own node, if there is one: another after it was deleted and created again.
+    pub(super) queue: Option<i64>,
+    pub(super) items: Vec<String>,
+    pub(super) claims: Vec<String>,
 }
 
 /// What happened to the queue, or to a request.
@@ -36,6 +28,14 @@ pub(super) enum Seen {
     /// The lease may be valid now.
     Extended,
     Listed(Result<Listing, End>),
+    /// A child of the queue has changed.
+    Item(String, Change),
+    /// A claim has, or a lock of Curator's.
+    Claim(String, Change),
+    /// The queue was deleted.
+    Deleted,
+    /// Something may have happened that was not told, or the queue was created.
+    Missed,
     Read(String, Result<Item, End>),
     Claimed(String, Result<Claim, End>),
     /// An item that was delivered too often became a dead letter, or not.
@@ -44,60 +44,35 @@ pub(super) enum Seen {
         attempts: u32,
         outcome: Result<(), End>,
     },
-    /// Items, or claims of others, have come or gone.
-    Changed,
+}
+
+/// Tells of all changes below the two directories, until the session ends.
+struct Watches {
+    items: PersistentWatch,
+    claims: PersistentWatch,
 }
 
 pub(super) struct View {
     pub(super) claimant: Claimant,
     conditions: watch::Receiver<Condition>,
-    pub(super) candidates: Candidates,
+    watches: Option<Watches>,
+    look: Option<BoxFuture<'static, Result<(Watches, Listing), End>>>,
     reads: Pool<(String, Result<Item, End>)>,
     /// In the order of the items: so they are handed out.
     claims: Pool<(String, Result<Claim, End>)>,
     burials: Pool<(String, u32, Result<(), End>)>,
-    listing: Option<BoxFuture<'static, Result<Listing, End>>>,
-    /// There may be items that were not seen.
-    stale: bool,
-    /// How many items other consumers hold, or take while this one takes one; at least one if another consumer was met.
-    theirs: usize,
-    /// The order is everything: nothing is left to the others.
-    strict: bool,
-    /// So many candidates in a row that others were faster at.
-    misses: usize,
-    queue: Option<i64>,
-    items_watch: Option<Watch>,
-    claims_watch: Option<Watch>,
-    last_listed: Option<Instant>,
-    /// No listing before this.
-    not_before: Option<Instant>,
 }
 
 impl View {
-    pub(super) fn new(claimant: Claimant, strict: bool) -> Self {
+    pub(super) fn new(claimant: Claimant) -> Self {
         let mut conditions = claimant.session.conditions();
         conditions.mark_changed();
-        View {
-            claimant,
-            conditions,
-            candidates: Candidates::default(),
-            reads: Pool::new(),
-            claims: Pool::new(),
-            burials: Pool::new(),
-            listing: None,
-            stale: true,
-            theirs: 0,
-            strict,
-            misses: 0,
-            queue: None,
-            items_watch: None,
-            claims_watch: None,
-            last_listed: None,
-            not_before: None,
-        }
+        let (reads, claims, burials) = (Pool::new(), Pool::new(), Pool::new());
+        View { claimant, conditions, watches: None, look: None, reads, claims, burials }
     }
 
-    /// What happens next. `unproven` if it matters when the lease becomes valid.
+    /// What happens next. `unproven` if it matters when the lease becomes valid. What was told comes before the answers that
+    /// followed it, but for what comes just now.
     pub(super) async fn next(&mut self, unproven: bool) -> Seen {
         let session = &self.claimant.session;
         // Created before the lease is read, so no extension is missed.
@@ -105,22 +80,28 @@ impl View {
         tokio::select! {
             biased;
             Ok(()) = self.conditions.changed() => Seen::Condition(*self.conditions.borrow_and_update()),
-            listed = under_way(&mut self.listing) => {
-                self.listing = None;
-                Seen::Listed(listed)
+            looked = under_way(&mut self.look) => {
+                self.look = None;
+                Seen::Listed(looked.map(|(watches, listing)| {
+                    self.watches = Some(watches);
+                    listing
+                }).inspect_err(|_| self.watches = None))
             }
+            // While it is looked again, what is told is told by the new watches too.
+            seen = told(&mut self.watches, &self.claimant.places), if self.look.is_none() => seen,
             (name, read) = self.reads.next() => Seen::Read(name, read),
             (name, claimed) = self.claims.next_in_order() => Seen::Claimed(name, claimed),
             (name, attempts, outcome) = self.burials.next() => Seen::Buried { name, attempts, outcome },
-            () = fired(&mut self.items_watch) => Seen::Changed,
-            () = fired(&mut self.claims_watch), if self.theirs > 0 => Seen::Changed,
             () = extended, if unproven => Seen::Extended,
         }
     }
 
-    /// When a listing is due that has to wait.
-    pub(super) fn list_at(&self, now: Instant) -> Option<Instant> {
-        self.not_before.filter(|at| self.stale && *at > now)
+    /// What the servers have told already. One transaction changes an item and its claim: what is done after half of it is in vain.
+    pub(super) fn told_already(&mut self) -> Option<Seen> {
+        if self.look.is_some() {
+            return None;
+        }
+        told(&mut self.watches, &self.claimant.places).now_or_never()
     }
 
     /// How many claims are under way.
@@ -130,10 +111,6 @@ impl View {
 
     pub(super) fn is_busy(&self) -> bool {
         !(self.claims.is_empty() && self.burials.is_empty())
-    }
-
-    pub(super) fn is_alone(&self) -> bool {
-        self.theirs == 0
     }
 
     pub(super) fn read(&mut self, name: String) {
@@ -151,187 +128,112 @@ impl View {
         self.burials.push(bury.map(move |outcome| (name, attempts, outcome)));
     }
 
-    /// Lists, if there may be something new to be seen, and it is time.
-    pub(super) fn list(&mut self, now: Instant) {
-        // What was left to others may still be there.
-        self.stale |= self.candidates.is_partial();
-        if !self.stale || self.listing.is_some() || self.not_before.is_some_and(|at| now < at) {
-            return;
-        }
-        (self.stale, self.not_before, self.last_listed) = (false, None, Some(now));
-        let look = Look {
-            watch_items: self.items_watch.is_none(),
-            claims: self.theirs > 0,
-            watch_claims: self.claims_watch.is_none(),
-        };
-        self.listing = Some(self.claimant.clone().list(look).boxed());
-    }
-
-    /// Takes over a listing: this consumer has `ours` items in hand or wants them.
-    pub(super) fn renew(
-        &mut self,
-        listing: Listing,
-        ours: usize,
-        is_open: impl Fn(&str) -> bool,
-        is_ours: impl Fn(&str) -> bool,
-    ) {
-        self.items_watch = listing.items_watch.or(self.items_watch.take());
-        self.claims_watch = listing.claims_watch.or(self.claims_watch.take());
-        let mut free = names::in_order(listing.children);
-        if let Some(mut claimed) = listing.claimed {
-            claimed.retain(|name| !is_ours(name));
-            let all = free.len();
-            free.retain(|name| !claimed.contains(name));
-            self.theirs = all - free.len();
-        }
-        free.retain(|name| is_open(name));
-        self.misses = 0;
-        self.candidates.renew(free, ours, self.theirs);
-        self.theirs = self.theirs.max(self.candidates.rate_of_others().ceil() as usize);
-        if self.strict {
-            self.candidates.take_no_turns();
+    /// Sees to it that everything is told from now on.
+    pub(super) fn look(&mut self) {
+        if self.watches.is_none() {
+            self.look_again();
         }
     }
 
-    /// Whether the queue was deleted and created again since the last look: its numbers begin again.
-    pub(super) fn is_another(&mut self, listing: &Listing) -> bool {
-        self.queue.replace(listing.queue).is_some_and(|before| before != listing.queue)
-    }
-
-    /// Another consumer was faster. After more misses in a row than there are others the listing is outdated.
-    pub(super) fn note_miss(&mut self) {
-        self.theirs = self.theirs.max(1);
-        self.stale = true;
-        self.misses += 1;
-        self.candidates.note_miss();
-        if self.misses > self.theirs + 1 {
-            self.misses = 0;
-            self.candidates.clear();
-        }
-    }
-
-    pub(super) fn note_hit(&mut self) {
-        self.misses = 0;
-    }
-
-    /// There may be items that were not seen.
-    pub(super) fn note_stale(&mut self) {
-        self.stale = true;
-    }
-
-    /// No listing for so long; then one.
-    pub(super) fn wait(&mut self, time: Duration) {
-        self.stale = true;
-        self.not_before = self.not_before.max(Some(Instant::now() + time));
-    }
-
-    /// Something has come or gone. Alone, it is looked at at once; among others, not more often than that.
-    pub(super) fn note_change(&mut self) {
-        self.stale = true;
-        if self.theirs > 0 {
-            self.not_before = self.not_before.max(self.last_listed.map(|last| last + APART));
+    /// Lists once more. The watches that there are stay until then, so that the servers need not be told of their end.
+    pub(super) fn look_again(&mut self) {
+        if self.look.is_none() {
+            self.look = Some(self.claimant.clone().look().boxed());
         }
     }
 
     /// Nothing more will be claimed: what comes or goes is of no interest.
     pub(super) fn look_away(&mut self) {
-        (self.items_watch, self.claims_watch) = (None, None);
-        self.candidates.clear();
+        (self.watches, self.look) = (None, None);
     }
 
-    /// The items are others now, though their names are the same.
+    /// The items are others now, though their names may be the same.
     pub(super) fn forget_reads(&mut self) {
-        self.candidates.clear();
         self.reads = Pool::new();
     }
-
-    /// There is a new connection: everything is looked at again.
-    pub(super) fn forget(&mut self) {
-        self.candidates.clear();
-        self.stale = true;
-    }
 }
-
-/// What is to be listed.
-#[derive(Debug, Clone, Copy)]
-struct Look {
-    /// There is no watch on the items yet.
-    watch_items: bool,
-    /// Others are at work: the claims are to be seen too.
-    claims: bool,
-    /// There is no watch on the claims yet.
-    watch_claims: bool,
-}
-
-/// The names, the directory's own transaction, and a watch if it was asked for.
-type Children = (Vec<String>, i64, Option<Watch>);
 
 impl Claimant {
-    /// Lists, in one flight. The items come first: of one that is returned in between the claim is not seen, so it is tried; the
-    /// other way round it could be passed over.
-    async fn list(self, look: Look) -> Result<Listing, End> {
+    /// Arms the watches and lists, in one flight. What happens after the watches were armed and before the lists is in the lists,
+    /// and is told once more: in the end the last change of each node counts.
+    async fn look(self) -> Result<(Watches, Listing), End> {
+        let (session, places) = (&self.session, &self.places);
         loop {
             let connection = self.connected().await?;
-            let items = self.children(&self.places.items, look.watch_items);
-            let claims = look.claims.then(|| self.children(&self.places.claims, look.watch_claims));
-            let claims = async {
-                match claims {
-                    Some(claims) => claims.await.map(Some),
-                    None => Ok(None),
+            let watch = |dir: &str| session.watch_persistent(dir, WatchMode::PersistentRecursive);
+            let list = |dir: &str| {
+                let listed = session.list_children(dir);
+                async move {
+                    match listed.await {
+                        Ok((children, stat)) => Ok((children, Some(stat.czxid))),
+                        // It is made by the first put, or by the first claim.
+                        Err(backend::Error::NoNode) => Ok((Vec::new(), None)),
+                        Err(error) => Err(error),
+                    }
                 }
             };
-            let error = match futures::join!(items, claims) {
-                (Ok((children, queue, items_watch)), Ok(claims)) => {
-                    let (claimed, claims_watch) = match claims {
-                        Some((claims, _, watch)) => (Some(claims.into_iter().collect()), watch),
-                        None => (None, None),
-                    };
-                    return Ok(Listing { queue, children, items_watch, claimed, claims_watch });
+            let (items, claims) = (&places.items, &places.claims);
+            let handed_over = session.together(|| (watch(items), watch(claims), list(items), list(claims)));
+            let (items_watch, claims_watch, items, claims) = handed_over;
+            match futures::try_join!(items_watch, claims_watch, items, claims) {
+                Ok((items_watch, claims_watch, (items, queue), (claims, _))) => {
+                    let watches = Watches { items: items_watch, claims: claims_watch };
+                    return Ok((watches, Listing { queue, items, claims }));
                 }
-                (Err(backend::Error::NoNode), _) => match self.make(&self.places.items).await {
-                    Ok(()) => continue,
-                    Err(error) => error,
-                },
-                (_, Err(backend::Error::NoNode)) => match self.make(&self.places.claims).await {
-                    Ok(()) => continue,
-                    Err(error) => error,
-                },
-                (Err(error), _) | (_, Err(error)) => error,
-            };
-            self.wait_out(error, connection).await?;
-        }
-    }
-
-    /// Asked for when this is called.
-    fn children(&self, dir: &str, watch: bool) -> impl Future<Output = Result<Children, backend::Error>> + use<> {
-        let session = Arc::clone(&self.session);
-        let (watched, plain) = match watch {
-            true => (Some(session.watch_children(dir)), None),
-            false => (None, Some(session.list_children(dir))),
-        };
-        async move {
-            match (watched, plain) {
-                (Some(watched), _) => watched.await.map(|(children, stat, watch)| (children, stat.czxid, Some(watch))),
-                (_, Some(plain)) => plain.await.map(|(children, stat)| (children, stat.czxid, None)),
-                (None, None) => Ok((Vec::new(), 0, None)),
+                Err(error) => self.wait_out(error, connection).await?,
             }
         }
     }
 }
 
-async fn fired(watch: &mut Option<Watch>) {
-    match watch {
-        Some(armed) => {
-            armed.await;
-            *watch = None;
+/// The next that is of interest of what the servers tell.
+async fn told(watches: &mut Option<Watches>, places: &Arc<Places>) -> Seen {
+    while let Some(Watches { items, claims }) = watches {
+        let (dir, told, of): (_, _, fn(String, Change) -> Seen) = tokio::select! {
+            biased;
+            told = items.next() => (&places.items, told, Seen::Item),
+            told = claims.next() => (&places.claims, told, Seen::Claim),
+        };
+        match told {
+            Some(PersistentEvent::Node { path, event }) if path == *dir => {
+                match event {
+                    Event::NodeDeleted if dir == &places.items => return Seen::Deleted,
+                    // Its transaction tells it from the next queue at this path.
+                    Event::NodeCreated if dir == &places.items => return Seen::Missed,
+                    _ => {}
+                }
+            }
+            Some(PersistentEvent::Node { path, event }) => {
+                if let (Some(name), Some(change)) = (child_of(dir, &path), change(event)) {
+                    return of(name.to_owned(), change);
+                }
+            }
+            Some(PersistentEvent::Resync) => return Seen::Missed,
+            // The session has ended, which its condition tells.
+            None => *watches = None,
         }
-        None => std::future::pending().await,
+    }
+    std::future::pending().await
+}
+
+/// The name of a node, if it stands in this directory itself.
+fn child_of<'a>(dir: &str, path: &'a str) -> Option<&'a str> {
+    let name = path.strip_prefix(dir)?.strip_prefix('/')?;
+    (!name.contains('/')).then_some(name)
+}
+
+fn change(event: Event) -> Option<Change> {
+    match event {
+        Event::NodeCreated => Some(Change::Came),
+        Event::NodeDeleted => Some(Change::Went),
+        Event::NodeDataChanged => Some(Change::Written),
+        Event::NodeChildrenChanged | Event::SessionEnded => None,
     }
 }
 
-async fn under_way(listing: &mut Option<BoxFuture<'static, Result<Listing, End>>>) -> Result<Listing, End> {
-    match listing {
-        Some(listing) => listing.await,
+async fn under_way<T>(look: &mut Option<BoxFuture<'static, T>>) -> T {
+    match look {
+        Some(look) => look.await,
         None => std::future::pending().await,
     }
 }

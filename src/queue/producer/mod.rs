@@ -82,7 +82,8 @@ impl<S: Serializer> Producer<S> {
     /// [is bounded](super::DistributedQueueBuilder::max_items), and for a connection.
     ///
     /// # Errors
-    /// [`ErrorKind::OutcomeUnknown`] if the session ended before an answer came: the item may or may not be in the queue, once.
+    /// [`ErrorKind::OutcomeUnknown`] if before an answer came the session ended, or another client deleted or wrote the producer's
+    /// node: the item may or may not be in the queue, once.
     /// Every other error says that it is not: [`Error::Unserializable`], [`Error::TooLarge`], [`Error::Closed`],
     /// [`Error::Client`] such as for want of permission.
     ///

@@ -1,5 +1,6 @@
 //! Who puts and who takes, and what goes wrong.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -7,7 +8,7 @@ use futures::FutureExt;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use zookeeper_recipes::CreateMode;
-use zookeeper_recipes::queue::{DistributedQueue, Error, Utf8};
+use zookeeper_recipes::queue::{Delivery, DistributedQueue, Error, Utf8};
 use zookeeper_recipes::testing::Task;
 
 use super::consumer::{GUARDED, Taker};
@@ -93,7 +94,6 @@ impl Play {
             self.unlock()?;
         }
         self.world.heal();
-        self.hurry.send_replace(true);
         // A producer that waits for room gets it.
         self.drain().await?;
         self.sum()?;
@@ -295,6 +295,14 @@ impl Play {
     async fn drain(&mut self) -> Result<(), String> {
         let client = self.world.a_client();
         let consumer = self.queue(client).consumer();
+        if self.world.random.bool() {
+            // It has looked at the queue, and is without a connection while the others come to their end.
+            if let Ok(taken) = tokio::time::timeout(Duration::from_millis(50), consumer.take()).await {
+                self.settle_at_last(taken).await?;
+            }
+            self.world.server.disconnect(&self.world.clients[client]);
+        }
+        self.hurry.send_replace(true);
         // One after the other, over slow connections: that takes as long as it takes, but it goes on.
         let patience = self.world.timeout * 4 + Duration::from_secs(60);
         let mut progress = Instant::now();
@@ -303,38 +311,40 @@ impl Play {
         loop {
             self.putters.retain_mut(|task| task.now_or_never().is_none());
             self.takers.retain_mut(|task| task.now_or_never().is_none());
-            match tokio::time::timeout(Duration::from_secs(1), consumer.take()).await {
-                Ok(Ok(delivery)) => {
-                    (quiet_since, progress) = (Instant::now(), Instant::now());
-                    let delivery = std::sync::Arc::new(delivery);
-                    self.ledger.taken(u64::MAX, &delivery);
-                    let (name, items) = (delivery.name().to_owned(), delivery.items().to_vec());
-                    let delivery = std::sync::Arc::into_inner(delivery).ok_or("held")?;
-                    self.ledger.acks(&items);
-                    match delivery.ack().await {
-                        Ok(_) => self.ledger.acked(&name, &items),
-                        Err(Error::Lost { .. }) if self.ledger.is_excused() => {}
-                        Err(error) => return Err(format!("healed, {items:?} cannot be acked: {error}")),
-                    }
+            if let Ok(taken) = tokio::time::timeout(Duration::from_secs(1), consumer.take()).await {
+                (quiet_since, progress) = (Instant::now(), Instant::now());
+                self.settle_at_last(taken).await?;
+                continue;
+            }
+            let at_work = self.putters.len() + self.takers.len();
+            let left: Vec<_> =
+                [PATH, CLAIMS, PRODUCERS].iter().flat_map(|dir| self.world.server.children(dir)).collect();
+            if at_work == 0 && left.is_empty() {
+                if quiet_since.elapsed() >= self.world.quiet() {
+                    return Ok(());
                 }
-                Ok(Err(error)) => return Err(format!("healed, nothing can be taken: {error}")),
-                Err(_) => {
-                    let at_work = self.putters.len() + self.takers.len();
-                    let left: Vec<_> =
-                        [PATH, CLAIMS, PRODUCERS].iter().flat_map(|dir| self.world.server.children(dir)).collect();
-                    if at_work == 0 && left.is_empty() {
-                        if quiet_since.elapsed() >= self.world.quiet() {
-                            return Ok(());
-                        }
-                        continue;
-                    }
-                    quiet_since = Instant::now();
-                    if progress.elapsed() > patience {
-                        return Err(format!("long after healing {at_work} are at work, and there are {left:?}"));
-                    }
-                }
+                continue;
+            }
+            quiet_since = Instant::now();
+            if progress.elapsed() > patience {
+                return Err(format!("long after healing {at_work} are at work, and there are {left:?}"));
             }
         }
+    }
+
+    /// All is healed: whatever is taken now can be acked.
+    async fn settle_at_last(&self, taken: Result<Delivery<String>, Error>) -> Result<(), String> {
+        let delivery = Arc::new(taken.map_err(|error| format!("healed, nothing can be taken: {error}"))?);
+        self.ledger.taken(u64::MAX, &delivery);
+        let (name, items) = (delivery.name().to_owned(), delivery.items().to_vec());
+        let delivery = Arc::into_inner(delivery).ok_or("held")?;
+        self.ledger.acks(&items);
+        match delivery.ack().await {
+            Ok(_) => self.ledger.acked(&name, &items),
+            Err(Error::Lost { .. }) if self.ledger.is_excused() => {}
+            Err(error) => return Err(format!("healed, {items:?} cannot be acked: {error}")),
+        }
+        Ok(())
     }
 
     /// What became of everything.

@@ -1,0 +1,216 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn name(number: usize) -> String {
+    format!("queue-{number:010}")
+}
+
+fn names(numbers: impl IntoIterator<Item = usize>) -> Vec<String> {
+    numbers.into_iter().map(name).collect()
+}
+
+fn item() -> Item {
+    Item { data: vec![1], version: 3 }
+}
+
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// So many items, and those of them that others have claimed.
+fn items(count: usize, claimed: &[usize]) -> Items {
+    let mut items = Items::new(false);
+    items.list(names(0..count).into_iter(), names(claimed.iter().copied()).into_iter(), now());
+    items
+}
+
+/// What is claimed once all is read that was to be read.
+fn claimed(items: &mut Items, wanted: usize) -> Vec<String> {
+    let mut steps = items.plan(wanted, 0, now());
+    assert_eq!(steps.claim, [], "nothing was read before");
+    for read in std::mem::take(&mut steps.read) {
+        items.note_read(&read, item(), now());
+    }
+    items.plan(wanted, 0, now()).claim.into_iter().map(|(name, _)| name).collect()
+}
+
+#[test]
+fn an_item_is_read_then_claimed_and_the_next_is_read_ahead() {
+    let mut items = items(5, &[]);
+    let first = items.plan(1, 1, now());
+    assert_eq!((first.read, first.claim), (names(0..2), vec![]));
+    assert_eq!(items.plan(1, 1, now()), Steps::default(), "both are being read");
+    items.note_read(&name(0), item(), now());
+    let next = items.plan(1, 1, now());
+    assert_eq!((next.claim, next.read), (vec![(name(0), item())], vec![]), "the next one is being read already");
+    assert_eq!(items.plan(0, 1, now()), Steps::default(), "nothing more is wanted, and the next is being read");
+}
+
+#[test]
+fn no_item_is_claimed_before_an_older_one() {
+    let mut items = items(3, &[]);
+    items.plan(2, 0, now());
+    items.note_read(&name(1), item(), now());
+    assert_eq!(items.plan(2, 0, now()).claim, []);
+    items.note_read(&name(0), item(), now());
+    let claimed: Vec<_> = items.plan(2, 0, now()).claim.into_iter().map(|(name, _)| name).collect();
+    assert_eq!(claimed, names(0..2));
+}
+
+#[test]
+fn what_others_hold_is_skipped_and_nothing_is_read_ahead_among_them() {
+    let mut items = items(6, &[0, 2]);
+    let steps = items.plan(2, 3, now());
+    assert_eq!(steps.read, names([1, 3]));
+}
+
+#[test]
+fn what_was_told_changes_what_is_free() {
+    let mut items = items(2, &[0]);
+    items.note_claim(&name(0), Change::Went, now());
+    items.note_item(&name(2), Change::Came, now());
+    items.note_item(&name(1), Change::Went, now());
+    assert_eq!(claimed(&mut items, 9), names([0, 2]));
+    items.note_claim(&name(9), Change::Came, now());
+    items.note_item(&name(9), Change::Came, now());
+    assert_eq!(items.plan(9, 0, now()), Steps::default(), "another has it");
+    items.note_claim(&name(0), Change::Came, now());
+    items.note_claim(&name(0), Change::Went, now());
+    items.note_item(&name(0), Change::Went, now());
+    items.let_go(&name(0), now());
+    assert_eq!(items.plan(9, 0, now()).read, [""; 0]);
+}
+
+#[test]
+fn what_was_written_by_hand_is_read_again() {
+    let mut items = items(1, &[]);
+    items.plan(1, 0, now());
+    items.note_read(&name(0), item(), now());
+    items.note_item(&name(0), Change::Written, now());
+    let next = items.plan(1, 0, now());
+    assert_eq!((next.read, next.claim), (names([0]), vec![]));
+    items.note_read(&name(0), item(), now());
+    items.plan(1, 0, now());
+    items.read_again(&name(0), now());
+    assert_eq!(items.plan(1, 0, now()).read, names([0]), "the servers had another version");
+}
+
+#[test]
+fn an_item_that_is_returned_is_the_next_again_without_a_read() {
+    let mut items = items(3, &[]);
+    assert_eq!(claimed(&mut items, 1), names([0]));
+    items.note_claim(&name(0), Change::Came, now());
+    items.note_own(name(0), 7);
+    assert!(items.is_in_hand(&name(0), 7) && !items.is_in_hand(&name(0), 6));
+    items.note_claim(&name(0), Change::Went, now());
+    items.note_returned(&name(0), item(), now());
+    assert_eq!(items.plan(1, 0, now()).claim, [(name(0), item())]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_hidden_is_shown_in_time_and_dies_with_its_item_or_its_queue() {
+    let mut items = items(4, &[]);
+    let begun = now();
+    let time = Duration::from_secs(1);
+    (0..4).for_each(|number| items.hide(&name(number), time * (number as u32 + 1), begun));
+    assert_eq!((items.plan(1, 0, begun).read, items.shown_at()), (vec![], Some(begun + time)));
+    items.show_hidden(begun + time);
+    assert_eq!(items.plan(9, 0, begun + time).read, names([0]));
+    items.note_item(&name(1), Change::Went, begun);
+    items.note_item(&name(1), Change::Came, begun);
+    assert_eq!(items.plan(9, 0, begun + time).read, names([1]), "it is another item");
+    items.list(names([2]).into_iter(), [].into_iter(), begun);
+    assert_eq!(items.shown_at(), Some(begun + 3 * time));
+    items.begin_anew();
+    items.note_item(&name(2), Change::Came, begun);
+    assert_eq!(items.plan(9, 0, begun).read, names([2]), "the queue is another one");
+    items.hide(&name(2), Duration::MAX, begun);
+    items.end_session();
+    assert!(items.shown_at() > Some(begun + time), "it stays hidden in the next session");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_servers_are_believed_when_they_contradict_what_was_told() {
+    let mut items = items(2, &[]);
+    assert_eq!(claimed(&mut items, 1), names([0]));
+    // No claim was told of.
+    items.note_miss(&name(0), 0.0, now());
+    assert_eq!(claimed(&mut items, 1), names([1]), "not tried again at once");
+    items.show_hidden(now() + CONTRADICTED);
+    assert_eq!(items.plan(1, 0, now() + CONTRADICTED).read, names([0]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn as_many_are_left_to_others_as_are_expected_to_claim_and_no_longer_than_they_take() {
+    let begun = now();
+    for strict in [false, true] {
+        let mut items = Items::new(strict);
+        items.list(names(0..4).into_iter(), names([]).into_iter(), begun);
+        // Of three that were too late this one is the last.
+        items.turn.note_miss(0.99, 0);
+        items.turn.note_miss(0.99, 0);
+        let steps = items.plan(1, 0, begun);
+        if strict {
+            let due = steps.again_at.expect("it waits");
+            assert_eq!((steps.read, items.plan(1, 0, due).read), (vec![], names([0])));
+        } else {
+            assert_eq!(steps.read, names([3]));
+        }
+        let mut items = Items::new(strict);
+        items.list(names(0..1).into_iter(), names([]).into_iter(), begun);
+        items.turn.note_miss(0.99, 0);
+        let steps = items.plan(1, 0, begun);
+        let due = steps.again_at.expect("the only one is left to the other");
+        assert_eq!((steps.read, items.plan(1, 0, due).read), (vec![], names([0])));
+    }
+}
+
+proptest! {
+    #[test]
+    fn as_many_as_wanted_in_order_and_none_twice(
+        count in 0..40_usize,
+        theirs in prop::collection::btree_set(0..40_usize, 0..20),
+        wanted in 0..20_usize,
+    ) {
+        let claims: Vec<usize> = theirs.iter().copied().collect();
+        let mut items = items(count, &claims);
+        let expected: Vec<String> = names((0..count).filter(|number| !theirs.contains(number)).take(wanted));
+        prop_assert_eq!(claimed(&mut items, wanted), expected);
+    }
+
+    /// Whatever is told, in whatever order: free is what is in the queue, and neither claimed, nor in hand, nor hidden.
+    #[test]
+    fn what_is_free_follows_from_what_is_known(
+        happened in prop::collection::vec((0..13_u8, 0..6_usize), 0..60),
+    ) {
+        let mut items = Items::new(false);
+        let begun = now();
+        for (what, number) in happened {
+            let name = name(number);
+            match what {
+                0 | 1 => items.note_item(&name, Change::Came, begun),
+                2 => items.note_item(&name, Change::Went, begun),
+                3 => items.note_claim(&name, Change::Came, begun),
+                4 => items.note_claim(&name, Change::Went, begun),
+                5 => items.hide(&name, Duration::from_secs(1), begun),
+                6 => {
+                    let reads = items.plan(2, 0, begun).read;
+                    reads.iter().for_each(|read| items.note_read(read, item(), begun));
+                    items.plan(2, 0, begun);
+                }
+                7 => items.note_item(&name, Change::Written, begun),
+                8 => items.show_hidden(begun + Duration::from_secs(number as u64 % 2)),
+                9 => items.note_returned(&name, item(), begun),
+                10 => items.begin_anew(),
+                11 => items.list(names(0..number).into_iter(), names([number / 2]).into_iter(), begun),
+                _ => items.let_go(&name, begun),
+            }
+            let taken = |name: &String| {
+                items.claimed.contains(name) || items.in_hand.contains_key(name) || items.hidden.contains(name)
+            };
+            let free: Vec<&String> = items.present.iter().filter(|name| !taken(name)).collect();
+            prop_assert_eq!(items.free.keys().collect::<Vec<_>>(), free);
+        }
+    }
+}
