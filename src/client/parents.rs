@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::session::Session;
 use crate::backend;
 use crate::path::ancestors;
+#[cfg(feature = "queue")]
+use crate::path::split;
 use crate::types::{Acl, CreateMode};
 
 /// So many directories are remembered at most, the latest.
@@ -45,6 +47,23 @@ pub(crate) async fn create(session: &Arc<Session>, dir: &str, acls: &[Acl]) -> R
 /// As [`create`], but all that is missing is created to stay: where a counter must not start anew, or data must not go.
 pub(crate) async fn create_persistent(session: &Arc<Session>, dir: &str, acls: &[Acl]) -> Result<(), backend::Error> {
     create_as(CreateMode::Persistent, session, dir, acls).await.map(drop)
+}
+
+/// Sees to it that `dir` exists, to stay; what is missing above it becomes containers, as by Curator. For directories that must
+/// survive a moment of emptiness.
+#[cfg(feature = "queue")]
+pub(crate) async fn ensure(session: &Arc<Session>, dir: &str, acls: &[Acl]) -> Result<(), backend::Error> {
+    loop {
+        match session.create(dir, &[], CreateMode::Persistent, acls).await {
+            Ok(_) | Err(backend::Error::NodeExists) => return Ok(()),
+            Err(backend::Error::NoNode) => match create(session, split(dir).0, acls).await {
+                // A parent can be taken away between two steps.
+                Ok(_) | Err(backend::Error::NoNode) => {}
+                Err(error) => return Err(error),
+            },
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 async fn create_as(

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::error::Error;
-use super::names::Places;
 use super::serializer::Serializer;
+use super::znodes::Paths;
 use super::{AckMode, DistributedQueue, Options};
 use crate::client::{Client, RetryPolicy};
 use crate::path;
@@ -134,17 +134,17 @@ impl<S: Serializer> DistributedQueueBuilder<S> {
         if *core.closing.borrow() {
             return Err(Error::Closed { path: name });
         }
-        let places = Arc::new(Places::new(&self.path, self.claims.as_deref(), |path| core.full_path(path)));
+        let paths = Arc::new(Paths::new(&self.path, self.claims.as_deref(), |path| core.full_path(path)));
         let below =
-            |dir: &str| places.claims.strip_prefix(dir).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-        if let Some((_, what)) = places.taken().into_iter().find(|(dir, _)| below(dir)) {
+            |dir: &str| paths.claims.strip_prefix(dir).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        if let Some((_, what)) = paths.taken().into_iter().find(|(dir, _)| below(dir)) {
             let why =
                 format!("claims_path: the queue keeps {what} there; claims need a directory of their own, beside it");
             return invalid(why);
         }
         Ok(DistributedQueue {
             client: self.client,
-            places,
+            paths,
             serializer: Arc::new(self.serializer),
             max_items: self.max_items,
             options: self.options,

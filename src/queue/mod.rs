@@ -118,14 +118,13 @@
 
 mod builder;
 mod consumer;
-mod dead;
-mod directory;
+mod dead_letter;
 mod envelope;
 mod error;
 mod events;
-mod names;
 mod producer;
 mod serializer;
+mod znodes;
 
 use std::fmt;
 use std::sync::Arc;
@@ -133,14 +132,14 @@ use std::time::Duration;
 
 pub use self::builder::DistributedQueueBuilder;
 pub use self::consumer::{AckMode, ClaimHandle, ClaimLost, Consumer, Deliveries, Delivery, Failure, QueueHandler};
-pub use self::dead::DeadLetter;
+pub use self::dead_letter::DeadLetter;
 pub use self::error::Error;
 pub use self::events::{Event, Events};
-use self::names::Places;
 pub use self::producer::{Enqueued, Producer};
 #[cfg(feature = "json")]
 pub use self::serializer::Json;
 pub use self::serializer::{BoxError, RawBytes, Serializer, Utf8};
+use self::znodes::Paths;
 use crate::client::{Client, ErrorKind, RetryPolicy};
 use crate::path::join;
 
@@ -177,7 +176,7 @@ impl Default for Options {
 /// A queue across processes. Cheap to clone; it holds nothing but its options until there is a producer or a consumer.
 pub struct DistributedQueue<S: Serializer> {
     client: Client,
-    places: Arc<Places>,
+    paths: Arc<Paths>,
     serializer: Arc<S>,
     max_items: Option<usize>,
     options: Options,
@@ -191,12 +190,12 @@ impl<S: Serializer> DistributedQueue<S> {
 
     /// A producer of its own: its puts are in order among themselves.
     pub fn producer(&self) -> Producer<S> {
-        Producer::new(&self.client, &self.places, &self.serializer, self.max_items)
+        Producer::new(&self.client, &self.paths, &self.serializer, self.max_items)
     }
 
     /// A consumer of its own.
     pub fn consumer(&self) -> Consumer<S> {
-        Consumer::new(&self.client, &self.places, &self.serializer, self.options.clone())
+        Consumer::new(&self.client, &self.paths, &self.serializer, self.options.clone())
     }
 
     /// How many nodes the queue has, with those that are claimed, and with nodes that are no items. Costs one small request.
@@ -208,7 +207,7 @@ impl<S: Serializer> DistributedQueue<S> {
     /// Cancel safe: it only reads.
     #[expect(clippy::len_without_is_empty, reason = "by the time the answer is there it is no property of the queue")]
     pub async fn len(&self) -> Result<usize, Error> {
-        let stat = self.client.exists(&self.places.path).await.map_err(|error| self.error(error))?;
+        let stat = self.client.exists(&self.paths.path).await.map_err(|error| self.error(error))?;
         Ok(stat.map_or(0, |stat| usize::try_from(stat.num_children).unwrap_or(0)))
     }
 
@@ -221,23 +220,21 @@ impl<S: Serializer> DistributedQueue<S> {
     /// Cancel safe: it only reads.
     pub async fn peek(&self) -> Result<Option<Vec<S::Item>>, Error> {
         let core = self.client.core();
-        let names = match core.read("list", &self.places.path, |session, path| session.list_children(path)).await {
+        let names = match core.read("list", &self.paths.path, |session, path| session.list_children(path)).await {
             Ok((names, _)) => names,
             Err(error) if error.kind() == ErrorKind::NoNode => return Ok(None),
             Err(error) => return Err(self.error(error)),
         };
-        for name in names::in_order(names) {
-            let data = match core
-                .read("read", &join(&self.places.path, &name), |session, path| session.get_data(path))
-                .await
-            {
-                Ok((data, _)) => data,
-                // It was taken since; the next one is the first.
-                Err(error) if error.kind() == ErrorKind::NoNode => continue,
-                Err(error) => return Err(self.error(error)),
-            };
-            let path = Arc::clone(&self.places.path);
-            let items = dead::items(&*self.serializer, &data);
+        for name in znodes::in_order(names) {
+            let data =
+                match core.read("read", &join(&self.paths.path, &name), |session, path| session.get_data(path)).await {
+                    Ok((data, _)) => data,
+                    // It was taken since; the next one is the first.
+                    Err(error) if error.kind() == ErrorKind::NoNode => continue,
+                    Err(error) => return Err(self.error(error)),
+                };
+            let path = Arc::clone(&self.paths.path);
+            let items = dead_letter::items(&*self.serializer, &data);
             return items.map(Some).map_err(|why| Error::Undecodable { path, name, why });
         }
         Ok(None)
@@ -251,7 +248,7 @@ impl<S: Serializer> DistributedQueue<S> {
     /// # Cancel safety
     /// Cancel safe: it only reads.
     pub async fn dead_letters(&self) -> Result<Vec<DeadLetter>, Error> {
-        dead::list(self.client.core(), &self.places).await
+        dead_letter::list(self.client.core(), &self.paths).await
     }
 
     /// Moves the item of a dead letter to the end of the queue, as a new item without any attempts, once: also if an answer is
@@ -264,7 +261,7 @@ impl<S: Serializer> DistributedQueue<S> {
     /// # Cancel safety
     /// Once polled it may happen all the same.
     pub async fn put_back(&self, letter: &DeadLetter) -> Result<(), Error> {
-        dead::put_back(self.client.core(), &self.places, letter).await
+        dead_letter::put_back(self.client.core(), &self.paths, letter).await
     }
 
     /// Deletes a dead letter, and its item with it. One that is gone already is fine.
@@ -275,7 +272,7 @@ impl<S: Serializer> DistributedQueue<S> {
     /// # Cancel safety
     /// Once polled it may happen all the same.
     pub async fn discard(&self, letter: &DeadLetter) -> Result<(), Error> {
-        match self.client.delete(&self.places.dead_letter(&letter.name), None).await {
+        match self.client.delete(&self.paths.dead_letter(&letter.name), None).await {
             Err(error) if error.kind() != ErrorKind::NoNode => Err(self.error(error)),
             _ => Ok(()),
         }
@@ -283,11 +280,11 @@ impl<S: Serializer> DistributedQueue<S> {
 
     /// The path of the queue.
     pub fn path(&self) -> &str {
-        &self.places.path
+        &self.paths.path
     }
 
     fn error(&self, error: crate::client::Error) -> Error {
-        Error::client(&self.places.path, error)
+        Error::client(&self.paths.path, error)
     }
 }
 
@@ -295,7 +292,7 @@ impl<S: Serializer> Clone for DistributedQueue<S> {
     fn clone(&self) -> Self {
         DistributedQueue {
             client: self.client.clone(),
-            places: Arc::clone(&self.places),
+            paths: Arc::clone(&self.paths),
             serializer: Arc::clone(&self.serializer),
             max_items: self.max_items,
             options: self.options.clone(),
@@ -306,7 +303,7 @@ impl<S: Serializer> Clone for DistributedQueue<S> {
 impl<S: Serializer> fmt::Debug for DistributedQueue<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DistributedQueue")
-            .field("path", &self.places.path)
+            .field("path", &self.paths.path)
             .field("serializer", &self.serializer)
             .field("options", &self.options)
             .finish_non_exhaustive()

@@ -1,10 +1,10 @@
 //! Paths that may not be touched.
 
-use zookeeper_recipes::queue::Error;
+use zookeeper_recipes::queue::{Consumer, Delivery, Error, Utf8};
 use zookeeper_recipes::testing::TestingServer;
 use zookeeper_recipes::{Acl, Client, ErrorKind, Permissions};
 
-use super::scene::{CLAIMS, PATH, PRODUCERS, at_rest, filled, put, queue, scene};
+use super::scene::{CLAIMS, PATH, PRODUCERS, acked, at_rest, filled, put, queue, scene, taken};
 use crate::in_memory::{SOON, T, within};
 
 #[tokio::test(start_paused = true)]
@@ -46,37 +46,32 @@ async fn a_take_without_permission_is_an_error_and_the_next_one_may_succeed() {
             assert_eq!(error.kind(), ErrorKind::NoAuth, "{denied}: {error}");
         }
         server.allow(denied);
-        let delivery = loop {
-            // A failure from before may be told once more.
-            if let Ok(delivery) = within("it comes", T * 4, consumer.take()).await {
-                break delivery;
-            }
-        };
-        delivery.ack().await.expect("acked");
+        acked(taken_at_last(&consumer).await).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_could_not_be_listed_after_a_reconnect_is_taken_once_it_is_allowed() {
+    let (server, one, two) = scene().await;
+    let producer = filled(&two, &["a"]).await;
+    let consumer = queue(&one).consumer();
+    acked(taken(&consumer).await).await;
+    // Servers tell nothing of a node that may not be read: only a list shows that it came.
+    let item = format!("{PATH}/queue-0000000001");
+    server.deny(&item);
+    put(&producer, &["b"]).await;
     for denied in [PATH, CLAIMS] {
-        let (server, one, two) = scene().await;
-        let _producer = filled(&two, &["a", "b"]).await;
-        let consumer = queue(&one).consumer();
-        super::scene::acked(super::scene::taken(&consumer).await).await;
         server.deny(denied);
-        server.disconnect(&one);
-        let error = within("it is told", T, consumer.take()).await.expect_err("no permission");
-        assert_eq!(error.kind(), ErrorKind::NoAuth, "{denied}: {error}");
-        server.allow(denied);
-        let delivery = loop {
-            // A failure from before may be told once more.
-            if let Ok(delivery) = within("it comes", T * 4, consumer.take()).await {
-                break delivery;
-            }
-        };
-        assert_eq!(delivery.item(), "b", "it was there before");
-        delivery.ack().await.expect("acked");
     }
+    server.disconnect(&one);
+    let error = within("it is told", T, consumer.take()).await.expect_err("no permission");
+    assert_eq!(error.kind(), ErrorKind::NoAuth, "{error}");
+    for allowed in [PATH, CLAIMS, &item] {
+        server.allow(allowed);
+    }
+    let delivery = taken_at_last(&consumer).await;
+    assert_eq!(delivery.item(), "b");
+    acked(delivery).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -100,7 +95,7 @@ async fn a_claim_that_cannot_be_settled_is_given_up_as_soon_as_that_is_allowed()
     let (server, one, two) = scene().await;
     let _producer = filled(&two, &["a"]).await;
     let consumer = queue(&one).consumer();
-    let held = super::scene::taken(&consumer).await;
+    let held = taken(&consumer).await;
     server.deny(CLAIMS);
     let error = within("it is told", SOON, held.ack()).await.expect_err("no permission");
     assert_eq!(error.kind(), ErrorKind::NoAuth, "{error}");
@@ -110,6 +105,31 @@ async fn a_claim_that_cannot_be_settled_is_given_up_as_soon_as_that_is_allowed()
     // Its lease has to be proven first, as nothing has used it.
     let delivery = within("another gets it", T, queue(&two).consumer().take()).await.expect("an item");
     delivery.ack().await.expect("acked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_cannot_be_removed_after_its_item_was_deleted_is_told_and_removed_once_that_is_allowed() {
+    let (server, one, two) = scene().await;
+    let _producer = filled(&two, &["a"]).await;
+    let held = taken(&queue(&one).consumer()).await;
+    server.delete_by_hand(&format!("{PATH}/{}", held.name())).expect("an item");
+    server.deny(CLAIMS);
+    server.clear_records();
+    let error = within("it is told", SOON, held.ack()).await.expect_err("no permission");
+    assert_eq!(error.kind(), ErrorKind::NoAuth, "{error}");
+    let requests = server.records().len();
+    assert!(requests < 20, "{requests} requests");
+    server.allow(CLAIMS);
+    server.until(|| server.children(CLAIMS).is_empty()).await;
+}
+
+/// The next item, after permissions have come back: a failure from before may be told once more.
+async fn taken_at_last(consumer: &Consumer<Utf8>) -> Delivery<String> {
+    loop {
+        if let Ok(delivery) = within("it comes", T * 4, consumer.take()).await {
+            return delivery;
+        }
+    }
 }
 
 /// A producer counts in a node of its own.

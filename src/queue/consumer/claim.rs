@@ -11,10 +11,10 @@ use tokio::sync::watch;
 use crate::backend::{self, Multi, Op, OpResult};
 use crate::client;
 use crate::client::core::Core;
+use crate::client::parents;
 use crate::client::session::Session;
-use crate::queue::dead;
-use crate::queue::directory;
-use crate::queue::names::Places;
+use crate::queue::dead_letter;
+use crate::queue::znodes::Paths;
 use crate::types::CreateMode;
 
 /// The data version of a claim's node. Curator's lock nodes have version 0, so none is taken for a claim of ours.
@@ -113,7 +113,7 @@ pub(super) enum End {
 pub(super) struct Claimant {
     pub(super) core: Arc<Core>,
     pub(super) session: Arc<Session>,
-    pub(super) places: Arc<Places>,
+    pub(super) paths: Arc<Paths>,
     /// The consumer's uuid: what the nodes of its claims hold.
     pub(super) holder: Arc<str>,
 }
@@ -124,7 +124,7 @@ const COUNT_CLAIM: usize = 2;
 
 impl Claimant {
     pub(super) async fn read(self, name: String) -> Result<Item, End> {
-        let path = self.places.item(&name);
+        let path = self.paths.item(&name);
         loop {
             let connection = self.connected().await?;
             match self.session.get_data(&path).await {
@@ -141,7 +141,7 @@ impl Claimant {
 
     /// Claims an item that was read, until it is known what came of it.
     pub(super) async fn claim(self, name: String, item: Item) -> Result<Claim, End> {
-        let (path, node) = (self.places.item(&name), Arc::<str>::from(self.places.claim(&name)));
+        let (path, node) = (self.paths.item(&name), Arc::<str>::from(self.paths.claim(&name)));
         let steps = self.claiming(&path, &node, &item);
         self.core.check_size("claim", &name, bytes_of(&steps)).map_err(End::Refused)?;
         let number = item.version.wrapping_add(1);
@@ -164,7 +164,7 @@ impl Claimant {
                             Err(error) => error,
                         }
                     }
-                    (CREATE_CLAIM, backend::Error::NoNode) => match self.make(&self.places.claims).await {
+                    (CREATE_CLAIM, backend::Error::NoNode) => match self.make(&self.paths.claims).await {
                         Ok(()) => continue,
                         Err(error) => error,
                     },
@@ -195,16 +195,16 @@ impl Claimant {
 
     /// Makes a dead letter of an item that has no claim, in one transaction.
     pub(super) async fn bury(self, name: String, item: Item, reason: String) -> Result<(), End> {
-        let node = self.places.claim(&name);
+        let node = self.paths.claim(&name);
         let (acls, attempts) = (&self.core.config.acls, deliveries(item.version));
-        let letter = dead::letter(&name, attempts, &reason, &item.data);
+        let letter = dead_letter::letter(&name, attempts, &reason, &item.data);
         let steps = vec![
             // It stands while the item is moved, so that a consumer of Curator's that holds the item keeps it.
             Op::Create { path: node.clone(), data: Vec::new(), mode: CreateMode::Ephemeral, acls: acls.clone() },
             Op::Delete { path: node, version: None },
-            Op::Delete { path: self.places.item(&name), version: Some(item.version) },
+            Op::Delete { path: self.paths.item(&name), version: Some(item.version) },
             Op::Create {
-                path: self.places.new_dead(&name),
+                path: self.paths.new_dead(&name),
                 data: letter,
                 mode: CreateMode::PersistentSequential,
                 acls: acls.clone(),
@@ -218,7 +218,7 @@ impl Claimant {
                 Ok(Multi::Committed(_)) => return Ok(()),
                 Ok(Multi::Refused { index, error }) => match (index, error) {
                     (0, backend::Error::NodeExists) => return Err(End::Taken),
-                    (0, backend::Error::NoNode) => match self.make(&self.places.claims).await {
+                    (0, backend::Error::NoNode) => match self.make(&self.paths.claims).await {
                         Ok(()) => continue,
                         Err(error) => error,
                     },
@@ -226,7 +226,7 @@ impl Claimant {
                     (2, backend::Error::NoNode) if doubted => return Ok(()),
                     (2, backend::Error::NoNode) => return Err(End::Gone),
                     (2, backend::Error::BadVersion) => return Err(End::Changed),
-                    (3, backend::Error::NoNode) => match self.make(&self.places.dead).await {
+                    (3, backend::Error::NoNode) => match self.make(&self.paths.dead).await {
                         Ok(()) => continue,
                         Err(error) => error,
                     },
@@ -283,7 +283,7 @@ impl Claimant {
     }
 
     pub(super) async fn make(&self, dir: &str) -> Result<(), backend::Error> {
-        directory::make(&self.session, dir, &self.core.config.acls).await
+        parents::ensure(&self.session, dir, &self.core.config.acls).await
     }
 
     /// Waits for the next connection, if the error passes with it.

@@ -183,7 +183,7 @@ impl<T> Delivery<T> {
     pub(super) fn settle(&mut self, outcome: Outcome) -> impl Future<Output = Result<(), Error>> + Send + use<T> {
         let (done, settled) = oneshot::channel();
         self.hand_over(outcome, Some(done));
-        let path = Arc::clone(&self.claim.places().path);
+        let path = Arc::clone(&self.claim.paths().path);
         async move { settled.await.unwrap_or(Err(Error::Closed { path })) }
     }
 

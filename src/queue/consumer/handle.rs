@@ -8,7 +8,7 @@ use std::task::Poll;
 use super::claim::{Claim, deliveries};
 use crate::client::lease::Grant;
 use crate::client::{Client, Fence};
-use crate::queue::names::Places;
+use crate::queue::znodes::Paths;
 
 /// The claim on an item was lost, or settled, before the work on it was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -24,24 +24,24 @@ pub struct ClaimHandle {
 
 struct Inner {
     client: Client,
-    places: Arc<Places>,
+    paths: Arc<Paths>,
     claim: Arc<Claim>,
     grant: Grant,
     watched: AtomicBool,
 }
 
 impl ClaimHandle {
-    pub(super) fn new(client: &Client, places: &Arc<Places>, claim: Arc<Claim>, grant: Grant) -> Self {
-        let (client, places) = (client.clone(), Arc::clone(places));
-        ClaimHandle { inner: Arc::new(Inner { client, places, claim, grant, watched: AtomicBool::new(false) }) }
+    pub(super) fn new(client: &Client, paths: &Arc<Paths>, claim: Arc<Claim>, grant: Grant) -> Self {
+        let (client, paths) = (client.clone(), Arc::clone(paths));
+        ClaimHandle { inner: Arc::new(Inner { client, paths, claim, grant, watched: AtomicBool::new(false) }) }
     }
 
     pub(super) fn claim(&self) -> &Arc<Claim> {
         &self.inner.claim
     }
 
-    pub(super) fn places(&self) -> &Places {
-        &self.inner.places
+    pub(super) fn paths(&self) -> &Paths {
+        &self.inner.paths
     }
 
     /// The number of this delivery of the item: 1 for the first. Each claim on an item has a number of its own, also one that
@@ -153,7 +153,7 @@ impl ClaimHandle {
 impl fmt::Debug for ClaimHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClaimHandle")
-            .field("path", &self.inner.places.path)
+            .field("path", &self.inner.paths.path)
             .field("name", &self.name())
             .field("attempt", &self.attempt())
             .field("held", &self.is_held())

@@ -29,8 +29,8 @@ use self::task::{Setting, Task};
 use super::Options;
 use super::error::Error;
 use super::events::{Events, Publisher};
-use super::names::Places;
 use super::serializer::Serializer;
+use super::znodes::Paths;
 use crate::client::Client;
 
 /// Takes items out of a queue. Cheap to clone; all clones share one task, and any number of callers may [`take`](Self::take).
@@ -50,7 +50,7 @@ pub struct Consumer<S: Serializer> {
 
 struct Inner<S: Serializer> {
     client: Client,
-    places: Arc<Places>,
+    paths: Arc<Paths>,
     options: Options,
     buffer: Arc<Buffer<S::Item>>,
     commands: mpsc::UnboundedSender<Command>,
@@ -58,14 +58,14 @@ struct Inner<S: Serializer> {
 }
 
 impl<S: Serializer> Consumer<S> {
-    pub(super) fn new(client: &Client, places: &Arc<Places>, serializer: &Arc<S>, options: Options) -> Self {
+    pub(super) fn new(client: &Client, paths: &Arc<Paths>, serializer: &Arc<S>, options: Options) -> Self {
         let core = client.core();
         let (commands, commanded) = mpsc::unbounded_channel();
         let buffer = Arc::new(Buffer::new(options.prefetch));
-        let events = Publisher::new(core, &places.path);
+        let events = Publisher::new(core, &paths.path);
         let setting = Setting {
             core: Arc::clone(core),
-            places: Arc::clone(places),
+            paths: Arc::clone(paths),
             max_deliveries: options.max_deliveries,
             strict: options.strict_order,
             serializer: Arc::clone(serializer),
@@ -73,8 +73,8 @@ impl<S: Serializer> Consumer<S> {
             events: events.clone(),
         };
         core.runtime.spawn(Task::new(setting, commanded).run());
-        let (client, places) = (client.clone(), Arc::clone(places));
-        Consumer { inner: Arc::new(Inner { client, places, options, buffer, commands, events }) }
+        let (client, paths) = (client.clone(), Arc::clone(paths));
+        Consumer { inner: Arc::new(Inner { client, paths, options, buffer, commands, events }) }
     }
 
     /// The next item, claimed: no other consumer gets it until it is settled, or the session that claimed it ends. Waits as
@@ -91,7 +91,7 @@ impl<S: Serializer> Consumer<S> {
         tokio::task::coop::consume_budget().await;
         let inner = &*self.inner;
         let (ready, grant) = inner.buffer.take().await?;
-        let claim = ClaimHandle::new(&inner.client, &inner.places, ready.claim, grant);
+        let claim = ClaimHandle::new(&inner.client, &inner.paths, ready.claim, grant);
         Ok(Delivery::new(ready.items, claim, inner.commands.clone()))
     }
 
@@ -129,7 +129,7 @@ impl<S: Serializer> Consumer<S> {
 
     /// The path of the queue.
     pub fn path(&self) -> &str {
-        &self.inner.places.path
+        &self.inner.paths.path
     }
 }
 

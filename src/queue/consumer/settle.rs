@@ -10,11 +10,11 @@ use crate::client;
 use crate::client::ErrorKind;
 use crate::client::core::Core;
 use crate::client::delays::Delays;
+use crate::client::parents;
 use crate::client::session::Condition;
-use crate::queue::dead;
-use crate::queue::directory;
+use crate::queue::dead_letter;
 use crate::queue::error::Error;
-use crate::queue::names::Places;
+use crate::queue::znodes::Paths;
 use crate::types::CreateMode;
 
 /// What is to become of the item.
@@ -43,8 +43,8 @@ pub(super) enum Unsettled {
 }
 
 impl Unsettled {
-    pub(super) fn into_error(self, places: &Places, name: &str) -> Error {
-        let path = &places.path;
+    pub(super) fn into_error(self, paths: &Paths, name: &str) -> Error {
+        let path = &paths.path;
         let error = match self {
             Unsettled::Lost => return Error::Lost { path: Arc::clone(path), name: name.to_owned() },
             Unsettled::SessionOver { in_doubt: false } => client::Error::session_lost("settle", name),
@@ -68,9 +68,9 @@ const LETTER: usize = 2;
 
 /// Settles a claim, until it is known what came of it. A transaction whose answer was lost is sent again: of two copies only the
 /// first is carried out.
-pub(super) async fn settle(core: &Core, places: &Places, claim: &Claim, verdict: &Verdict) -> Result<(), Unsettled> {
+pub(super) async fn settle(core: &Core, paths: &Paths, claim: &Claim, verdict: &Verdict) -> Result<(), Unsettled> {
     let session = &claim.session;
-    let mut steps = steps(core, places, claim, verdict);
+    let mut steps = steps(core, paths, claim, verdict);
     core.check_size("settle", &claim.name, bytes_of(&steps)).map_err(Unsettled::Refused)?;
     let mut in_doubt = false;
     loop {
@@ -83,7 +83,7 @@ pub(super) async fn settle(core: &Core, places: &Places, claim: &Claim, verdict:
                 continue;
             }
             Ok(Multi::Refused { index: LETTER, error: backend::Error::NoNode }) => {
-                match directory::make(session, &places.dead, &core.config.acls).await {
+                match parents::ensure(session, &paths.dead, &core.config.acls).await {
                     Ok(()) => continue,
                     Err(error) => error,
                 }
@@ -126,20 +126,20 @@ fn was_carried_out(verdict: &Verdict, index: usize, error: &backend::Error) -> b
     }
 }
 
-fn steps(core: &Core, places: &Places, claim: &Claim, verdict: &Verdict) -> Vec<Op> {
+fn steps(core: &Core, paths: &Paths, claim: &Claim, verdict: &Verdict) -> Vec<Op> {
     let (path, version) = (claim.item.clone(), Some(claim.number));
     let unclaim = Op::Delete { path: claim.node.to_string(), version: Some(CLAIM_VERSION) };
     match verdict {
         Verdict::Ack => vec![Op::Delete { path, version }, unclaim],
         Verdict::Return => {
             let mut steps = vec![Op::Check { path, version }, unclaim];
-            steps.extend(wake_curator(core, places, claim));
+            steps.extend(wake_curator(core, paths, claim));
             steps
         }
         Verdict::Bury { reason } => {
             let letter = Op::Create {
-                path: places.new_dead(&claim.name),
-                data: dead::letter(&claim.name, deliveries(claim.number), reason, &claim.data),
+                path: paths.new_dead(&claim.name),
+                data: dead_letter::letter(&claim.name, deliveries(claim.number), reason, &claim.data),
                 mode: CreateMode::PersistentSequential,
                 acls: core.config.acls.clone(),
             };
@@ -150,11 +150,11 @@ fn steps(core: &Core, places: &Places, claim: &Claim, verdict: &Verdict) -> Vec<
 
 /// Consumers of Curator's watch the items alone, and these do not change when one is returned: a child that comes and goes in
 /// the same transaction wakes them.
-fn wake_curator(core: &Core, places: &Places, claim: &Claim) -> Vec<Op> {
-    if !places.shared_with_curator {
+fn wake_curator(core: &Core, paths: &Paths, claim: &Claim) -> Vec<Op> {
+    if !paths.shared_with_curator {
         return Vec::new();
     }
-    let path = places.wake(&claim.name);
+    let path = paths.wake(&claim.name);
     let acls = core.config.acls.clone();
     vec![
         Op::Create { path: path.clone(), data: Vec::new(), mode: CreateMode::Persistent, acls },
@@ -178,17 +178,19 @@ async fn remove_remains(claim: &Claim) -> Result<(), backend::Error> {
         if let Some(stat) = item? {
             steps.push(Op::Check { path: claim.item.clone(), version: Some(stat.version) });
         }
-        // Refused: one of the two has changed since it was seen.
-        if let Multi::Committed(_) = session.multi(steps).await? {
-            return Ok(());
+        match session.multi(steps).await? {
+            Multi::Committed(_) => return Ok(()),
+            // One of the two has changed since it was seen.
+            Multi::Refused { error: backend::Error::NoNode | backend::Error::BadVersion, .. } => {}
+            Multi::Refused { error, .. } => return Err(error),
         }
     }
 }
 
 /// Returns the item of a claim that could not be settled otherwise, however long it takes.
-pub(super) async fn return_at_last(core: &Core, places: &Places, claim: &Claim) {
+pub(super) async fn return_at_last(core: &Core, paths: &Paths, claim: &Claim) {
     let mut delays = Delays::new(AFTER_FAILURE);
-    while let Err(Unsettled::Refused(_)) = settle(core, places, claim, &Verdict::Return).await {
+    while let Err(Unsettled::Refused(_)) = settle(core, paths, claim, &Verdict::Return).await {
         let mut conditions = claim.session.conditions();
         tokio::select! {
             biased;

@@ -11,7 +11,7 @@ use crate::client;
 use crate::client::core::Core;
 use crate::queue::error::Error;
 use crate::queue::events::{Event, Publisher};
-use crate::queue::names::Places;
+use crate::queue::znodes::Paths;
 
 /// An item that cannot be claimed, settled, or made a dead letter is tried again after this.
 pub(super) const AFTER_REFUSAL: Duration = Duration::from_secs(30);
@@ -39,7 +39,7 @@ pub(super) enum After {
 /// A claim that is being settled.
 pub(super) struct Settling {
     pub(super) core: Arc<Core>,
-    pub(super) places: Arc<Places>,
+    pub(super) paths: Arc<Paths>,
     pub(super) events: Publisher,
     pub(super) claim: Arc<Claim>,
     pub(super) verdict: Verdict,
@@ -52,8 +52,8 @@ pub(super) struct Settling {
 impl Settling {
     /// Settles, and tells.
     pub(super) async fn run(self, done: Option<oneshot::Sender<Result<(), Error>>>) -> Settled {
-        let Settling { core, places, events, claim, verdict, hide, returns } = self;
-        let outcome = settle(&core, &places, &claim, &verdict).await;
+        let Settling { core, paths, events, claim, verdict, hide, returns } = self;
+        let outcome = settle(&core, &paths, &claim, &verdict).await;
         let refused = matches!(outcome, Err(Unsettled::Refused(_)));
         let item = match (&outcome, &verdict) {
             (Ok(()), Verdict::Return) => After::Returned(hide),
@@ -67,7 +67,7 @@ impl Settling {
             let (item, reason) = (claim.name.clone(), reason.clone());
             events.tell(Event::DeadLetter { item, attempts: deliveries(claim.number), reason });
         }
-        let outcome = outcome.map_err(|unsettled| unsettled.into_error(&places, &claim.name));
+        let outcome = outcome.map_err(|unsettled| unsettled.into_error(&paths, &claim.name));
         let untold = match done {
             Some(done) => done.send(outcome).err(),
             None => Some(outcome),

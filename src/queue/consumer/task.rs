@@ -19,11 +19,11 @@ use crate::client::core::{Core, KeepAlive};
 use crate::client::delays::Delays;
 use crate::client::pool::Pool;
 use crate::client::session::{Condition, Session};
-use crate::queue::dead;
+use crate::queue::dead_letter;
 use crate::queue::error::Error;
 use crate::queue::events::{Event, Publisher};
-use crate::queue::names::{self, Places};
 use crate::queue::serializer::Serializer;
+use crate::queue::znodes::{self, Paths};
 
 /// A caller that waits for so long has everything listed again: servers tell nothing of nodes that this client may not read, and
 /// nothing when that changes.
@@ -34,7 +34,7 @@ const AFTER_FAILURE: (Duration, Duration) = (Duration::from_secs(1), Duration::f
 /// What a consumer works with.
 pub(super) struct Setting<S: Serializer> {
     pub(super) core: Arc<Core>,
-    pub(super) places: Arc<Places>,
+    pub(super) paths: Arc<Paths>,
     pub(super) max_deliveries: Option<u32>,
     pub(super) strict: bool,
     pub(super) serializer: Arc<S>,
@@ -147,7 +147,7 @@ impl<S: Serializer> Task<S> {
         let claimant = Claimant {
             core: Arc::clone(&self.setting.core),
             session: Arc::clone(session),
-            places: Arc::clone(&self.setting.places),
+            paths: Arc::clone(&self.setting.paths),
             holder: Arc::clone(&self.holder),
         };
         let mut view = View::new(claimant);
@@ -287,7 +287,7 @@ impl<S: Serializer> Task<S> {
         let settling = Settling {
             returns,
             core: Arc::clone(&self.setting.core),
-            places: Arc::clone(&self.setting.places),
+            paths: Arc::clone(&self.setting.paths),
             events: self.setting.events.clone(),
             claim,
             verdict,
@@ -319,9 +319,9 @@ impl<S: Serializer> Task<S> {
     }
 
     fn return_at_last(&mut self, claim: Arc<Claim>, hide: Duration) {
-        let (core, places) = (Arc::clone(&self.setting.core), Arc::clone(&self.setting.places));
+        let (core, paths) = (Arc::clone(&self.setting.core), Arc::clone(&self.setting.paths));
         self.settling.push(async move {
-            settle::return_at_last(&core, &places, &claim).await;
+            settle::return_at_last(&core, &paths, &claim).await;
             Settled { claim, item: After::Returned(hide), returns: false }
         });
     }
@@ -335,7 +335,7 @@ impl<S: Serializer> Task<S> {
             Seen::Listed(Err(end)) => self.failed("list", end),
             Seen::Item(name, change) => {
                 self.tell_if_foreign(&name, change);
-                if names::is_item(&name) {
+                if znodes::is_item(&name) {
                     self.items.note_item(&name, change, now);
                 }
             }
@@ -371,10 +371,10 @@ impl<S: Serializer> Task<S> {
         }
         self.queue = listing.queue;
         self.looked_at = Some(now);
-        let foreign: BTreeSet<&String> = listing.items.iter().filter(|name| names::is_foreign(name)).collect();
+        let foreign: BTreeSet<&String> = listing.items.iter().filter(|name| znodes::is_foreign(name)).collect();
         self.skipped.retain(|name| foreign.contains(name));
         foreign.into_iter().for_each(|name| self.tell_if_foreign(name, Change::Came));
-        let items = listing.items.into_iter().filter(|name| names::is_item(name));
+        let items = listing.items.into_iter().filter(|name| znodes::is_item(name));
         self.items.list(items, listing.claims.into_iter(), now);
     }
 
@@ -387,7 +387,7 @@ impl<S: Serializer> Task<S> {
 
     /// Once for each node that looks like an item and is none.
     fn tell_if_foreign(&mut self, name: &str, change: Change) {
-        if names::is_foreign(name) {
+        if znodes::is_foreign(name) {
             if change == Change::Went {
                 self.skipped.remove(name);
             } else if self.skipped.insert(name.to_owned()) {
@@ -415,13 +415,13 @@ impl<S: Serializer> Task<S> {
     fn leave_alone(&mut self, name: &str, error: client::Error, now: Instant) {
         self.items.hide(name, AFTER_REFUSAL, now);
         self.items.let_go(name, now);
-        self.setting.events.tell(Event::Failed { error: Error::client(&self.setting.places.path, error) });
+        self.setting.events.tell(Event::Failed { error: Error::client(&self.setting.paths.path, error) });
     }
 
     /// Decodes the item, and has it handed out.
     fn deliver(&mut self, claim: Arc<Claim>) {
-        tracing::debug!(path = &*self.setting.places.path, item = claim.name, attempt = claim.number, "claimed");
-        match dead::items(&*self.setting.serializer, &claim.data) {
+        tracing::debug!(path = &*self.setting.paths.path, item = claim.name, attempt = claim.number, "claimed");
+        match dead_letter::items(&*self.setting.serializer, &claim.data) {
             Err(why) => {
                 let reason = format!("it cannot be decoded: {why}");
                 self.settle(claim, Verdict::Bury { reason }, Duration::ZERO, None);
@@ -436,7 +436,7 @@ impl<S: Serializer> Task<S> {
     fn failed(&mut self, doing: &str, end: End) {
         // The end of a session is told by its condition.
         let End::Failed(error) = end else { return };
-        let path = &self.setting.places.path;
+        let path = &self.setting.paths.path;
         let error = client::Error::from_backend(doing, path, error);
         tracing::warn!(path = &**path, %error, kind = ?error.kind(), "cannot consume");
         self.setting.buffer.fail(Error::client(path, error));
@@ -455,7 +455,7 @@ impl<S: Serializer> Task<S> {
     }
 
     fn closed(&self) -> Error {
-        Error::Closed { path: Arc::clone(&self.setting.places.path) }
+        Error::Closed { path: Arc::clone(&self.setting.paths.path) }
     }
 }
 

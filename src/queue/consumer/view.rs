@@ -11,7 +11,7 @@ use super::items::Change;
 use crate::backend::{self, Event, PersistentEvent, PersistentWatch, WatchMode};
 use crate::client::pool::Pool;
 use crate::client::session::Condition;
-use crate::queue::names::Places;
+use crate::queue::znodes::Paths;
 
 /// What was listed.
 #[derive(Debug)]
@@ -88,7 +88,7 @@ impl View {
                 }).inspect_err(|_| self.watches = None))
             }
             // While it is looked again, what is told is told by the new watches too.
-            seen = told(&mut self.watches, &self.claimant.places), if self.look.is_none() => seen,
+            seen = told(&mut self.watches, &self.claimant.paths), if self.look.is_none() => seen,
             (name, read) = self.reads.next() => Seen::Read(name, read),
             (name, claimed) = self.claims.next_in_order() => Seen::Claimed(name, claimed),
             (name, attempts, outcome) = self.burials.next() => Seen::Buried { name, attempts, outcome },
@@ -101,7 +101,7 @@ impl View {
         if self.look.is_some() {
             return None;
         }
-        told(&mut self.watches, &self.claimant.places).now_or_never()
+        told(&mut self.watches, &self.claimant.paths).now_or_never()
     }
 
     /// How many claims are under way.
@@ -157,7 +157,7 @@ impl Claimant {
     /// Arms the watches and lists, in one flight. What happens after the watches were armed and before the lists is in the lists,
     /// and is told once more: in the end the last change of each node counts.
     async fn look(self) -> Result<(Watches, Listing), End> {
-        let (session, places) = (&self.session, &self.places);
+        let (session, paths) = (&self.session, &self.paths);
         loop {
             let connection = self.connected().await?;
             let watch = |dir: &str| session.watch_persistent(dir, WatchMode::PersistentRecursive);
@@ -172,7 +172,7 @@ impl Claimant {
                     }
                 }
             };
-            let (items, claims) = (&places.items, &places.claims);
+            let (items, claims) = (&paths.items, &paths.claims);
             let handed_over = session.together(|| (watch(items), watch(claims), list(items), list(claims)));
             let (items_watch, claims_watch, items, claims) = handed_over;
             match futures::try_join!(items_watch, claims_watch, items, claims) {
@@ -187,19 +187,19 @@ impl Claimant {
 }
 
 /// The next that is of interest of what the servers tell.
-async fn told(watches: &mut Option<Watches>, places: &Arc<Places>) -> Seen {
+async fn told(watches: &mut Option<Watches>, paths: &Arc<Paths>) -> Seen {
     while let Some(Watches { items, claims }) = watches {
         let (dir, told, of): (_, _, fn(String, Change) -> Seen) = tokio::select! {
             biased;
-            told = items.next() => (&places.items, told, Seen::Item),
-            told = claims.next() => (&places.claims, told, Seen::Claim),
+            told = items.next() => (&paths.items, told, Seen::Item),
+            told = claims.next() => (&paths.claims, told, Seen::Claim),
         };
         match told {
             Some(PersistentEvent::Node { path, event }) if path == *dir => {
                 match event {
-                    Event::NodeDeleted if dir == &places.items => return Seen::Deleted,
+                    Event::NodeDeleted if dir == &paths.items => return Seen::Deleted,
                     // Its transaction tells it from the next queue at this path.
-                    Event::NodeCreated if dir == &places.items => return Seen::Missed,
+                    Event::NodeCreated if dir == &paths.items => return Seen::Missed,
                     _ => {}
                 }
             }

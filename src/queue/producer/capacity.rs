@@ -12,7 +12,7 @@ use crate::client::core::Core;
 use crate::client::delays::Delays;
 use crate::client::session::Session;
 use crate::queue::error::Error;
-use crate::queue::names::{Places, listable};
+use crate::queue::znodes::{Paths, listable};
 
 /// Between two counts of a queue that is full: the first delay, and the longest.
 const DELAYS: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(100));
@@ -40,15 +40,15 @@ impl Capacity {
     }
 
     /// Takes the place of one item; waits for it if there is a maximum.
-    pub(super) async fn take(&mut self, core: &Core, places: &Places, in_flight: &InFlight) -> Result<(), Error> {
+    pub(super) async fn take(&mut self, core: &Core, paths: &Paths, in_flight: &InFlight) -> Result<(), Error> {
         let mut delays = Delays::new(DELAYS);
         while self.left == 0 {
             if self.max_items.is_some() {
                 // What is in flight may be counted by the servers already, or not yet.
                 in_flight.none().await;
             }
-            let items = count(core, places).await?;
-            self.warn_of_listings(items, listable(core.config.max_request_bytes), places);
+            let items = count(core, paths).await?;
+            self.warn_of_listings(items, listable(core.config.max_request_bytes), paths);
             self.left = self.max_items.map_or(UNBOUNDED, |most| most.saturating_sub(items).min(MOST_ITEMS));
             self.full.store(self.left == 0, Ordering::Release);
             if self.left == 0 {
@@ -60,10 +60,10 @@ impl Capacity {
     }
 
     /// Once each time when the queue becomes longer than that.
-    fn warn_of_listings(&mut self, items: usize, limit: usize, places: &Places) {
+    fn warn_of_listings(&mut self, items: usize, limit: usize, paths: &Paths) {
         let unlistable = items > limit;
         if unlistable && !self.unlistable {
-            let queue = &*places.path;
+            let queue = &*paths.path;
             tracing::warn!(event = "too_long_for_java", queue, items, limit, "Java consumers cannot list the queue");
         }
         self.unlistable = unlistable;
@@ -71,24 +71,24 @@ impl Capacity {
 }
 
 /// How many items there are. Waits for a connection.
-async fn count(core: &Core, places: &Places) -> Result<usize, Error> {
+async fn count(core: &Core, paths: &Paths) -> Result<usize, Error> {
     loop {
-        let session = core.connected_session().await.map_err(|error| Error::client(&places.path, error))?;
-        match count_in(&session, places).await {
+        let session = core.connected_session().await.map_err(|error| Error::client(&paths.path, error))?;
+        match count_in(&session, paths).await {
             Ok(Some(items)) => return Ok(items),
             Ok(None) => {}
             Err(error) => {
-                let error = client::Error::from_backend("count the items of", &places.path, error);
-                return Err(Error::client(&places.path, error));
+                let error = client::Error::from_backend("count the items of", &paths.path, error);
+                return Err(Error::client(&paths.path, error));
             }
         }
     }
 }
 
 /// As `count`; `None` if the connection was lost, when there is another one or the session is over.
-async fn count_in(session: &Arc<Session>, places: &Places) -> Result<Option<usize>, backend::Error> {
+async fn count_in(session: &Arc<Session>, paths: &Paths) -> Result<Option<usize>, backend::Error> {
     let Ok(connection) = session.connected().await else { return Ok(None) };
-    match session.exists(&places.items).await {
+    match session.exists(&paths.items).await {
         Ok(stat) => Ok(Some(stat.map_or(0, |stat| usize::try_from(stat.num_children).unwrap_or(0)))),
         Err(error) if error.is_passing() => {
             let _ = session.connected_after_loss(connection).await;

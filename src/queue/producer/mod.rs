@@ -20,8 +20,8 @@ use self::in_flight::{InFlight, Put};
 use self::task::{Command, RESERVED_BYTES, Task};
 use super::envelope;
 use super::error::Error;
-use super::names::Places;
 use super::serializer::Serializer;
+use super::znodes::Paths;
 use crate::client::{self, Client, ErrorKind};
 
 /// So much may wait to be put, for one producer: a put beyond it waits. Each node counts for a little more than its bytes.
@@ -41,7 +41,7 @@ pub struct Producer<S: Serializer> {
 
 struct Inner<S> {
     client: Client,
-    places: Arc<Places>,
+    paths: Arc<Paths>,
     serializer: Arc<S>,
     in_flight: Arc<InFlight>,
     commands: mpsc::UnboundedSender<Command>,
@@ -56,15 +56,15 @@ struct Inner<S> {
 }
 
 impl<S: Serializer> Producer<S> {
-    pub(super) fn new(client: &Client, places: &Arc<Places>, serializer: &Arc<S>, max_items: Option<usize>) -> Self {
+    pub(super) fn new(client: &Client, paths: &Arc<Paths>, serializer: &Arc<S>, max_items: Option<usize>) -> Self {
         let core = client.core();
         let (commands, commanded) = mpsc::unbounded_channel();
-        let in_flight = InFlight::new(&places.path);
-        core.runtime.spawn(Task::new(core, places, &in_flight, commanded).run());
+        let in_flight = InFlight::new(&paths.path);
+        core.runtime.spawn(Task::new(core, paths, &in_flight, commanded).run());
         let full = Arc::default();
         let inner = Inner {
             client: client.clone(),
-            places: Arc::clone(places),
+            paths: Arc::clone(paths),
             serializer: Arc::clone(serializer),
             in_flight,
             commands,
@@ -73,7 +73,7 @@ impl<S: Serializer> Producer<S> {
             window: Arc::new(Semaphore::new(WINDOW_BYTES)),
             max_items,
             full,
-            limit: core.config.max_request_bytes.saturating_sub(RESERVED_BYTES + places.items.len()),
+            limit: core.config.max_request_bytes.saturating_sub(RESERVED_BYTES + paths.items.len()),
         };
         Producer { inner: Arc::new(inner) }
     }
@@ -194,7 +194,7 @@ impl<S: Serializer> Producer<S> {
 
     /// The path of the queue.
     pub fn path(&self) -> &str {
-        &self.inner.places.path
+        &self.inner.paths.path
     }
 
     fn outcome(&self, told: Result<(), oneshot::error::RecvError>) -> Result<(), Error> {
@@ -208,12 +208,12 @@ impl<S: Serializer> Producer<S> {
         let mut bytes = Vec::new();
         for item in items {
             let item = inner.serializer.serialize(&item.into());
-            let path = Arc::clone(&inner.places.path);
+            let path = Arc::clone(&inner.paths.path);
             bytes.push(item.map_err(|error| Error::Unserializable { path, why: error.to_string() })?);
         }
         let payload = envelope::encode(&bytes);
         if payload.len() > inner.limit {
-            let path = Arc::clone(&inner.places.path);
+            let path = Arc::clone(&inner.paths.path);
             return Err(Error::TooLarge { path, bytes: payload.len(), limit: inner.limit });
         }
         Ok(payload)
@@ -238,7 +238,7 @@ impl<S: Serializer> Producer<S> {
         let bytes = u32::try_from((payload.len() + NODE_BYTES).min(WINDOW_BYTES)).unwrap_or(u32::MAX);
         let window = Arc::clone(&inner.window).acquire_many_owned(bytes).await;
         let window = window.map_err(|_| inner.in_flight.closed())?;
-        capacity.take(inner.client.core(), &inner.places, &inner.in_flight).await?;
+        capacity.take(inner.client.core(), &inner.paths, &inner.in_flight).await?;
         let (put, outcome) = Put::new(payload, &inner.in_flight, window);
         inner.commands.send(Command::Put(put)).map_err(|_| inner.in_flight.closed())?;
         Ok(Enqueued { outcome, in_flight: Arc::clone(&inner.in_flight) })
@@ -247,12 +247,12 @@ impl<S: Serializer> Producer<S> {
     /// What a put that was enqueued in time says, and not confirmed.
     fn not_confirmed(&self, timeout: Duration) -> Error {
         let message = format!("put into {}: not confirmed within {timeout:?}; it goes on", self.path());
-        Error::client(&self.inner.places.path, client::Error::new(ErrorKind::OutcomeUnknown, message))
+        Error::client(&self.inner.paths.path, client::Error::new(ErrorKind::OutcomeUnknown, message))
     }
 
     /// What a put that was not begun in time says.
     fn not_begun(&self, timeout: Duration) -> Error {
-        let path = &self.inner.places.path;
+        let path = &self.inner.paths.path;
         match self.inner.max_items {
             Some(limit) if self.inner.full.load(Ordering::Acquire) => Error::Full { path: Arc::clone(path), limit },
             _ => {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use crate::backend::{self, Op};
 use crate::client::core::Core;
 use crate::client::owned_node::OwnedNode;
+use crate::client::parents;
 use crate::client::session::Session;
 use crate::path::join;
-use crate::queue::directory;
-use crate::queue::names::Places;
+use crate::queue::znodes::Paths;
 use crate::types::CreateMode;
 
 /// After so many transactions a new node is used: the version of a node counts them, and has 31 bits.
@@ -46,11 +46,11 @@ impl Sequence {
     pub(super) async fn create(
         core: &Core,
         session: &Arc<Session>,
-        places: &Places,
+        paths: &Paths,
     ) -> Result<Option<Self>, backend::Error> {
         let uuid = core.random.uuid().to_string();
-        let path: Arc<str> = join(&places.producers, &uuid).into();
-        let dir: Arc<str> = places.producers.as_str().into();
+        let path: Arc<str> = join(&paths.producers, &uuid).into();
+        let dir: Arc<str> = paths.producers.as_str().into();
         let mut node = OwnedNode::expected(session, &core.janitor, &dir, uuid);
         let acls = &core.config.acls;
         let (carried_out, last) = (Ticket::default(), Ticket::default());
@@ -62,7 +62,7 @@ impl Sequence {
                     node.created(Arc::clone(&path));
                     return Ok(Some(Sequence { session: Arc::clone(session), node, path, carried_out, last }));
                 }
-                Err(backend::Error::NoNode) => match directory::make(session, &places.producers, acls).await {
+                Err(backend::Error::NoNode) => match parents::ensure(session, &paths.producers, acls).await {
                     Ok(()) => continue,
                     Err(error) => error,
                 },

@@ -13,11 +13,11 @@ use super::in_flight::{Batch, End, InFlight, Put};
 use super::sequence::Sequence;
 use crate::backend::{self, Multi, Op, Reply};
 use crate::client::core::Core;
+use crate::client::parents;
 use crate::client::session::{Condition, Session};
 use crate::client::{self, ErrorKind};
-use crate::queue::directory;
 use crate::queue::error::Error;
-use crate::queue::names::Places;
+use crate::queue::znodes::Paths;
 use crate::types::CreateMode;
 
 /// What shares one transaction, at most; less where the servers take less.
@@ -44,7 +44,7 @@ pub(super) enum Command {
 
 pub(super) struct Task {
     core: Arc<Core>,
-    places: Arc<Places>,
+    paths: Arc<Paths>,
     in_flight: Arc<InFlight>,
     commands: mpsc::UnboundedReceiver<Command>,
     limits: Limits,
@@ -60,16 +60,16 @@ pub(super) struct Task {
 impl Task {
     pub(super) fn new(
         core: &Arc<Core>,
-        places: &Arc<Places>,
+        paths: &Arc<Paths>,
         in_flight: &Arc<InFlight>,
         commands: mpsc::UnboundedReceiver<Command>,
     ) -> Self {
         Task {
             core: Arc::clone(core),
-            places: Arc::clone(places),
+            paths: Arc::clone(paths),
             in_flight: Arc::clone(in_flight),
             commands,
-            limits: Limits::of(core, places),
+            limits: Limits::of(core, paths),
             abandoned: false,
             waiting: VecDeque::new(),
             batches: VecDeque::new(),
@@ -134,8 +134,8 @@ impl Task {
     /// Sends what may be sent, and takes in the next that happens.
     async fn step(&mut self, session: &Arc<Session>) {
         if let Err(error) = self.have_sequence(session).await {
-            let error = client::Error::from_backend("register with", &self.places.producers, error);
-            return self.refuse_waiting(&Error::client(&self.places.path, error));
+            let error = client::Error::from_backend("register with", &self.paths.producers, error);
+            return self.refuse_waiting(&Error::client(&self.paths.path, error));
         }
         self.send();
         // Without a connection nothing is under way.
@@ -163,7 +163,7 @@ impl Task {
         self.sequence = None;
         self.dissolve();
         if !self.waiting.is_empty() {
-            self.sequence = Sequence::create(&self.core, session, &self.places).await?;
+            self.sequence = Sequence::create(&self.core, session, &self.paths).await?;
         }
         Ok(())
     }
@@ -175,7 +175,7 @@ impl Task {
             return;
         }
         for batch in self.batches.iter_mut().filter(|batch| batch.answer.is_none()) {
-            batch.answer = Some(hand_over(&self.core, &self.places, sequence, batch));
+            batch.answer = Some(hand_over(&self.core, &self.paths, sequence, batch));
         }
         while self.batches.len() < MOST_BATCHES {
             let (count, full) = self.limits.next_batch(&self.waiting);
@@ -188,7 +188,7 @@ impl Task {
                 _ => None,
             });
             let mut batch = Batch { ticket, puts: puts.collect(), in_doubt: false, answer: None };
-            batch.answer = Some(hand_over(&self.core, &self.places, sequence, &batch));
+            batch.answer = Some(hand_over(&self.core, &self.paths, sequence, &batch));
             self.batches.push_back(batch);
         }
         if self.batches.is_empty() {
@@ -264,7 +264,7 @@ impl Task {
 
     async fn make_directory(&mut self) -> Result<(), backend::Error> {
         let Some(sequence) = &self.sequence else { return Ok(()) };
-        directory::make(sequence.session(), &self.places.items, &self.core.config.acls).await
+        parents::ensure(sequence.session(), &self.paths.items, &self.core.config.acls).await
     }
 
     /// Tells one put of the batch, or all, that it was refused. In doubt nobody knows that of any.
@@ -317,29 +317,29 @@ impl Task {
                 ErrorKind::SequenceExhausted,
                 format!(
                     "put into {}: its counter of 32 bits is used up; when the queue is empty, delete the node",
-                    self.places.path
+                    self.paths.path
                 ),
             ),
-            error => client::Error::from_backend("put into", &self.places.path, error),
+            error => client::Error::from_backend("put into", &self.paths.path, error),
         };
-        Error::client(&self.places.path, error)
+        Error::client(&self.paths.path, error)
     }
 
     fn outcome_unknown(&self) -> Error {
         let message = format!(
             "put into {}: handed over, and not answered; it may or may not have been put, as its session is over, or its \
              producer's node was deleted or written by others",
-            self.places.path
+            self.paths.path
         );
-        Error::client(&self.places.path, client::Error::new(ErrorKind::OutcomeUnknown, message))
+        Error::client(&self.paths.path, client::Error::new(ErrorKind::OutcomeUnknown, message))
     }
 }
 
 /// Sends a copy of the transaction.
-fn hand_over(core: &Core, places: &Places, sequence: &Sequence, batch: &Batch) -> Reply<Multi> {
+fn hand_over(core: &Core, paths: &Paths, sequence: &Sequence, batch: &Batch) -> Reply<Multi> {
     let mut ops = vec![sequence.step(batch.ticket)];
     ops.extend(batch.puts.iter().map(|put| Op::Create {
-        path: places.new_item(),
+        path: paths.new_item(),
         data: put.payload.clone(),
         mode: CreateMode::PersistentSequential,
         acls: core.config.acls.clone(),
@@ -356,11 +356,11 @@ struct Limits {
 }
 
 impl Limits {
-    fn of(core: &Core, places: &Places) -> Self {
+    fn of(core: &Core, paths: &Paths) -> Self {
         let acls: usize = core.config.acls.iter().map(|acl| acl.scheme.len() + acl.id.len() + ACL_BYTES).sum();
         Limits {
             bytes: MOST_BYTES.min(core.config.max_request_bytes.saturating_sub(RESERVED_BYTES)),
-            around: places.new_item().len() + acls + STEP_BYTES,
+            around: paths.new_item().len() + acls + STEP_BYTES,
         }
     }
 

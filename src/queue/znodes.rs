@@ -20,7 +20,7 @@ const LISTED_BYTES: usize = 4;
 
 /// Where a queue keeps what; paths on the server but for the first.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct Paths {
     /// The queue as its user calls it.
     pub(super) path: Arc<str>,
     pub(super) items: String,
@@ -31,11 +31,11 @@ pub(super) struct Places {
     pub(super) shared_with_curator: bool,
 }
 
-impl Places {
+impl Paths {
     /// `full` makes a path of the server's of one of the user's.
     pub(super) fn new(path: &str, claims: Option<&str>, full: impl Fn(&str) -> String) -> Self {
         let beside = |what: &str| format!("{path}-{what}");
-        Places {
+        Paths {
             path: path.into(),
             items: full(path),
             claims: full(claims.unwrap_or(&beside("claims"))),
@@ -126,15 +126,15 @@ mod tests {
 
     #[test]
     fn the_names_are_curators_and_the_rest_is_beside_the_queue() {
-        let places = Places::new("/g/q", None, |path| format!("/ns{path}"));
-        assert_eq!(&*places.path, "/g/q");
-        assert_eq!(places.new_item(), "/ns/g/q/queue-");
-        assert_eq!(places.item("queue-0000000001"), "/ns/g/q/queue-0000000001");
-        assert_eq!(places.claim("queue-0000000001"), "/ns/g/q-claims/queue-0000000001");
-        assert_eq!(places.producers, "/ns/g/q-producers");
-        assert_eq!(places.new_dead("queue-0000000001"), "/ns/g/q-dead/letter-queue-0000000001-");
-        let places = Places::new("/g/q", Some("/g/locks"), str::to_owned);
-        assert_eq!(places.claim("queue-0000000001"), "/g/locks/queue-0000000001", "Curator's lock path");
+        let paths = Paths::new("/g/q", None, |path| format!("/ns{path}"));
+        assert_eq!(&*paths.path, "/g/q");
+        assert_eq!(paths.new_item(), "/ns/g/q/queue-");
+        assert_eq!(paths.item("queue-0000000001"), "/ns/g/q/queue-0000000001");
+        assert_eq!(paths.claim("queue-0000000001"), "/ns/g/q-claims/queue-0000000001");
+        assert_eq!(paths.producers, "/ns/g/q-producers");
+        assert_eq!(paths.new_dead("queue-0000000001"), "/ns/g/q-dead/letter-queue-0000000001-");
+        let paths = Paths::new("/g/q", Some("/g/locks"), str::to_owned);
+        assert_eq!(paths.claim("queue-0000000001"), "/g/locks/queue-0000000001", "Curator's lock path");
     }
 
     #[test]

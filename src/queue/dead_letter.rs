@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use futures::stream::{StreamExt, TryStreamExt};
 
-use super::directory;
 use super::envelope;
 use super::error::Error;
-use super::names::{self, Places};
 use super::serializer::Serializer;
+use super::znodes::{self, Paths};
 use crate::backend::{self, Multi, Op};
 use crate::client::core::Core;
 use crate::client::listener::caught;
+use crate::client::parents;
 use crate::client::session::Session;
 use crate::client::{self, ErrorKind};
 use crate::path::join;
@@ -84,16 +84,16 @@ pub(super) fn items<S: Serializer>(serializer: &S, data: &[u8]) -> Result<Vec<S:
 }
 
 /// All dead letters, the oldest first.
-pub(super) async fn list(core: &Core, places: &Places) -> Result<Vec<DeadLetter>, Error> {
-    let path = places.dead_letters();
-    let failed = |error| Error::client(&places.path, error);
+pub(super) async fn list(core: &Core, paths: &Paths) -> Result<Vec<DeadLetter>, Error> {
+    let path = paths.dead_letters();
+    let failed = |error| Error::client(&paths.path, error);
     let names = match core.read("list", &path, |session, path| session.list_children(path)).await {
         Ok((names, _)) => names,
         Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Vec::new()),
         Err(error) => return Err(failed(error)),
     };
-    let letters = futures::stream::iter(names::letters(names)).map(|name| async move {
-        match core.read("read", &places.dead_letter(&name), |session, path| session.get_data(path)).await {
+    let letters = futures::stream::iter(znodes::letters(names)).map(|name| async move {
+        match core.read("read", &paths.dead_letter(&name), |session, path| session.get_data(path)).await {
             Ok((node, _)) => Ok(DeadLetter::read(&name, &node)),
             Err(error) if error.kind() == ErrorKind::NoNode => Ok(None),
             Err(error) => Err(failed(error)),
@@ -103,22 +103,22 @@ pub(super) async fn list(core: &Core, places: &Places) -> Result<Vec<DeadLetter>
 }
 
 /// Moves the item of a letter to the end of the queue, as a new item.
-pub(super) async fn put_back(core: &Core, places: &Places, letter: &DeadLetter) -> Result<(), Error> {
+pub(super) async fn put_back(core: &Core, paths: &Paths, letter: &DeadLetter) -> Result<(), Error> {
     let step = |session: &Arc<Session>| {
         session.multi(vec![
-            Op::Delete { path: join(&places.dead, &letter.name), version: None },
+            Op::Delete { path: join(&paths.dead, &letter.name), version: None },
             Op::Create {
-                path: places.new_item(),
+                path: paths.new_item(),
                 data: letter.data.clone(),
                 mode: CreateMode::PersistentSequential,
                 acls: core.config.acls.clone(),
             },
         ])
     };
-    let path = places.dead_letter(&letter.name);
+    let path = paths.dead_letter(&letter.name);
     let mut unknown = false;
     loop {
-        let failed = |error| Error::client(&places.path, error);
+        let failed = |error| Error::client(&paths.path, error);
         let session = core.session_in_time("put back", &path).await.map_err(failed)?;
         let outcome = core.bounded("put back", &path, step(&session)).await.map_err(failed)?;
         let error = match outcome {
@@ -127,7 +127,7 @@ pub(super) async fn put_back(core: &Core, places: &Places, letter: &DeadLetter) 
             Ok(Multi::Refused { index: 0, error: backend::Error::NoNode }) if unknown => return Ok(()),
             // Nothing was ever put, or the directory was deleted since.
             Ok(Multi::Refused { index: 1, error: backend::Error::NoNode }) => {
-                match directory::make(&session, &places.items, &core.config.acls).await {
+                match parents::ensure(&session, &paths.items, &core.config.acls).await {
                     Ok(()) => continue,
                     Err(error) => error,
                 }
