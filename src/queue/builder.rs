@@ -53,7 +53,7 @@ impl<S: Serializer> DistributedQueueBuilder<S> {
     }
 
     /// After so many deliveries without success an item becomes a dead letter: with the reason, when the last of them
-    /// [fails](super::Delivery::nack); or by the next consumer that sees it, also when its consumers crashed. A delivery that was
+    /// [fails](super::Delivery::nack); or by the next consumer that claims it, also when its consumers crashed. A delivery that was
     /// [released](super::Delivery::release), or whose claim was lost, counts too, and so does a claim that no caller took: one that was
     /// made [ahead](Self::prefetch), or for a call that was dropped. So it bounds claims, not failures: with
     /// [`ErrorPolicy::Standard`](crate::ErrorPolicy::Standard) each doubt about the connection costs the deliveries of that moment;

@@ -1,4 +1,4 @@
-//! Dead letters: items that nobody could handle, with the reason. A node holds a few lines of text, an empty line, and the
+//! Dead letters: items that could not be handled, with the reason. A node holds a few lines of text, an empty line, and the
 //! bytes of the item as they were.
 
 use std::sync::Arc;

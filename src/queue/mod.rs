@@ -52,7 +52,7 @@
 //! also after the claim was deleted by hand. For other stores there is a [fencing token](Delivery::fencing_token).
 //!
 //! With [`ErrorPolicy::Standard`](crate::ErrorPolicy::Standard) a claim is lost as soon as the connection is in doubt; its node
-//! stays until the delivery is settled or dropped, so nobody else has the item before, and an ack that comes in time counts.
+//! stays until the delivery is settled or dropped, so no other consumer has the item before, and an ack that comes in time counts.
 //!
 //! At most once: acknowledge first, then work on what [`ack`](Delivery::ack) returns, or let
 //! [`consume`](Consumer::consume) do so with [`AckMode::BeforeHandling`].
@@ -211,7 +211,7 @@ impl<S: Serializer> DistributedQueue<S> {
         Ok(stat.map_or(0, |stat| usize::try_from(stat.num_children).unwrap_or(0)))
     }
 
-    /// The items of the first node, which nobody takes by this; `None` if the queue is empty. They may be claimed already.
+    /// The items of the first node, which stays where it is; `None` if the queue is empty. They may be claimed already.
     ///
     /// # Errors
     /// [`Error::Client`]; [`Error::Undecodable`].

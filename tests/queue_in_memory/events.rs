@@ -68,7 +68,7 @@ async fn an_item_that_cannot_be_buried_is_kept_and_told_of() {
     server.deny(DEAD);
     let mut events = consumer.events();
     assert_eq!(drained(&consumer, 1).await, ["b"], "it keeps no other back");
-    let Some(Event::Failed { error }) = within("told", SOON, events.next()).await else { panic!("a failure") };
+    let Some(Event::Unsettled { error, .. }) = within("told", SOON, events.next()).await else { panic!("a failure") };
     assert_eq!(error.kind(), ErrorKind::NoAuth, "{error}");
     assert_eq!(names(&server).len(), 1);
 }

@@ -3,7 +3,7 @@
 //! ZooKeeper carries the tokens in requests of type 102. The client opens with an empty one, the server answers with a
 //! challenge, the client with a response, and the server with `rspauth`: the proof that it knows the password too. A
 //! server without SASL answers the first token with a null buffer. Java's client then continues without a user. This one
-//! fails: the application would create nodes as anybody, and anything on the way could turn the authentication off.
+//! fails: the application would create nodes as an anonymous client, and anything on the way could turn the authentication off.
 
 use std::fmt;
 

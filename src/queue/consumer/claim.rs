@@ -8,13 +8,11 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+use super::shared::Shared;
 use crate::backend::{self, Multi, Op, OpResult};
 use crate::client;
-use crate::client::core::Core;
 use crate::client::parents;
 use crate::client::session::Session;
-use crate::queue::dead_letter;
-use crate::queue::znodes::Paths;
 use crate::types::CreateMode;
 
 /// The data version of a claim's node. Curator's lock nodes have version 0, so none is taken for a claim of ours.
@@ -23,6 +21,7 @@ pub(super) const CLAIM_VERSION: i32 = 1;
 /// A claim that was made.
 #[derive(Debug)]
 pub(crate) struct Claim {
+    pub(super) shared: Arc<Shared>,
     pub(super) session: Arc<Session>,
     /// The name of the item.
     pub(super) name: String,
@@ -44,6 +43,11 @@ impl Claim {
     /// What stands in a transaction that only this claim may carry out.
     pub(super) fn checks(&self) -> Vec<(Arc<str>, i32)> {
         vec![(Arc::clone(&self.node), CLAIM_VERSION), (self.item.as_str().into(), self.number)]
+    }
+
+    /// The number of this delivery of the item: 1 for the first.
+    pub(super) fn attempt(&self) -> u32 {
+        u32::try_from(self.number).unwrap_or(u32::MAX)
     }
 
     /// From now on it is held no more.
@@ -91,7 +95,7 @@ pub(super) struct Item {
     pub(super) version: i32,
 }
 
-/// Why an item was not read, claimed or buried.
+/// Why an item was not read or claimed.
 #[derive(Debug)]
 pub(super) enum End {
     /// Another consumer has it.
@@ -111,11 +115,8 @@ pub(super) enum End {
 /// A consumer, in one session.
 #[derive(Debug, Clone)]
 pub(super) struct Claimant {
-    pub(super) core: Arc<Core>,
+    pub(super) shared: Arc<Shared>,
     pub(super) session: Arc<Session>,
-    pub(super) paths: Arc<Paths>,
-    /// The consumer's uuid: what the nodes of its claims hold.
-    pub(super) holder: Arc<str>,
 }
 
 /// The steps of the transaction that claims.
@@ -124,7 +125,7 @@ const COUNT_CLAIM: usize = 2;
 
 impl Claimant {
     pub(super) async fn read(self, name: String) -> Result<Item, End> {
-        let path = self.paths.item(&name);
+        let path = self.shared.paths.item(&name);
         loop {
             let connection = self.connected().await?;
             match self.session.get_data(&path).await {
@@ -141,9 +142,9 @@ impl Claimant {
 
     /// Claims an item that was read, until it is known what came of it.
     pub(super) async fn claim(self, name: String, item: Item) -> Result<Claim, End> {
-        let (path, node) = (self.paths.item(&name), Arc::<str>::from(self.paths.claim(&name)));
+        let (path, node) = (self.shared.paths.item(&name), Arc::<str>::from(self.shared.paths.claim(&name)));
         let steps = self.claiming(&path, &node, &item);
-        self.core.check_size("claim", &name, bytes_of(&steps)).map_err(End::Refused)?;
+        self.shared.core.check_size("claim", &name, bytes_of(&steps)).map_err(End::Refused)?;
         let number = item.version.wrapping_add(1);
         // A copy whose answer was lost may have been carried out, or may still be.
         let mut doubted = None;
@@ -156,15 +157,17 @@ impl Claimant {
                         let Some(since) = doubted else { return Err(End::Taken) };
                         match self.find(&path, &node, number).await {
                             Ok(Found::Ours(zxid)) => break zxid,
-                            Ok(Found::Unclaimed) if self.core.clock.now().since(since) < self.session.timeout() => {
-                                tokio::time::sleep(self.core.config.tick / 4).await;
+                            Ok(Found::Unclaimed)
+                                if self.shared.core.clock.now().since(since) < self.session.timeout() =>
+                            {
+                                tokio::time::sleep(self.shared.core.config.tick / 4).await;
                                 continue;
                             }
                             Ok(Found::Unclaimed | Found::Claimed) => return Err(End::Taken),
                             Err(error) => error,
                         }
                     }
-                    (CREATE_CLAIM, backend::Error::NoNode) => match self.make(&self.paths.claims).await {
+                    (CREATE_CLAIM, backend::Error::NoNode) => match self.make_claims_directory().await {
                         Ok(()) => continue,
                         Err(error) => error,
                     },
@@ -175,7 +178,7 @@ impl Claimant {
                 },
                 Err(error) => {
                     if error.leaves_outcome_unknown() {
-                        doubted = Some(self.core.clock.now());
+                        doubted = Some(self.shared.core.clock.now());
                     }
                     error
                 }
@@ -189,66 +192,18 @@ impl Claimant {
             }
             return Err(end);
         };
-        let (session, over) = (Arc::clone(&self.session), watch::Sender::new(false));
-        Ok(Claim { session, name, item: path, node, data: item.data, number, zxid, over })
-    }
-
-    /// Makes a dead letter of an item that has no claim, in one transaction.
-    pub(super) async fn bury(self, name: String, item: Item, reason: String) -> Result<(), End> {
-        let node = self.paths.claim(&name);
-        let (acls, attempts) = (&self.core.config.acls, deliveries(item.version));
-        let letter = dead_letter::letter(&name, attempts, &reason, &item.data);
-        let steps = vec![
-            // It stands while the item is moved, so that a consumer of Curator's that holds the item keeps it.
-            Op::Create { path: node.clone(), data: Vec::new(), mode: CreateMode::Ephemeral, acls: acls.clone() },
-            Op::Delete { path: node, version: None },
-            Op::Delete { path: self.paths.item(&name), version: Some(item.version) },
-            Op::Create {
-                path: self.paths.new_dead(&name),
-                data: letter,
-                mode: CreateMode::PersistentSequential,
-                acls: acls.clone(),
-            },
-        ];
-        self.core.check_size("make a dead letter of", &name, bytes_of(&steps)).map_err(End::Refused)?;
-        let mut doubted = false;
-        loop {
-            let connection = self.connected().await?;
-            let error = match self.session.multi(steps.clone()).await {
-                Ok(Multi::Committed(_)) => return Ok(()),
-                Ok(Multi::Refused { index, error }) => match (index, error) {
-                    (0, backend::Error::NodeExists) => return Err(End::Taken),
-                    (0, backend::Error::NoNode) => match self.make(&self.paths.claims).await {
-                        Ok(()) => continue,
-                        Err(error) => error,
-                    },
-                    // By the copy whose answer was lost.
-                    (2, backend::Error::NoNode) if doubted => return Ok(()),
-                    (2, backend::Error::NoNode) => return Err(End::Gone),
-                    (2, backend::Error::BadVersion) => return Err(End::Changed),
-                    (3, backend::Error::NoNode) => match self.make(&self.paths.dead).await {
-                        Ok(()) => continue,
-                        Err(error) => error,
-                    },
-                    (_, error) => error,
-                },
-                Err(error) => {
-                    doubted |= error.leaves_outcome_unknown();
-                    error
-                }
-            };
-            self.wait_out(error, connection).await?;
-        }
+        let (Claimant { shared, session }, over) = (self, watch::Sender::new(false));
+        Ok(Claim { shared, session, name, item: path, node, data: item.data, number, zxid, over })
     }
 
     fn claiming(&self, path: &str, node: &str, item: &Item) -> Vec<Op> {
-        let holder = self.holder.as_bytes().to_vec();
+        let holder = self.shared.holder.as_bytes().to_vec();
         vec![
             Op::Create {
                 path: node.to_owned(),
                 data: holder.clone(),
                 mode: CreateMode::Ephemeral,
-                acls: self.core.config.acls.clone(),
+                acls: self.shared.core.config.acls.clone(),
             },
             Op::SetData { path: node.to_owned(), data: holder, version: Some(0) },
             Op::SetData { path: path.to_owned(), data: item.data.clone(), version: Some(item.version) },
@@ -268,7 +223,7 @@ impl Claimant {
                 if version == Some(number)
                     && stat.ephemeral_owner == session.id()
                     && stat.version == CLAIM_VERSION
-                    && data == self.holder.as_bytes() =>
+                    && data == self.shared.holder.as_bytes() =>
             {
                 Ok(Found::Ours(stat.czxid))
             }
@@ -282,8 +237,8 @@ impl Claimant {
         self.session.connected().await.map_err(|_| End::SessionOver)
     }
 
-    pub(super) async fn make(&self, dir: &str) -> Result<(), backend::Error> {
-        parents::ensure(&self.session, dir, &self.core.config.acls).await
+    async fn make_claims_directory(&self) -> Result<(), backend::Error> {
+        parents::ensure(&self.session, &self.shared.paths.claims, &self.shared.core.config.acls).await
     }
 
     /// Waits for the next connection, if the error passes with it.
@@ -301,7 +256,7 @@ impl Claimant {
 enum Found {
     /// This consumer, by this transaction.
     Ours(i64),
-    /// Nobody by a transaction of ours; what is in the way is a lock of Curator's, and a late copy may still come after it.
+    /// No transaction of ours has; a lock of Curator's is in the way, and a late copy of ours may still come after it.
     Unclaimed,
     Claimed,
 }
@@ -331,9 +286,4 @@ pub(super) fn bytes_of(steps: &[Op]) -> usize {
 
 fn refused(doing: &str, name: &str, error: backend::Error) -> End {
     End::Refused(client::Error::from_backend(doing, name, error))
-}
-
-/// How often an item of this data version was delivered.
-pub(super) fn deliveries(version: i32) -> u32 {
-    u32::try_from(version).unwrap_or(u32::MAX)
 }

@@ -8,6 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::claim::Claim;
 use super::handle::{ClaimHandle, ClaimLost};
+use super::transaction::Verdict;
 use crate::client::Fence;
 use crate::queue::error::Error;
 
@@ -26,22 +27,9 @@ pub struct Delivery<T> {
 #[derive(Debug)]
 pub(super) enum Command {
     /// The item of a claim was handled, or not.
-    Settle { claim: Arc<Claim>, outcome: Outcome, done: Option<oneshot::Sender<Result<(), Error>>> },
+    Settle { claim: Arc<Claim>, verdict: Verdict, done: Option<oneshot::Sender<Result<(), Error>>> },
     /// No more items are to be claimed. To be answered when nothing is claimed without a taker.
     Close(Option<oneshot::Sender<()>>),
-}
-
-/// What came of a delivery.
-#[derive(Debug)]
-pub(super) enum Outcome {
-    /// The item is done.
-    Done,
-    /// The delivery failed; this consumer does not claim the item again for so long.
-    Failed { after: Duration, reason: String },
-    /// Nothing came of it.
-    Released,
-    /// The item is hopeless.
-    Rejected { reason: String },
 }
 
 impl<T> Delivery<T> {
@@ -121,7 +109,7 @@ impl<T> Delivery<T> {
     /// # Cancel safety
     /// Once polled, it is done in the background also if the future is dropped.
     pub async fn ack(mut self) -> Result<Vec<T>, Error> {
-        let settled = self.settle(Outcome::Done);
+        let settled = self.settle(Verdict::Ack);
         let items = self.take_items();
         settled.await.map(|()| items)
     }
@@ -146,11 +134,12 @@ impl<T> Delivery<T> {
     /// # Cancel safety
     /// As [`ack`](Self::ack).
     pub async fn nack_after(mut self, delay: Duration) -> Result<(), Error> {
-        self.settle(Outcome::Failed { after: delay, reason: "it was not acknowledged (nack)".into() }).await
+        let verdict = Verdict::failed(self.claim.claim(), delay, "it was not acknowledged (nack)".into());
+        self.settle(verdict).await
     }
 
     /// Returns the item to its place, under its name, as nothing was done with it. This delivery counts: if it was
-    /// [the last](crate::queue::DistributedQueueBuilder::max_deliveries), the next consumer that sees the item makes a dead letter
+    /// [the last](crate::queue::DistributedQueueBuilder::max_deliveries), the next consumer that claims the item makes a dead letter
     /// of it, perhaps this one. Returns when that is done.
     ///
     /// # Errors
@@ -159,7 +148,7 @@ impl<T> Delivery<T> {
     /// # Cancel safety
     /// As [`ack`](Self::ack).
     pub async fn release(mut self) -> Result<(), Error> {
-        self.settle(Outcome::Released).await
+        self.settle(Verdict::RELEASE).await
     }
 
     /// Makes the item a dead letter, for a reason that people will read.
@@ -170,8 +159,8 @@ impl<T> Delivery<T> {
     /// # Cancel safety
     /// As [`ack`](Self::ack).
     pub async fn reject(mut self, reason: impl Into<String> + Send) -> Result<(), Error> {
-        let reason = reason.into();
-        self.settle(Outcome::Rejected { reason }).await
+        let verdict = Verdict::rejected(self.claim.claim(), reason.into());
+        self.settle(verdict).await
     }
 
     /// The items, for a handler.
@@ -179,27 +168,27 @@ impl<T> Delivery<T> {
         std::mem::take(&mut self.items)
     }
 
-    /// Hands the outcome over, and tells what came of it.
-    pub(super) fn settle(&mut self, outcome: Outcome) -> impl Future<Output = Result<(), Error>> + Send + use<T> {
+    /// Hands the verdict over, and tells what came of it.
+    pub(super) fn settle(&mut self, verdict: Verdict) -> impl Future<Output = Result<(), Error>> + Send + use<T> {
         let (done, settled) = oneshot::channel();
-        self.hand_over(outcome, Some(done));
-        let path = Arc::clone(&self.claim.paths().path);
-        async move { settled.await.unwrap_or(Err(Error::Closed { path })) }
+        self.hand_over(verdict, Some(done));
+        let shared = Arc::clone(&self.claim.claim().shared);
+        async move { settled.await.unwrap_or_else(|_| Err(shared.closed())) }
     }
 
-    fn hand_over(&mut self, outcome: Outcome, done: Option<oneshot::Sender<Result<(), Error>>>) {
+    fn hand_over(&mut self, verdict: Verdict, done: Option<oneshot::Sender<Result<(), Error>>>) {
         self.settled = true;
         let claim = Arc::clone(self.claim.claim());
         claim.end();
         // The task is gone with its runtime only.
-        let _ = self.commands.send(Command::Settle { claim, outcome, done });
+        let _ = self.commands.send(Command::Settle { claim, verdict, done });
     }
 }
 
 impl<T> Drop for Delivery<T> {
     fn drop(&mut self) {
         if !self.settled {
-            self.hand_over(Outcome::Released, None);
+            self.hand_over(Verdict::RELEASE, None);
         }
     }
 }

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
-use super::claim::{Claim, deliveries};
+use super::claim::Claim;
 use crate::client::lease::Grant;
 use crate::client::{Client, Fence};
-use crate::queue::znodes::Paths;
 
 /// The claim on an item was lost, or settled, before the work on it was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -24,30 +23,24 @@ pub struct ClaimHandle {
 
 struct Inner {
     client: Client,
-    paths: Arc<Paths>,
     claim: Arc<Claim>,
     grant: Grant,
     watched: AtomicBool,
 }
 
 impl ClaimHandle {
-    pub(super) fn new(client: &Client, paths: &Arc<Paths>, claim: Arc<Claim>, grant: Grant) -> Self {
-        let (client, paths) = (client.clone(), Arc::clone(paths));
-        ClaimHandle { inner: Arc::new(Inner { client, paths, claim, grant, watched: AtomicBool::new(false) }) }
+    pub(super) fn new(client: &Client, claim: Arc<Claim>, grant: Grant) -> Self {
+        ClaimHandle { inner: Arc::new(Inner { client: client.clone(), claim, grant, watched: AtomicBool::new(false) }) }
     }
 
     pub(super) fn claim(&self) -> &Arc<Claim> {
         &self.inner.claim
     }
 
-    pub(super) fn paths(&self) -> &Paths {
-        &self.inner.paths
-    }
-
     /// The number of this delivery of the item: 1 for the first. Each claim on an item has a number of its own, also one that
     /// ended with a crash, or that was returned before anything was done.
     pub fn attempt(&self) -> u32 {
-        deliveries(self.inner.claim.number)
+        self.inner.claim.attempt()
     }
 
     /// The name of the item's node: the same for every delivery, greater for items that were put later.
@@ -153,7 +146,7 @@ impl ClaimHandle {
 impl fmt::Debug for ClaimHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClaimHandle")
-            .field("path", &self.inner.paths.path)
+            .field("path", &self.inner.claim.shared.paths.path)
             .field("name", &self.name())
             .field("attempt", &self.attempt())
             .field("held", &self.is_held())

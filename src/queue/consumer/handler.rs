@@ -10,8 +10,9 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch;
 
 use super::Consumer;
-use super::delivery::{Delivery, Outcome};
+use super::delivery::Delivery;
 use super::handle::ClaimHandle;
+use super::transaction::Verdict;
 use crate::client::listener::{caught, panic_text};
 use crate::queue::error::Error;
 use crate::queue::events::Event;
@@ -198,11 +199,10 @@ impl<S: Serializer> Consumer<S> {
         let claim = delivery.claim();
         let items = delivery.take_items();
         let handled = claim.run_unwatched(handle_all(handler, items, &claim)).await.unwrap_or(Handled::Lost);
-        let outcome = self.outcome(&claim, handled);
         // What is lost cannot be settled, and comes again.
-        let awaited = !matches!(outcome, Outcome::Released);
-        let settled = delivery.settle(outcome);
-        let (name, events) = (claim.name().to_owned(), self.inner.events.clone());
+        let awaited = !matches!(handled, Handled::Lost);
+        let settled = delivery.settle(self.verdict(&claim, handled));
+        let (name, events) = (claim.name().to_owned(), self.inner.shared.events.clone());
         async move {
             if let Err(error) = settled.await
                 && awaited
@@ -223,23 +223,23 @@ impl<S: Serializer> Consumer<S> {
             },
             Err(error) => Event::Unsettled { item, error },
         };
-        self.inner.events.tell(event);
+        self.inner.shared.events.tell(event);
     }
 
     /// What becomes of an item, after what its handler said.
-    fn outcome(&self, claim: &ClaimHandle, handled: Handled) -> Outcome {
+    fn verdict(&self, claim: &ClaimHandle, handled: Handled) -> Verdict {
         let reason = match handled {
-            Handled::Done => return Outcome::Done,
-            Handled::Lost => return Outcome::Released,
-            Handled::Permanently(reason) => return Outcome::Rejected { reason },
+            Handled::Done => return Verdict::Ack,
+            Handled::Lost => return Verdict::RELEASE,
+            Handled::Permanently(reason) => return Verdict::rejected(claim.claim(), reason),
             Handled::Failed(reason) => reason,
         };
         let (name, attempt) = (claim.name(), claim.attempt());
         tracing::warn!(item = name, attempt, reason, "an item failed");
-        let jitter = self.inner.client.core().random.unit();
+        let jitter = self.inner.shared.core.random.unit();
         match self.inner.options.retry_delay.delay(attempt.saturating_sub(1), Duration::ZERO, jitter) {
-            Some(after) => Outcome::Failed { after, reason },
-            None => Outcome::Rejected { reason },
+            Some(after) => Verdict::failed(claim.claim(), after, reason),
+            None => Verdict::rejected(claim.claim(), reason),
         }
     }
 }

@@ -20,8 +20,8 @@ pub(super) struct Items {
     present: BTreeSet<String>,
     /// Those that have a claim, as the servers tell.
     claimed: BTreeSet<String>,
-    /// Those that this consumer has claimed in this session, or is about to: by the transaction of the claim, once it is made.
-    in_hand: BTreeMap<String, Option<i64>>,
+    /// Those that this consumer has claimed in this session, or is about to.
+    in_hand: BTreeMap<String, Hand>,
     /// Those that this consumer does not claim before.
     hidden: Hidden,
     /// Those in the queue that are nothing of all that.
@@ -45,6 +45,27 @@ enum Content {
     Reading(Instant),
     /// What it held, and holds still: who writes it claims it, and that is told.
     Read(Item),
+}
+
+impl Free {
+    /// Whether it is to be read now; that is said once.
+    fn begin(&mut self, now: Instant) -> bool {
+        let is_unread = matches!(self.content, Content::Unread);
+        if is_unread {
+            self.content = Content::Reading(now);
+        }
+        is_unread
+    }
+}
+
+/// An item in the hands of this consumer. A claim is told by the transaction that made it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hand {
+    /// Its claim is on the way.
+    Claiming,
+    Held(i64),
+    /// It is on its way back to its place, to be claimed again at once: no later one is claimed before.
+    Returning(i64),
 }
 
 /// What is to be done next.
@@ -81,7 +102,7 @@ impl Items {
     }
 
     /// The queue was deleted: what comes now are other items, even if they have the same names.
-    pub(super) fn begin_anew(&mut self) {
+    pub(super) fn start_over(&mut self) {
         (self.present, self.free, self.hidden) = Default::default();
     }
 
@@ -141,64 +162,71 @@ impl Items {
     /// In order: none is claimed before an older one that is free, but for those that are left to others.
     pub(super) fn plan(&mut self, wanted: usize, ahead: usize, now: Instant) -> Steps {
         let mut steps = Steps::default();
-        let is_alone = self.is_alone();
+        let claimable = match wanted {
+            _ if self.is_alone() => {
+                let first = self.free.iter_mut().take(wanted + ahead);
+                steps.read = first.filter_map(|(name, free)| free.begin(now).then(|| name.clone())).collect();
+                wanted
+            }
+            0 => 0,
+            _ => self.take_turns(wanted, &mut steps, now),
+        };
         if wanted == 0 {
             self.turn.rest();
         }
-        // Among others, what was read once is claimed, though there may be older ones by now: a read costs as much as a claim.
-        let may_choose = !is_alone && !self.strict;
-        let is_chosen = |free: &Free| may_choose && !matches!(free.content, Content::Unread);
-        let chosen = self.free.values().take(MOST + wanted).filter(|free| is_chosen(free)).count();
-        let mut to_choose = wanted.saturating_sub(chosen);
+        self.claim_what_is_read(claimable, &mut steps);
+        steps
+    }
+
+    /// Among other consumers: begins with as many as are wanted, but for those that are left to others. How many may be claimed.
+    fn take_turns(&mut self, wanted: usize, steps: &mut Steps, now: Instant) -> usize {
+        let strict = self.strict;
+        // What was read once is claimed, though there may be older ones by now: a read costs as much as a claim.
+        let is_begun = |free: &Free| !strict && !matches!(free.content, Content::Unread);
+        let begun = self.free.values().take(MOST + wanted).filter(|free| is_begun(free)).count();
+        let mut to_begin = wanted.saturating_sub(begun);
         // Others have as many on their way to the servers as this consumer has, by their speed.
-        let at_once = (to_choose + chosen + self.under_way()).max(1);
+        let at_once = (to_begin + begun + self.under_way()).max(1);
         let left_to_others = self.turn.leaves(at_once);
-        let (mut wanted, mut ahead) = (wanted, if is_alone { ahead } else { 0 });
-        let (mut claim, mut all_read) = (Vec::new(), true);
         for (place, (name, free)) in self.free.iter_mut().enumerate() {
-            if wanted == 0 && ahead == 0 {
+            if to_begin == 0 {
                 break;
             }
-            let is_wanted = wanted > 0;
-            if is_wanted && !is_chosen(free) {
-                if to_choose == 0 {
-                    continue;
-                }
-                if let Some(due) =
-                    self.turn.due(left_to_others.saturating_sub(place).div_ceil(at_once), free.since, now)
-                {
-                    steps.again_at = Some(steps.again_at.map_or(due, |at| at.min(due)));
-                    if self.strict {
-                        break;
-                    }
-                    continue;
-                }
-                to_choose = to_choose.saturating_sub(1);
+            if is_begun(free) {
+                continue;
             }
-            *(if is_wanted { &mut wanted } else { &mut ahead }) -= 1;
-            match free.content {
-                Content::Read(_) if is_wanted && all_read => claim.push(name.clone()),
-                Content::Read(_) => {}
-                Content::Reading(_) => all_read = false,
-                Content::Unread => {
-                    free.content = Content::Reading(now);
-                    steps.read.push(name.clone());
-                    all_read = false;
+            let left_to = left_to_others.saturating_sub(place).div_ceil(at_once);
+            if let Some(due) = self.turn.due(left_to, free.since, now) {
+                steps.again_at = Some(steps.again_at.map_or(due, |at| at.min(due)));
+                if strict {
+                    break;
                 }
+                continue;
+            }
+            to_begin -= 1;
+            if free.begin(now) {
+                steps.read.push(name.clone());
             }
         }
-        for name in claim {
+        if strict { wanted - to_begin } else { wanted }
+    }
+
+    /// In order, up to the first that is being read. Those that were not begun are left to others.
+    fn claim_what_is_read(&mut self, most: usize, steps: &mut Steps) {
+        let begun = self.free.iter().take(MOST + most).filter(|(_, free)| !matches!(free.content, Content::Unread));
+        let read = begun.take(most).take_while(|(_, free)| matches!(free.content, Content::Read(_)));
+        let names: Vec<String> = read.map(|(name, _)| name.clone()).collect();
+        for name in names {
             if let Some(Free { content: Content::Read(item), .. }) = self.free.remove(&name) {
-                self.in_hand.insert(name.clone(), None);
+                self.in_hand.insert(name.clone(), Hand::Claiming);
                 steps.claim.push((name, item));
             }
         }
-        steps
     }
 
     /// How many claims are on their way.
     fn under_way(&self) -> usize {
-        self.in_hand.values().filter(|zxid| zxid.is_none()).count()
+        self.in_hand.values().filter(|hand| **hand == Hand::Claiming).count()
     }
 
     fn is_alone(&self) -> bool {
@@ -217,7 +245,7 @@ impl Items {
     /// A claim was made, by this transaction.
     pub(super) fn note_own(&mut self, name: String, zxid: i64) {
         self.turn.note_own();
-        self.in_hand.insert(name, Some(zxid));
+        self.in_hand.insert(name, Hand::Held(zxid));
     }
 
     /// Another consumer was faster.
@@ -250,7 +278,7 @@ impl Items {
         self.sort(name, now);
     }
 
-    /// It was read in vain, or was written since: the next read shows how it is.
+    /// The read failed, or the item was written since: it is to be read once more.
     pub(super) fn read_again(&mut self, name: &str, now: Instant) {
         self.free.remove(name);
         self.let_go(name, now);
@@ -259,7 +287,19 @@ impl Items {
     /// Whether it is in this consumer's hands by this transaction. In an earlier session it may have claimed an item of the same
     /// name.
     pub(super) fn is_in_hand(&self, name: &str, zxid: i64) -> bool {
-        self.in_hand.get(name) == Some(&Some(zxid))
+        matches!(self.in_hand.get(name), Some(Hand::Held(by) | Hand::Returning(by)) if *by == zxid)
+    }
+
+    /// It is about to be free again, or that was refused.
+    pub(super) fn note_returning(&mut self, name: &str, zxid: i64, returning: bool) {
+        if self.is_in_hand(name, zxid) {
+            let hand = if returning { Hand::Returning(zxid) } else { Hand::Held(zxid) };
+            self.in_hand.insert(name.to_owned(), hand);
+        }
+    }
+
+    pub(super) fn is_returning(&self) -> bool {
+        self.in_hand.values().any(|hand| matches!(hand, Hand::Returning(_)))
     }
 
     pub(super) fn count_in_hand(&self) -> usize {

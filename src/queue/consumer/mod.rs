@@ -7,8 +7,9 @@ mod handle;
 mod handler;
 mod items;
 mod settle;
-mod settling;
+mod shared;
 mod task;
+mod transaction;
 mod turn;
 mod view;
 
@@ -25,7 +26,9 @@ use self::delivery::Command;
 pub use self::delivery::Delivery;
 pub use self::handle::{ClaimHandle, ClaimLost};
 pub use self::handler::{AckMode, Failure, QueueHandler};
-use self::task::{Setting, Task};
+use self::items::Items;
+use self::shared::Shared;
+use self::task::Task;
 use super::Options;
 use super::error::Error;
 use super::events::{Events, Publisher};
@@ -50,11 +53,10 @@ pub struct Consumer<S: Serializer> {
 
 struct Inner<S: Serializer> {
     client: Client,
-    paths: Arc<Paths>,
+    shared: Arc<Shared>,
     options: Options,
     buffer: Arc<Buffer<S::Item>>,
     commands: mpsc::UnboundedSender<Command>,
-    events: Publisher,
 }
 
 impl<S: Serializer> Consumer<S> {
@@ -62,19 +64,17 @@ impl<S: Serializer> Consumer<S> {
         let core = client.core();
         let (commands, commanded) = mpsc::unbounded_channel();
         let buffer = Arc::new(Buffer::new(options.prefetch));
-        let events = Publisher::new(core, &paths.path);
-        let setting = Setting {
+        let shared = Arc::new(Shared {
             core: Arc::clone(core),
             paths: Arc::clone(paths),
+            events: Publisher::new(core, &paths.path),
+            holder: core.random.uuid().to_string(),
             max_deliveries: options.max_deliveries,
-            strict: options.strict_order,
-            serializer: Arc::clone(serializer),
-            buffer: Arc::clone(&buffer),
-            events: events.clone(),
-        };
-        core.runtime.spawn(Task::new(setting, commanded).run());
-        let (client, paths) = (client.clone(), Arc::clone(paths));
-        Consumer { inner: Arc::new(Inner { client, paths, options, buffer, commands, events }) }
+        });
+        let items = Items::new(options.strict_order);
+        let task = Task::new(Arc::clone(&shared), serializer, &buffer, items, commanded);
+        core.runtime.spawn(task.run());
+        Consumer { inner: Arc::new(Inner { client: client.clone(), shared, options, buffer, commands }) }
     }
 
     /// The next item, claimed: no other consumer gets it until it is settled, or the session that claimed it ends. Waits as
@@ -91,7 +91,7 @@ impl<S: Serializer> Consumer<S> {
         tokio::task::coop::consume_budget().await;
         let inner = &*self.inner;
         let (ready, grant) = inner.buffer.take().await?;
-        let claim = ClaimHandle::new(&inner.client, &inner.paths, ready.claim, grant);
+        let claim = ClaimHandle::new(&inner.client, ready.claim, grant);
         Ok(Delivery::new(ready.items, claim, inner.commands.clone()))
     }
 
@@ -111,7 +111,7 @@ impl<S: Serializer> Consumer<S> {
     /// What happens in this consumer from now on that no call returns: dead letters, settlements that failed, nodes that are
     /// left alone. The same is logged.
     pub fn events(&self) -> Events {
-        self.inner.events.subscribe()
+        self.inner.shared.events.subscribe()
     }
 
     /// Claims no more items, and returns those that no caller has taken; then [`take`](Self::take) says
@@ -129,7 +129,7 @@ impl<S: Serializer> Consumer<S> {
 
     /// The path of the queue.
     pub fn path(&self) -> &str {
-        &self.inner.paths.path
+        &self.inner.shared.paths.path
     }
 }
 

@@ -1,202 +1,79 @@
-//! The end of a claim: its item leaves the queue, is returned to it, or becomes a dead letter. On the session of the claim or not
-//! at all, and refused by the ensemble once there was a later claim.
+//! What becomes of a claim that is settled, who is told, and where its item is then.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::claim::{CLAIM_VERSION, Claim, bytes_of, deliveries};
-use crate::backend::{self, Multi, Op};
+use tokio::sync::oneshot;
+
+use super::claim::Claim;
+use super::transaction::{Unsettled, Verdict, return_at_last, settle};
 use crate::client;
-use crate::client::ErrorKind;
-use crate::client::core::Core;
-use crate::client::delays::Delays;
-use crate::client::parents;
-use crate::client::session::Condition;
-use crate::queue::dead_letter;
 use crate::queue::error::Error;
-use crate::queue::znodes::Paths;
-use crate::types::CreateMode;
+use crate::queue::events::Event;
 
-/// What is to become of the item.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// It leaves the queue.
-    Ack,
-    /// It stays, under its name, for the next consumer.
-    Return,
-    /// It becomes a dead letter, for this reason.
-    Bury { reason: String },
+/// An item that cannot be claimed, or settled, is tried again after this.
+pub(super) const AFTER_REFUSAL: Duration = Duration::from_secs(30);
+
+/// A claim that was settled, or could not be.
+pub(super) struct Settled {
+    pub(super) claim: Arc<Claim>,
+    pub(super) item: After,
 }
 
-/// Why a claim was not settled.
-#[derive(Debug)]
-pub(super) enum Unsettled {
-    /// The session ended before anything was handed over, or before the answer.
-    SessionOver {
-        /// It may be settled.
-        in_doubt: bool,
-    },
-    /// The claim, or the item, was deleted or changed by others.
-    Lost,
-    /// The ensemble refuses it; the claim stands.
-    Refused(client::Error),
+/// Where the item of a settled claim is.
+pub(super) enum After {
+    /// Not in the queue.
+    Gone,
+    /// In the queue, and free for others; this consumer leaves it alone for so long.
+    Returned(Duration),
+    /// In the queue, and still claimed: it is to be returned as soon as that is allowed, and then left alone for so long.
+    Stuck(Duration),
+    /// Perhaps in the queue.
+    Unknown,
 }
 
-impl Unsettled {
-    pub(super) fn into_error(self, paths: &Paths, name: &str) -> Error {
-        let path = &paths.path;
-        let error = match self {
-            Unsettled::Lost => return Error::Lost { path: Arc::clone(path), name: name.to_owned() },
-            Unsettled::SessionOver { in_doubt: false } => client::Error::session_lost("settle", name),
-            Unsettled::SessionOver { in_doubt: true } => client::Error::new(
-                ErrorKind::OutcomeUnknown,
-                format!("settle {name}: the session ended before the answer; it may or may not be settled"),
-            ),
-            Unsettled::Refused(error) => error,
-        };
-        Error::client(path, error)
+/// Settles a claim and tells what came of it: the caller, or the events if there is none.
+pub(super) async fn settle_and_tell(
+    claim: Arc<Claim>,
+    verdict: Verdict,
+    done: Option<oneshot::Sender<Result<(), Error>>>,
+) -> Settled {
+    let outcome = settle(&claim, &verdict).await;
+    let refused = matches!(outcome, Err(Unsettled::Refused(_)));
+    let returned_for = match verdict {
+        Verdict::Return { hide } => Some(hide),
+        Verdict::Ack | Verdict::Bury { .. } => None,
+    };
+    let item = match (&outcome, returned_for) {
+        (Ok(()), Some(hide)) => After::Returned(hide),
+        (Ok(()), None) => After::Gone,
+        // What was refused once would be refused again.
+        (Err(Unsettled::Refused(_)), hide) => After::Stuck(hide.unwrap_or(AFTER_REFUSAL)),
+        (Err(_), _) => After::Unknown,
+    };
+    let shared = &claim.shared;
+    if let (Ok(()), Verdict::Bury { attempts, reason }) = (&outcome, verdict) {
+        shared.events.tell(Event::DeadLetter { item: claim.name.clone(), attempts, reason });
     }
-}
-
-/// A claim that could not be settled is returned after this, and if that is refused twice as long after, up to the second figure.
-const AFTER_FAILURE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
-
-/// The steps of the transaction: the item first, so that a later claim is told from everything else.
-const ITEM: usize = 0;
-const CLAIM: usize = 1;
-const LETTER: usize = 2;
-
-/// Settles a claim, until it is known what came of it. A transaction whose answer was lost is sent again: of two copies only the
-/// first is carried out.
-pub(super) async fn settle(core: &Core, paths: &Paths, claim: &Claim, verdict: &Verdict) -> Result<(), Unsettled> {
-    let session = &claim.session;
-    let mut steps = steps(core, paths, claim, verdict);
-    core.check_size("settle", &claim.name, bytes_of(&steps)).map_err(Unsettled::Refused)?;
-    let mut in_doubt = false;
-    loop {
-        let Ok(connection) = session.connected().await else { return Err(Unsettled::SessionOver { in_doubt }) };
-        let error = match session.multi(steps.clone()).await {
-            Ok(Multi::Committed(_)) => return Ok(()),
-            // To wake consumers of Curator's is a courtesy: without permission for it the item is returned all the same.
-            Ok(Multi::Refused { index: LETTER.., .. }) if *verdict == Verdict::Return => {
-                steps.truncate(LETTER);
-                continue;
-            }
-            Ok(Multi::Refused { index: LETTER, error: backend::Error::NoNode }) => {
-                match parents::ensure(session, &paths.dead, &core.config.acls).await {
-                    Ok(()) => continue,
-                    Err(error) => error,
-                }
-            }
-            Ok(Multi::Refused {
-                index: index @ (ITEM | CLAIM),
-                error: error @ (backend::Error::NoNode | backend::Error::BadVersion),
-            }) => {
-                if in_doubt && was_carried_out(verdict, index, &error) {
-                    return Ok(());
-                }
-                match remove_remains(claim).await {
-                    Ok(()) if in_doubt && *verdict == Verdict::Return => return Ok(()),
-                    Ok(()) => return Err(Unsettled::Lost),
-                    Err(error) => error,
-                }
-            }
-            Ok(Multi::Refused { error, .. }) => error,
-            Err(error) => {
-                in_doubt |= error.leaves_outcome_unknown();
-                error
-            }
-        };
-        match error {
-            backend::Error::SessionEnded => return Err(Unsettled::SessionOver { in_doubt }),
-            // The loop looks at what came of it.
-            error if error.is_passing() => drop(session.connected_after_loss(connection).await),
-            error => return Err(Unsettled::Refused(client::Error::from_backend("settle", &claim.name, error))),
+    let outcome = outcome.map_err(|unsettled| unsettled.into_error(&claim));
+    let untold = match done {
+        Some(done) => done.send(outcome).err(),
+        None => Some(outcome),
+    };
+    // What was only to be returned is free when its session ends.
+    if let Some(Err(error)) = untold
+        && (refused || returned_for.is_none())
+    {
+        if refused {
+            shared.core.report(client::Error::new(error.kind(), error.to_string()));
         }
+        shared.events.tell(Event::Unsettled { item: claim.name.clone(), error });
     }
-}
-
-/// Whether the copy whose answer was lost was carried out, by what refused the next one.
-fn was_carried_out(verdict: &Verdict, index: usize, error: &backend::Error) -> bool {
-    match verdict {
-        // Only by a claim is the item deleted; with a later claim its version would differ.
-        Verdict::Ack | Verdict::Bury { .. } => index == ITEM && *error == backend::Error::NoNode,
-        // The claim is gone, as it was to be. If it is the item that is not as it was, the claim may still be there.
-        Verdict::Return => index == CLAIM,
-    }
-}
-
-fn steps(core: &Core, paths: &Paths, claim: &Claim, verdict: &Verdict) -> Vec<Op> {
-    let (path, version) = (claim.item.clone(), Some(claim.number));
-    let unclaim = Op::Delete { path: claim.node.to_string(), version: Some(CLAIM_VERSION) };
-    match verdict {
-        Verdict::Ack => vec![Op::Delete { path, version }, unclaim],
-        Verdict::Return => {
-            let mut steps = vec![Op::Check { path, version }, unclaim];
-            steps.extend(wake_curator(core, paths, claim));
-            steps
-        }
-        Verdict::Bury { reason } => {
-            let letter = Op::Create {
-                path: paths.new_dead(&claim.name),
-                data: dead_letter::letter(&claim.name, deliveries(claim.number), reason, &claim.data),
-                mode: CreateMode::PersistentSequential,
-                acls: core.config.acls.clone(),
-            };
-            vec![Op::Delete { path, version }, unclaim, letter]
-        }
-    }
-}
-
-/// Consumers of Curator's watch the items alone, and these do not change when one is returned: a child that comes and goes in
-/// the same transaction wakes them.
-fn wake_curator(core: &Core, paths: &Paths, claim: &Claim) -> Vec<Op> {
-    if !paths.shared_with_curator {
-        return Vec::new();
-    }
-    let path = paths.wake(&claim.name);
-    let acls = core.config.acls.clone();
-    vec![
-        Op::Create { path: path.clone(), data: Vec::new(), mode: CreateMode::Persistent, acls },
-        Op::Delete { path, version: None },
-    ]
-}
-
-/// The item was deleted or written without a claim: our node is of no use any more. Checked against the item
-/// as it is seen, so that no later claim is deleted.
-async fn remove_remains(claim: &Claim) -> Result<(), backend::Error> {
-    let session = &claim.session;
-    loop {
-        let (sync, node, item) = (session.sync(&claim.node), session.exists(&claim.node), session.exists(&claim.item));
-        let (sync, node, item) = futures::join!(sync, node, item);
-        sync?;
-        // It may have been written by hand: whose it is tells the transaction that created it.
-        let Some(version) = node?.filter(|stat| stat.czxid == claim.zxid).map(|stat| stat.version) else {
-            return Ok(());
-        };
-        let mut steps = vec![Op::Delete { path: claim.node.to_string(), version: Some(version) }];
-        if let Some(stat) = item? {
-            steps.push(Op::Check { path: claim.item.clone(), version: Some(stat.version) });
-        }
-        match session.multi(steps).await? {
-            Multi::Committed(_) => return Ok(()),
-            // One of the two has changed since it was seen.
-            Multi::Refused { error: backend::Error::NoNode | backend::Error::BadVersion, .. } => {}
-            Multi::Refused { error, .. } => return Err(error),
-        }
-    }
+    Settled { claim, item }
 }
 
 /// Returns the item of a claim that could not be settled otherwise, however long it takes.
-pub(super) async fn return_at_last(core: &Core, paths: &Paths, claim: &Claim) {
-    let mut delays = Delays::new(AFTER_FAILURE);
-    while let Err(Unsettled::Refused(_)) = settle(core, paths, claim, &Verdict::Return).await {
-        let mut conditions = claim.session.conditions();
-        tokio::select! {
-            biased;
-            // Its node goes with the session.
-            _ = conditions.wait_for(|condition| matches!(condition, Condition::Ended(_))) => return,
-            () = tokio::time::sleep(delays.next(core, core.clock.now())) => {}
-        }
-    }
+pub(super) async fn give_up(claim: Arc<Claim>, hide: Duration) -> Settled {
+    return_at_last(&claim).await;
+    Settled { claim, item: After::Returned(hide) }
 }

@@ -4,63 +4,47 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::buffer::{Buffer, Ready};
-use super::claim::{Claim, Claimant, End, Item, deliveries};
-use super::delivery::{Command, Outcome};
+use super::claim::{Claim, Claimant, End, Item};
+use super::delivery::Command;
 use super::items::{Change, Items};
-use super::settle::{self, Verdict};
-use super::settling::{AFTER_REFUSAL, After, Settled, Settling};
+use super::settle::{AFTER_REFUSAL, After, Settled, give_up, settle_and_tell};
+use super::shared::Shared;
+use super::transaction::Verdict;
 use super::view::{Listing, Seen, View};
 use crate::client;
-use crate::client::core::{Core, KeepAlive};
+use crate::client::core::KeepAlive;
 use crate::client::delays::Delays;
 use crate::client::pool::Pool;
 use crate::client::session::{Condition, Session};
 use crate::queue::dead_letter;
 use crate::queue::error::Error;
-use crate::queue::events::{Event, Publisher};
+use crate::queue::events::Event;
 use crate::queue::serializer::Serializer;
-use crate::queue::znodes::{self, Paths};
+use crate::queue::znodes;
 
-/// A caller that waits for so long has everything listed again: servers tell nothing of nodes that this client may not read, and
-/// nothing when that changes.
-const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(600);
 /// Delays after a listing or a claim was refused, each twice the one before, up to the second figure.
 const AFTER_FAILURE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
-/// What a consumer works with.
-pub(super) struct Setting<S: Serializer> {
-    pub(super) core: Arc<Core>,
-    pub(super) paths: Arc<Paths>,
-    pub(super) max_deliveries: Option<u32>,
-    pub(super) strict: bool,
-    pub(super) serializer: Arc<S>,
-    pub(super) buffer: Arc<Buffer<S::Item>>,
-    pub(super) events: Publisher,
-}
-
 pub(super) struct Task<S: Serializer> {
-    setting: Setting<S>,
+    shared: Arc<Shared>,
+    serializer: Arc<S>,
+    buffer: Arc<Buffer<S::Item>>,
     commands: mpsc::UnboundedReceiver<Command>,
     /// All handles and deliveries are gone.
     abandoned: bool,
-    /// What the nodes of its claims hold.
-    holder: Arc<str>,
     items: Items,
     /// The transaction that created the queue, when it was listed last.
     queue: Option<i64>,
-    /// When the queue was listed last, or was to be.
-    looked_at: Option<Instant>,
     /// After a failure nothing is looked for or claimed before.
     not_before: Option<Instant>,
     /// Nodes that are no items, of which the user was told.
     skipped: BTreeSet<String>,
     settling: Pool<Settled>,
-    /// So many items are about to return to their places: no later one is claimed before.
-    returning: usize,
     closing: bool,
     closers: Vec<oneshot::Sender<()>>,
     failures: Delays,
@@ -77,20 +61,25 @@ enum Heard {
 }
 
 impl<S: Serializer> Task<S> {
-    pub(super) fn new(setting: Setting<S>, commands: mpsc::UnboundedReceiver<Command>) -> Self {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        serializer: &Arc<S>,
+        buffer: &Arc<Buffer<S::Item>>,
+        items: Items,
+        commands: mpsc::UnboundedReceiver<Command>,
+    ) -> Self {
         Task {
-            holder: setting.core.random.uuid().to_string().into(),
-            _keep_alive: setting.core.keep_alive(),
-            items: Items::new(setting.strict),
-            setting,
+            _keep_alive: shared.core.keep_alive(),
+            shared,
+            serializer: Arc::clone(serializer),
+            buffer: Arc::clone(buffer),
             commands,
             abandoned: false,
+            items,
             queue: None,
-            looked_at: None,
             not_before: None,
             skipped: BTreeSet::new(),
             settling: Pool::new(),
-            returning: 0,
             closing: false,
             closers: Vec::new(),
             failures: Delays::new(AFTER_FAILURE),
@@ -102,10 +91,10 @@ impl<S: Serializer> Task<S> {
         while let Some(session) = self.next_session().await {
             self.serve(&session).await;
             // It is not delivered, so no caller has to be told; others get it when the servers expire the session.
-            self.setting.buffer.clear();
+            self.buffer.clear();
             self.items.end_session();
         }
-        self.setting.buffer.end(self.closed());
+        self.buffer.end(self.shared.closed());
         while !self.is_finished() {
             self.between_sessions().await;
         }
@@ -113,7 +102,7 @@ impl<S: Serializer> Task<S> {
 
     /// The session to use; none if there is nothing to do any more, or the client is closed.
     async fn next_session(&mut self) -> Option<Arc<Session>> {
-        let core = Arc::clone(&self.setting.core);
+        let core = Arc::clone(&self.shared.core);
         let mut next = std::pin::pin!(core.connected_session());
         loop {
             self.answer_closers(false);
@@ -144,51 +133,47 @@ impl<S: Serializer> Task<S> {
 
     /// For as long as the session lives, and there is something to do.
     async fn serve(&mut self, session: &Arc<Session>) {
-        let claimant = Claimant {
-            core: Arc::clone(&self.setting.core),
-            session: Arc::clone(session),
-            paths: Arc::clone(&self.setting.paths),
-            holder: Arc::clone(&self.holder),
-        };
+        let claimant = Claimant { shared: Arc::clone(&self.shared), session: Arc::clone(session) };
         let mut view = View::new(claimant);
-        self.setting.buffer.look_again();
+        self.buffer.look_again();
         loop {
             let again_at = self.act(&mut view, Instant::now());
-            self.answer_closers(view.is_busy());
-            if self.is_finished() && !view.is_busy() {
+            self.answer_closers(view.claiming() > 0);
+            if self.is_finished() && view.claiming() == 0 {
                 return;
             }
-            match self.hear(&mut view, again_at).await {
-                Heard::Command(command) => {
-                    self.obey(command);
-                    // What was said together is sent together.
-                    while let Ok(command) = self.commands.try_recv() {
-                        self.obey(Some(command));
-                    }
+            let mut heard = Some(self.hear(&mut view, again_at).await);
+            // All that is there is taken in before anything is done: what is sent because of it leaves together. One transaction
+            // changes an item and its claim, and what is done after half of it would be too late.
+            while let Some(next) = heard {
+                if matches!(next, Heard::Seen(Seen::Condition(Condition::Ended(_)))) {
+                    return;
                 }
-                Heard::Settled(settled) => self.take_settled(settled),
-                Heard::Seen(Seen::Condition(Condition::Ended(_))) => return,
-                Heard::Seen(seen) => {
-                    self.see(&mut view, seen);
-                    while let Some(seen) = view.told_already() {
-                        self.see(&mut view, seen);
-                    }
-                }
-                Heard::Asked | Heard::Time => {}
+                self.take_in(&mut view, next);
+                heard = self.hear(&mut view, None).now_or_never();
             }
         }
     }
 
     /// What happens next; at the latest it is that time.
     async fn hear(&mut self, view: &mut View, again_at: Option<Instant>) -> Heard {
-        let unproven = self.setting.buffer.len() > 0;
+        let unproven = self.buffer.len() > 0;
         tokio::select! {
             biased;
             command = self.commands.recv(), if !self.abandoned => Heard::Command(command),
             seen = view.next(unproven) => Heard::Seen(seen),
             settled = self.settling.next() => Heard::Settled(settled),
-            () = self.setting.buffer.asked() => Heard::Asked,
+            () = self.buffer.asked() => Heard::Asked,
             () = until(again_at) => Heard::Time,
+        }
+    }
+
+    fn take_in(&mut self, view: &mut View, heard: Heard) {
+        match heard {
+            Heard::Command(command) => self.obey(command),
+            Heard::Settled(settled) => self.take_settled(settled),
+            Heard::Seen(seen) => self.see(view, seen),
+            Heard::Asked | Heard::Time => {}
         }
     }
 
@@ -196,9 +181,9 @@ impl<S: Serializer> Task<S> {
     fn act(&mut self, view: &mut View, now: Instant) -> Option<Instant> {
         self.items.show_hidden(now);
         for ready in self.unwanted() {
-            self.settle(ready.claim, Verdict::Return, Duration::ZERO, None);
+            self.settle(ready.claim, Verdict::RELEASE, None);
         }
-        let surplus_at = self.setting.buffer.surplus_at();
+        let surplus_at = self.buffer.surplus_at();
         if self.closing {
             view.look_away();
             return surplus_at;
@@ -208,8 +193,8 @@ impl<S: Serializer> Task<S> {
     }
 
     fn claim_what_is_wanted(&mut self, view: &mut View, now: Instant) -> Option<Instant> {
-        let all_wanted = self.setting.buffer.wanted();
-        if all_wanted == 0 || self.returning > 0 {
+        let all_wanted = self.buffer.wanted();
+        if all_wanted == 0 || self.items.is_returning() {
             return None;
         }
         if let Some(at) = self.not_before.filter(|at| *at > now) {
@@ -219,87 +204,42 @@ impl<S: Serializer> Task<S> {
             // What is known may be outdated by the time there is a connection.
             return None;
         }
-        view.look();
-        let looked_at = self.looked_at.get_or_insert(now);
-        if *looked_at + LOOK_AGAIN_AFTER <= now {
-            *looked_at = now;
-            view.look_again();
-        }
-        let look_again_at = *looked_at + LOOK_AGAIN_AFTER;
-        let wanted = all_wanted.saturating_sub(self.setting.buffer.len() + view.claiming());
+        let look_again_at = view.look(now);
+        let wanted = all_wanted.saturating_sub(self.buffer.len() + view.claiming());
         let ahead = self.items.count_in_hand().saturating_sub(view.claiming());
         let steps = self.items.plan(wanted, ahead, now);
-        for name in steps.read {
-            view.read(name);
-        }
-        for (name, item) in steps.claim {
-            let had = deliveries(item.version);
-            match self.setting.max_deliveries {
-                Some(most) if had >= most => view.bury(name, item, had, no_success(had)),
-                _ => view.claim(name, item),
-            }
-        }
+        steps.read.into_iter().for_each(|name| view.read(name));
+        steps.claim.into_iter().for_each(|(name, item)| view.claim(name, item));
         [self.items.shown_at(), steps.again_at, Some(look_again_at)].into_iter().flatten().min()
     }
 
     fn unwanted(&self) -> impl Iterator<Item = Ready<S::Item>> + use<S> {
-        let buffer = &self.setting.buffer;
+        let buffer = &self.buffer;
         if self.closing { buffer.clear() } else { buffer.surplus() }.into_iter()
     }
 
     fn obey(&mut self, command: Option<Command>) {
         match command {
-            Some(Command::Settle { claim, outcome, done }) => {
-                let (verdict, hide) = self.verdict(&claim, outcome);
-                self.settle(claim, verdict, hide, done);
-            }
+            Some(Command::Settle { claim, verdict, done }) => self.settle(claim, verdict, done),
             Some(Command::Close(done)) => {
                 self.closing = true;
-                self.setting.buffer.end(self.closed());
+                self.buffer.end(self.shared.closed());
                 self.closers.extend(done);
             }
             None => self.abandoned = true,
         }
     }
 
-    /// A delivery that failed is the last one, or not.
-    fn verdict(&self, claim: &Claim, outcome: Outcome) -> (Verdict, Duration) {
-        let is_last = self.setting.max_deliveries.is_some_and(|most| deliveries(claim.number) >= most);
-        match outcome {
-            Outcome::Done => (Verdict::Ack, Duration::ZERO),
-            Outcome::Failed { reason, .. } if is_last => (Verdict::Bury { reason }, Duration::ZERO),
-            Outcome::Failed { after, .. } => (Verdict::Return, after),
-            Outcome::Released => (Verdict::Return, Duration::ZERO),
-            Outcome::Rejected { reason } => (Verdict::Bury { reason }, Duration::ZERO),
-        }
-    }
-
-    fn settle(
-        &mut self,
-        claim: Arc<Claim>,
-        verdict: Verdict,
-        hide: Duration,
-        done: Option<oneshot::Sender<Result<(), Error>>>,
-    ) {
+    fn settle(&mut self, claim: Arc<Claim>, verdict: Verdict, done: Option<oneshot::Sender<Result<(), Error>>>) {
         claim.end();
-        let returns = verdict == Verdict::Return && hide.is_zero();
-        self.returning += usize::from(returns);
-        let settling = Settling {
-            returns,
-            core: Arc::clone(&self.setting.core),
-            paths: Arc::clone(&self.setting.paths),
-            events: self.setting.events.clone(),
-            claim,
-            verdict,
-            hide,
-        };
-        self.settling.push(settling.run(done));
+        self.items.note_returning(&claim.name, claim.zxid, verdict == Verdict::RELEASE);
+        self.settling.push(settle_and_tell(claim, verdict, done));
     }
 
-    fn take_settled(&mut self, Settled { claim, item, returns }: Settled) {
-        self.returning -= usize::from(returns);
+    fn take_settled(&mut self, Settled { claim, item }: Settled) {
         if let After::Stuck(hide) = item {
-            return self.return_at_last(claim, hide);
+            self.items.note_returning(&claim.name, claim.zxid, false);
+            return self.settling.push(give_up(claim, hide));
         }
         let (name, now) = (&claim.name, Instant::now());
         // In an earlier session it was another claim, perhaps of another item.
@@ -318,18 +258,10 @@ impl<S: Serializer> Task<S> {
         }
     }
 
-    fn return_at_last(&mut self, claim: Arc<Claim>, hide: Duration) {
-        let (core, paths) = (Arc::clone(&self.setting.core), Arc::clone(&self.setting.paths));
-        self.settling.push(async move {
-            settle::return_at_last(&core, &paths, &claim).await;
-            Settled { claim, item: After::Returned(hide), returns: false }
-        });
-    }
-
     fn see(&mut self, view: &mut View, seen: Seen) {
         let now = Instant::now();
         match seen {
-            Seen::Condition(Condition::Connected(_)) | Seen::Extended => self.setting.buffer.look_again(),
+            Seen::Condition(Condition::Connected(_)) | Seen::Extended => self.buffer.look_again(),
             Seen::Condition(_) => {}
             Seen::Listed(Ok(listing)) => self.take_listing(view, listing, now),
             Seen::Listed(Err(end)) => self.failed("list", end),
@@ -340,10 +272,10 @@ impl<S: Serializer> Task<S> {
                 }
             }
             Seen::Claim(name, change) => self.items.note_claim(&name, change, now),
-            Seen::Deleted => self.begin_anew(view),
+            Seen::Deleted => self.start_over(view),
             Seen::Missed => {
                 self.items.forget_contents();
-                view.look_again();
+                view.look_again(now);
             }
             Seen::Read(name, Ok(item)) => self.items.note_read(&name, item, now),
             Seen::Read(name, Err(end)) => self.take_failure(&name, "read an item of", end, now),
@@ -353,24 +285,14 @@ impl<S: Serializer> Task<S> {
                 self.deliver(Arc::new(claim));
             }
             Seen::Claimed(name, Err(end)) => self.take_failure(&name, "claim an item of", end, now),
-            Seen::Buried { name, attempts, outcome: Ok(()) } => {
-                self.items.let_go(&name, now);
-                self.setting.events.tell(Event::DeadLetter { item: name, attempts, reason: no_success(attempts) });
-            }
-            Seen::Buried { name, outcome: Err(End::Failed(error)), .. } => {
-                let error = client::Error::from_backend("make a dead letter of", &name, error);
-                self.leave_alone(&name, error, now);
-            }
-            Seen::Buried { name, outcome: Err(end), .. } => self.take_failure(&name, "bury an item of", end, now),
         }
     }
 
     fn take_listing(&mut self, view: &mut View, listing: Listing, now: Instant) {
         if self.queue.is_some_and(|queue| listing.queue != Some(queue)) {
-            self.begin_anew(view);
+            self.start_over(view);
         }
         self.queue = listing.queue;
-        self.looked_at = Some(now);
         let foreign: BTreeSet<&String> = listing.items.iter().filter(|name| znodes::is_foreign(name)).collect();
         self.skipped.retain(|name| foreign.contains(name));
         foreign.into_iter().for_each(|name| self.tell_if_foreign(name, Change::Came));
@@ -379,9 +301,9 @@ impl<S: Serializer> Task<S> {
     }
 
     /// The queue was deleted: names are given again.
-    fn begin_anew(&mut self, view: &mut View) {
+    fn start_over(&mut self, view: &mut View) {
         self.queue = None;
-        self.items.begin_anew();
+        self.items.start_over();
         view.forget_reads();
     }
 
@@ -391,17 +313,17 @@ impl<S: Serializer> Task<S> {
             if change == Change::Went {
                 self.skipped.remove(name);
             } else if self.skipped.insert(name.to_owned()) {
-                self.setting.events.tell(Event::Skipped { node: name.to_owned() });
+                self.shared.events.tell(Event::Skipped { node: name.to_owned() });
             }
         }
     }
 
-    /// An item was not read, claimed or buried.
+    /// An item was not read or claimed.
     fn take_failure(&mut self, name: &str, doing: &str, end: End, now: Instant) {
         match end {
             // It was claimed and returned since it was read.
             End::Changed => self.items.read_again(name, now),
-            End::Taken => self.items.note_miss(name, self.setting.core.random.unit(), now),
+            End::Taken => self.items.note_miss(name, self.shared.core.random.unit(), now),
             End::Gone => self.items.note_unavailable(name, now),
             End::Refused(error) => self.leave_alone(name, error, now),
             end => {
@@ -415,20 +337,25 @@ impl<S: Serializer> Task<S> {
     fn leave_alone(&mut self, name: &str, error: client::Error, now: Instant) {
         self.items.hide(name, AFTER_REFUSAL, now);
         self.items.let_go(name, now);
-        self.setting.events.tell(Event::Failed { error: Error::client(&self.setting.paths.path, error) });
+        self.shared.events.tell(Event::Failed { error: self.shared.error(error) });
     }
 
-    /// Decodes the item, and has it handed out.
+    /// Decodes the item, and has it handed out. One that was delivered too often, or that cannot be decoded, is not.
     fn deliver(&mut self, claim: Arc<Claim>) {
-        tracing::debug!(path = &*self.setting.paths.path, item = claim.name, attempt = claim.number, "claimed");
-        match dead_letter::items(&*self.setting.serializer, &claim.data) {
+        tracing::debug!(path = &*self.shared.paths.path, item = claim.name, attempt = claim.number, "claimed");
+        let delivered = claim.attempt().saturating_sub(1);
+        if self.shared.max_deliveries.is_some_and(|most| delivered >= most) {
+            let reason = format!("it was claimed {delivered} times without success");
+            return self.settle(claim, Verdict::Bury { attempts: delivered, reason }, None);
+        }
+        match dead_letter::items(&*self.serializer, &claim.data) {
             Err(why) => {
-                let reason = format!("it cannot be decoded: {why}");
-                self.settle(claim, Verdict::Bury { reason }, Duration::ZERO, None);
+                let verdict = Verdict::rejected(&claim, format!("it cannot be decoded: {why}"));
+                self.settle(claim, verdict, None);
             }
             // Nothing is in it, so there is nothing to be done.
-            Ok(items) if items.is_empty() => self.settle(claim, Verdict::Ack, Duration::ZERO, None),
-            Ok(items) => self.setting.buffer.put(Ready { claim, items }),
+            Ok(items) if items.is_empty() => self.settle(claim, Verdict::Ack, None),
+            Ok(items) => self.buffer.put(Ready { claim, items }),
         }
     }
 
@@ -436,40 +363,31 @@ impl<S: Serializer> Task<S> {
     fn failed(&mut self, doing: &str, end: End) {
         // The end of a session is told by its condition.
         let End::Failed(error) = end else { return };
-        let path = &self.setting.paths.path;
+        let path = &self.shared.paths.path;
         let error = client::Error::from_backend(doing, path, error);
         tracing::warn!(path = &**path, %error, kind = ?error.kind(), "cannot consume");
-        self.setting.buffer.fail(Error::client(path, error));
-        let now = self.setting.core.clock.now();
-        let delay = self.failures.next(&self.setting.core, now);
+        self.buffer.fail(Error::client(path, error));
+        let now = self.shared.core.clock.now();
+        let delay = self.failures.next(&self.shared.core, now);
         self.not_before = self.not_before.max(Some(Instant::now() + delay));
     }
 
     fn answer_closers(&mut self, is_busy: bool) {
-        if self.closing && self.settling.is_empty() && self.setting.buffer.len() == 0 && !is_busy {
+        if self.closing && self.settling.is_empty() && self.buffer.len() == 0 && !is_busy {
             for closer in self.closers.drain(..) {
                 // Its caller may be gone.
                 let _ = closer.send(());
             }
         }
     }
-
-    fn closed(&self) -> Error {
-        Error::Closed { path: Arc::clone(&self.setting.paths.path) }
-    }
 }
 
 /// The task may end without having come to its end: with its runtime, or by a panic. No caller may wait for it then.
 impl<S: Serializer> Drop for Task<S> {
     fn drop(&mut self) {
-        self.setting.buffer.end(self.closed());
-        self.setting.events.finish();
+        self.buffer.end(self.shared.closed());
+        self.shared.events.finish();
     }
-}
-
-/// Why an item became a dead letter that was delivered too often.
-fn no_success(deliveries: u32) -> String {
-    format!("it was claimed {deliveries} times without success")
 }
 
 async fn until(time: Option<Instant>) {

@@ -1,7 +1,7 @@
 //! Whose turn it is, when several consumers claim at the same time.
 //!
 //! Claims that are on their way to the servers cannot be seen. Consumers that all tried the oldest item would mostly be too late,
-//! each time with a read and a claim in vain. So a consumer counts how many claims of others come to each of its own, and expects
+//! each time after a read and a claim for nothing. So a consumer counts how many claims of others come to each of its own, and expects
 //! as many before its next one: consumers of equal speed come to take turns. An expected claim that does not come is waited for no
 //! longer than a [slot](Turn::slot).
 
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     /// What each of some consumers does in a round in which all of them try for so many items: their places. Then all learn what
-    /// was claimed, in order. How many claims were in vain.
+    /// was claimed, in order. How many claims were too late.
     fn round(turns: &mut [Turn], wanted: usize) -> usize {
         let firsts: Vec<usize> = turns.iter().map(|turn| turn.leaves(wanted)).collect();
         let (mut claimed, mut missed) = (Vec::new(), 0);
@@ -154,7 +154,7 @@ mod tests {
             }
             let missed: usize = (0..100).map(|_| round(&mut turns, wanted)).sum();
             let all = consumers * wanted * 100;
-            assert!(missed * 4 < all, "{consumers} consumers, {wanted} at a time: {missed} of {all} in vain");
+            assert!(missed * 4 < all, "{consumers} consumers, {wanted} at a time: {missed} of {all} too late");
         }
     }
 

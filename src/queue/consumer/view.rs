@@ -1,10 +1,12 @@
 //! What a consumer hears of the queue in one session: what the servers tell, and what came of its requests.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::StreamExt;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::claim::{Claim, Claimant, End, Item};
 use super::items::Change;
@@ -12,6 +14,10 @@ use crate::backend::{self, Event, PersistentEvent, PersistentWatch, WatchMode};
 use crate::client::pool::Pool;
 use crate::client::session::Condition;
 use crate::queue::znodes::Paths;
+
+/// While items are wanted they are listed again after this time: servers tell nothing of nodes that this client may not read, and
+/// nothing when that changes.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(600);
 
 /// What was listed.
 #[derive(Debug)]
@@ -38,12 +44,6 @@ pub(super) enum Seen {
     Missed,
     Read(String, Result<Item, End>),
     Claimed(String, Result<Claim, End>),
-    /// An item that was delivered too often became a dead letter, or not.
-    Buried {
-        name: String,
-        attempts: u32,
-        outcome: Result<(), End>,
-    },
 }
 
 /// Tells of all changes below the two directories, until the session ends.
@@ -60,15 +60,16 @@ pub(super) struct View {
     reads: Pool<(String, Result<Item, End>)>,
     /// In the order of the items: so they are handed out.
     claims: Pool<(String, Result<Claim, End>)>,
-    burials: Pool<(String, u32, Result<(), End>)>,
+    /// When it was looked last.
+    looked_at: Option<Instant>,
 }
 
 impl View {
     pub(super) fn new(claimant: Claimant) -> Self {
         let mut conditions = claimant.session.conditions();
         conditions.mark_changed();
-        let (reads, claims, burials) = (Pool::new(), Pool::new(), Pool::new());
-        View { claimant, conditions, watches: None, look: None, reads, claims, burials }
+        let (reads, claims) = (Pool::new(), Pool::new());
+        View { claimant, conditions, watches: None, look: None, looked_at: None, reads, claims }
     }
 
     /// What happens next. `unproven` if it matters when the lease becomes valid. What was told comes before the answers that
@@ -88,29 +89,16 @@ impl View {
                 }).inspect_err(|_| self.watches = None))
             }
             // While it is looked again, what is told is told by the new watches too.
-            seen = told(&mut self.watches, &self.claimant.paths), if self.look.is_none() => seen,
+            seen = told(&mut self.watches, &self.claimant.shared.paths), if self.look.is_none() => seen,
             (name, read) = self.reads.next() => Seen::Read(name, read),
             (name, claimed) = self.claims.next_in_order() => Seen::Claimed(name, claimed),
-            (name, attempts, outcome) = self.burials.next() => Seen::Buried { name, attempts, outcome },
             () = extended, if unproven => Seen::Extended,
         }
-    }
-
-    /// What the servers have told already. One transaction changes an item and its claim: what is done after half of it is in vain.
-    pub(super) fn told_already(&mut self) -> Option<Seen> {
-        if self.look.is_some() {
-            return None;
-        }
-        told(&mut self.watches, &self.claimant.paths).now_or_never()
     }
 
     /// How many claims are under way.
     pub(super) fn claiming(&self) -> usize {
         self.claims.len()
-    }
-
-    pub(super) fn is_busy(&self) -> bool {
-        !(self.claims.is_empty() && self.burials.is_empty())
     }
 
     pub(super) fn read(&mut self, name: String) {
@@ -123,21 +111,19 @@ impl View {
         self.claims.push(claim.map(|claim| (name, claim)));
     }
 
-    pub(super) fn bury(&mut self, name: String, item: Item, attempts: u32, reason: String) {
-        let bury = self.claimant.clone().bury(name.clone(), item, reason);
-        self.burials.push(bury.map(move |outcome| (name, attempts, outcome)));
-    }
-
-    /// Sees to it that everything is told from now on.
-    pub(super) fn look(&mut self) {
-        if self.watches.is_none() {
-            self.look_again();
+    /// Sees to it that everything is told from now on. When it is to be called again at the latest.
+    pub(super) fn look(&mut self, now: Instant) -> Instant {
+        let is_due = self.looked_at.is_none_or(|looked_at| looked_at + LOOK_AGAIN_AFTER <= now);
+        if is_due || self.watches.is_none() {
+            self.look_again(now);
         }
+        self.looked_at.unwrap_or(now) + LOOK_AGAIN_AFTER
     }
 
     /// Lists once more. The watches that there are stay until then, so that the servers need not be told of their end.
-    pub(super) fn look_again(&mut self) {
+    pub(super) fn look_again(&mut self, now: Instant) {
         if self.look.is_none() {
+            self.looked_at = Some(now);
             self.look = Some(self.claimant.clone().look().boxed());
         }
     }
@@ -157,7 +143,7 @@ impl Claimant {
     /// Arms the watches and lists, in one flight. What happens after the watches were armed and before the lists is in the lists,
     /// and is told once more: in the end the last change of each node counts.
     async fn look(self) -> Result<(Watches, Listing), End> {
-        let (session, paths) = (&self.session, &self.paths);
+        let (session, paths) = (&self.session, &self.shared.paths);
         loop {
             let connection = self.connected().await?;
             let watch = |dir: &str| session.watch_persistent(dir, WatchMode::PersistentRecursive);

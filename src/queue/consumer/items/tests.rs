@@ -122,7 +122,7 @@ async fn what_is_hidden_is_shown_in_time_and_dies_with_its_item_or_its_queue() {
     assert_eq!(items.plan(9, 0, begun + time).read, names([1]), "it is another item");
     items.list(names([2]).into_iter(), [].into_iter(), begun);
     assert_eq!(items.shown_at(), Some(begun + 3 * time));
-    items.begin_anew();
+    items.start_over();
     items.note_item(&name(2), Change::Came, begun);
     assert_eq!(items.plan(9, 0, begun).read, names([2]), "the queue is another one");
     items.hide(&name(2), Duration::MAX, begun);
@@ -202,7 +202,7 @@ proptest! {
                 7 => items.note_item(&name, Change::Written, begun),
                 8 => items.show_hidden(begun + Duration::from_secs(number as u64 % 2)),
                 9 => items.note_returned(&name, item(), begun),
-                10 => items.begin_anew(),
+                10 => items.start_over(),
                 11 => items.list(names(0..number).into_iter(), names([number / 2]).into_iter(), begun),
                 _ => items.let_go(&name, begun),
             }
