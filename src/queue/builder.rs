@@ -75,8 +75,8 @@ impl<S: Serializer> DistributedQueueBuilder<S> {
     /// Whether a consumer never claims an item while it may claim an older one. Default: false, and the oldest item is claimed first
     /// all the same, but for consumers that claim at the same moment: each expects as many claims of the others before its own as
     /// usual, and leaves as many of the oldest items to them. If one of these is not claimed within about two round trips for each, it
-    /// claims it itself. With strict order it waits for that and claims nothing else meanwhile, so all busy consumers together get
-    /// about two items a round trip.
+    /// claims it itself. With strict order it waits for that and claims nothing else meanwhile: four busy consumers
+    /// together get an item in two to three round trips.
     ///
     /// Passed over are items that are claimed, and those that this consumer leaves alone for a time: after
     /// [a failure](Self::retry_delay), [`nack_after`](super::Delivery::nack_after), or a settlement that was refused. It is the order of the claims, not
