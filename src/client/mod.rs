@@ -4,6 +4,8 @@ pub(crate) mod builder;
 pub(crate) mod core;
 pub(crate) mod delays;
 mod error;
+#[cfg(any(feature = "queue", feature = "throughput-balancer"))]
+pub(crate) mod events;
 mod fence;
 mod janitor;
 mod keepalive;

@@ -6,15 +6,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures::stream::{BoxStream, Stream, StreamExt};
-use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::watch;
 
 use super::error::Error;
 use crate::client;
 use crate::client::core::Core;
-
-/// How many events a reader may fall behind.
-const CAPACITY: usize = 1_024;
+use crate::client::events::Broadcaster;
 
 /// Something that happened in a [`Consumer`](super::Consumer), and that no call returned.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,7 +67,7 @@ pub enum Event {
 pub(super) struct Publisher {
     core: Arc<Core>,
     path: Arc<str>,
-    events: broadcast::Sender<Event>,
+    events: Broadcaster<Event>,
     finished: Arc<watch::Sender<bool>>,
 }
 
@@ -79,7 +76,7 @@ impl Publisher {
         Publisher {
             core: Arc::clone(core),
             path: Arc::clone(path),
-            events: broadcast::Sender::new(CAPACITY),
+            events: Broadcaster::new(),
             finished: Arc::default(),
         }
     }
@@ -98,8 +95,7 @@ impl Publisher {
             Event::Failed { error } => self.core.report(client::Error::new(error.kind(), error.to_string())),
             Event::Missed { .. } => {}
         }
-        // Without a reader it is logged.
-        let _ = self.events.send(event);
+        self.events.tell(event);
     }
 
     /// The consumer has ended.
@@ -109,21 +105,7 @@ impl Publisher {
 
     /// The events from now on, until the consumer has ended.
     pub(super) fn subscribe(&self) -> Events {
-        let here = (self.events.subscribe(), self.finished.subscribe());
-        let events = futures::stream::unfold(here, |(mut events, mut finished)| async move {
-            let next = tokio::select! {
-                biased;
-                next = events.recv() => next,
-                _ = finished.wait_for(|finished| *finished) => Err(RecvError::Closed),
-            };
-            let event = match next {
-                Ok(event) => event,
-                Err(RecvError::Lagged(missed)) => Event::Missed { events: missed },
-                Err(RecvError::Closed) => return None,
-            };
-            Some((event, (events, finished)))
-        });
-        Events { events: events.boxed() }
+        Events { events: self.events.subscribe(self.finished.subscribe(), |events| Event::Missed { events }) }
     }
 }
 

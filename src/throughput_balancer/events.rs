@@ -6,16 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use futures::stream::{BoxStream, StreamExt};
-use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::watch;
 
 use super::allocation::{AllocationError, Shortfall};
 use super::error::Error;
 use crate::client;
 use crate::client::core::Core;
-
-/// How many events a reader may fall behind.
-const CAPACITY: usize = 1_024;
+use crate::client::events::Broadcaster;
 
 /// Something that happened in a balancer. What concerns the whole cluster is told by the member that leads, and by no other;
 /// [`Registered`](Event::Registered), [`Unregistered`](Event::Unregistered), [`Failed`](Event::Failed) and
@@ -128,19 +125,14 @@ pub enum Event {
 pub(super) struct Publisher {
     core: Arc<Core>,
     path: Arc<str>,
-    events: broadcast::Sender<Event>,
+    events: Broadcaster<Event>,
     /// That the maximum makes no sense, for as long as it does not: for whoever begins to listen later.
     invalid: Arc<Mutex<Option<Event>>>,
 }
 
 impl Publisher {
     pub(super) fn new(core: &Arc<Core>, path: &str) -> Self {
-        Publisher {
-            core: Arc::clone(core),
-            path: path.into(),
-            events: broadcast::Sender::new(CAPACITY),
-            invalid: Arc::default(),
-        }
+        Publisher { core: Arc::clone(core), path: path.into(), events: Broadcaster::new(), invalid: Arc::default() }
     }
 
     fn invalid(&self) -> MutexGuard<'_, Option<Event>> {
@@ -168,31 +160,14 @@ impl Publisher {
             Event::Settled { .. } => tracing::debug!(path, ?event, "throughput balancer"),
             event => tracing::warn!(path, ?event, "throughput balancer"),
         }
-        // Nobody listening is fine.
-        let _ = self.events.send(event);
+        self.events.tell(event);
     }
 
-    /// The events from now on, until the member has `finished`.
+    /// The events from now on, until the member has `finished`, also when its task is gone without a word.
     pub(super) fn subscribe(&self, finished: watch::Receiver<bool>) -> Events {
-        let (here, invalid) = {
-            let invalid = self.invalid();
-            ((self.events.subscribe(), finished), invalid.clone())
-        };
-        let events = futures::stream::unfold(here, |(mut events, mut finished)| async move {
-            let next = tokio::select! {
-                biased;
-                next = events.recv() => next,
-                // Also when its task is gone without a word.
-                _ = finished.wait_for(|finished| *finished) => Err(RecvError::Closed),
-            };
-            let event = match next {
-                Ok(event) => event,
-                Err(RecvError::Lagged(missed)) => Event::Missed { events: missed },
-                Err(RecvError::Closed) => return None,
-            };
-            Some((event, (events, finished)))
-        });
-        Events { events: futures::stream::iter(invalid).chain(events).boxed() }
+        let invalid = self.invalid();
+        let events = self.events.subscribe(finished, |events| Event::Missed { events });
+        Events { events: futures::stream::iter(invalid.clone()).chain(events).boxed() }
     }
 }
 
