@@ -156,6 +156,26 @@ impl Session {
         let _ = tokio::time::timeout(self.lease.tick(), changed).await;
     }
 
+    /// Runs `attempt` whenever there is a connection, until it succeeds or fails for good: after an error that passes by itself it
+    /// is run again, once there is a connection after the one that was lost. [`backend::Error::SessionEnded`] if the session
+    /// ends first; no other error that it returns is a passing one.
+    #[cfg(feature = "queue")]
+    pub(crate) async fn retry_while_passing<T, Fut>(
+        &self,
+        mut attempt: impl FnMut() -> Fut,
+    ) -> Result<T, backend::Error>
+    where
+        Fut: Future<Output = Result<T, backend::Error>>,
+    {
+        loop {
+            let Ok(connection) = self.connected().await else { return Err(backend::Error::SessionEnded) };
+            match attempt().await {
+                Err(error) if error.is_passing() => self.loss_known(connection).await,
+                outcome => return outcome,
+            }
+        }
+    }
+
     /// Counts one more contender of this session, so that after a reconnect they do not all send requests at once.
     pub(crate) fn contender(self: &Arc<Self>) -> Contending {
         self.contenders.fetch_add(1, Ordering::Relaxed);
@@ -294,5 +314,21 @@ mod tests {
         let now = client.core().clock.now();
         session.lease().disconnected(Loss { at: now, last_contact: now });
         assert!(session.connected().now_or_never().is_none());
+    }
+    #[cfg(feature = "queue")]
+    #[tokio::test(start_paused = true)]
+    async fn only_an_error_that_passes_is_followed_by_another_attempt() {
+        use crate::backend::Error::{ConnectionLoss, NoNode, SessionEnded, Throttled};
+
+        let server = TestingServer::start();
+        let client = Client::builder_for(&server).connect().await.expect("a client");
+        let session = client.core().connected_session().await.expect("a session");
+        let mut outcomes = [Err(Throttled), Err(ConnectionLoss), Ok(1), Err(NoNode), Ok(2)].into_iter();
+        let mut attempt = || std::future::ready(outcomes.next().expect("no more attempts than that"));
+        assert_eq!(session.retry_while_passing(&mut attempt).await, Ok(1));
+        assert_eq!(session.retry_while_passing(&mut attempt).await, Err(NoNode));
+        session.end(crate::client::session::EndReason::GivenUp);
+        assert_eq!(session.retry_while_passing(&mut attempt).await, Err(SessionEnded));
+        assert_eq!(outcomes.next(), Some(Ok(2)), "nothing is attempted without a session");
     }
 }

@@ -43,7 +43,7 @@ pub enum Error {
         /// The maximum, as the producer was told.
         limit: usize,
     },
-    /// Puts that nobody awaited have failed, as a flush or a close tells.
+    /// Puts that were not awaited have failed, as a flush or a close tells.
     #[error("queue at {path}: {}", unawaited(errors, *total))]
     Unawaited {
         /// The path of the queue.
@@ -134,15 +134,19 @@ impl Error {
         }
     }
 
+    pub(super) fn closed(path: &Arc<str>) -> Self {
+        Error::Closed { path: Arc::clone(path) }
+    }
+
     pub(super) fn client(path: &Arc<str>, error: client::Error) -> Self {
         if error.kind() == ErrorKind::Closed {
-            return Error::Closed { path: Arc::clone(path) };
+            return Error::closed(path);
         }
         Error::Client { path: Arc::clone(path), error }
     }
 }
 
-/// What has failed and how often, as in `3 puts that nobody awaited have failed: <why> (2 times); <why>`.
+/// What has failed and how often, as in `3 puts that were not awaited have failed: <why> (2 times); <why>`.
 fn unawaited(errors: &[Error], total: usize) -> String {
     let mut reasons: Vec<(String, usize)> = Vec::new();
     for error in errors {
@@ -160,7 +164,7 @@ fn unawaited(errors: &[Error], total: usize) -> String {
     if total > errors.len() {
         each.push(format!("and {} more", total - errors.len()));
     }
-    let what = if total == 1 { "a put that nobody awaited has" } else { "puts that nobody awaited have" };
+    let what = if total == 1 { "a put that was not awaited has" } else { "puts that were not awaited have" };
     let count = if total == 1 { String::new() } else { format!("{total} ") };
     format!("{count}{what} failed: {}", each.join("; "))
 }
@@ -177,12 +181,12 @@ mod tests {
         let unawaited =
             |errors: &[Error], total| Error::Unawaited { path: path.clone(), errors: errors.to_vec(), total };
         let one = unawaited(std::slice::from_ref(&denied), 1);
-        assert_eq!(one.to_string(), "queue at /q: a put that nobody awaited has failed: put into /q: no permission");
+        assert_eq!(one.to_string(), "queue at /q: a put that was not awaited has failed: put into /q: no permission");
         assert_eq!((one.kind(), one.is_retryable(), one.is_lost()), (ErrorKind::NoAuth, false, false));
         let many = unawaited(&[denied.clone(), doubt, denied], 40);
         assert_eq!(
             many.to_string(),
-            "queue at /q: 40 puts that nobody awaited have failed: put into /q: no permission (2 times); put into /q: not \
+            "queue at /q: 40 puts that were not awaited have failed: put into /q: no permission (2 times); put into /q: not \
              answered; and 37 more"
         );
         assert_eq!(many.kind(), ErrorKind::OutcomeUnknown);

@@ -58,6 +58,8 @@ async fn a_failure_that_nobody_awaited_is_told_by_the_next_flush_once() {
     let error = within("it ends", T, producer.flush()).await.expect_err("nobody knows");
     assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
     within("nothing else is left", SOON, producer.flush()).await.expect("told already");
+    // Until it is connected again the client tells why it is not.
+    server.until(|| client.connection_state().is_connected()).await;
     assert_eq!(client.last_error(), None);
 }
 

@@ -6,7 +6,7 @@ use crate::backend::{self, Op};
 use crate::client::core::Core;
 use crate::client::owned_node::OwnedNode;
 use crate::client::parents;
-use crate::client::session::Session;
+use crate::client::session::{Condition, Session};
 use crate::path::join;
 use crate::queue::znodes::Paths;
 use crate::types::CreateMode;
@@ -32,64 +32,52 @@ impl Ticket {
 /// A producer's node. Dropped, it is deleted in the background.
 #[derive(Debug)]
 pub(super) struct Sequence {
-    session: Arc<Session>,
+    pub(super) session: Arc<Session>,
     node: OwnedNode,
     path: Arc<str>,
     /// Of the last transaction that is known to be carried out.
     carried_out: Ticket,
-    /// Of the last batch that was composed.
-    last: Ticket,
+    /// That of the last batch which was composed.
+    last_id: u64,
 }
 
 impl Sequence {
-    /// Creates the node; `None` if the session is over.
-    pub(super) async fn create(
-        core: &Core,
-        session: &Arc<Session>,
-        paths: &Paths,
-    ) -> Result<Option<Self>, backend::Error> {
+    /// Creates the node. The error is a passing one only if the session is over.
+    pub(super) async fn create(core: &Core, session: &Arc<Session>, paths: &Paths) -> Result<Self, backend::Error> {
         let uuid = core.random.uuid().to_string();
         let path: Arc<str> = join(&paths.producers, &uuid).into();
-        let dir: Arc<str> = paths.producers.as_str().into();
-        let mut node = OwnedNode::expected(session, &core.janitor, &dir, uuid);
-        let acls = &core.config.acls;
-        let (carried_out, last) = (Ticket::default(), Ticket::default());
-        loop {
-            let Ok(connection) = session.connected().await else { return Ok(None) };
-            let failed = match session.create(&path, &carried_out.to_bytes(), CreateMode::Ephemeral, acls).await {
-                // With this name it can only be ours, of an attempt whose answer was lost.
-                Ok(_) | Err(backend::Error::NodeExists) => {
-                    node.created(Arc::clone(&path));
-                    return Ok(Some(Sequence { session: Arc::clone(session), node, path, carried_out, last }));
+        let mut node = OwnedNode::expected(session, &core.janitor, &paths.producers.as_str().into(), uuid);
+        let (first, acls) = (Ticket::default(), &core.config.acls);
+        let create = || async {
+            loop {
+                match session.create(&path, &first.to_bytes(), CreateMode::Ephemeral, acls).await {
+                    // With this name it can only be ours, of an attempt whose answer was lost.
+                    Ok(_) | Err(backend::Error::NodeExists) => return Ok(()),
+                    Err(backend::Error::NoNode) => parents::ensure(session, &paths.producers, acls).await?,
+                    Err(error) => return Err(error),
                 }
-                Err(backend::Error::NoNode) => match parents::ensure(session, &paths.producers, acls).await {
-                    Ok(()) => continue,
-                    Err(error) => error,
-                },
-                Err(error) => error,
-            };
-            if !failed.is_passing() {
-                if !failed.leaves_outcome_unknown() {
-                    node.gone();
-                }
-                return Err(failed);
             }
-            // The loop looks at what came of it.
-            let _ = session.connected_after_loss(connection).await;
+        };
+        if let Err(error) = session.retry_while_passing(create).await {
+            if !error.leaves_outcome_unknown() {
+                node.gone();
+            }
+            return Err(error);
         }
+        node.created(Arc::clone(&path));
+        Ok(Sequence { session: Arc::clone(session), node, path, carried_out: first, last_id: 0 })
     }
 
-    pub(super) fn session(&self) -> &Arc<Session> {
-        &self.session
+    pub(super) fn is_connected(&self) -> bool {
+        matches!(self.session.condition(), Condition::Connected(_))
     }
 
-    /// The ticket of a new batch; `None` when the numbers of this node are used up.
-    pub(super) fn issue(&mut self) -> Option<Ticket> {
-        if self.last.number >= MOST_NUMBERS {
-            return None;
-        }
-        self.last = Ticket { number: self.last.number + 1, id: self.last.id + 1 };
-        Some(self.last)
+    /// The ticket of a new batch behind so many that are not known to be carried out; `None` when the numbers of this node are
+    /// used up.
+    pub(super) fn issue(&mut self, before: usize) -> Option<Ticket> {
+        let number = self.carried_out.number + i32::try_from(before).ok()? + 1;
+        self.last_id += 1;
+        (number <= MOST_NUMBERS).then_some(Ticket { number, id: self.last_id })
     }
 
     /// The step that numbers a transaction: it is refused if the one before was not carried out, or this one was.
@@ -103,46 +91,31 @@ impl Sequence {
         self.carried_out = ticket;
     }
 
-    /// What was issued since the last transaction that was carried out will not be sent again: the numbers are used anew, the
-    /// ids never.
-    pub(super) fn rewind(&mut self) {
-        self.last.number = self.carried_out.number;
-    }
-
     /// The number of the last transaction that was carried out, as of now, if `sent` are those that may have been. `None` if that
     /// cannot be known: the session is over, or the node is deleted or tells of a transaction that is none of these.
     pub(super) async fn read(&mut self, sent: &[Ticket]) -> Option<i32> {
-        let session = &self.session;
-        loop {
-            let connection = session.connected().await.ok()?;
+        let (session, node) = (&self.session, &*self.path);
+        let look = || async {
             // After a sync, as a server that lags may not know of the last ones.
-            let (sync, read) = (session.sync(&self.path), session.get_data(&self.path));
-            let failed = match futures::join!(sync, read) {
-                (Ok(()), Ok((data, stat))) => {
-                    let mut known = sent.iter().copied().chain([self.carried_out]);
-                    let last = known.find(|ticket| ticket.number == stat.version && ticket.to_bytes() == data);
-                    self.carried_out = last.unwrap_or(self.carried_out);
-                    if last.is_none() {
-                        let (node, number) = (&*self.path, stat.version);
-                        tracing::warn!(
-                            event = "foreign_transaction",
-                            node,
-                            number,
-                            "a producer's node was written by others"
-                        );
-                    }
-                    return last.map(|last| last.number);
-                }
-                (Err(error), _) | (_, Err(error)) => error,
-            };
-            if !failed.is_passing() {
-                let node = &*self.path;
+            let (synced, read) = futures::join!(session.sync(node), session.get_data(node));
+            synced.and(read)
+        };
+        let (data, stat) = match session.retry_while_passing(look).await {
+            Ok(read) => read,
+            Err(backend::Error::SessionEnded) => return None,
+            Err(failed) => {
                 tracing::warn!(event = "number_unreadable", node, ?failed, "a producer cannot see what it has put");
                 return None;
             }
-            // The loop looks at what came of it.
-            let _ = session.connected_after_loss(connection).await;
+        };
+        let mut known = sent.iter().copied().chain([self.carried_out]);
+        let last = known.find(|ticket| ticket.number == stat.version && ticket.to_bytes() == data);
+        if last.is_none() {
+            let number = stat.version;
+            tracing::warn!(event = "foreign_transaction", node, number, "a producer's node was written by others");
         }
+        self.confirm(last?);
+        Some(stat.version)
     }
 
     /// Deletes the node and waits until the server has, or its session is over.
