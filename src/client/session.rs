@@ -315,6 +315,7 @@ mod tests {
         session.lease().disconnected(Loss { at: now, last_contact: now });
         assert!(session.connected().now_or_never().is_none());
     }
+
     #[cfg(feature = "queue")]
     #[tokio::test(start_paused = true)]
     async fn only_an_error_that_passes_is_followed_by_another_attempt() {

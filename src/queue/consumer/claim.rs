@@ -104,11 +104,9 @@ pub(super) enum End {
     Changed,
     /// It is not in the queue any more.
     Gone,
-    /// The session ended.
-    SessionOver,
     /// This item cannot be had: it may not be read or written, or is too large for a request.
     Refused(client::Error),
-    /// The ensemble refuses it, as it would for any other item.
+    /// The ensemble refuses it, as it would for any other item; or the session has ended.
     Failed(backend::Error),
 }
 
@@ -126,17 +124,12 @@ const COUNT_CLAIM: usize = 2;
 impl Claimant {
     pub(super) async fn read(self, name: String) -> Result<Item, End> {
         let path = self.shared.paths.item(&name);
-        loop {
-            let connection = self.connected().await?;
-            match self.session.get_data(&path).await {
-                Ok((data, stat)) => return Ok(Item { data, version: stat.version }),
-                Err(backend::Error::NoNode) => return Err(End::Gone),
-                // It may not be read, or is larger than an answer may be.
-                Err(error @ (backend::Error::NoAuth | backend::Error::Other(_))) => {
-                    return Err(refused("read", &name, error));
-                }
-                Err(error) => self.wait_out(error, connection).await?,
-            }
+        match self.session.retry_while_passing(|| self.session.get_data(&path)).await {
+            Ok((data, stat)) => Ok(Item { data, version: stat.version }),
+            Err(backend::Error::NoNode) => Err(End::Gone),
+            // It may not be read, or is larger than an answer may be.
+            Err(error @ (backend::Error::NoAuth | backend::Error::Other(_))) => Err(refused("read", &name, error)),
+            Err(error) => Err(End::Failed(error)),
         }
     }
 
@@ -176,12 +169,13 @@ impl Claimant {
                     (COUNT_CLAIM, error @ backend::Error::NoAuth) => return Err(refused("claim", &name, error)),
                     (_, error) => error,
                 },
-                Err(error) => {
-                    if error.leaves_outcome_unknown() {
-                        doubted = Some(self.shared.core.clock.now());
-                    }
+                Err(error) if error.leaves_outcome_unknown() => {
+                    doubted = Some(self.shared.core.clock.now());
                     error
                 }
+                // It was not sent. By the time there is a connection there may be another item of this name.
+                Err(error) if error.is_passing() && doubted.is_none() => return Err(End::Changed),
+                Err(error) => error,
             };
             let Err(end) = self.wait_out(error, connection).await else { continue };
             // A copy may have been carried out all the same.
@@ -233,8 +227,8 @@ impl Claimant {
         }
     }
 
-    pub(super) async fn connected(&self) -> Result<u64, End> {
-        self.session.connected().await.map_err(|_| End::SessionOver)
+    async fn connected(&self) -> Result<u64, End> {
+        self.session.connected().await.map_err(|_| End::Failed(backend::Error::SessionEnded))
     }
 
     async fn make_claims_directory(&self) -> Result<(), backend::Error> {
@@ -242,7 +236,7 @@ impl Claimant {
     }
 
     /// Waits for the next connection, if the error passes with it.
-    pub(super) async fn wait_out(&self, error: backend::Error, connection: u64) -> Result<(), End> {
+    async fn wait_out(&self, error: backend::Error, connection: u64) -> Result<(), End> {
         if !error.is_passing() {
             return Err(End::Failed(error));
         }

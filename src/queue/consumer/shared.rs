@@ -25,6 +25,6 @@ impl Shared {
     }
 
     pub(super) fn closed(&self) -> Error {
-        Error::Closed { path: Arc::clone(&self.paths.path) }
+        Error::closed(&self.paths.path)
     }
 }

@@ -16,6 +16,7 @@ use super::settle::{AFTER_REFUSAL, After, Settled, give_up, settle_and_tell};
 use super::shared::Shared;
 use super::transaction::Verdict;
 use super::view::{Listing, Seen, View};
+use crate::backend;
 use crate::client;
 use crate::client::core::KeepAlive;
 use crate::client::delays::Delays;
@@ -264,7 +265,7 @@ impl<S: Serializer> Task<S> {
             Seen::Condition(Condition::Connected(_)) | Seen::Extended => self.buffer.look_again(),
             Seen::Condition(_) => {}
             Seen::Listed(Ok(listing)) => self.take_listing(view, listing, now),
-            Seen::Listed(Err(end)) => self.failed("list", end),
+            Seen::Listed(Err(error)) => self.failed("list", error),
             Seen::Item(name, change) => {
                 self.tell_if_foreign(&name, change);
                 if znodes::is_item(&name) {
@@ -326,9 +327,9 @@ impl<S: Serializer> Task<S> {
             End::Taken => self.items.note_miss(name, self.shared.core.random.unit(), now),
             End::Gone => self.items.note_unavailable(name, now),
             End::Refused(error) => self.leave_alone(name, error, now),
-            end => {
+            End::Failed(error) => {
                 self.items.read_again(name, now);
-                self.failed(doing, end);
+                self.failed(doing, error);
             }
         }
     }
@@ -360,9 +361,11 @@ impl<S: Serializer> Task<S> {
     }
 
     /// A caller is told; it is tried again, ever more slowly.
-    fn failed(&mut self, doing: &str, end: End) {
-        // The end of a session is told by its condition.
-        let End::Failed(error) = end else { return };
+    fn failed(&mut self, doing: &str, error: backend::Error) {
+        if error == backend::Error::SessionEnded {
+            // Its condition tells it too, and there will be another one.
+            return;
+        }
         let path = &self.shared.paths.path;
         let error = client::Error::from_backend(doing, path, error);
         tracing::warn!(path = &**path, %error, kind = ?error.kind(), "cannot consume");

@@ -33,7 +33,7 @@ pub(super) enum Seen {
     Condition(Condition),
     /// The lease may be valid now.
     Extended,
-    Listed(Result<Listing, End>),
+    Listed(Result<Listing, backend::Error>),
     /// A child of the queue has changed.
     Item(String, Change),
     /// A claim has, or a lock of Curator's.
@@ -56,7 +56,7 @@ pub(super) struct View {
     pub(super) claimant: Claimant,
     conditions: watch::Receiver<Condition>,
     watches: Option<Watches>,
-    look: Option<BoxFuture<'static, Result<(Watches, Listing), End>>>,
+    look: Option<BoxFuture<'static, Result<(Watches, Listing), backend::Error>>>,
     reads: Pool<(String, Result<Item, End>)>,
     /// In the order of the items: so they are handed out.
     claims: Pool<(String, Result<Claim, End>)>,
@@ -142,33 +142,27 @@ impl View {
 impl Claimant {
     /// Arms the watches and lists, in one flight. What happens after the watches were armed and before the lists is in the lists,
     /// and is told once more: in the end the last change of each node counts.
-    async fn look(self) -> Result<(Watches, Listing), End> {
-        let (session, paths) = (&self.session, &self.shared.paths);
-        loop {
-            let connection = self.connected().await?;
-            let watch = |dir: &str| session.watch_persistent(dir, WatchMode::PersistentRecursive);
-            let list = |dir: &str| {
-                let listed = session.list_children(dir);
-                async move {
-                    match listed.await {
-                        Ok((children, stat)) => Ok((children, Some(stat.czxid))),
-                        // It is made by the first put, or by the first claim.
-                        Err(backend::Error::NoNode) => Ok((Vec::new(), None)),
-                        Err(error) => Err(error),
-                    }
+    async fn look(self) -> Result<(Watches, Listing), backend::Error> {
+        let (session, Paths { items, claims, .. }) = (&self.session, &*self.shared.paths);
+        let watch = |dir: &str| session.watch_persistent(dir, WatchMode::PersistentRecursive);
+        let list = |dir: &str| {
+            let listed = session.list_children(dir);
+            async move {
+                match listed.await {
+                    Ok((children, stat)) => Ok((children, Some(stat.czxid))),
+                    // It is made by the first put, or by the first claim.
+                    Err(backend::Error::NoNode) => Ok((Vec::new(), None)),
+                    Err(error) => Err(error),
                 }
-            };
-            let (items, claims) = (&paths.items, &paths.claims);
-            let handed_over = session.together(|| (watch(items), watch(claims), list(items), list(claims)));
-            let (items_watch, claims_watch, items, claims) = handed_over;
-            match futures::try_join!(items_watch, claims_watch, items, claims) {
-                Ok((items_watch, claims_watch, (items, queue), (claims, _))) => {
-                    let watches = Watches { items: items_watch, claims: claims_watch };
-                    return Ok((watches, Listing { queue, items, claims }));
-                }
-                Err(error) => self.wait_out(error, connection).await?,
             }
-        }
+        };
+        let look = || {
+            let (items_watch, claims_watch, items, claims) =
+                session.together(|| (watch(items), watch(claims), list(items), list(claims)));
+            async { futures::try_join!(items_watch, claims_watch, items, claims) }
+        };
+        let (items_watch, claims_watch, (items, queue), (claims, _)) = session.retry_while_passing(look).await?;
+        Ok((Watches { items: items_watch, claims: claims_watch }, Listing { queue, items, claims }))
     }
 }
 
