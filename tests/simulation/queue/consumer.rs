@@ -23,6 +23,8 @@ pub(super) struct Taker {
     /// The session timeout.
     pub(super) timeout: Duration,
     pub(super) hurry: watch::Receiver<bool>,
+    /// Does little with an item, so that the queue is empty often.
+    pub(super) quick: bool,
 }
 
 impl Taker {
@@ -35,13 +37,14 @@ impl Taker {
             let (fence, attempt, items) = (delivery.fence(), delivery.attempt(), delivery.items().to_vec());
             let early = self.random.bool();
             if early {
-                self.write(&fence, attempt, &items).await;
+                self.write(&fence, attempt, &items, false).await;
             }
-            self.part(delivery).await;
+            let settled = self.part(delivery).await;
             if !early {
-                self.write(&fence, attempt, &items).await;
+                self.write(&fence, attempt, &items, settled).await;
             }
         }
+        // Before it is closed: that gives up what no caller has taken.
         if self.random.bool() {
             self.consumer.close().await;
         }
@@ -74,7 +77,8 @@ impl Taker {
 
     /// Works on it for a while, until it is lost, or not even then.
     async fn handle(&mut self, delivery: &Delivery<String>) {
-        let time = self.timeout.mul_f64(self.random.f64().powi(6));
+        let most = if self.quick { self.timeout / 8 } else { self.timeout };
+        let time = most.mul_f64(self.random.f64().powi(6));
         match self.random.u8(..3) {
             0 => sleep(time).await,
             1 => {
@@ -90,8 +94,8 @@ impl Taker {
         }
     }
 
-    /// Writes under a claim, now and then: never after a later claim.
-    async fn write(&mut self, fence: &Fence, attempt: u32, items: &[String]) {
+    /// Writes under a claim, now and then: never once it is settled, and never after a later claim.
+    async fn write(&mut self, fence: &Fence, attempt: u32, items: &[String], settled: bool) {
         if self.random.u8(..4) > 0 {
             return;
         }
@@ -99,23 +103,28 @@ impl Taker {
         let write = self.client.transaction().check(fence).set_data(GUARDED, "", None).commit();
         // The servers may be gone for long.
         let written = timeout(self.timeout, write).await;
-        if let Ok(Ok(_)) = written
-            && latest > attempt
-        {
-            self.ledger.object(format!("under delivery {attempt} of {items:?} was written after delivery {latest}"));
+        if let Ok(Ok(_)) = written {
+            if latest > attempt {
+                self.ledger
+                    .object(format!("under delivery {attempt} of {items:?} was written after delivery {latest}"));
+            }
+            if settled {
+                self.ledger.object(format!("under delivery {attempt} of {items:?} was written after it was settled"));
+            }
         }
     }
 
-    async fn part(&mut self, delivery: Arc<Delivery<String>>) {
-        let (items, name) = (delivery.items().to_vec(), delivery.name().to_owned());
-        let what = format!("{} {name}", self.number);
+    /// Whether it is known to be settled then.
+    async fn part(&mut self, delivery: Arc<Delivery<String>>) -> bool {
+        let (items, place) = (delivery.items().to_vec(), self.ledger.place(&delivery));
+        let what = format!("{} {place}", self.number);
         let delivery = Arc::into_inner(delivery).expect("the ledger holds none");
         let outcome = match self.random.u8(..20) {
             0..=12 => {
                 self.ledger.acks(&items);
-                let acked = delivery.ack().await.map(drop);
+                let acked = delivery.ack().await.map(|_| true);
                 if acked.is_ok() {
-                    self.ledger.acked(&name, &items);
+                    self.ledger.acked(&place, &items);
                 }
                 acked
             }
@@ -123,10 +132,10 @@ impl Taker {
                 self.ledger.acks(&items);
                 let time = self.timeout.mul_f64(self.random.f64().powi(4) / 8.0);
                 match timeout(time, delivery.ack()).await {
-                    Ok(acked) => acked.map(drop).inspect(|()| self.ledger.acked(&name, &items)),
+                    Ok(acked) => acked.map(|_| true).inspect(|_| self.ledger.acked(&place, &items)),
                     Err(_) => {
                         self.ledger.cancelled();
-                        Ok(())
+                        Ok(false)
                     }
                 }
             }
@@ -134,23 +143,24 @@ impl Taker {
                 self.ledger.rejects(&items, false);
                 let rejected = delivery.reject("by chance").await;
                 self.ledger.rejects(&items, rejected.is_ok());
-                rejected
+                rejected.map(|()| true)
             }
-            15 => delivery.nack_after(self.timeout / 4).await,
-            16 => delivery.nack().await,
-            17 => delivery.release().await,
+            15 => delivery.nack_after(self.timeout / 4).await.map(|()| true),
+            16 => delivery.nack().await.map(|()| true),
+            17 => delivery.release().await.map(|()| true),
             _ => {
                 drop(delivery);
-                Ok(())
+                Ok(false)
             }
         };
         self.ledger.note(format_args!("{what}: {outcome:?}"));
-        if let Err(error) = outcome {
+        if let Err(error) = &outcome {
             let may = matches!(error, Error::Lost { .. })
                 || matches!(error.kind(), ErrorKind::SessionLost | ErrorKind::OutcomeUnknown);
             if !may {
                 self.ledger.object(format!("{what} cannot be settled: {error}"));
             }
         }
+        outcome.unwrap_or(false)
     }
 }

@@ -1,6 +1,7 @@
 //! What became of each item, as those who put and take tell it; and what must not be.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::time::Instant;
@@ -19,9 +20,23 @@ pub(super) enum Put {
     Refused,
 }
 
+/// Where an item is: names are given again after the queue's own node was deleted.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    /// How often the node had been deleted when the item was claimed.
+    queue: usize,
+    name: String,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of queue {}", self.name, self.queue)
+    }
+}
+
 /// An item that somebody has in hand.
 struct Held {
-    name: String,
+    place: Place,
     delivery: Weak<Delivery<String>>,
 }
 
@@ -34,8 +49,10 @@ impl Held {
 #[derive(Default)]
 struct State {
     puts: BTreeMap<String, Put>,
-    /// Under which names an item was delivered.
-    names: BTreeMap<String, BTreeSet<String>>,
+    /// The transactions that deleted the queue's own node.
+    deletions: Vec<i64>,
+    /// From where an item was delivered.
+    places: BTreeMap<String, BTreeSet<Place>>,
     /// By how many an item was had.
     takers: BTreeMap<String, BTreeSet<u64>>,
     /// The numbers of the deliveries of an item.
@@ -112,20 +129,32 @@ impl Ledger {
         self.state().cancelled += 1;
     }
 
+    /// The queue's own node was deleted, by this transaction: names are given again.
+    pub(super) fn begins_anew(&self, zxid: i64) {
+        self.state().deletions.push(zxid);
+    }
+
+    pub(super) fn place(&self, delivery: &Delivery<String>) -> Place {
+        // The node is deleted only while it is empty, so a claim is on an item of the last one that was made before.
+        let claimed = delivery.fencing_token();
+        let queue = self.state().deletions.iter().filter(|zxid| **zxid < claimed).count();
+        Place { queue, name: delivery.name().to_owned() }
+    }
+
     pub(super) fn taken(&self, who: u64, delivery: &Arc<Delivery<String>>) {
-        let (name, attempt) = (delivery.name().to_owned(), delivery.attempt());
-        self.note(format_args!("{who} takes {name}, attempt {attempt}: {:?}", delivery.items()));
+        let (place, attempt) = (self.place(delivery), delivery.attempt());
+        self.note(format_args!("{who} takes {place}, attempt {attempt}: {:?}", delivery.items()));
         if !delivery.is_held() {
-            self.object(format!("{who} gets {name}, and the claim was lost before"));
+            self.object(format!("{who} gets {place}, and the claim was lost before"));
         }
         if self.max_deliveries.is_some_and(|most| attempt > most) {
-            self.object(format!("{who} gets {name} as delivery {attempt}"));
+            self.object(format!("{who} gets {place} as delivery {attempt}"));
         }
         let (mut late, mut miscounted) = (None, None);
         {
             let mut state = self.state();
             for item in delivery.items() {
-                state.names.entry(item.clone()).or_default().insert(name.clone());
+                state.places.entry(item.clone()).or_default().insert(place.clone());
                 state.takers.entry(item.clone()).or_default().insert(who);
                 if state.acked.get(item) == Some(&true) || state.rejected.get(item) == Some(&true) {
                     late = Some(item.clone());
@@ -135,7 +164,7 @@ impl Ledger {
                 }
             }
             state.held.retain(|held| held.delivery.strong_count() > 0);
-            state.held.push(Held { name, delivery: Arc::downgrade(delivery) });
+            state.held.push(Held { place, delivery: Arc::downgrade(delivery) });
         }
         // Whatever was done by hand, no two deliveries of an item have the same number.
         if let Some(miscounted) = miscounted {
@@ -169,11 +198,11 @@ impl Ledger {
         }
     }
 
-    pub(super) fn acked(&self, name: &str, items: &[String]) {
+    pub(super) fn acked(&self, place: &Place, items: &[String]) {
         let (mut twice, mut others) = (None, false);
         {
             let mut state = self.state();
-            others |= state.held.iter().any(|held| held.name == name && held.is_believed());
+            others |= state.held.iter().any(|held| held.place == *place && held.is_believed());
             state.acks += 1;
             for item in items {
                 if state.acked.insert(item.clone(), true) == Some(true) {
@@ -188,7 +217,7 @@ impl Ledger {
             self.object(format!("{item} was acked twice"));
         }
         if others && !self.is_excused() {
-            self.object(format!("{name} was acked, and somebody else believes to have it"));
+            self.object(format!("{place} was acked, and somebody else believes to have it"));
         }
     }
 
@@ -207,20 +236,20 @@ impl Ledger {
             if state.violation.is_some() || state.held.len() < 2 {
                 return;
             }
-            let mut holders = BTreeMap::<&str, usize>::new();
+            let mut holders = BTreeMap::<&Place, usize>::new();
             for held in &state.held {
                 if held.is_believed() {
-                    *holders.entry(&held.name).or_default() += 1;
+                    *holders.entry(&held.place).or_default() += 1;
                 }
             }
-            if let Some((name, _)) = holders.iter().find(|(_, holders)| **holders > 1) {
-                twice = Some((*name).to_owned());
+            if let Some((place, _)) = holders.iter().find(|(_, holders)| **holders > 1) {
+                twice = Some((*place).clone());
             }
         }
-        if let Some(name) = twice
+        if let Some(place) = twice
             && !self.is_excused()
         {
-            self.object(format!("two believe at one moment to have {name}"));
+            self.object(format!("two believe at one moment to have {place}"));
         }
     }
 
@@ -244,18 +273,18 @@ impl Ledger {
             let settled = state.acked.contains_key(item) || dead.iter().any(|(letter, _)| letter == item);
             match put {
                 Put::Done if !settled => return Err(format!("{item} was put, and is lost")),
-                Put::Refused if state.names.contains_key(item) => {
+                Put::Refused if state.places.contains_key(item) => {
                     return Err(format!("{item} was not put, and was delivered"));
                 }
                 _ => {}
             }
         }
-        for (item, names) in &state.names {
+        for (item, places) in &state.places {
             if !state.puts.contains_key(item) {
                 return Err(format!("{item} was delivered, and nobody has put it"));
             }
-            if names.len() > 1 {
-                return Err(format!("{item} was in the queue more than once: {names:?}"));
+            if places.len() > 1 {
+                return Err(format!("{item} was in the queue more than once: {places:?}"));
             }
         }
         for (item, attempts) in dead {
@@ -276,17 +305,17 @@ impl Ledger {
         {
             return Err(format!("{item} was rejected, and is no dead letter"));
         }
-        in_order(&state.names)
+        in_order(&state.places)
     }
 }
 
 /// Each producer's items are in the order in which it put them.
-fn in_order(names: &BTreeMap<String, BTreeSet<String>>) -> Result<(), String> {
-    let mut of_producer = BTreeMap::<&str, Vec<(u64, &String)>>::new();
-    for (item, names) in names {
+fn in_order(places: &BTreeMap<String, BTreeSet<Place>>) -> Result<(), String> {
+    let mut of_producer = BTreeMap::<&str, Vec<(u64, &Place)>>::new();
+    for (item, places) in places {
         let (producer, number) = item.split_once(':').ok_or("an item has a number")?;
         let number = number.parse::<u64>().map_err(|error| error.to_string())?;
-        of_producer.entry(producer).or_default().extend(names.first().map(|name| (number, name)));
+        of_producer.entry(producer).or_default().extend(places.first().map(|place| (number, place)));
     }
     for (producer, mut items) in of_producer {
         items.sort_unstable();

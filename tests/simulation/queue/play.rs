@@ -21,6 +21,11 @@ use crate::world::World;
 const ACTS: usize = 32;
 const MOST_CLIENTS: usize = 6;
 const MOST_AT_WORK: usize = 6;
+/// The queue's own node is deleted after so long without an item: longer than servers lag, and messages take.
+const AT_REST: Duration = Duration::from_millis(500);
+/// So often that is looked at, and at most so many times.
+const LOOK: Duration = Duration::from_millis(20);
+const LOOKS: u32 = 150;
 const PATH: &str = "/queue";
 const CLAIMS: &str = "/queue-claims";
 const PRODUCERS: &str = "/queue-producers";
@@ -37,14 +42,17 @@ struct Play {
     max_deliveries: Option<u32>,
     /// Claims are deleted by hand too.
     claims_deleted: bool,
+    /// The queue's own node is deleted now and then, so that its counter starts anew.
+    restarts: bool,
     /// Consumers of Curator's come too: the items that one of them has locked.
     locked: Option<Vec<String>>,
 }
 
 /// Runs one seed.
 pub(super) async fn run(seed: u64) -> Outcome {
-    // It is not drawn from the world, which wants to know what to check.
+    // These are not drawn from the world, which wants to know what to check.
     let max_deliveries = Some(seed % 8).filter(|most| (1..5).contains(most)).map(|most| most as u32);
+    let restarts = seed.is_multiple_of(3);
     let ledger = Ledger::new(max_deliveries);
     let check = ledger.clone();
     let mut world = World::new(seed, move || check.look()).await;
@@ -52,7 +60,9 @@ pub(super) async fn run(seed: u64) -> Outcome {
     let max_items = (world.random.u8(..4) == 0).then(|| world.random.usize(1..20));
     let claims_deleted = world.random.u8(..4) == 0;
     let locked = (world.random.u8(..4) == 0).then(Vec::new);
-    world.trace.note(format_args!("max_items {max_items:?}, max_deliveries {max_deliveries:?}, Curator {locked:?}"));
+    world.trace.note(format_args!(
+        "max_items {max_items:?}, max_deliveries {max_deliveries:?}, Curator {locked:?}, restarts {restarts}"
+    ));
     let (putters, takers, hurry) = (Vec::new(), Vec::new(), watch::Sender::new(false));
     let mut play = Play {
         world,
@@ -64,6 +74,7 @@ pub(super) async fn run(seed: u64) -> Outcome {
         max_items,
         max_deliveries,
         claims_deleted,
+        restarts,
         locked,
     };
     let played = play.play().await;
@@ -135,6 +146,7 @@ impl Play {
                     self.ledger.object(violation);
                 }
             }
+            14 if self.restarts => self.begin_anew_at_rest().await,
             _ => self.world.fault(),
         }
     }
@@ -160,7 +172,9 @@ impl Play {
         let client = self.world.a_client();
         let producer = self.queue(client).producer();
         // One that waits for room puts no more than there is.
-        let bursts = self.max_items.is_none() && self.world.random.u8(..8) < if self.came == 0 { 4 } else { 1 };
+        let bursts = self.max_items.is_none()
+            && !self.restarts
+            && self.world.random.u8(..8) < if self.came == 0 { 4 } else { 1 };
         let putter = Putter {
             number: self.came,
             producer,
@@ -169,6 +183,7 @@ impl Play {
             timeout: self.world.timeout,
             hurry: self.hurry.subscribe(),
             bursts,
+            slow: self.restarts,
         };
         self.world.trace.note(format_args!("of client {client} comes producer {}", self.came));
         self.came += 1;
@@ -186,6 +201,7 @@ impl Play {
             random: Rng::with_seed(self.world.random.u64(..)),
             timeout: self.world.timeout,
             hurry: self.hurry.subscribe(),
+            quick: self.restarts,
         };
         self.world.trace.note(format_args!("of client {client} comes consumer {}", self.came));
         self.came += 1;
@@ -268,6 +284,36 @@ impl Play {
         }
     }
 
+    /// The queue's own node is deleted once all is well and there was no item for a while. By then only puts are under way: a claim
+    /// or an ack that came later could hit a new item of the same name, as the servers know items by names and versions.
+    async fn begin_anew_at_rest(&mut self) {
+        self.world.heal();
+        let quiet = self.world.quiet();
+        self.world.pass(quiet).await;
+        let (mut seen, mut at_rest) = (0, Duration::ZERO);
+        for _ in 0..LOOKS {
+            self.world.pass(LOOK).await;
+            let Some(queue) = self.world.server.stat(PATH) else { return };
+            at_rest = if queue.num_children == 0 && queue.cversion == seen { at_rest + LOOK } else { Duration::ZERO };
+            seen = queue.cversion;
+            if at_rest >= AT_REST {
+                return self.begin_anew();
+            }
+        }
+    }
+
+    /// As Curator's reaper does: the next put makes the node again, and the names of items begin at 0 again.
+    fn begin_anew(&mut self) {
+        let server = &self.world.server;
+        let is_used = server.stat(PATH).is_some_and(|stat| stat.cversion > 0);
+        if is_used && server.delete_by_hand(PATH).is_ok() {
+            let root = server.stat("/").expect("the root");
+            self.ledger.begins_anew(root.pzxid);
+            self.world.figures.faults += 1;
+            self.world.trace.note(format_args!("{PATH} is deleted by hand, while it is empty"));
+        }
+    }
+
     /// Ends a session by hand, and all of its nodes at once.
     fn expire(&mut self) {
         let client = self.world.a_client();
@@ -336,11 +382,11 @@ impl Play {
     async fn settle_at_last(&self, taken: Result<Delivery<String>, Error>) -> Result<(), String> {
         let delivery = Arc::new(taken.map_err(|error| format!("healed, nothing can be taken: {error}"))?);
         self.ledger.taken(u64::MAX, &delivery);
-        let (name, items) = (delivery.name().to_owned(), delivery.items().to_vec());
+        let (place, items) = (self.ledger.place(&delivery), delivery.items().to_vec());
         let delivery = Arc::into_inner(delivery).ok_or("held")?;
         self.ledger.acks(&items);
         match delivery.ack().await {
-            Ok(_) => self.ledger.acked(&name, &items),
+            Ok(_) => self.ledger.acked(&place, &items),
             Err(Error::Lost { .. }) if self.ledger.is_excused() => {}
             Err(error) => return Err(format!("healed, {items:?} cannot be acked: {error}")),
         }

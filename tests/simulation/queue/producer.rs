@@ -25,6 +25,8 @@ pub(super) struct Putter {
     pub(super) hurry: watch::Receiver<bool>,
     /// Begins with many at once.
     pub(super) bursts: bool,
+    /// Puts little at a time, so that the queue is empty often.
+    pub(super) slow: bool,
 }
 
 impl Putter {
@@ -37,7 +39,7 @@ impl Putter {
         let end = next + MOST_ITEMS;
         while next < end && !*self.hurry.borrow() {
             let count = match self.random.u8(..4) {
-                0 => self.random.u64(2..=12),
+                0 if !self.slow => self.random.u64(2..=12),
                 _ => 1,
             };
             let items = self.begin(next..next + count);
@@ -49,7 +51,8 @@ impl Putter {
                 3 => self.enqueue(&items).await,
                 _ => self.put_together(&items).await,
             }
-            let pause = self.timeout.mul_f64(self.random.f64().powi(4) / 2.0);
+            let most = if self.slow { self.timeout } else { self.timeout / 2 };
+            let pause = most.mul_f64(self.random.f64().powi(4));
             sleep(pause).await;
         }
         if self.random.bool() {
