@@ -2,6 +2,7 @@
 
 mod consumer;
 mod ledger;
+mod picky;
 mod play;
 mod producer;
 

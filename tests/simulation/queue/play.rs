@@ -8,11 +8,12 @@ use futures::FutureExt;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use zookeeper_recipes::CreateMode;
-use zookeeper_recipes::queue::{Delivery, DistributedQueue, Error, Utf8};
+use zookeeper_recipes::queue::{Delivery, DistributedQueue, DistributedQueueBuilder, Error, Utf8};
 use zookeeper_recipes::testing::Task;
 
 use super::consumer::{GUARDED, Taker};
-use super::ledger::Ledger;
+use super::ledger::{Ledger, Put};
+use super::picky::Picky;
 use super::producer::Putter;
 use crate::seeds::Outcome;
 use crate::world::World;
@@ -20,6 +21,8 @@ use crate::world::World;
 /// So many things happen in a seed.
 const ACTS: usize = 32;
 const MOST_CLIENTS: usize = 6;
+/// So many are put in the end, into a queue that begins anew.
+const NEW_ITEMS: u32 = 12;
 const MOST_AT_WORK: usize = 6;
 /// The queue's own node is deleted after so long without an item: longer than servers lag, and messages take.
 const AT_REST: Duration = Duration::from_millis(500);
@@ -44,6 +47,8 @@ struct Play {
     claims_deleted: bool,
     /// The queue's own node is deleted now and then, so that its counter starts anew.
     restarts: bool,
+    /// Comes with those who make the queue begin anew.
+    picky: Option<Picky>,
     /// Consumers of Curator's come too: the items that one of them has locked.
     locked: Option<Vec<String>>,
 }
@@ -75,6 +80,7 @@ pub(super) async fn run(seed: u64) -> Outcome {
         max_deliveries,
         claims_deleted,
         restarts,
+        picky: None,
         locked,
     };
     let played = play.play().await;
@@ -92,6 +98,9 @@ impl Play {
         self.put();
         self.make_directory().await;
         self.take();
+        if self.restarts {
+            self.picky = Some(self.a_picky_one());
+        }
         for _ in 0..ACTS {
             let most = self.world.timeout / 2;
             let time = self.world.a_while(most);
@@ -107,6 +116,7 @@ impl Play {
         self.world.heal();
         // A producer that waits for room gets it.
         self.drain().await?;
+        self.take_from_a_new_queue().await?;
         self.sum()?;
         self.clean_up();
         self.world.close().await
@@ -146,12 +156,17 @@ impl Play {
                     self.ledger.object(violation);
                 }
             }
+            12..=13 if self.takers.len() < MOST_AT_WORK && self.picky.is_some() => self.pass_over(),
             14 if self.restarts => self.begin_anew_at_rest().await,
             _ => self.world.fault(),
         }
     }
 
     fn queue(&mut self, client: usize) -> DistributedQueue<Utf8> {
+        self.options(client).start().expect("a queue")
+    }
+
+    fn options(&mut self, client: usize) -> DistributedQueueBuilder<Utf8> {
         let random = &mut self.world.random;
         let mut queue = DistributedQueue::builder(&self.world.clients[client], PATH, Utf8)
             .prefetch(random.usize(..6))
@@ -165,7 +180,7 @@ impl Play {
         if self.locked.is_some() {
             queue = queue.claims_path(CLAIMS);
         }
-        queue.start().expect("a queue")
+        queue
     }
 
     fn put(&mut self) {
@@ -206,6 +221,27 @@ impl Play {
         self.world.trace.note(format_args!("of client {client} comes consumer {}", self.came));
         self.came += 1;
         self.takers.push(self.world.server.spawn(&self.world.clients[client], taker.work()));
+    }
+
+    /// Its calls are few and short: it must not keep what it would claim ahead.
+    fn a_picky_one(&mut self) -> Picky {
+        let client = self.world.a_client();
+        let consumer = self.options(client).prefetch(0).start().expect("a queue").consumer();
+        self.world.trace.note(format_args!("of client {client} comes a picky consumer, {}", self.came));
+        self.came += 1;
+        Picky {
+            client: self.world.clients[client].clone(),
+            number: self.came - 1,
+            consumer,
+            ledger: self.ledger.clone(),
+        }
+    }
+
+    /// The picky consumer takes an item, if there is one soon, and leaves it to others.
+    fn pass_over(&mut self) {
+        let Some(picky) = self.picky.clone() else { return };
+        let patience = self.world.a_while(self.world.timeout / 8);
+        self.takers.push(self.world.server.spawn(&picky.client.clone(), picky.pass_over(patience)));
     }
 
     /// A consumer of Curator's locks an item that has no claim. Then it reads the item, as Curator does, and gives up the lock if
@@ -349,8 +385,7 @@ impl Play {
             self.world.server.disconnect(&self.world.clients[client]);
         }
         self.hurry.send_replace(true);
-        // One after the other, over slow connections: that takes as long as it takes, but it goes on.
-        let patience = self.world.timeout * 4 + Duration::from_secs(60);
+        let patience = self.patience();
         let mut progress = Instant::now();
         // A put may be under way that was sent before everything was healed.
         let mut quiet_since = Instant::now();
@@ -376,6 +411,31 @@ impl Play {
                 return Err(format!("long after healing {at_work} are at work, and there are {left:?}"));
             }
         }
+    }
+
+    /// Nothing is left. When the queue begins anew, items have the names of those that the picky consumer left to others, and it
+    /// is the only one there.
+    async fn take_from_a_new_queue(&mut self) -> Result<(), String> {
+        let Some(picky) = self.picky.take() else { return Ok(()) };
+        self.begin_anew();
+        let client = self.world.a_client();
+        let producer = self.queue(client).producer();
+        for number in 0..NEW_ITEMS {
+            let item = format!("{}:{number}", self.came);
+            self.ledger.begins(&item);
+            producer.put(&item).await.map_err(|error| format!("healed, nothing can be put: {error}"))?;
+            self.ledger.put(&item, Put::Done);
+            let taken = tokio::time::timeout(self.patience(), picky.consumer.take()).await;
+            self.settle_at_last(taken.map_err(|_| format!("long after healing nobody takes {item}"))?).await?;
+        }
+        producer.close().await.map_err(|error| error.to_string())?;
+        picky.consumer.close().await;
+        Ok(())
+    }
+
+    /// One after the other, over slow connections: that takes as long as it takes, but it goes on.
+    fn patience(&self) -> Duration {
+        self.world.timeout * 4 + Duration::from_secs(60)
     }
 
     /// All is healed: whatever is taken now can be acked.

@@ -1,0 +1,38 @@
+//! Somebody who leaves to others what it has seen.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+use zookeeper_recipes::Client;
+use zookeeper_recipes::queue::{Consumer, Utf8};
+
+use super::ledger::Ledger;
+
+/// For so long it leaves an item alone: longer than anybody waits.
+const PASSED_OVER: Duration = Duration::from_secs(3_600);
+
+#[derive(Clone)]
+pub(super) struct Picky {
+    pub(super) client: Client,
+    pub(super) number: u64,
+    pub(super) consumer: Consumer<Utf8>,
+    pub(super) ledger: Ledger,
+}
+
+impl Picky {
+    /// Takes an item, if there is one within this time, and leaves it alone from then on.
+    pub(super) async fn pass_over(self, patience: Duration) {
+        let Ok(taken) = timeout(patience, self.consumer.take()).await else { return };
+        match taken.map(Arc::new) {
+            Ok(delivery) => {
+                self.ledger.taken(self.number, &delivery);
+                let place = self.ledger.place(&delivery);
+                let delivery = Arc::into_inner(delivery).expect("the ledger holds none");
+                let returned = delivery.nack_after(PASSED_OVER).await;
+                self.ledger.note(format_args!("{} passes {place} over: {returned:?}", self.number));
+            }
+            Err(error) => self.ledger.object(format!("{} cannot take: {error}", self.number)),
+        }
+    }
+}
