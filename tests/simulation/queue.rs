@@ -1,5 +1,6 @@
 //! DistributedQueue: what was put is there once, what is there is delivered and acked, and nobody holds what nobody works on.
 
+mod claims;
 mod consumer;
 mod ledger;
 mod picky;

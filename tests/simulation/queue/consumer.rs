@@ -27,6 +27,13 @@ pub(super) struct Taker {
     pub(super) quick: bool,
 }
 
+/// Also when it is dropped half way.
+impl Drop for Taker {
+    fn drop(&mut self) {
+        self.ledger.leaves(&self.client);
+    }
+}
+
 impl Taker {
     pub(super) async fn work(mut self) {
         while !*self.hurry.borrow() {
@@ -45,6 +52,7 @@ impl Taker {
             }
         }
         // Before it is closed: that gives up what no caller has taken.
+        self.ledger.leaves(&self.client);
         if self.random.bool() {
             self.consumer.close().await;
         }

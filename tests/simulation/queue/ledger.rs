@@ -5,9 +5,13 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::time::Instant;
+use zookeeper_recipes::Client;
 use zookeeper_recipes::queue::Delivery;
+use zookeeper_recipes::testing::TestingServer;
 
+use super::claims::Claims;
 use crate::trace::Trace;
+use crate::world::World;
 
 /// How a put ended, as its caller was told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,24 +78,37 @@ struct State {
 pub(super) struct Ledger {
     max_deliveries: Option<u32>,
     state: Arc<Mutex<State>>,
-    trace: Arc<Mutex<Option<Trace>>>,
+    claims: Arc<Mutex<Claims>>,
+    world: Arc<Mutex<Option<(TestingServer, Trace)>>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Ledger {
-    pub(super) fn new(max_deliveries: Option<u32>) -> Self {
-        Ledger { max_deliveries, state: Arc::default(), trace: Arc::default() }
+    /// `claims` is where the claims are.
+    pub(super) fn new(max_deliveries: Option<u32>, claims: &'static str) -> Self {
+        let claims = Arc::new(Mutex::new(Claims::new(claims)));
+        Ledger { max_deliveries, state: Arc::default(), claims, world: Arc::default() }
     }
 
-    pub(super) fn trace_to(&self, trace: Trace) {
-        *self.trace.lock().unwrap_or_else(PoisonError::into_inner) = Some(trace);
+    /// From now on there is a world to watch.
+    pub(super) fn watch(&self, world: &World) {
+        *lock(&self.world) = Some((world.server.clone(), world.trace.clone()));
+    }
+
+    /// Lets go of the world, which holds this ledger.
+    pub(super) fn release(&self) {
+        *lock(&self.world) = None;
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     pub(super) fn note(&self, what: impl std::fmt::Display) {
-        if let Some(trace) = &*self.trace.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some((_, trace)) = &*lock(&self.world) {
             trace.note(what);
         }
     }
@@ -141,6 +158,16 @@ impl Ledger {
         Place { queue, name: delivery.name().to_owned() }
     }
 
+    /// A consumer of this client is closed or dropped, or a call that nobody repeats: what was claimed for it is given up.
+    pub(super) fn leaves(&self, client: &Client) {
+        client.session_id().into_iter().for_each(|session| lock(&self.claims).left(session));
+    }
+
+    /// The claim on an item of this name was deleted by hand.
+    pub(super) fn claim_deleted(&self, name: &str) {
+        lock(&self.claims).forget(name);
+    }
+
     pub(super) fn taken(&self, who: u64, delivery: &Arc<Delivery<String>>) {
         let (place, attempt) = (self.place(delivery), delivery.attempt());
         self.note(format_args!("{who} takes {place}, attempt {attempt}: {:?}", delivery.items()));
@@ -150,6 +177,7 @@ impl Ledger {
         if self.max_deliveries.is_some_and(|most| attempt > most) {
             self.object(format!("{who} gets {place} as delivery {attempt}"));
         }
+        lock(&self.claims).taken(delivery.fencing_token());
         let (mut late, mut miscounted) = (None, None);
         {
             let mut state = self.state();
@@ -228,8 +256,20 @@ impl Ledger {
         }
     }
 
-    /// Called after each step: nobody else believes to have what somebody has.
+    /// Called after each step.
     pub(super) fn look(&self) {
+        self.look_at_claims();
+        self.look_at_holders();
+    }
+
+    /// Nobody claims what nobody takes.
+    fn look_at_claims(&self) {
+        let given_up = lock(&self.world).as_ref().and_then(|(server, _)| lock(&self.claims).given_up(server));
+        given_up.into_iter().for_each(|violation| self.object(violation));
+    }
+
+    /// Nobody else believes to have what somebody has.
+    fn look_at_holders(&self) {
         let mut twice = None;
         {
             let state = self.state();

@@ -20,6 +20,13 @@ pub(super) struct Picky {
     pub(super) ledger: Ledger,
 }
 
+/// Its last call may have been dropped half way, and is not repeated at once.
+impl Drop for Picky {
+    fn drop(&mut self) {
+        self.ledger.leaves(&self.client);
+    }
+}
+
 impl Picky {
     /// Takes an item, if there is one within this time, and leaves it alone from then on.
     pub(super) async fn pass_over(self, patience: Duration) {

@@ -58,10 +58,10 @@ pub(super) async fn run(seed: u64) -> Outcome {
     // These are not drawn from the world, which wants to know what to check.
     let max_deliveries = Some(seed % 8).filter(|most| (1..5).contains(most)).map(|most| most as u32);
     let restarts = seed.is_multiple_of(3);
-    let ledger = Ledger::new(max_deliveries);
+    let ledger = Ledger::new(max_deliveries, CLAIMS);
     let check = ledger.clone();
     let mut world = World::new(seed, move || check.look()).await;
-    ledger.trace_to(world.trace.clone());
+    ledger.watch(&world);
     let max_items = (world.random.u8(..4) == 0).then(|| world.random.usize(1..20));
     let claims_deleted = world.random.u8(..4) == 0;
     let locked = (world.random.u8(..4) == 0).then(Vec::new);
@@ -85,6 +85,7 @@ pub(super) async fn run(seed: u64) -> Outcome {
     };
     let played = play.play().await;
     let mut world = play.world;
+    ledger.release();
     world.figures.turns = ledger.acks_so_far();
     world.figures.hand_overs = ledger.hand_overs();
     world.figures.cancelled = ledger.cancelled_so_far();
@@ -313,7 +314,8 @@ impl Play {
         {
             self.world.figures.faults += 1;
             self.world.trace.note(format_args!("{path} is deleted by hand"));
-            if path.starts_with(CLAIMS) {
+            if let Some(name) = path.strip_prefix(CLAIMS) {
+                self.ledger.claim_deleted(name.trim_start_matches('/'));
                 // Whoever had it is not told.
                 self.ledger.excuse_until(Instant::now() + self.world.timeout * 100);
             }
