@@ -13,6 +13,8 @@ struct Standing {
 /// The claims as the servers have them.
 pub(super) struct Claims {
     dir: &'static str,
+    items: &'static str,
+    max_deliveries: Option<u32>,
     /// The last change that was seen.
     pzxid: i64,
     /// By the transactions that made them: the fencing tokens of their deliveries.
@@ -23,9 +25,9 @@ pub(super) struct Claims {
 }
 
 impl Claims {
-    pub(super) fn new(dir: &'static str) -> Self {
+    pub(super) fn new(dir: &'static str, items: &'static str, max_deliveries: Option<u32>) -> Self {
         let (standing, taken, left) = Default::default();
-        Claims { dir, pzxid: 0, standing, taken, left }
+        Claims { dir, items, max_deliveries, pzxid: 0, standing, taken, left }
     }
 
     pub(super) fn taken(&mut self, token: i64) {
@@ -48,15 +50,22 @@ impl Claims {
         let names = server.children(self.dir).into_iter();
         let there = names.filter_map(|name| {
             let stat = server.stat(&format!("{}/{name}", self.dir))?;
-            // Locks of Curator's are played by hand, in no session.
-            (stat.ephemeral_owner != 0).then_some((stat.czxid, Standing { name, session: stat.ephemeral_owner }))
+            // Locks of Curator's are played by hand, in no session. An item that was delivered too often is claimed to be buried.
+            let is_to_be_taken = stat.ephemeral_owner != 0 && !self.is_used_up(server, &name);
+            is_to_be_taken.then_some((stat.czxid, Standing { name, session: stat.ephemeral_owner }))
         });
-        let before = std::mem::replace(&mut self.standing, there.collect());
+        let there: BTreeMap<i64, Standing> = there.collect();
+        let before = std::mem::replace(&mut self.standing, there);
         let gone = before.into_iter().filter(|(token, _)| !self.standing.contains_key(token));
         let mut untaken =
             gone.filter(|(token, gone)| !self.taken.contains(token) && !self.left.contains(&gone.session));
         let goes_on = |session| server.sessions().iter().any(|info| info.id == session);
         let (_, Standing { name, session }) = untaken.find(|(_, gone)| goes_on(gone.session))?;
         Some(format!("a claim on {name} in session {session:x} was given up, and no caller had it"))
+    }
+
+    fn is_used_up(&self, server: &TestingServer, name: &str) -> bool {
+        let claims = server.stat(&format!("{}/{name}", self.items)).and_then(|stat| u32::try_from(stat.version).ok());
+        self.max_deliveries.is_some_and(|most| claims.is_some_and(|claims| claims > most))
     }
 }

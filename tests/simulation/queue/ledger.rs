@@ -87,9 +87,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Ledger {
-    /// `claims` is where the claims are.
-    pub(super) fn new(max_deliveries: Option<u32>, claims: &'static str) -> Self {
-        let claims = Arc::new(Mutex::new(Claims::new(claims)));
+    /// `claims` and `items` are where these are.
+    pub(super) fn new(max_deliveries: Option<u32>, claims: &'static str, items: &'static str) -> Self {
+        let claims = Arc::new(Mutex::new(Claims::new(claims, items, max_deliveries)));
         Ledger { max_deliveries, state: Arc::default(), claims, world: Arc::default() }
     }
 

@@ -58,7 +58,7 @@ pub(super) async fn run(seed: u64) -> Outcome {
     // These are not drawn from the world, which wants to know what to check.
     let max_deliveries = Some(seed % 8).filter(|most| (1..5).contains(most)).map(|most| most as u32);
     let restarts = seed.is_multiple_of(3);
-    let ledger = Ledger::new(max_deliveries, CLAIMS);
+    let ledger = Ledger::new(max_deliveries, CLAIMS, PATH);
     let check = ledger.clone();
     let mut world = World::new(seed, move || check.look()).await;
     ledger.watch(&world);
