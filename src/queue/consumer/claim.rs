@@ -31,6 +31,8 @@ pub(crate) struct Claim {
     pub(super) node: Arc<str>,
     /// What the item's node holds.
     pub(super) data: Vec<u8>,
+    /// The transaction that put the item.
+    pub(super) created: i64,
     /// The item's data version: how many claims there were on it, with this one.
     pub(super) number: i32,
     /// The transaction that made it: greater for every later claim on any item.
@@ -91,6 +93,8 @@ impl Claim {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Item {
     pub(super) data: Vec<u8>,
+    /// The transaction that put it.
+    pub(super) created: i64,
     /// How many claims there were on it.
     pub(super) version: i32,
 }
@@ -125,7 +129,7 @@ impl Claimant {
     pub(super) async fn read(self, name: String) -> Result<Item, End> {
         let path = self.shared.paths.item(&name);
         match self.session.retry_while_passing(|| self.session.get_data(&path)).await {
-            Ok((data, stat)) => Ok(Item { data, version: stat.version }),
+            Ok((data, stat)) => Ok(Item { data, created: stat.czxid, version: stat.version }),
             Err(backend::Error::NoNode) => Err(End::Gone),
             // It may not be read, or is larger than an answer may be.
             Err(error @ (backend::Error::NoAuth | backend::Error::Other(_))) => Err(refused("read", &name, error)),
@@ -138,28 +142,31 @@ impl Claimant {
         let (path, node) = (self.shared.paths.item(&name), Arc::<str>::from(self.shared.paths.claim(&name)));
         let steps = self.claiming(&path, &node, &item);
         self.shared.core.check_size("claim", &name, bytes_of(&steps)).map_err(End::Refused)?;
-        let number = item.version.wrapping_add(1);
-        // A copy whose answer was lost may have been carried out, or may still be.
+        // Since when a copy may have been carried out whose answer was lost, or may still be.
         let mut doubted = None;
         let zxid = loop {
             let connection = self.connected().await?;
+            if doubted.is_some() {
+                match self.find(&path, &node, &item).await {
+                    Ok(Found::Ours(zxid)) => break zxid,
+                    Ok(Found::Unclaimed) => {}
+                    Ok(Found::Claimed) => return Err(End::Taken),
+                    Err(error) => {
+                        self.wait_out(error, connection).await?;
+                        continue;
+                    }
+                }
+            }
             let error = match self.session.multi(steps.clone()).await {
                 Ok(Multi::Committed(results)) => break zxid(&results),
                 Ok(Multi::Refused { index, error }) => match (index, error) {
-                    (CREATE_CLAIM, backend::Error::NodeExists) => {
-                        let Some(since) = doubted else { return Err(End::Taken) };
-                        match self.find(&path, &node, number).await {
-                            Ok(Found::Ours(zxid)) => break zxid,
-                            Ok(Found::Unclaimed)
-                                if self.shared.core.clock.now().since(since) < self.session.timeout() =>
-                            {
-                                tokio::time::sleep(self.shared.core.config.tick / 4).await;
-                                continue;
-                            }
-                            Ok(Found::Unclaimed | Found::Claimed) => return Err(End::Taken),
-                            Err(error) => error,
+                    (CREATE_CLAIM, backend::Error::NodeExists) => match doubted {
+                        Some(since) if self.shared.core.clock.now().since(since) < self.session.timeout() => {
+                            tokio::time::sleep(self.shared.core.config.tick / 4).await;
+                            continue;
                         }
-                    }
+                        _ => return Err(End::Taken),
+                    },
                     (CREATE_CLAIM, backend::Error::NoNode) => match self.make_claims_directory().await {
                         Ok(()) => continue,
                         Err(error) => error,
@@ -177,17 +184,12 @@ impl Claimant {
                 Err(error) if error.is_passing() && doubted.is_none() => return Err(End::Changed),
                 Err(error) => error,
             };
-            let Err(end) = self.wait_out(error, connection).await else { continue };
-            // A copy may have been carried out all the same.
-            if doubted.is_some()
-                && let Ok(Found::Ours(zxid)) = self.find(&path, &node, number).await
-            {
-                break zxid;
-            }
-            return Err(end);
+            self.wait_out(error, connection).await?;
         };
-        let (Claimant { shared, session }, over) = (self, watch::Sender::new(false));
-        Ok(Claim { shared, session, name, item: path, node, data: item.data, number, zxid, over })
+        let Claimant { shared, session } = self;
+        let Item { data, created, version } = item;
+        let (number, over) = (version.wrapping_add(1), watch::Sender::new(false));
+        Ok(Claim { shared, session, name, item: path, node, data, created, number, zxid, over })
     }
 
     fn claiming(&self, path: &str, node: &str, item: &Item) -> Vec<Op> {
@@ -204,24 +206,23 @@ impl Claimant {
         ]
     }
 
-    /// After an answer was lost, and with a claim on the item in the way: whose is it? After a sync, as a server that lags may
-    /// not know.
-    async fn find(&self, path: &str, node: &str, number: i32) -> Result<Found, backend::Error> {
+    /// After an answer was lost: was the claim made? After a sync, as a server that lags may not know. Names are given again when a
+    /// queue is deleted; which item it is, the transaction tells that created it.
+    async fn find(&self, path: &str, node: &str, item: &Item) -> Result<Found, backend::Error> {
         let session = &self.session;
-        let (sync, claim, item) = (session.sync(node), session.get_data(node), session.exists(path));
-        let (sync, claim, item) = futures::join!(sync, claim, item);
-        sync?;
-        let version = item?.map(|stat| stat.version);
+        let (synced, claim, stat) = futures::join!(session.sync(node), session.get_data(node), session.exists(path));
+        synced?;
+        let version = stat?.filter(|stat| stat.czxid == item.created).map(|stat| stat.version);
         match claim {
             Ok((data, stat))
-                if version == Some(number)
+                if version == Some(item.version.wrapping_add(1))
                     && stat.ephemeral_owner == session.id()
                     && stat.version == CLAIM_VERSION
                     && data == self.shared.holder.as_bytes() =>
             {
                 Ok(Found::Ours(stat.czxid))
             }
-            Ok(_) | Err(backend::Error::NoNode) if version == Some(number.wrapping_sub(1)) => Ok(Found::Unclaimed),
+            Ok(_) | Err(backend::Error::NoNode) if version == Some(item.version) => Ok(Found::Unclaimed),
             Ok(_) | Err(backend::Error::NoNode) => Ok(Found::Claimed),
             Err(error) => Err(error),
         }
@@ -250,8 +251,9 @@ impl Claimant {
 enum Found {
     /// This consumer, by this transaction.
     Ours(i64),
-    /// No transaction of ours has; a lock of Curator's is in the way, and a late copy of ours may still come after it.
+    /// No transaction of ours has. A lock of Curator's may be in the way, and a late copy of ours may still come after it.
     Unclaimed,
+    /// Another consumer has, or it is not in the queue any more.
     Claimed,
 }
 

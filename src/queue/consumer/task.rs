@@ -249,7 +249,11 @@ impl<S: Serializer> Task<S> {
         }
         match item {
             After::Returned(Duration::ZERO) => {
-                self.items.note_returned(name, Item { data: claim.data.clone(), version: claim.number }, now);
+                self.items.note_returned(
+                    name,
+                    Item { data: claim.data.clone(), created: claim.created, version: claim.number },
+                    now,
+                );
             }
             After::Returned(hide) => {
                 self.items.hide(name, hide, now);

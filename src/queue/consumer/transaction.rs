@@ -86,8 +86,8 @@ const ITEM: usize = 0;
 const CLAIM: usize = 1;
 const LETTER: usize = 2;
 
-/// Settles a claim, until it is known what came of it. A transaction whose answer was lost is sent again: of two copies only the
-/// first is carried out.
+/// Settles a claim, until it is known what came of it. A transaction whose answer was lost is sent again for as long as the claim
+/// stands: of two copies only the first is carried out.
 pub(super) async fn settle(claim: &Claim, verdict: &Verdict) -> Result<(), Unsettled> {
     let session = &claim.session;
     let mut steps = steps(claim, verdict);
@@ -95,6 +95,16 @@ pub(super) async fn settle(claim: &Claim, verdict: &Verdict) -> Result<(), Unset
     let mut in_doubt = false;
     loop {
         let Ok(connection) = session.connected().await else { return Err(Unsettled::SessionOver { in_doubt }) };
+        if in_doubt {
+            match Fate::of(claim).await {
+                Ok(Fate::Stands) => {}
+                Ok(fate) => return fate.of_doubtful(verdict),
+                Err(error) => {
+                    wait_out(claim, error, connection, in_doubt).await?;
+                    continue;
+                }
+            }
+        }
         let error = match session.multi(steps.clone()).await {
             Ok(Multi::Committed(_)) => return Ok(()),
             // To wake consumers of Curator's is a courtesy: without permission for it the item is returned all the same.
@@ -108,15 +118,12 @@ pub(super) async fn settle(claim: &Claim, verdict: &Verdict) -> Result<(), Unset
                     Err(error) => error,
                 }
             }
-            Ok(Multi::Refused {
-                index: index @ (ITEM | CLAIM),
-                error: error @ (backend::Error::NoNode | backend::Error::BadVersion),
-            }) => {
-                if in_doubt && was_carried_out(verdict, index, &error) {
-                    return Ok(());
-                }
+            Ok(Multi::Refused { index: ITEM | CLAIM, error: backend::Error::NoNode | backend::Error::BadVersion }) => {
                 match remove_remains(claim).await {
-                    Ok(()) if in_doubt && verdict.returns() => return Ok(()),
+                    Ok(()) if in_doubt => match Fate::of(claim).await {
+                        Ok(fate) => return fate.of_doubtful(verdict),
+                        Err(error) => error,
+                    },
                     Ok(()) => return Err(Unsettled::Lost),
                     Err(error) => error,
                 }
@@ -127,22 +134,52 @@ pub(super) async fn settle(claim: &Claim, verdict: &Verdict) -> Result<(), Unset
                 error
             }
         };
-        match error {
-            backend::Error::SessionEnded => return Err(Unsettled::SessionOver { in_doubt }),
-            // The loop looks at what came of it.
-            error if error.is_passing() => drop(session.connected_after_loss(connection).await),
-            error => return Err(Unsettled::Refused(client::Error::from_backend("settle", &claim.name, error))),
-        }
+        wait_out(claim, error, connection, in_doubt).await?;
     }
 }
 
-/// Whether the copy whose answer was lost was carried out, by what refused the next one.
-fn was_carried_out(verdict: &Verdict, index: usize, error: &backend::Error) -> bool {
-    match verdict {
-        // Only by a claim is the item deleted; with a later claim its version would differ.
-        Verdict::Ack | Verdict::Bury { .. } => index == ITEM && *error == backend::Error::NoNode,
-        // The claim is gone, as it was to be. If it is the item that is not as it was, the claim may still be there.
-        Verdict::Return { .. } => index == CLAIM,
+/// Waits for the next connection, if the error passes with it.
+async fn wait_out(claim: &Claim, error: backend::Error, connection: u64, in_doubt: bool) -> Result<(), Unsettled> {
+    match error {
+        backend::Error::SessionEnded => return Err(Unsettled::SessionOver { in_doubt }),
+        error if error.is_passing() => claim.session.loss_known(connection).await,
+        error => return Err(Unsettled::Refused(client::Error::from_backend("settle", &claim.name, error))),
+    }
+    Ok(())
+}
+
+/// What has become of a claim, and of its item. Names are given again when a queue is deleted: which node it is, the transaction
+/// tells that created it.
+enum Fate {
+    /// The claim is there.
+    Stands,
+    /// It is not, and its item is in the queue.
+    Returned,
+    /// Nor is its item.
+    Gone,
+}
+
+impl Fate {
+    async fn of(claim: &Claim) -> Result<Self, backend::Error> {
+        let session = &claim.session;
+        // After a sync, as a server that lags may not know.
+        let (synced, node, item) =
+            futures::join!(session.sync(&claim.node), session.exists(&claim.node), session.exists(&claim.item));
+        synced?;
+        if node?.is_some_and(|stat| stat.czxid == claim.zxid) {
+            return Ok(Fate::Stands);
+        }
+        let stays = item?.is_some_and(|stat| stat.czxid == claim.created);
+        Ok(if stays { Fate::Returned } else { Fate::Gone })
+    }
+
+    /// What a settlement has come to whose answer was lost.
+    fn of_doubtful(self, verdict: &Verdict) -> Result<(), Unsettled> {
+        match (self, verdict) {
+            // Only with a claim is an item deleted.
+            (Fate::Gone, _) | (Fate::Returned, Verdict::Return { .. }) => Ok(()),
+            (Fate::Returned, Verdict::Ack | Verdict::Bury { .. }) | (Fate::Stands, _) => Err(Unsettled::Lost),
+        }
     }
 }
 

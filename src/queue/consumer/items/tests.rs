@@ -11,7 +11,7 @@ fn names(numbers: impl IntoIterator<Item = usize>) -> Vec<String> {
 }
 
 fn item() -> Item {
-    Item { data: vec![1], version: 3 }
+    Item { data: vec![1], created: 7, version: 3 }
 }
 
 fn now() -> Instant {
