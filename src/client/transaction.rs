@@ -153,6 +153,9 @@ impl Transaction {
                 Ok(Err(_)) => return Err(Error::session_lost("commit", first)),
                 Err(_) => return Err(too_late()),
             };
+            if let Some(fence) = self.fences.iter().find(|fence| fence.is_given_back()) {
+                return Err(fenced(fence.path()));
+            }
             match self.core.bounded("commit", first, session.multi(ops.clone())).await? {
                 Ok(outcome) => return Ok(outcome),
                 Err(Refusal::NotConnected) => {
@@ -184,10 +187,7 @@ impl Transaction {
             Multi::Committed(results) => {
                 Ok(results.into_iter().skip(checked).map(|result| self.result(result)).collect())
             }
-            Multi::Refused { index, .. } if index < checked => Err(Error::new(
-                ErrorKind::Fenced,
-                format!("commit: the fence {} no longer stands; nothing was changed", self.fence_of(index)),
-            )),
+            Multi::Refused { index, .. } if index < checked => Err(fenced(self.fence_of(index))),
             Multi::Refused { index, error } => {
                 let step = index - checked;
                 let path = self.steps.get(step).map_or("", |op| op.path());
@@ -214,6 +214,10 @@ impl Transaction {
             OpResult::Delete => TransactionResult::Deleted,
         }
     }
+}
+
+fn fenced(path: &str) -> Error {
+    Error::new(ErrorKind::Fenced, format!("commit: the fence {path} no longer stands; nothing was changed"))
 }
 
 impl Op {

@@ -95,6 +95,7 @@ impl Hold {
             session: Arc::clone(&self.session),
             path: Arc::clone(&self.path),
             versions: Arc::default(),
+            given_back: None,
         }
     }
 }

@@ -94,6 +94,11 @@
 //! <path>-dead             the dead letters
 //! ```
 //!
+//! When the queue's own node is deleted and made again (by hand, or by the servers if Curator made it as a container and it was
+//! empty), the servers give the same names again. Consumers notice that, and what they send again after a lost connection they
+//! compare with the item that was meant. Only a request that is on its way at that very moment can meet another item of the same
+//! name: delete the node while no consumer is at work.
+//!
 //! # Together with Curator
 //!
 //! Producers of both may be mixed. Consumers may be, if all name the same lock path

@@ -4,7 +4,7 @@ use zookeeper_recipes::queue::Error;
 use zookeeper_recipes::testing::{Loss, Operation};
 use zookeeper_recipes::{CreateMode, ErrorKind};
 
-use super::scene::{CLAIMS, PATH, PRODUCERS, at_rest, drained, filled, names, put, queue, scene, taken, texts};
+use super::scene::{CLAIMS, PATH, PRODUCERS, acked, at_rest, drained, filled, names, put, queue, scene, taken, texts};
 use crate::in_memory::{SOON, T, within};
 
 #[tokio::test(start_paused = true)]
@@ -118,4 +118,52 @@ async fn an_item_is_returned_also_if_nobody_can_be_woken() {
     server.create_by_hand(&in_the_way, "", CreateMode::Persistent).expect("a new node");
     within("it is returned", SOON, held.nack()).await.expect("returned");
     assert_eq!(server.children(CLAIMS), [""; 0]);
+}
+
+/// A queue that was deleted gives its names again.
+#[tokio::test(start_paused = true)]
+async fn an_ack_that_is_sent_again_takes_away_no_later_item_of_the_same_name() {
+    for loss in [Loss::Applied, Loss::NotApplied] {
+        let (server, one, two) = scene().await;
+        let producer = filled(&two, &["a"]).await;
+        let held = taken(&queue(&one).consumer()).await;
+        let name = held.name().to_owned();
+        server.refuse(&one);
+        server.lose_next_reply(&one, Operation::Multi, loss);
+        let ack = tokio::spawn(held.ack());
+        server.until(|| server.lost_replies() == 1).await;
+        if loss == Loss::NotApplied {
+            for node in [format!("{PATH}/{name}"), format!("{CLAIMS}/{name}")] {
+                server.delete_by_hand(&node).expect("it exists");
+            }
+        }
+        server.delete_by_hand(PATH).expect("it is empty");
+        put(&producer, &["b"]).await;
+        let other = taken(&queue(&two).consumer()).await;
+        assert_eq!((other.name(), other.item().as_str(), other.attempt()), (&*name, "b", 1));
+        server.heal();
+        // Only with a claim is an item deleted, but by hand.
+        within("it is known", T, ack).await.expect("no panic").expect("acked");
+        assert_eq!((names(&server), server.children(CLAIMS)), (vec![name.clone()], vec![name]), "{loss:?}");
+        acked(other).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_sent_again_writes_into_no_later_item_of_the_same_name() {
+    let (server, one, two) = scene().await;
+    let producer = filled(&two, &["a"]).await;
+    let consumer = queue(&one).consumer();
+    server.refuse(&one);
+    server.lose_next_reply(&one, Operation::Multi, Loss::NotApplied);
+    let taking = tokio::spawn(async move { consumer.take().await });
+    server.until(|| server.lost_replies() == 1).await;
+    assert_eq!(drained(&queue(&two).consumer(), 1).await, ["a"]);
+    server.delete_by_hand(PATH).expect("it is empty");
+    put(&producer, &["b"]).await;
+    server.heal();
+    let delivery = within("it is taken", T, taking).await.expect("no panic").expect("an item");
+    assert_eq!((delivery.item().as_str(), delivery.attempt()), ("b", 1));
+    acked(delivery).await;
+    at_rest(&server, 0).await;
 }

@@ -61,10 +61,15 @@ impl Claim {
         *self.over.borrow()
     }
 
+    /// Whether it is over, for those who do not have the claim.
+    pub(super) fn over_told(&self) -> watch::Receiver<bool> {
+        self.over.subscribe()
+    }
+
     /// Resolves when it [is over](Self::is_over).
     pub(super) async fn over(&self) {
         // The sender lives as long as the claim does.
-        let _ = self.over.subscribe().wait_for(|over| *over).await;
+        let _ = self.over_told().wait_for(|over| *over).await;
     }
 
     /// Ends the claim when its node is deleted, or another stands in its place. The end of the session is not told here.

@@ -96,9 +96,9 @@ impl ClaimHandle {
         .await
     }
 
-    /// Makes a [`Transaction`](crate::Transaction) depend on this claim: the ensemble refuses it, with
-    /// [`ErrorKind::Fenced`](crate::ErrorKind::Fenced), once the claim is gone, lost or settled, and also if the item was claimed
-    /// again since. Use it before the ack, with the client of the queue. The ack is a transaction of its own: after a crash in
+    /// Makes a [`Transaction`](crate::Transaction) depend on this claim: it is refused, with
+    /// [`ErrorKind::Fenced`](crate::ErrorKind::Fenced), by the ensemble once the claim is gone or the item was claimed again, and
+    /// without a request once the delivery was settled or dropped. Use it before the ack, with the client of the queue. The ack is a transaction of its own: after a crash in
     /// between the item comes again, so write what may be written twice.
     pub fn fence(&self) -> Fence {
         let claim = &self.inner.claim;
@@ -107,6 +107,7 @@ impl ClaimHandle {
             session: Arc::clone(&claim.session),
             path: Arc::clone(&claim.node),
             versions: claim.checks().into(),
+            given_back: Some(claim.over_told()),
         }
     }
 

@@ -36,7 +36,8 @@ const MOST_BATCHES: usize = 4;
 const IN_DOUBT: &str = "handed over, and not answered; it may or may not have been put, as its session is over, or its \
                         producer's node was deleted or written by others";
 /// What a put is told for which the server has no number.
-const EXHAUSTED: &str = "its counter of 32 bits is used up; when the queue is empty, delete the node";
+const EXHAUSTED: &str = "its counter of 32 bits is used up; when the queue is empty and no consumer is at work, \
+                         delete the node";
 
 /// What a handle asks of the task.
 #[derive(Debug)]

@@ -36,10 +36,15 @@ impl Drop for Taker {
 
 impl Taker {
     pub(super) async fn work(mut self) {
+        let mut parted: Option<(Fence, u32, Vec<String>)> = None;
         while !*self.hurry.borrow() {
             let Some(delivery) = self.take().await else { continue };
             let delivery = Arc::new(delivery);
             self.ledger.taken(self.number, &delivery);
+            // Its item may have been another one of the same name.
+            if let Some((fence, attempt, items)) = parted.take() {
+                self.write(&fence, attempt, &items, true).await;
+            }
             self.handle(&delivery).await;
             let (fence, attempt, items) = (delivery.fence(), delivery.attempt(), delivery.items().to_vec());
             let early = self.random.bool();
@@ -50,6 +55,7 @@ impl Taker {
             if !early {
                 self.write(&fence, attempt, &items, settled).await;
             }
+            parted = settled.then_some((fence, attempt, items));
         }
         // Before it is closed: that gives up what no caller has taken.
         self.ledger.leaves(&self.client);

@@ -24,11 +24,8 @@ const MOST_CLIENTS: usize = 6;
 /// So many are put in the end, into a queue that begins anew.
 const NEW_ITEMS: u32 = 12;
 const MOST_AT_WORK: usize = 6;
-/// The queue's own node is deleted after so long without an item: longer than servers lag, and messages take.
-const AT_REST: Duration = Duration::from_millis(500);
-/// So often that is looked at, and at most so many times.
-const LOOK: Duration = Duration::from_millis(20);
-const LOOKS: u32 = 150;
+/// So often somebody looks at the longest whether the queue is empty, so that its own node can be deleted.
+const LOOK: Duration = Duration::from_millis(40);
 const PATH: &str = "/queue";
 const CLAIMS: &str = "/queue-claims";
 const PRODUCERS: &str = "/queue-producers";
@@ -45,7 +42,7 @@ struct Play {
     max_deliveries: Option<u32>,
     /// Claims are deleted by hand too.
     claims_deleted: bool,
-    /// The queue's own node is deleted now and then, so that its counter starts anew.
+    /// The queue's own node is deleted whenever that is allowed, so that its counter starts anew.
     restarts: bool,
     /// Comes with those who make the queue begin anew.
     picky: Option<Picky>,
@@ -105,7 +102,7 @@ impl Play {
         for _ in 0..ACTS {
             let most = self.world.timeout / 2;
             let time = self.world.a_while(most);
-            self.world.pass(time).await;
+            self.pass(time).await;
             self.act().await;
             if self.ledger.violation().is_some() {
                 return Ok(());
@@ -158,7 +155,6 @@ impl Play {
                 }
             }
             12..=13 if self.takers.len() < MOST_AT_WORK && self.picky.is_some() => self.pass_over(),
-            14 if self.restarts => self.begin_anew_at_rest().await,
             _ => self.world.fault(),
         }
     }
@@ -322,22 +318,15 @@ impl Play {
         }
     }
 
-    /// The queue's own node is deleted once all is well and there was no item for a while. By then only puts are under way: a claim
-    /// or an ack that came later could hit a new item of the same name, as the servers know items by names and versions.
-    async fn begin_anew_at_rest(&mut self) {
-        self.world.heal();
-        let quiet = self.world.quiet();
-        self.world.pass(quiet).await;
-        let (mut seen, mut at_rest) = (0, Duration::ZERO);
-        for _ in 0..LOOKS {
-            self.world.pass(LOOK).await;
-            let Some(queue) = self.world.server.stat(PATH) else { return };
-            at_rest = if queue.num_children == 0 && queue.cversion == seen { at_rest + LOOK } else { Duration::ZERO };
-            seen = queue.cversion;
-            if at_rest >= AT_REST {
-                return self.begin_anew();
-            }
+    /// Lets time go by. Whenever somebody looks then and the queue is empty, its own node is deleted.
+    async fn pass(&mut self, time: Duration) {
+        let until = Instant::now() + time;
+        while self.restarts && Instant::now() + LOOK < until {
+            let time = self.world.a_while(LOOK);
+            self.world.pass(time).await;
+            self.begin_anew();
         }
+        self.world.pass(until - Instant::now()).await;
     }
 
     /// As Curator's reaper does: the next put makes the node again, and the names of items begin at 0 again.
