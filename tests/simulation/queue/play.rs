@@ -24,8 +24,10 @@ const MOST_CLIENTS: usize = 6;
 /// So many are put in the end, into a queue that begins anew.
 const NEW_ITEMS: u32 = 12;
 const MOST_AT_WORK: usize = 6;
-/// So often somebody looks at the longest whether the queue is empty, so that its own node can be deleted.
+/// So often it is looked at the longest whether the queue is empty, so that its own node can be deleted.
 const LOOK: Duration = Duration::from_millis(40);
+/// No message takes longer without a fault, nor does a server lag more.
+const SLOWEST: Duration = Duration::from_millis(500);
 const PATH: &str = "/queue";
 const CLAIMS: &str = "/queue-claims";
 const PRODUCERS: &str = "/queue-producers";
@@ -42,8 +44,10 @@ struct Play {
     max_deliveries: Option<u32>,
     /// Claims are deleted by hand too.
     claims_deleted: bool,
-    /// The queue's own node is deleted whenever that is allowed, so that its counter starts anew.
+    /// The queue's own node is deleted when it was empty for a while, so that its counter starts anew.
     restarts: bool,
+    /// Since when the queue is seen to be empty, and its number of changes.
+    empty: Option<(Instant, i32)>,
     /// Comes with those who make the queue begin anew.
     picky: Option<Picky>,
     /// Consumers of Curator's come too: the items that one of them has locked.
@@ -77,6 +81,7 @@ pub(super) async fn run(seed: u64) -> Outcome {
         max_deliveries,
         claims_deleted,
         restarts,
+        empty: None,
         picky: None,
         locked,
     };
@@ -318,15 +323,31 @@ impl Play {
         }
     }
 
-    /// Lets time go by. Whenever somebody looks then and the queue is empty, its own node is deleted.
+    /// Lets time go by. When the queue was empty for a while, its own node is deleted.
     async fn pass(&mut self, time: Duration) {
         let until = Instant::now() + time;
         while self.restarts && Instant::now() + LOOK < until {
             let time = self.world.a_while(LOOK);
             self.world.pass(time).await;
-            self.begin_anew();
+            self.look_whether_it_is_empty();
         }
         self.world.pass(until - Instant::now()).await;
+    }
+
+    fn look_whether_it_is_empty(&mut self) {
+        let queue = self.world.server.stat(PATH).filter(|queue| queue.num_children == 0);
+        match (queue.map(|queue| queue.cversion), self.empty) {
+            (None, _) => self.empty = None,
+            (Some(changes), Some((since, known))) if changes == known => {
+                // What is told, and what is sent because of it, is not under way for longer: only half of a timeout is added to
+                // messages. What is sent again after a lost connection comes later.
+                if since.elapsed() > self.world.timeout / 2 + SLOWEST {
+                    self.empty = None;
+                    self.begin_anew();
+                }
+            }
+            (Some(changes), _) => self.empty = Some((Instant::now(), changes)),
+        }
     }
 
     /// As Curator's reaper does: the next put makes the node again, and the names of items begin at 0 again.
