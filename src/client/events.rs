@@ -44,6 +44,6 @@ impl<E: Clone + Send + 'static> Broadcaster<E> {
             };
             Some((event, (events, finished)))
         });
-        events.boxed()
+        events.fuse().boxed()
     }
 }

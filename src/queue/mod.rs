@@ -96,8 +96,8 @@
 //!
 //! When the queue's own node is deleted and made again (by hand, or by the servers if Curator made it as a container and it was
 //! empty), the servers give the same names again. Consumers notice that, and what they send again after a lost connection they
-//! compare with the item that was meant. Only a request that is on its way at that very moment can meet another item of the same
-//! name: delete the node while no consumer is at work.
+//! compare with the item that was meant. What is sent for the first time can meet another item of the same name: delete the node
+//! while no consumer is at work.
 //!
 //! # Together with Curator
 //!

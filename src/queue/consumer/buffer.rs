@@ -54,18 +54,27 @@ impl<T> Buffer<T> {
 
     /// The next item, with the right to rely on its claim.
     pub(super) async fn take(&self) -> Result<(Ready<T>, Grant), Error> {
-        let _asking = Asking::new(self);
+        let asking = Asking::new(self);
         let mut news = std::pin::pin!(self.news.notified());
         loop {
             // Before the look, so that nothing falls between the two.
             news.as_mut().enable();
-            if let Some(next) = self.state().next() {
+            if let Some(next) = self.take_next() {
+                std::mem::forget(asking);
                 self.asked.notify_one();
                 return next;
             }
             news.as_mut().await;
             news.set(self.news.notified());
         }
+    }
+
+    /// In one step the item and its caller go: in between the task would claim one more for that caller.
+    fn take_next(&self) -> Option<Result<(Ready<T>, Grant), Error>> {
+        let mut state = self.state();
+        let next = state.next()?;
+        state.leave();
+        Some(next)
     }
 
     /// How many items are to be claimed in all. None before the first caller has come.
@@ -137,6 +146,12 @@ impl<T> Buffer<T> {
 }
 
 impl<T> State<T> {
+    /// A caller waits no more.
+    fn leave(&mut self) {
+        self.asking -= 1;
+        self.last_asked = Some(Instant::now());
+    }
+
     fn next(&mut self) -> Option<Result<(Ready<T>, Grant), Error>> {
         if let Some(why) = &self.ended {
             return Some(Err(why.clone()));
@@ -170,10 +185,7 @@ impl<'a, T> Asking<'a, T> {
 
 impl<T> Drop for Asking<'_, T> {
     fn drop(&mut self) {
-        let mut state = self.0.state();
-        state.asking -= 1;
-        state.last_asked = Some(Instant::now());
-        drop(state);
+        self.0.state().leave();
         self.0.asked.notify_one();
     }
 }

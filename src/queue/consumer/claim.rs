@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt;
 use tokio::sync::watch;
 
 use super::shared::Shared;
@@ -109,7 +110,7 @@ pub(super) struct Item {
 pub(super) enum End {
     /// Another consumer has it.
     Taken,
-    /// It was claimed since it was read.
+    /// It was claimed since it was read, or may have been: it is to be read once more.
     Changed,
     /// It is not in the queue any more.
     Gone,
@@ -149,8 +150,13 @@ impl Claimant {
         self.shared.core.check_size("claim", &name, bytes_of(&steps)).map_err(End::Refused)?;
         // Since when a copy may have been carried out whose answer was lost, or may still be.
         let mut doubted = None;
+        let first = self.session.connected().now_or_never();
         let zxid = loop {
             let connection = self.connected().await?;
+            if doubted.is_none() && first != Some(Ok(connection)) {
+                // It was read on another connection; by now there may be another item of this name.
+                return Err(End::Changed);
+            }
             if doubted.is_some() {
                 match self.find(&path, &node, &item).await {
                     Ok(Found::Ours(zxid)) => break zxid,
@@ -185,11 +191,18 @@ impl Claimant {
                     doubted = Some(self.shared.core.clock.now());
                     error
                 }
-                // It was not sent. By the time there is a connection there may be another item of this name.
-                Err(error) if error.is_passing() && doubted.is_none() => return Err(End::Changed),
                 Err(error) => error,
             };
-            self.wait_out(error, connection).await?;
+            match (self.wait_out(error, connection).await, doubted) {
+                (Ok(()), Some(_)) => {}
+                (Ok(()), None) => return Err(End::Changed),
+                (Err(end), None) => return Err(end),
+                // A copy may have been carried out all the same.
+                (Err(end), Some(_)) => match self.find(&path, &node, &item).await {
+                    Ok(Found::Ours(zxid)) => break zxid,
+                    _ => return Err(end),
+                },
+            }
         };
         let Claimant { shared, session } = self;
         let Item { data, created, version } = item;

@@ -155,7 +155,10 @@ impl<S: Serializer> Consumer<S> {
                     Ok(None) => {}
                     Err(error) => {
                         stop.send_replace(true);
-                        ended = Err(error);
+                        match ended {
+                            Ok(()) => ended = Err(error),
+                            Err(_) => self.inner.shared.events.tell(Event::Failed { error }),
+                        }
                     }
                 },
                 Some(()) = settling.next() => {}
@@ -199,14 +202,14 @@ impl<S: Serializer> Consumer<S> {
         let claim = delivery.claim();
         let items = delivery.take_items();
         let handled = claim.run_unwatched(handle_all(handler, items, &claim)).await.unwrap_or(Handled::Lost);
-        // What is lost cannot be settled, and comes again.
-        let awaited = !matches!(handled, Handled::Lost);
+        let is_lost = matches!(handled, Handled::Lost);
         let settled = delivery.settle(self.verdict(&claim, handled));
         let (name, events) = (claim.name().to_owned(), self.inner.shared.events.clone());
         async move {
             if let Err(error) = settled.await
-                && awaited
+                && !(is_lost && error.is_lost())
             {
+                // What is lost cannot be settled, and comes again; everything else is told.
                 events.tell(Event::Unsettled { item: name, error });
             }
         }

@@ -242,6 +242,10 @@ impl Items {
         }
     }
 
+    pub(super) fn is_being_read(&self, name: &str) -> bool {
+        self.free.get(name).is_some_and(|free| matches!(free.content, Content::Reading(_)))
+    }
+
     /// A claim was made, by this transaction.
     pub(super) fn note_own(&mut self, name: String, zxid: i64) {
         self.turn.note_own();

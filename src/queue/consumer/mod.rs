@@ -105,7 +105,7 @@ impl<S: Serializer> Consumer<S> {
                 taken => Some((taken, Some(consumer))),
             }
         });
-        Deliveries { taken: taken.boxed() }
+        Deliveries { taken: taken.fuse().boxed() }
     }
 
     /// What happens in this consumer from now on that no call returns: dead letters, settlements that failed, nodes that are

@@ -283,6 +283,8 @@ impl<S: Serializer> Task<S> {
                 view.look_again(now);
             }
             Seen::Read(name, Ok(item)) => self.items.note_read(&name, item, now),
+            // Another answer came first, and it may be in hand by now.
+            Seen::Read(name, Err(_)) if !self.items.is_being_read(&name) => {}
             Seen::Read(name, Err(end)) => self.take_failure(&name, "read an item of", end, now),
             Seen::Claimed(name, Ok(claim)) => {
                 self.failures = Delays::new(AFTER_FAILURE);
@@ -326,7 +328,6 @@ impl<S: Serializer> Task<S> {
     /// An item was not read or claimed.
     fn take_failure(&mut self, name: &str, doing: &str, end: End, now: Instant) {
         match end {
-            // It was claimed and returned since it was read.
             End::Changed => self.items.read_again(name, now),
             End::Taken => self.items.note_miss(name, self.shared.core.random.unit(), now),
             End::Gone => self.items.note_unavailable(name, now),

@@ -117,7 +117,8 @@ impl View {
         if is_due || self.watches.is_none() {
             self.look_again(now);
         }
-        self.looked_at.unwrap_or(now) + LOOK_AGAIN_AFTER
+        let looked_at = self.looked_at.filter(|_| self.look.is_none());
+        looked_at.unwrap_or(now) + LOOK_AGAIN_AFTER
     }
 
     /// Lists once more. The watches that there are stay until then, so that the servers need not be told of their end.
