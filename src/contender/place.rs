@@ -223,6 +223,10 @@ impl Place {
     /// Updates what we know on this connection, and holds if we are first. Returns as soon as there is news; the next call
     /// continues from there.
     async fn attend(&mut self, connection: u64) -> Result<(), Broken> {
+        if !self.holds() {
+            // A lapse may be over before it is seen here. The end of what was held waits for no answer.
+            self.term = None;
+        }
         if connection != self.verified {
             self.verify(connection).await?;
         }

@@ -134,3 +134,30 @@ async fn a_fenced_write_after_a_stop_that_only_the_lease_did_not_survive_waits_f
     within("an answer", T, write).await.expect("the node still stands");
     assert_eq!(server.get(RESOURCE).as_deref(), Some(&b"late"[..]));
 }
+
+/// The answer to a heartbeat waits for the process: the lease lapses and is valid again before the holder's task runs.
+#[tokio::test(start_paused = true)]
+async fn a_lapse_that_was_over_before_it_was_seen_is_told_without_waiting_for_an_answer() {
+    let mut survived = 0;
+    for seed in 0..60 {
+        let server = TestingServer::builder().seed(seed).start();
+        let client = server.client().await.expect("a client");
+        make_directory(&server);
+        let guard = acquired(&mutex(&client)).await;
+        let session = client.session_id();
+        let mut lost = Box::pin(guard.lost());
+        server.delay(&client, Duration::from_millis(100));
+        let running = tokio::time::timeout(Duration::from_millis(3_000 + seed * 30), &mut lost).await;
+        assert!(running.is_err(), "nothing is wrong yet");
+        server.freeze_client(&client);
+        tokio::time::sleep(Duration::from_millis(4_800)).await;
+        server.thaw_client(&client);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        if guard.is_held() {
+            continue;
+        }
+        within("the loss is told", Duration::from_millis(50), lost).await;
+        survived += u32::from(client.session_id() == session);
+    }
+    assert!(survived > 0, "the session of some outlives the lapse");
+}
