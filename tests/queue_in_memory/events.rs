@@ -45,6 +45,29 @@ async fn a_settlement_that_fails_inside_consume_is_an_event() {
     assert_eq!((item.as_str(), error.kind()), ("queue-0000000000", ErrorKind::Fenced));
 }
 
+/// As [`Producer::flush`](zookeeper_recipes::queue::Producer::flush) does for a put.
+#[tokio::test(start_paused = true)]
+async fn a_settlement_that_failed_before_its_future_was_dropped_is_an_event() {
+    let (server, one, two) = scene().await;
+    let _producer = filled(&two, &["a"]).await;
+    let consumer = queue(&one).consumer();
+    let mut events = consumer.events();
+    let held = taken(&consumer).await;
+    server.delete_by_hand(&format!("{CLAIMS}/{}", held.name())).expect("it exists");
+    let mut ack = Box::pin(held.ack());
+    assert!(futures::poll!(&mut ack).is_pending());
+    tokio::time::sleep(SOON).await;
+    drop(ack);
+    let told = within("told", SOON, events.next()).await;
+    let Some(Event::Unsettled { item, error }) = told else { panic!("{told:?}") };
+    assert_eq!((item.as_str(), error.kind()), ("queue-0000000000", ErrorKind::Fenced));
+    // What a caller is told is no event.
+    let held = taken(&consumer).await;
+    server.delete_by_hand(&format!("{CLAIMS}/{}", held.name())).expect("it exists");
+    within("it is refused", SOON, held.ack()).await.expect_err("lost");
+    assert!(tokio::time::timeout(SOON, events.next()).await.is_err());
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_item_of_another_kind_of_queue_is_left_alone_and_told_of_once() {
     let (server, one, two) = scene().await;

@@ -8,7 +8,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::claim::Claim;
 use super::handle::{ClaimHandle, ClaimLost};
-use super::transaction::Verdict;
+use super::settle::Settlement;
+use super::transaction::{Unsettled, Verdict};
 use crate::client::Fence;
 use crate::queue::error::Error;
 
@@ -27,7 +28,7 @@ pub struct Delivery<T> {
 #[derive(Debug)]
 pub(super) enum Command {
     /// The item of a claim was handled, or not.
-    Settle { claim: Arc<Claim>, verdict: Verdict, done: Option<oneshot::Sender<Result<(), Error>>> },
+    Settle { claim: Arc<Claim>, verdict: Verdict, done: Option<oneshot::Sender<Result<(), Unsettled>>> },
     /// No more items are to be claimed. To be answered when nothing is claimed without a taker.
     Close(Option<oneshot::Sender<()>>),
 }
@@ -169,14 +170,13 @@ impl<T> Delivery<T> {
     }
 
     /// Hands the verdict over, and tells what came of it.
-    pub(super) fn settle(&mut self, verdict: Verdict) -> impl Future<Output = Result<(), Error>> + Send + use<T> {
-        let (done, settled) = oneshot::channel();
+    pub(super) fn settle(&mut self, verdict: Verdict) -> Settlement {
+        let (done, settlement) = Settlement::new(self.claim.claim(), verdict.returns());
         self.hand_over(verdict, Some(done));
-        let shared = Arc::clone(&self.claim.claim().shared);
-        async move { settled.await.unwrap_or_else(|_| Err(shared.closed())) }
+        settlement
     }
 
-    fn hand_over(&mut self, verdict: Verdict, done: Option<oneshot::Sender<Result<(), Error>>>) {
+    fn hand_over(&mut self, verdict: Verdict, done: Option<oneshot::Sender<Result<(), Unsettled>>>) {
         self.settled = true;
         let claim = Arc::clone(self.claim.claim());
         claim.end();

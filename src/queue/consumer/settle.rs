@@ -1,6 +1,8 @@
 //! What becomes of a claim that is settled, who is told, and where its item is then.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -36,10 +38,9 @@ pub(super) enum After {
 pub(super) async fn settle_and_tell(
     claim: Arc<Claim>,
     verdict: Verdict,
-    done: Option<oneshot::Sender<Result<(), Error>>>,
+    done: Option<oneshot::Sender<Result<(), Unsettled>>>,
 ) -> Settled {
     let outcome = settle(&claim, &verdict).await;
-    let refused = matches!(outcome, Err(Unsettled::Refused(_)));
     let returned_for = match verdict {
         Verdict::Return { hide } => Some(hide),
         Verdict::Ack | Verdict::Bury { .. } => None,
@@ -51,25 +52,68 @@ pub(super) async fn settle_and_tell(
         (Err(Unsettled::Refused(_)), hide) => After::Stuck(hide.unwrap_or(AFTER_REFUSAL)),
         (Err(_), _) => After::Unknown,
     };
-    let shared = &claim.shared;
     if let (Ok(()), Verdict::Bury { attempts, reason }) = (&outcome, verdict) {
-        shared.events.tell(Event::DeadLetter { item: claim.name.clone(), attempts, reason });
+        claim.shared.events.tell(Event::DeadLetter { item: claim.name.clone(), attempts, reason });
     }
-    let outcome = outcome.map_err(|unsettled| unsettled.into_error(&claim));
     let untold = match done {
         Some(done) => done.send(outcome).err(),
         None => Some(outcome),
     };
-    // What was only to be returned is free when its session ends.
-    if let Some(Err(error)) = untold
-        && (refused || returned_for.is_none())
-    {
-        if refused {
-            shared.core.report(client::Error::new(error.kind(), error.to_string()));
-        }
-        shared.events.tell(Event::Unsettled { item: claim.name.clone(), error });
+    if let Some(Err(unsettled)) = untold {
+        tell(&claim, returned_for.is_some(), unsettled);
     }
     Settled { claim, item }
+}
+
+/// Tells the events why a claim was not settled, as no caller is told.
+fn tell(claim: &Claim, returns: bool, unsettled: Unsettled) {
+    let refused = matches!(unsettled, Unsettled::Refused(_));
+    // What was only to be returned is free when its session ends.
+    if returns && !refused {
+        return;
+    }
+    let error = unsettled.into_error(claim);
+    if refused {
+        claim.shared.core.report(client::Error::new(error.kind(), error.to_string()));
+    }
+    claim.shared.events.tell(Event::Unsettled { item: claim.name.clone(), error });
+}
+
+/// A settlement that a caller waits for. If it is dropped, the events tell of a failure.
+pub(super) struct Settlement {
+    claim: Arc<Claim>,
+    /// The item is only to be returned.
+    returns: bool,
+    outcome: oneshot::Receiver<Result<(), Unsettled>>,
+}
+
+impl Settlement {
+    pub(super) fn new(claim: &Arc<Claim>, returns: bool) -> (oneshot::Sender<Result<(), Unsettled>>, Self) {
+        let (done, outcome) = oneshot::channel();
+        (done, Settlement { claim: Arc::clone(claim), returns, outcome })
+    }
+}
+
+impl Future for Settlement {
+    type Output = Result<(), Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Poll::Ready(match ready!(Pin::new(&mut self.outcome).poll(cx)) {
+            Ok(outcome) => outcome.map_err(|unsettled| unsettled.into_error(&self.claim)),
+            // The task is gone with its runtime only.
+            Err(_) => Err(self.claim.shared.closed()),
+        })
+    }
+}
+
+impl Drop for Settlement {
+    fn drop(&mut self) {
+        // From here on the task tells of a failure itself; one that it has answered already is told here.
+        self.outcome.close();
+        if let Ok(Err(unsettled)) = self.outcome.try_recv() {
+            tell(&self.claim, self.returns, unsettled);
+        }
+    }
 }
 
 /// Returns the item of a claim that could not be settled otherwise, however long it takes.

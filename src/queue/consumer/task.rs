@@ -14,7 +14,7 @@ use super::delivery::Command;
 use super::items::{Change, Items};
 use super::settle::{AFTER_REFUSAL, After, Settled, give_up, settle_and_tell};
 use super::shared::Shared;
-use super::transaction::Verdict;
+use super::transaction::{Unsettled, Verdict};
 use super::view::{Listing, Seen, View};
 use crate::backend;
 use crate::client;
@@ -231,7 +231,7 @@ impl<S: Serializer> Task<S> {
         }
     }
 
-    fn settle(&mut self, claim: Arc<Claim>, verdict: Verdict, done: Option<oneshot::Sender<Result<(), Error>>>) {
+    fn settle(&mut self, claim: Arc<Claim>, verdict: Verdict, done: Option<oneshot::Sender<Result<(), Unsettled>>>) {
         claim.end();
         self.items.note_returning(&claim.name, claim.zxid, verdict == Verdict::RELEASE);
         self.settling.push(settle_and_tell(claim, verdict, done));

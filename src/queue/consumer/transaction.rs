@@ -41,7 +41,8 @@ impl Verdict {
         Verdict::Bury { attempts: claim.attempt(), reason }
     }
 
-    fn returns(&self) -> bool {
+    /// The item is only to be returned.
+    pub(super) fn returns(&self) -> bool {
         matches!(self, Verdict::Return { .. })
     }
 }
