@@ -237,3 +237,24 @@ impl<S: Serializer> fmt::Debug for Producer<S> {
         f.debug_struct("Producer").field("path", &self.path()).finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, feature = "testing"))]
+mod tests {
+    use super::*;
+    use crate::queue::{DistributedQueue, Utf8};
+    use crate::testing::TestingServer;
+
+    /// On several threads a put can find the producer open and come after the close all the same.
+    #[tokio::test(start_paused = true)]
+    async fn a_put_that_comes_after_the_close_is_refused_and_makes_no_node() {
+        let server = TestingServer::start();
+        let client = Client::builder_for(&server).connect().await.expect("a client");
+        let producer = DistributedQueue::builder(&client, "/q", Utf8).start().expect("a good path").producer();
+        producer.put("a").await.expect("put");
+        producer.close().await.expect("closed");
+        let late = producer.order_in_turn(producer.payload(["b"]).expect("small")).await.expect("handed over");
+        assert!(matches!(late.await, Err(Error::Closed { .. })));
+        assert_eq!(server.children("/q-producers"), [""; 0]);
+        assert_eq!(server.children("/q").len(), 1);
+    }
+}

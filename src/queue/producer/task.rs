@@ -55,6 +55,8 @@ pub(super) struct Task {
     commands: mpsc::UnboundedReceiver<Command>,
     /// With the next flush that is answered the node is to be deleted.
     closed: watch::Receiver<bool>,
+    /// That was done: a put that comes now raced with the close, and must not make another node.
+    ended: bool,
     /// What is not in a batch yet.
     waiting: VecDeque<Put>,
     /// Comes after all that waits. Until it is answered no more commands are taken in.
@@ -73,7 +75,7 @@ impl Task {
         closed: watch::Receiver<bool>,
     ) -> Self {
         let (waiting, batches) = (VecDeque::new(), VecDeque::new());
-        Task { core, paths, failures, commands, closed, waiting, flush: None, batches, sequence: None }
+        Task { core, paths, failures, commands, closed, ended: false, waiting, flush: None, batches, sequence: None }
     }
 
     /// Until all handles are gone, and everything is put. The node goes with the sequence.
@@ -102,13 +104,15 @@ impl Task {
 
     fn take_in(&mut self, command: Command) {
         match command {
+            Command::Put(put) if self.ended => put.settle(Err(Error::closed(&self.paths.path))),
             Command::Put(put) => self.waiting.push_back(put),
             Command::Flush(done) => self.flush = Some(done),
         }
     }
 
     async fn answer(&mut self, done: oneshot::Sender<()>) {
-        if *self.closed.borrow()
+        self.ended = *self.closed.borrow();
+        if self.ended
             && let Some(sequence) = self.sequence.take()
         {
             sequence.end().await;
