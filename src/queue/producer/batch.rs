@@ -26,8 +26,10 @@ pub(super) enum End {
     Applied,
     /// It was not carried out because of this step, or as a whole.
     Refused(Option<usize>, backend::Error),
-    /// Nothing: it was not sent, or not looked at, or the batch is in doubt now.
+    /// Nothing: it was not sent, or the batch is in doubt now.
     Open,
+    /// The server is overloaded and did not look at it.
+    Throttled,
 }
 
 impl Batch {
@@ -55,6 +57,7 @@ impl Batch {
                 self.in_doubt = true;
                 End::Open
             }
+            Err(backend::Error::Throttled) => End::Throttled,
             Err(error) if error.is_passing() => End::Open,
             Err(error) => End::Refused(None, error),
         }

@@ -29,7 +29,7 @@ const STEP_BYTES: usize = 64;
 const ACL_BYTES: usize = 16;
 /// Of what a request may have, this is kept for its paths, and for the reason of a dead letter.
 pub(super) const RESERVED_BYTES: usize = 4 * 1024;
-/// So many transactions are under way at once. One that is not full waits until none is.
+/// So many transactions are under way at once. One that is not full waits until none is, or until a flush.
 const MOST_BATCHES: usize = 4;
 
 /// What a put is told of which nothing will be known any more.
@@ -220,6 +220,9 @@ impl Task {
         let mut ends = vec![first];
         for batch in self.batches.iter_mut().skip(1) {
             ends.push(batch.end().await);
+        }
+        if ends.iter().any(|end| matches!(end, End::Throttled)) {
+            tokio::time::sleep(sequence.session.lease().tick()).await;
         }
         let tickets: Vec<_> = self.batches.iter().map(|batch| batch.ticket).collect();
         let last = sequence.read(&tickets).await;
