@@ -35,7 +35,8 @@ pub enum Error {
         /// The name of the item's node.
         name: String,
     },
-    /// The queue was seen to hold its maximum of items, and the time was over before there was room. Nothing was put.
+    /// During the call the queue was seen to hold its maximum of items, and the time was over before there was room. Nothing was
+    /// put.
     #[error("queue at {path}: there was no room in time; it may hold {limit} items")]
     Full {
         /// The path of the queue.

@@ -206,6 +206,19 @@ async fn a_put_that_no_server_answers_in_time_does_not_say_that_the_queue_is_ful
 }
 
 #[tokio::test(start_paused = true)]
+async fn that_a_queue_was_full_before_a_put_began_does_not_make_it_full_now() {
+    let (server, one, two) = scene().await;
+    let producer = builder(&one).max_items(1).start().expect("a queue").producer();
+    put(&producer, &["a"]).await;
+    let limit = Duration::from_secs(1);
+    assert!(matches!(producer.put_timeout("b", limit).await, Err(Error::Full { .. })));
+    drained(&queue(&two).consumer(), 1).await;
+    server.stop();
+    let error = producer.put_timeout("b", limit).await.expect_err("no answer");
+    assert!(matches!(error, Error::Client { .. }) && error.kind() == ErrorKind::TimedOut, "{error}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_failure_that_came_before_its_future_was_dropped_is_told_by_flush() {
     let (server, one, _) = scene().await;
     let producer = queue(&one).producer();

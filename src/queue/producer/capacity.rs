@@ -1,10 +1,10 @@
 //! How many more items may be put: back-pressure by the number of items that the servers count, and by the bytes in flight.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::sync::{Mutex, MutexGuard, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Mutex, MutexGuard, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::Instant;
 
 use super::task::MOST_ITEMS;
 use crate::backend;
@@ -29,8 +29,8 @@ const UNBOUNDED: usize = 1_024;
 #[derive(Debug)]
 pub(super) struct Capacity {
     max_items: Option<usize>,
-    /// Whether there was no room at the last count.
-    full: AtomicBool,
+    /// When the last count was taken, if it showed no room.
+    full_at: watch::Sender<Option<Instant>>,
     /// All of it is there when nothing is in flight.
     window: Arc<Semaphore>,
     turn: Mutex<Turn>,
@@ -47,12 +47,12 @@ pub(super) struct Turn {
 impl Capacity {
     pub(super) fn new(max_items: Option<usize>) -> Self {
         let window = Arc::new(Semaphore::new(WINDOW_BYTES as usize));
-        Capacity { max_items, full: AtomicBool::new(false), window, turn: Mutex::default() }
+        Capacity { max_items, full_at: watch::Sender::default(), window, turn: Mutex::default() }
     }
 
-    /// The maximum, if there was no room at the last count.
-    pub(super) fn limit_reached(&self) -> Option<usize> {
-        self.max_items.filter(|_| self.full.load(Ordering::Acquire))
+    /// The maximum, if there was no room at the last count, taken since then.
+    pub(super) fn limit_reached(&self, since: Instant) -> Option<usize> {
+        self.max_items.filter(|_| *self.full_at.borrow() >= Some(since))
     }
 
     /// Waits until one item of so many bytes may be put. The caller keeps the turn until the item is handed over, and the permit for
@@ -75,7 +75,7 @@ impl Capacity {
             }
             turn.counted(count(core, paths).await?, listable(core.config.max_request_bytes), paths);
             turn.left = self.max_items.map_or(UNBOUNDED, |most| most.saturating_sub(turn.items).min(MOST_ITEMS));
-            self.full.store(turn.left == 0, Ordering::Release);
+            self.full_at.send_replace((turn.left == 0).then(Instant::now));
             if turn.left == 0 {
                 tokio::time::sleep(delays.next(core, core.clock.now())).await;
             }

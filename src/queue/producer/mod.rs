@@ -107,9 +107,12 @@ impl<S: Serializer> Producer<S> {
     /// As [`put`](Self::put), for no longer than `timeout` in all.
     ///
     /// # Errors
-    /// [`Error::Full`] if there was no room in time, and [`ErrorKind::TimedOut`] if it could not be begun in time for another
-    /// reason, such as a missing connection: nothing was put. [`ErrorKind::OutcomeUnknown`] if it was enqueued in time but
-    /// not confirmed: it is put in the background. Otherwise as [`put`](Self::put).
+    /// [`Error::Full`] if the queue was seen to be full meanwhile, and [`ErrorKind::TimedOut`] if the put could not be begun in
+    /// time for another reason, such as a missing connection: nothing was put. [`ErrorKind::OutcomeUnknown`] if it was enqueued
+    /// in time but not confirmed: it is put in the background. Otherwise as [`put`](Self::put).
+    ///
+    /// No request is answered within a timeout of zero: it ends with [`ErrorKind::OutcomeUnknown`], or with
+    /// [`ErrorKind::TimedOut`] if the items have to be counted first (for the first put, and regularly for a bounded queue).
     ///
     /// # Cancel safety
     /// As [`put`](Self::put).
@@ -122,7 +125,7 @@ impl<S: Serializer> Producer<S> {
         async move {
             let began = Instant::now();
             let Ok(enqueued) = tokio::time::timeout(timeout, self.order(payload?)).await else {
-                return Err(self.not_begun(timeout));
+                return Err(self.not_begun(began, timeout));
             };
             let left = timeout.saturating_sub(began.elapsed());
             let put = tokio::time::timeout(left, enqueued?).await;
@@ -130,9 +133,10 @@ impl<S: Serializer> Producer<S> {
         }
     }
 
-    /// Hands an item over, to be put after those that were handed over before, and returns once it is on its way: at once,
-    /// unless the queue is full, or too much is on its way already (4 MiB). What comes of it the value tells that is returned;
-    /// if that is dropped, [`flush`](Self::flush) tells of a failure.
+    /// Hands an item over, to be put after those that were handed over before, and returns once it is on its way. It waits if the
+    /// queue is full, if too much is on its way already (4 MiB), and, about once in a thousand puts or once a batch of a bounded
+    /// queue, for a connection to count the items. The outcome is that of the future that is returned; if that is dropped,
+    /// [`flush`](Self::flush) tells of a failure.
     ///
     /// # Errors
     /// As [`put`](Self::put), as far as it is known by then.
@@ -216,9 +220,9 @@ impl<S: Serializer> Producer<S> {
     }
 
     /// What a put that was not begun in time says.
-    fn not_begun(&self, timeout: Duration) -> Error {
+    fn not_begun(&self, began: Instant, timeout: Duration) -> Error {
         let path = &self.inner.paths.path;
-        if let Some(limit) = self.inner.capacity.limit_reached() {
+        if let Some(limit) = self.inner.capacity.limit_reached(began) {
             return Error::Full { path: Arc::clone(path), limit };
         }
         let why = format!("not begun within {timeout:?}: no server answered, or other puts came first");
