@@ -170,10 +170,21 @@ impl Session {
         loop {
             let Ok(connection) = self.connected().await else { return Err(backend::Error::SessionEnded) };
             match attempt().await {
-                Err(error) if error.is_passing() => self.loss_known(connection).await,
+                Err(error) => self.outlast(error, connection).await?,
                 outcome => return outcome,
             }
         }
+    }
+
+    /// Waits, after this error on this connection, until a retry makes sense, as far as [`connected`](Self::connected) does not.
+    /// Returns the error if it does not pass by itself.
+    #[cfg(feature = "queue")]
+    pub(crate) async fn outlast(&self, error: backend::Error, connection: u64) -> Result<(), backend::Error> {
+        if !error.is_passing() {
+            return Err(error);
+        }
+        self.loss_known(connection).await;
+        Ok(())
     }
 
     /// Counts one more contender of this session, so that after a reconnect they do not all send requests at once.

@@ -1,7 +1,8 @@
 //! Paths that may not be touched.
 
-use zookeeper_recipes::queue::{Consumer, Delivery, Error, Utf8};
-use zookeeper_recipes::testing::TestingServer;
+use futures::StreamExt;
+use zookeeper_recipes::queue::{Consumer, Delivery, Error, Event, Utf8};
+use zookeeper_recipes::testing::{Loss, Operation, TestingServer};
 use zookeeper_recipes::{Acl, Client, ErrorKind, Permissions};
 
 use super::scene::{CLAIMS, PATH, PRODUCERS, acked, at_rest, filled, put, queue, scene, taken};
@@ -121,6 +122,27 @@ async fn a_claim_that_cannot_be_removed_after_its_item_was_deleted_is_told_and_r
     assert!(requests < 20, "{requests} requests");
     server.allow(CLAIMS);
     server.until(|| server.children(CLAIMS).is_empty()).await;
+}
+
+/// A claim in doubt that may not be looked for: it may stand until the session ends, which is told, and keeps no other item back.
+#[tokio::test(start_paused = true)]
+async fn a_claim_in_doubt_that_may_not_be_read_is_told_and_keeps_no_other_item_back() {
+    let (server, one, two) = scene().await;
+    let _producer = filled(&two, &["a", "b"]).await;
+    let consumer = queue(&one).consumer();
+    let mut events = consumer.events();
+    server.refuse(&one);
+    server.lose_next_reply(&one, Operation::Multi, Loss::Applied);
+    let taking = tokio::spawn(async move { consumer.take().await.expect("an item") });
+    server.until(|| server.lost_replies() == 1).await;
+    server.deny(&format!("{CLAIMS}/queue-0000000000"));
+    server.heal();
+    let next = within("the next one is taken", T, taking).await.expect("no panic");
+    assert_eq!(next.item(), "b");
+    let told = within("it is told", SOON, events.next()).await;
+    let Some(Event::Failed { error }) = told else { panic!("{told:?}") };
+    assert!(error.kind() == ErrorKind::NoAuth && error.to_string().contains("queue-0000000000"), "{error}");
+    acked(next).await;
 }
 
 /// The next item, after permissions have come back: a failure from before may be told once more.

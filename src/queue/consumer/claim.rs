@@ -14,12 +14,12 @@ use crate::backend::{self, Multi, Op, OpResult};
 use crate::client;
 use crate::client::parents;
 use crate::client::session::Session;
-use crate::types::CreateMode;
+use crate::types::{CreateMode, Stat};
 
 /// The data version of a claim's node. Curator's lock nodes have version 0, so none is taken for a claim of ours.
 pub(super) const CLAIM_VERSION: i32 = 1;
 
-/// A claim that was made.
+/// A claim on an item; before it is made it has no transaction.
 #[derive(Debug)]
 pub(crate) struct Claim {
     pub(super) shared: Arc<Shared>,
@@ -39,7 +39,7 @@ pub(crate) struct Claim {
     /// The transaction that made it: greater for every later claim on any item.
     pub(super) zxid: i64,
     /// It was settled, or its node is gone.
-    over: watch::Sender<bool>,
+    ended: watch::Sender<bool>,
 }
 
 impl Claim {
@@ -55,22 +55,18 @@ impl Claim {
 
     /// From now on it is held no more.
     pub(super) fn end(&self) {
-        self.over.send_replace(true);
+        self.ended.send_replace(true);
     }
 
-    pub(super) fn is_over(&self) -> bool {
-        *self.over.borrow()
+    /// Whether it has ended.
+    pub(super) fn end_state(&self) -> watch::Receiver<bool> {
+        self.ended.subscribe()
     }
 
-    /// Whether it is over, for those who do not have the claim.
-    pub(super) fn over_told(&self) -> watch::Receiver<bool> {
-        self.over.subscribe()
-    }
-
-    /// Resolves when it [is over](Self::is_over).
-    pub(super) async fn over(&self) {
+    /// Resolves when it has ended.
+    pub(super) async fn ended(&self) {
         // The sender lives as long as the claim does.
-        let _ = self.over_told().wait_for(|over| *over).await;
+        let _ = self.end_state().wait_for(|ended| *ended).await;
     }
 
     /// Ends the claim when its node is deleted, or another stands in its place. The end of the session is not told here.
@@ -80,7 +76,7 @@ impl Claim {
                 Ok((Some(stat), watch)) if stat.czxid == self.zxid && stat.version == CLAIM_VERSION => {
                     tokio::select! {
                         biased;
-                        () = self.over() => return,
+                        () = self.ended() => return,
                         _ = watch => {}
                     }
                 }
@@ -127,10 +123,6 @@ pub(super) struct Claimant {
     pub(super) session: Arc<Session>,
 }
 
-/// The steps of the transaction that claims.
-const CREATE_CLAIM: usize = 0;
-const COUNT_CLAIM: usize = 2;
-
 impl Claimant {
     pub(super) async fn read(self, name: String) -> Result<Item, End> {
         let path = self.shared.paths.item(&name);
@@ -143,126 +135,29 @@ impl Claimant {
         }
     }
 
-    /// Claims an item that was read, until it is known what came of it.
+    /// Claims an item that was read; returns when it is known what came of it.
     pub(super) async fn claim(self, name: String, item: Item) -> Result<Claim, End> {
-        let (path, node) = (self.shared.paths.item(&name), Arc::<str>::from(self.shared.paths.claim(&name)));
-        let steps = self.claiming(&path, &node, &item);
-        self.shared.core.check_size("claim", &name, bytes_of(&steps)).map_err(End::Refused)?;
-        // Since when a copy may have been carried out whose answer was lost, or may still be.
-        let mut doubted = None;
-        let first = self.session.connected().now_or_never();
-        let zxid = loop {
-            let connection = self.connected().await?;
-            if doubted.is_none() && first != Some(Ok(connection)) {
-                // It was read on another connection; by now there may be another item of this name.
-                return Err(End::Changed);
-            }
-            if doubted.is_some() {
-                match self.find(&path, &node, &item).await {
-                    Ok(Found::Ours(zxid)) => break zxid,
-                    Ok(Found::Unclaimed) => {}
-                    Ok(Found::Claimed) => return Err(End::Taken),
-                    Err(error) => {
-                        self.wait_out(error, connection).await?;
-                        continue;
-                    }
-                }
-            }
-            let error = match self.session.multi(steps.clone()).await {
-                Ok(Multi::Committed(results)) => break zxid(&results),
-                Ok(Multi::Refused { index, error }) => match (index, error) {
-                    (CREATE_CLAIM, backend::Error::NodeExists) => match doubted {
-                        Some(since) if self.shared.core.clock.now().since(since) < self.session.timeout() => {
-                            tokio::time::sleep(self.shared.core.config.tick / 4).await;
-                            continue;
-                        }
-                        _ => return Err(End::Taken),
-                    },
-                    (CREATE_CLAIM, backend::Error::NoNode) => match self.make_claims_directory().await {
-                        Ok(()) => continue,
-                        Err(error) => error,
-                    },
-                    (COUNT_CLAIM, backend::Error::NoNode) => return Err(End::Gone),
-                    (COUNT_CLAIM, backend::Error::BadVersion) => return Err(End::Changed),
-                    (COUNT_CLAIM, error @ backend::Error::NoAuth) => return Err(refused("claim", &name, error)),
-                    (_, error) => error,
-                },
-                Err(error) if error.leaves_outcome_unknown() => {
-                    doubted = Some(self.shared.core.clock.now());
-                    error
-                }
-                Err(error) => error,
-            };
-            match (self.wait_out(error, connection).await, doubted) {
-                (Ok(()), Some(_)) => {}
-                (Ok(()), None) => return Err(End::Changed),
-                (Err(end), None) => return Err(end),
-                // A copy may have been carried out all the same.
-                (Err(end), Some(_)) => match self.find(&path, &node, &item).await {
-                    Ok(Found::Ours(zxid)) => break zxid,
-                    _ => return Err(end),
-                },
-            }
-        };
         let Claimant { shared, session } = self;
         let Item { data, created, version } = item;
-        let (number, over) = (version.wrapping_add(1), watch::Sender::new(false));
-        Ok(Claim { shared, session, name, item: path, node, data, created, number, zxid, over })
+        let (item, node) = (shared.paths.item(&name), shared.paths.claim(&name).into());
+        let (number, ended) = (version.wrapping_add(1), watch::Sender::new(false));
+        let mut claim = Claim { shared, session, name, item, node, data, created, number, zxid: 0, ended };
+        claim.zxid = claim.make().await?;
+        Ok(claim)
     }
+}
 
-    fn claiming(&self, path: &str, node: &str, item: &Item) -> Vec<Op> {
-        let holder = self.shared.holder.as_bytes().to_vec();
-        vec![
-            Op::Create {
-                path: node.to_owned(),
-                data: holder.clone(),
-                mode: CreateMode::Ephemeral,
-                acls: self.shared.core.config.acls.clone(),
-            },
-            Op::SetData { path: node.to_owned(), data: holder, version: Some(0) },
-            Op::SetData { path: path.to_owned(), data: item.data.clone(), version: Some(item.version) },
-        ]
-    }
+/// The steps of the transaction that claims.
+const CREATE_CLAIM: usize = 0;
+const COUNT_CLAIM: usize = 2;
 
-    /// After an answer was lost: was the claim made? After a sync, as a server that lags may not know. Names are given again when a
-    /// queue is deleted; which item it is, the transaction tells that created it.
-    async fn find(&self, path: &str, node: &str, item: &Item) -> Result<Found, backend::Error> {
-        let session = &self.session;
-        let (synced, claim, stat) = futures::join!(session.sync(node), session.get_data(node), session.exists(path));
-        synced?;
-        let version = stat?.filter(|stat| stat.czxid == item.created).map(|stat| stat.version);
-        match claim {
-            Ok((data, stat))
-                if version == Some(item.version.wrapping_add(1))
-                    && stat.ephemeral_owner == session.id()
-                    && stat.version == CLAIM_VERSION
-                    && data == self.shared.holder.as_bytes() =>
-            {
-                Ok(Found::Ours(stat.czxid))
-            }
-            Ok(_) | Err(backend::Error::NoNode) if version == Some(item.version) => Ok(Found::Unclaimed),
-            Ok(_) | Err(backend::Error::NoNode) => Ok(Found::Claimed),
-            Err(error) => Err(error),
-        }
-    }
-
-    async fn connected(&self) -> Result<u64, End> {
-        self.session.connected().await.map_err(|_| End::Failed(backend::Error::SessionEnded))
-    }
-
-    async fn make_claims_directory(&self) -> Result<(), backend::Error> {
-        parents::ensure(&self.session, &self.shared.paths.claims, &self.shared.core.config.acls).await
-    }
-
-    /// Waits for the next connection, if the error passes with it.
-    async fn wait_out(&self, error: backend::Error, connection: u64) -> Result<(), End> {
-        if !error.is_passing() {
-            return Err(End::Failed(error));
-        }
-        // The caller looks at what came of it.
-        let _ = self.session.connected_after_loss(connection).await;
-        Ok(())
-    }
+/// What came of one copy of the transaction.
+enum Copy {
+    Made(i64),
+    /// There is a claim on the item, or a lock of Curator's.
+    Exists,
+    Refused(End),
+    Failed(backend::Error),
 }
 
 /// Who has claimed an item.
@@ -273,6 +168,157 @@ enum Found {
     Unclaimed,
     /// Another consumer has, or it is not in the queue any more.
     Claimed,
+}
+
+/// How it is made.
+impl Claim {
+    /// The transaction that made it.
+    async fn make(&self) -> Result<i64, End> {
+        let steps = self.steps();
+        self.shared.core.check_size("claim", &self.name, bytes_of(&steps)).map_err(End::Refused)?;
+        let first = self.session.connected().now_or_never();
+        let connection = self.connected().await?;
+        if first != Some(Ok(connection)) {
+            // What happened while there was no connection is not known yet: another item may have the name.
+            return Err(End::Changed);
+        }
+        match self.send(&steps).await {
+            Copy::Made(zxid) => Ok(zxid),
+            Copy::Exists => Err(End::Taken),
+            Copy::Refused(end) => Err(end),
+            Copy::Failed(error) if error.leaves_outcome_unknown() => self.make_sure(&steps, error, connection).await,
+            Copy::Failed(error) => {
+                self.session.outlast(error, connection).await.map_err(End::Failed)?;
+                Err(End::Changed)
+            }
+        }
+    }
+
+    /// A copy of the transaction has failed, and may have been carried out, or may still be: sends it again until that is known.
+    async fn make_sure(&self, steps: &[Op], error: backend::Error, connection: u64) -> Result<i64, End> {
+        let core = &self.shared.core;
+        let mut doubted = core.clock.now();
+        let mut last = self.session.outlast(error, connection).await;
+        loop {
+            let connection = self.connected().await?;
+            let error = match self.find().await {
+                Ok(Found::Ours(zxid)) => return Ok(zxid),
+                Ok(Found::Claimed) => return Err(End::Taken),
+                Ok(Found::Unclaimed) => {
+                    last.map_err(End::Failed)?;
+                    match self.send(steps).await {
+                        Copy::Made(zxid) => return Ok(zxid),
+                        Copy::Exists if core.clock.now().since(doubted) < self.session.timeout() => {
+                            tokio::time::sleep(core.config.tick / 4).await;
+                            last = Ok(());
+                            continue;
+                        }
+                        Copy::Exists => return Err(End::Taken),
+                        Copy::Refused(end) => return Err(end),
+                        Copy::Failed(error) => error,
+                    }
+                }
+                Err(error) if error.is_passing() => error,
+                // The claim may stand until the session ends. That is told, and keeps no other item back.
+                Err(error) => return Err(refused("look for the claim on", &self.name, error)),
+            };
+            if error.leaves_outcome_unknown() {
+                doubted = core.clock.now();
+            }
+            last = self.session.outlast(error, connection).await;
+        }
+    }
+
+    /// Sends a copy of the transaction.
+    async fn send(&self, steps: &[Op]) -> Copy {
+        loop {
+            return match self.session.multi(steps.to_vec()).await {
+                Ok(Multi::Committed(results)) => Copy::Made(zxid(&results)),
+                Ok(Multi::Refused { index: CREATE_CLAIM, error: backend::Error::NodeExists }) => Copy::Exists,
+                Ok(Multi::Refused { index: CREATE_CLAIM, error: backend::Error::NoNode }) => {
+                    let (paths, config) = (&self.shared.paths, &self.shared.core.config);
+                    match parents::ensure(&self.session, &paths.claims, &config.acls).await {
+                        Ok(()) => continue,
+                        Err(error) => Copy::Failed(error),
+                    }
+                }
+                Ok(Multi::Refused { index: COUNT_CLAIM, error }) => match error {
+                    backend::Error::NoNode => Copy::Refused(End::Gone),
+                    backend::Error::BadVersion => Copy::Refused(End::Changed),
+                    backend::Error::NoAuth => Copy::Refused(refused("claim", &self.name, error)),
+                    error => Copy::Failed(error),
+                },
+                Ok(Multi::Refused { error, .. }) | Err(error) => Copy::Failed(error),
+            };
+        }
+    }
+
+    fn steps(&self) -> Vec<Op> {
+        let holder = self.shared.holder.as_bytes().to_vec();
+        vec![
+            Op::Create {
+                path: self.node.to_string(),
+                data: holder.clone(),
+                mode: CreateMode::Ephemeral,
+                acls: self.shared.core.config.acls.clone(),
+            },
+            Op::SetData { path: self.node.to_string(), data: holder, version: Some(0) },
+            Op::SetData {
+                path: self.item.clone(),
+                data: self.data.clone(),
+                version: Some(self.number.wrapping_sub(1)),
+            },
+        ]
+    }
+
+    /// After an answer was lost: was the claim made?
+    async fn find(&self) -> Result<Found, backend::Error> {
+        let (node, item) = self.nodes().await?;
+        let number = item.filter(|stat| self.is_on(stat)).map(|stat| stat.version);
+        Ok(match node {
+            Some((data, stat))
+                if number == Some(self.number)
+                    && stat.ephemeral_owner == self.session.id()
+                    && stat.version == CLAIM_VERSION
+                    && data == self.shared.holder.as_bytes() =>
+            {
+                Found::Ours(stat.czxid)
+            }
+            _ if number == Some(self.number.wrapping_sub(1)) => Found::Unclaimed,
+            _ => Found::Claimed,
+        })
+    }
+
+    async fn connected(&self) -> Result<u64, End> {
+        self.session.connected().await.map_err(|_| End::Failed(backend::Error::SessionEnded))
+    }
+}
+
+/// What has become of it.
+impl Claim {
+    /// Its node, if it still stands, and the node at the path of its item.
+    pub(super) async fn look(&self) -> Result<(Option<Stat>, Option<Stat>), backend::Error> {
+        let (node, item) = self.nodes().await?;
+        Ok((node.map(|(_, stat)| stat).filter(|stat| stat.czxid == self.zxid), item))
+    }
+
+    /// Whether this is its item: names are given again when a queue is deleted, but by another transaction.
+    pub(super) fn is_on(&self, item: &Stat) -> bool {
+        item.czxid == self.created
+    }
+
+    /// The nodes at its path and at that of its item, after a sync, as a server that lags may not know of them.
+    async fn nodes(&self) -> Result<(Option<(Vec<u8>, Stat)>, Option<Stat>), backend::Error> {
+        let (session, node) = (&self.session, &*self.node);
+        let (synced, node, item) =
+            futures::join!(session.sync(node), session.get_data(node), session.exists(&self.item));
+        synced?;
+        let node = match node {
+            Err(backend::Error::NoNode) => None,
+            node => Some(node?),
+        };
+        Ok((node, item?))
+    }
 }
 
 fn zxid(results: &[OpResult]) -> i64 {

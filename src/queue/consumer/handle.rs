@@ -55,7 +55,7 @@ impl ClaimHandle {
     /// [`fence`](Self::fence) and its settlement are refused in any case.
     pub fn is_held(&self) -> bool {
         let claim = &self.inner.claim;
-        !claim.is_over() && claim.session.lease().is_valid(self.inner.grant)
+        !*claim.end_state().borrow() && claim.session.lease().is_valid(self.inner.grant)
     }
 
     /// Resolves when the claim is lost or settled. The first call has its node watched, which costs a request.
@@ -107,7 +107,7 @@ impl ClaimHandle {
             session: Arc::clone(&claim.session),
             path: Arc::clone(&claim.node),
             versions: claim.checks().into(),
-            given_back: Some(claim.over_told()),
+            given_back: Some(claim.end_state()),
         }
     }
 
@@ -121,7 +121,7 @@ impl ClaimHandle {
 
     async fn not_held(&self) {
         let mut conditions = self.inner.claim.session.conditions();
-        let mut over = std::pin::pin!(self.inner.claim.over());
+        let mut ended = std::pin::pin!(self.inner.claim.ended());
         loop {
             let _ = *conditions.borrow_and_update();
             if !self.is_held() {
@@ -129,7 +129,7 @@ impl ClaimHandle {
             }
             tokio::select! {
                 biased;
-                () = &mut over => return,
+                () = &mut ended => return,
                 // Without a word from the session it stays as it is.
                 changed = conditions.changed() => if changed.is_err() { return },
             }

@@ -48,8 +48,8 @@ pub(super) async fn settle_and_tell(
     let item = match (&outcome, returned_for) {
         (Ok(()), Some(hide)) => After::Returned(hide),
         (Ok(()), None) => After::Gone,
-        // What was refused once would be refused again.
-        (Err(Unsettled::Refused(_)), hide) => After::Stuck(hide.unwrap_or(AFTER_REFUSAL)),
+        // What failed once would fail again.
+        (Err(Unsettled::Failed(_)), hide) => After::Stuck(hide.unwrap_or(AFTER_REFUSAL)),
         (Err(_), _) => After::Unknown,
     };
     if let (Ok(()), Verdict::Bury { attempts, reason }) = (&outcome, verdict) {
@@ -67,13 +67,13 @@ pub(super) async fn settle_and_tell(
 
 /// Tells the events why a claim was not settled, as no caller is told.
 fn tell(claim: &Claim, returns: bool, unsettled: Unsettled) {
-    let refused = matches!(unsettled, Unsettled::Refused(_));
+    let failed = matches!(unsettled, Unsettled::Failed(_));
     // What was only to be returned is free when its session ends.
-    if returns && !refused {
+    if returns && !failed {
         return;
     }
     let error = unsettled.into_error(claim);
-    if refused {
+    if failed {
         claim.shared.core.report(client::Error::new(error.kind(), error.to_string()));
     }
     claim.shared.events.tell(Event::Unsettled { item: claim.name.clone(), error });

@@ -13,7 +13,7 @@ use crate::client::parents;
 use crate::client::session::Condition;
 use crate::queue::dead_letter;
 use crate::queue::error::Error;
-use crate::types::CreateMode;
+use crate::types::{CreateMode, Stat};
 
 /// What is to become of the item.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,8 +57,8 @@ pub(super) enum Unsettled {
     },
     /// The claim, or the item, was deleted or changed by others.
     Lost,
-    /// The ensemble refuses it; the claim stands.
-    Refused(client::Error),
+    /// The ensemble refuses it, or it failed in another way that does not pass; the claim stands.
+    Failed(client::Error),
 }
 
 impl Unsettled {
@@ -73,7 +73,7 @@ impl Unsettled {
                 ErrorKind::OutcomeUnknown,
                 format!("settle {name}: the session ended before the answer; it may or may not be settled"),
             ),
-            Unsettled::Refused(error) => error,
+            Unsettled::Failed(error) => error,
         };
         claim.shared.error(error)
     }
@@ -87,101 +87,70 @@ const ITEM: usize = 0;
 const CLAIM: usize = 1;
 const LETTER: usize = 2;
 
-/// Settles a claim, until it is known what came of it. A transaction whose answer was lost is sent again for as long as the claim
-/// stands: of two copies only the first is carried out.
+/// Settles a claim; returns when it is known what came of it. A transaction whose answer was lost is sent again for as long as the
+/// claim stands: of two copies only the first is carried out.
 pub(super) async fn settle(claim: &Claim, verdict: &Verdict) -> Result<(), Unsettled> {
-    let session = &claim.session;
     let mut steps = steps(claim, verdict);
-    claim.shared.core.check_size("settle", &claim.name, bytes_of(&steps)).map_err(Unsettled::Refused)?;
+    claim.shared.core.check_size("settle", &claim.name, bytes_of(&steps)).map_err(Unsettled::Failed)?;
     let mut in_doubt = false;
     loop {
-        let Ok(connection) = session.connected().await else { return Err(Unsettled::SessionOver { in_doubt }) };
-        if in_doubt {
-            match Fate::of(claim).await {
-                Ok(Fate::Stands) => {}
-                Ok(fate) => return fate.of_doubtful(verdict),
-                Err(error) => {
-                    wait_out(claim, error, connection, in_doubt).await?;
-                    continue;
-                }
-            }
-        }
-        let error = match session.multi(steps.clone()).await {
-            Ok(Multi::Committed(_)) => return Ok(()),
-            // To wake consumers of Curator's is a courtesy: without permission for it the item is returned all the same.
-            Ok(Multi::Refused { index: LETTER.., .. }) if verdict.returns() => {
-                steps.truncate(LETTER);
-                continue;
-            }
-            Ok(Multi::Refused { index: LETTER, error: backend::Error::NoNode }) => {
-                match parents::ensure(session, &claim.shared.paths.dead, &claim.shared.core.config.acls).await {
-                    Ok(()) => continue,
-                    Err(error) => error,
-                }
-            }
-            Ok(Multi::Refused { index: ITEM | CLAIM, error: backend::Error::NoNode | backend::Error::BadVersion }) => {
-                match remove_remains(claim).await {
-                    Ok(()) if in_doubt => match Fate::of(claim).await {
-                        Ok(fate) => return fate.of_doubtful(verdict),
-                        Err(error) => error,
-                    },
-                    Ok(()) => return Err(Unsettled::Lost),
-                    Err(error) => error,
-                }
-            }
-            Ok(Multi::Refused { error, .. }) => error,
-            Err(error) => {
-                in_doubt |= error.leaves_outcome_unknown();
-                error
-            }
+        let Ok(connection) = claim.session.connected().await else { return Err(Unsettled::SessionOver { in_doubt }) };
+        let error = match attempt(claim, verdict, &mut steps, &mut in_doubt).await {
+            Ok(Some(outcome)) => return outcome,
+            Ok(None) => continue,
+            Err(error) => error,
         };
-        wait_out(claim, error, connection, in_doubt).await?;
-    }
-}
-
-/// Waits for the next connection, if the error passes with it.
-async fn wait_out(claim: &Claim, error: backend::Error, connection: u64, in_doubt: bool) -> Result<(), Unsettled> {
-    match error {
-        backend::Error::SessionEnded => return Err(Unsettled::SessionOver { in_doubt }),
-        error if error.is_passing() => claim.session.loss_known(connection).await,
-        error => return Err(Unsettled::Refused(client::Error::from_backend("settle", &claim.name, error))),
-    }
-    Ok(())
-}
-
-/// What has become of a claim, and of its item. Names are given again when a queue is deleted: which node it is, the transaction
-/// tells that created it.
-enum Fate {
-    /// The claim is there.
-    Stands,
-    /// It is not, and its item is in the queue.
-    Returned,
-    /// Nor is its item.
-    Gone,
-}
-
-impl Fate {
-    async fn of(claim: &Claim) -> Result<Self, backend::Error> {
-        let session = &claim.session;
-        // After a sync, as a server that lags may not know.
-        let (synced, node, item) =
-            futures::join!(session.sync(&claim.node), session.exists(&claim.node), session.exists(&claim.item));
-        synced?;
-        if node?.is_some_and(|stat| stat.czxid == claim.zxid) {
-            return Ok(Fate::Stands);
-        }
-        let stays = item?.is_some_and(|stat| stat.czxid == claim.created);
-        Ok(if stays { Fate::Returned } else { Fate::Gone })
-    }
-
-    /// What a settlement has come to whose answer was lost.
-    fn of_doubtful(self, verdict: &Verdict) -> Result<(), Unsettled> {
-        match (self, verdict) {
-            // Only with a claim is an item deleted.
-            (Fate::Gone, _) | (Fate::Returned, Verdict::Return { .. }) => Ok(()),
-            (Fate::Returned, Verdict::Ack | Verdict::Bury { .. }) | (Fate::Stands, _) => Err(Unsettled::Lost),
+        if let Err(error) = claim.session.outlast(error, connection).await {
+            // An answer that is no verdict does not tell whether it was carried out.
+            if in_doubt && let Ok((None, item)) = claim.look().await {
+                return outcome_in_doubt(claim, verdict, item);
+            }
+            return Err(Unsettled::Failed(client::Error::from_backend("settle", &claim.name, error)));
         }
     }
+}
+
+/// Sends the transaction, unless it was carried out before. `None` if it is to be sent again.
+async fn attempt(
+    claim: &Claim,
+    verdict: &Verdict,
+    steps: &mut Vec<Op>,
+    in_doubt: &mut bool,
+) -> Result<Option<Result<(), Unsettled>>, backend::Error> {
+    if *in_doubt && let (None, item) = claim.look().await? {
+        return Ok(Some(outcome_in_doubt(claim, verdict, item)));
+    }
+    match claim.session.multi(steps.clone()).await {
+        Ok(Multi::Committed(_)) => Ok(Some(Ok(()))),
+        // To wake consumers of Curator's is a courtesy: without permission for it the item is returned all the same.
+        Ok(Multi::Refused { index: LETTER.., .. }) if verdict.returns() => {
+            steps.truncate(LETTER);
+            Ok(None)
+        }
+        Ok(Multi::Refused { index: LETTER, error: backend::Error::NoNode }) => {
+            let (paths, config) = (&claim.shared.paths, &claim.shared.core.config);
+            parents::ensure(&claim.session, &paths.dead, &config.acls).await.map(|()| None)
+        }
+        Ok(Multi::Refused { index: ITEM | CLAIM, error: backend::Error::NoNode | backend::Error::BadVersion }) => {
+            let item = remove_remains(claim).await?;
+            Ok(Some(if *in_doubt { outcome_in_doubt(claim, verdict, item) } else { Err(Unsettled::Lost) }))
+        }
+        Ok(Multi::Refused { error, .. }) => Err(error),
+        Err(error) => {
+            *in_doubt |= error.leaves_outcome_unknown();
+            Err(error)
+        }
+    }
+}
+
+/// What a settlement has come to whose answer was lost, if the claim is gone and this is at the path of its item.
+///
+/// An item that is gone was taken out by a copy of the transaction; or by hand, and then there is nothing left to take out or to
+/// return, but a dead letter may be missing. The two cannot be told apart. Without a doubt a deletion by hand is told as
+/// [`Unsettled::Lost`].
+fn outcome_in_doubt(claim: &Claim, verdict: &Verdict, item: Option<Stat>) -> Result<(), Unsettled> {
+    let is_in_queue = item.is_some_and(|item| claim.is_on(&item));
+    if is_in_queue && !verdict.returns() { Err(Unsettled::Lost) } else { Ok(()) }
 }
 
 fn steps(claim: &Claim, verdict: &Verdict) -> Vec<Op> {
@@ -221,24 +190,17 @@ fn wake_curator(claim: &Claim) -> Vec<Op> {
     ]
 }
 
-/// The item was deleted or written without a claim: our node is of no use any more. Checked against the item
-/// as it is seen, so that no later claim is deleted.
-async fn remove_remains(claim: &Claim) -> Result<(), backend::Error> {
-    let session = &claim.session;
+/// The item was deleted or written without a claim: our node is of no use any more. Checked against the item as it is seen, so
+/// that no later claim is deleted. What is at the path of the item.
+async fn remove_remains(claim: &Claim) -> Result<Option<Stat>, backend::Error> {
     loop {
-        let (sync, node, item) = (session.sync(&claim.node), session.exists(&claim.node), session.exists(&claim.item));
-        let (sync, node, item) = futures::join!(sync, node, item);
-        sync?;
-        // It may have been written by hand: whose it is tells the transaction that created it.
-        let Some(version) = node?.filter(|stat| stat.czxid == claim.zxid).map(|stat| stat.version) else {
-            return Ok(());
-        };
+        let (node, item) = claim.look().await?;
+        // It may have been written by hand.
+        let Some(Stat { version, .. }) = node else { return Ok(item) };
         let mut steps = vec![Op::Delete { path: claim.node.to_string(), version: Some(version) }];
-        if let Some(stat) = item? {
-            steps.push(Op::Check { path: claim.item.clone(), version: Some(stat.version) });
-        }
-        match session.multi(steps).await? {
-            Multi::Committed(_) => return Ok(()),
+        steps.extend(item.map(|item| Op::Check { path: claim.item.clone(), version: Some(item.version) }));
+        match claim.session.multi(steps).await? {
+            Multi::Committed(_) => return Ok(item),
             // One of the two has changed since it was seen.
             Multi::Refused { error: backend::Error::NoNode | backend::Error::BadVersion, .. } => {}
             Multi::Refused { error, .. } => return Err(error),
@@ -250,7 +212,7 @@ async fn remove_remains(claim: &Claim) -> Result<(), backend::Error> {
 pub(super) async fn return_at_last(claim: &Claim) {
     let core = &claim.shared.core;
     let mut delays = Delays::new(AFTER_FAILURE);
-    while let Err(Unsettled::Refused(_)) = settle(claim, &Verdict::RELEASE).await {
+    while let Err(Unsettled::Failed(_)) = settle(claim, &Verdict::RELEASE).await {
         let mut conditions = claim.session.conditions();
         tokio::select! {
             biased;
