@@ -8,8 +8,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::claim::Claim;
 use super::handle::{ClaimHandle, ClaimLost};
-use super::settle::Settlement;
-use super::transaction::{Unsettled, Verdict};
+use super::outcome::Settlement;
+use super::settle::{Unsettled, Verdict};
 use crate::client::Fence;
 use crate::queue::error::Error;
 
@@ -104,8 +104,11 @@ impl<T> Delivery<T> {
     ///
     /// # Errors
     /// [`Error::Lost`] if the claim was gone, or [`ErrorKind::SessionLost`](crate::ErrorKind::SessionLost) if the session was:
-    /// the item is delivered again. [`ErrorKind::OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown) if the session ended before
-    /// the answer came. With any other error the item is returned to the queue, and this consumer leaves it alone for 30 s.
+    /// the item is delivered again, unless it was deleted by hand. [`ErrorKind::OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown)
+    /// if the session ended before the answer came. With any other error the item is returned to the queue, and this consumer
+    /// leaves it alone for 30 s.
+    ///
+    /// After a lost answer an item that is gone is taken for acked: it cannot be told from one that was deleted by hand meanwhile.
     ///
     /// # Cancel safety
     /// Once polled, it is done in the background also if the future is dropped.
@@ -119,7 +122,7 @@ impl<T> Delivery<T> {
     /// [the last delivery](crate::queue::DistributedQueueBuilder::max_deliveries) it becomes a dead letter. Returns when that is done.
     ///
     /// # Errors
-    /// As [`ack`](Self::ack).
+    /// As [`nack_after`](Self::nack_after) without a delay.
     ///
     /// # Cancel safety
     /// As [`ack`](Self::ack).
@@ -130,7 +133,7 @@ impl<T> Delivery<T> {
     /// As [`nack`](Self::nack), and this consumer does not claim the item again for so long. Others may.
     ///
     /// # Errors
-    /// As [`ack`](Self::ack).
+    /// As [`ack`](Self::ack), but after any other error this consumer leaves the item alone for `delay` instead of 30 s.
     ///
     /// # Cancel safety
     /// As [`ack`](Self::ack).
@@ -144,7 +147,7 @@ impl<T> Delivery<T> {
     /// of it, perhaps this one. Returns when that is done.
     ///
     /// # Errors
-    /// As [`ack`](Self::ack).
+    /// As [`nack`](Self::nack).
     ///
     /// # Cancel safety
     /// As [`ack`](Self::ack).
@@ -155,7 +158,7 @@ impl<T> Delivery<T> {
     /// Makes the item a dead letter, for a reason that people will read.
     ///
     /// # Errors
-    /// As [`ack`](Self::ack).
+    /// As [`ack`](Self::ack). There is no letter of an item that was deleted by hand.
     ///
     /// # Cancel safety
     /// As [`ack`](Self::ack).

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use super::Consumer;
 use super::delivery::Delivery;
 use super::handle::ClaimHandle;
-use super::transaction::Verdict;
+use super::settle::Verdict;
 use crate::client::listener::{caught, panic_text};
 use crate::queue::error::Error;
 use crate::queue::events::Event;

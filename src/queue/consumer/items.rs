@@ -288,16 +288,24 @@ impl Items {
         self.let_go(name, now);
     }
 
-    /// Whether it is in this consumer's hands by this transaction. In an earlier session it may have claimed an item of the same
-    /// name.
+    /// Whether it is in this consumer's hands by this transaction. In an earlier session, or queue, it may have claimed an item of
+    /// the same name.
     pub(super) fn is_in_hand(&self, name: &str, zxid: i64) -> bool {
         matches!(self.in_hand.get(name), Some(Hand::Held(by) | Hand::Returning(by)) if *by == zxid)
     }
 
-    /// It is about to be free again, or that was refused.
-    pub(super) fn note_returning(&mut self, name: &str, zxid: i64, returning: bool) {
+    /// It is about to be free again.
+    pub(super) fn note_returning(&mut self, name: &str, zxid: i64) {
+        self.replace_hand(name, zxid, Hand::Returning(zxid));
+    }
+
+    /// It could not be returned.
+    pub(super) fn note_kept(&mut self, name: &str, zxid: i64) {
+        self.replace_hand(name, zxid, Hand::Held(zxid));
+    }
+
+    fn replace_hand(&mut self, name: &str, zxid: i64, hand: Hand) {
         if self.is_in_hand(name, zxid) {
-            let hand = if returning { Hand::Returning(zxid) } else { Hand::Held(zxid) };
             self.in_hand.insert(name.to_owned(), hand);
         }
     }

@@ -6,10 +6,10 @@ mod delivery;
 mod handle;
 mod handler;
 mod items;
+mod outcome;
 mod settle;
 mod shared;
 mod task;
-mod transaction;
 mod turn;
 mod view;
 

@@ -1,123 +1,204 @@
-//! What becomes of a claim that is settled, who is told, and where its item is then.
+//! The transactions that end a claim: its item leaves the queue, is returned to it, or becomes a dead letter. On the session of
+//! the claim or not at all, and refused by the ensemble once there was a later claim.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::sync::oneshot;
-
-use super::claim::Claim;
-use super::transaction::{Unsettled, Verdict, return_at_last, settle};
+use super::claim::{CLAIM_VERSION, Claim, bytes_of};
+use crate::backend::{self, Multi, Op};
 use crate::client;
+use crate::client::ErrorKind;
+use crate::client::parents;
+use crate::queue::dead_letter;
 use crate::queue::error::Error;
-use crate::queue::events::Event;
+use crate::types::{CreateMode, Stat};
 
-/// An item that cannot be claimed, or settled, is tried again after this.
-pub(super) const AFTER_REFUSAL: Duration = Duration::from_secs(30);
-
-/// A claim that was settled, or could not be.
-pub(super) struct Settled {
-    pub(super) claim: Arc<Claim>,
-    pub(super) item: After,
+/// What is to become of the item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It leaves the queue.
+    Ack,
+    /// It stays, under its name, for the next consumer; this one does not claim it again for so long.
+    Return { hide: Duration },
+    /// It becomes a dead letter, after so many deliveries and for this reason.
+    Bury { attempts: u32, reason: String },
 }
 
-/// Where the item of a settled claim is.
-pub(super) enum After {
-    /// Not in the queue.
-    Gone,
-    /// In the queue, and free for others; this consumer leaves it alone for so long.
-    Returned(Duration),
-    /// In the queue, and still claimed: it is to be returned as soon as that is allowed, and then left alone for so long.
-    Stuck(Duration),
-    /// Perhaps in the queue.
-    Unknown,
-}
+impl Verdict {
+    /// Nothing was done with it.
+    pub(super) const RELEASE: Self = Verdict::Return { hide: Duration::ZERO };
 
-/// Settles a claim and tells what came of it: the caller, or the events if there is none.
-pub(super) async fn settle_and_tell(
-    claim: Arc<Claim>,
-    verdict: Verdict,
-    done: Option<oneshot::Sender<Result<(), Unsettled>>>,
-) -> Settled {
-    let outcome = settle(&claim, &verdict).await;
-    let returned_for = match verdict {
-        Verdict::Return { hide } => Some(hide),
-        Verdict::Ack | Verdict::Bury { .. } => None,
-    };
-    let item = match (&outcome, returned_for) {
-        (Ok(()), Some(hide)) => After::Returned(hide),
-        (Ok(()), None) => After::Gone,
-        // What failed once would fail again.
-        (Err(Unsettled::Failed(_)), hide) => After::Stuck(hide.unwrap_or(AFTER_REFUSAL)),
-        (Err(_), _) => After::Unknown,
-    };
-    if let (Ok(()), Verdict::Bury { attempts, reason }) = (&outcome, verdict) {
-        claim.shared.events.tell(Event::DeadLetter { item: claim.name.clone(), attempts, reason });
+    /// The delivery failed: it was the last one, or not.
+    pub(super) fn failed(claim: &Claim, hide: Duration, reason: String) -> Self {
+        let is_last = claim.shared.max_deliveries.is_some_and(|most| claim.attempt() >= most);
+        if is_last { Verdict::rejected(claim, reason) } else { Verdict::Return { hide } }
     }
-    let untold = match done {
-        Some(done) => done.send(outcome).err(),
-        None => Some(outcome),
-    };
-    if let Some(Err(unsettled)) = untold {
-        tell(&claim, returned_for.is_some(), unsettled);
-    }
-    Settled { claim, item }
-}
 
-/// Tells the events why a claim was not settled, as no caller is told.
-fn tell(claim: &Claim, returns: bool, unsettled: Unsettled) {
-    let failed = matches!(unsettled, Unsettled::Failed(_));
-    // What was only to be returned is free when its session ends.
-    if returns && !failed {
-        return;
+    /// No other delivery makes sense.
+    pub(super) fn rejected(claim: &Claim, reason: String) -> Self {
+        Verdict::Bury { attempts: claim.attempt(), reason }
     }
-    let error = unsettled.into_error(claim);
-    if failed {
-        claim.shared.core.report(client::Error::new(error.kind(), error.to_string()));
-    }
-    claim.shared.events.tell(Event::Unsettled { item: claim.name.clone(), error });
-}
 
-/// A settlement that a caller waits for. If it is dropped, the events tell of a failure.
-pub(super) struct Settlement {
-    claim: Arc<Claim>,
     /// The item is only to be returned.
-    returns: bool,
-    outcome: oneshot::Receiver<Result<(), Unsettled>>,
-}
-
-impl Settlement {
-    pub(super) fn new(claim: &Arc<Claim>, returns: bool) -> (oneshot::Sender<Result<(), Unsettled>>, Self) {
-        let (done, outcome) = oneshot::channel();
-        (done, Settlement { claim: Arc::clone(claim), returns, outcome })
+    pub(super) fn returns(&self) -> bool {
+        matches!(self, Verdict::Return { .. })
     }
 }
 
-impl Future for Settlement {
-    type Output = Result<(), Error>;
+/// Why a claim was not settled.
+#[derive(Debug)]
+pub(super) enum Unsettled {
+    /// The session ended before anything was handed over, or before the answer.
+    SessionOver {
+        /// It may be settled.
+        in_doubt: bool,
+    },
+    /// The claim, or the item, was deleted or changed by others.
+    Lost,
+    /// The ensemble refuses it, or it failed in another way that does not pass; the claim stands.
+    Failed(client::Error),
+}
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Poll::Ready(match ready!(Pin::new(&mut self.outcome).poll(cx)) {
-            Ok(outcome) => outcome.map_err(|unsettled| unsettled.into_error(&self.claim)),
-            // The task is gone with its runtime only.
-            Err(_) => Err(self.claim.shared.closed()),
-        })
+impl Unsettled {
+    pub(super) fn into_error(self, claim: &Claim) -> Error {
+        let name = &claim.name;
+        let error = match self {
+            Unsettled::Lost => {
+                return Error::Lost { path: Arc::clone(&claim.shared.paths.path), name: name.clone() };
+            }
+            Unsettled::SessionOver { in_doubt: false } => client::Error::session_lost("settle", name),
+            Unsettled::SessionOver { in_doubt: true } => client::Error::new(
+                ErrorKind::OutcomeUnknown,
+                format!("settle {name}: the session ended before the answer; it may or may not be settled"),
+            ),
+            Unsettled::Failed(error) => error,
+        };
+        claim.shared.error(error)
     }
 }
 
-impl Drop for Settlement {
-    fn drop(&mut self) {
-        // From here on the task tells of a failure itself; one that it has answered already is told here.
-        self.outcome.close();
-        if let Ok(Err(unsettled)) = self.outcome.try_recv() {
-            tell(&self.claim, self.returns, unsettled);
+/// The steps of the transaction: the item first, so that a later claim is told from everything else.
+const ITEM: usize = 0;
+const CLAIM: usize = 1;
+const LETTER: usize = 2;
+
+/// Settles a claim; returns when it is known what came of it. A transaction whose answer was lost is sent again for as long as the
+/// claim stands: of two copies only the first is carried out.
+pub(super) async fn settle(claim: &Claim, verdict: &Verdict) -> Result<(), Unsettled> {
+    let mut steps = steps(claim, verdict);
+    claim.shared.core.check_size("settle", &claim.name, bytes_of(&steps)).map_err(Unsettled::Failed)?;
+    let mut in_doubt = false;
+    loop {
+        let Ok(connection) = claim.session.connected().await else { return Err(Unsettled::SessionOver { in_doubt }) };
+        let error = match attempt(claim, verdict, &mut steps, &mut in_doubt).await {
+            Ok(Some(outcome)) => return outcome,
+            Ok(None) => continue,
+            Err(error) => error,
+        };
+        if let Err(error) = claim.session.outlast(error, connection).await {
+            // An answer that is no verdict does not tell whether it was carried out.
+            if in_doubt && let Ok((None, item)) = claim.look().await {
+                return outcome_in_doubt(claim, verdict, item);
+            }
+            return Err(Unsettled::Failed(client::Error::from_backend("settle", &claim.name, error)));
         }
     }
 }
 
-/// Returns the item of a claim that could not be settled otherwise, however long it takes.
-pub(super) async fn give_up(claim: Arc<Claim>, hide: Duration) -> Settled {
-    return_at_last(&claim).await;
-    Settled { claim, item: After::Returned(hide) }
+/// Sends the transaction, unless it was carried out before. `None` if it is to be sent again.
+async fn attempt(
+    claim: &Claim,
+    verdict: &Verdict,
+    steps: &mut Vec<Op>,
+    in_doubt: &mut bool,
+) -> Result<Option<Result<(), Unsettled>>, backend::Error> {
+    if *in_doubt && let (None, item) = claim.look().await? {
+        return Ok(Some(outcome_in_doubt(claim, verdict, item)));
+    }
+    match claim.session.multi(steps.clone()).await {
+        Ok(Multi::Committed(_)) => Ok(Some(Ok(()))),
+        // To wake consumers of Curator's is a courtesy: without permission for it the item is returned all the same.
+        Ok(Multi::Refused { index: LETTER.., .. }) if verdict.returns() => {
+            steps.truncate(LETTER);
+            Ok(None)
+        }
+        Ok(Multi::Refused { index: LETTER, error: backend::Error::NoNode }) => {
+            let (paths, config) = (&claim.shared.paths, &claim.shared.core.config);
+            parents::ensure(&claim.session, &paths.dead, &config.acls).await.map(|()| None)
+        }
+        Ok(Multi::Refused { index: ITEM | CLAIM, error: backend::Error::NoNode | backend::Error::BadVersion }) => {
+            let item = remove_remains(claim).await?;
+            Ok(Some(if *in_doubt { outcome_in_doubt(claim, verdict, item) } else { Err(Unsettled::Lost) }))
+        }
+        Ok(Multi::Refused { error, .. }) => Err(error),
+        Err(error) => {
+            *in_doubt |= error.leaves_outcome_unknown();
+            Err(error)
+        }
+    }
+}
+
+/// What a settlement has come to whose answer was lost, if the claim is gone and this is at the path of its item.
+///
+/// An item that is gone was taken out by a copy of the transaction; or by hand, and then there is nothing left to take out or to
+/// return, but a dead letter may be missing. The two cannot be told apart. Without a doubt a deletion by hand is told as
+/// [`Unsettled::Lost`].
+fn outcome_in_doubt(claim: &Claim, verdict: &Verdict, item: Option<Stat>) -> Result<(), Unsettled> {
+    let is_in_queue = item.is_some_and(|item| claim.is_on(&item));
+    if is_in_queue && !verdict.returns() { Err(Unsettled::Lost) } else { Ok(()) }
+}
+
+fn steps(claim: &Claim, verdict: &Verdict) -> Vec<Op> {
+    let (path, version) = (claim.item.clone(), Some(claim.number));
+    let unclaim = Op::Delete { path: claim.node.to_string(), version: Some(CLAIM_VERSION) };
+    match verdict {
+        Verdict::Ack => vec![Op::Delete { path, version }, unclaim],
+        Verdict::Return { .. } => {
+            let mut steps = vec![Op::Check { path, version }, unclaim];
+            steps.extend(wake_curator(claim));
+            steps
+        }
+        Verdict::Bury { attempts, reason } => {
+            let letter = Op::Create {
+                path: claim.shared.paths.new_dead(&claim.name),
+                data: dead_letter::letter(&claim.name, *attempts, reason, &claim.data),
+                mode: CreateMode::PersistentSequential,
+                acls: claim.shared.core.config.acls.clone(),
+            };
+            vec![Op::Delete { path, version }, unclaim, letter]
+        }
+    }
+}
+
+/// Consumers of Curator's watch the items alone, and these do not change when one is returned: a child that comes and goes in
+/// the same transaction wakes them.
+fn wake_curator(claim: &Claim) -> Vec<Op> {
+    let paths = &claim.shared.paths;
+    if !paths.shared_with_curator {
+        return Vec::new();
+    }
+    let path = paths.wake(&claim.name);
+    let acls = claim.shared.core.config.acls.clone();
+    vec![
+        Op::Create { path: path.clone(), data: Vec::new(), mode: CreateMode::Persistent, acls },
+        Op::Delete { path, version: None },
+    ]
+}
+
+/// The item was deleted or written without a claim: our node is of no use any more. Checked against the item as it is seen, so
+/// that no later claim is deleted. What is at the path of the item.
+async fn remove_remains(claim: &Claim) -> Result<Option<Stat>, backend::Error> {
+    loop {
+        let (node, item) = claim.look().await?;
+        // It may have been written by hand.
+        let Some(Stat { version, .. }) = node else { return Ok(item) };
+        let mut steps = vec![Op::Delete { path: claim.node.to_string(), version: Some(version) }];
+        steps.extend(item.map(|item| Op::Check { path: claim.item.clone(), version: Some(item.version) }));
+        match claim.session.multi(steps).await? {
+            Multi::Committed(_) => return Ok(item),
+            // One of the two has changed since it was seen.
+            Multi::Refused { error: backend::Error::NoNode | backend::Error::BadVersion, .. } => {}
+            Multi::Refused { error, .. } => return Err(error),
+        }
+    }
 }

@@ -1,12 +1,18 @@
 //! What all parts of one consumer work with.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::client;
 use crate::client::core::Core;
 use crate::queue::error::Error;
 use crate::queue::events::Publisher;
 use crate::queue::znodes::Paths;
+
+/// Delays after what was refused, each twice the one before, up to the second figure.
+pub(super) const AFTER_FAILURE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+/// An item that cannot be claimed, or settled, is tried again after this.
+pub(super) const AFTER_REFUSAL: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub(crate) struct Shared {

@@ -12,9 +12,9 @@ use super::buffer::{Buffer, Ready};
 use super::claim::{Claim, Claimant, End, Item};
 use super::delivery::Command;
 use super::items::{Change, Items};
-use super::settle::{AFTER_REFUSAL, After, Settled, give_up, settle_and_tell};
-use super::shared::Shared;
-use super::transaction::{Unsettled, Verdict};
+use super::outcome::{After, Settled, return_at_last, settle_and_tell};
+use super::settle::{Unsettled, Verdict};
+use super::shared::{AFTER_FAILURE, AFTER_REFUSAL, Shared};
 use super::view::{Listing, Seen, View};
 use crate::backend;
 use crate::client;
@@ -27,9 +27,6 @@ use crate::queue::error::Error;
 use crate::queue::events::Event;
 use crate::queue::serializer::Serializer;
 use crate::queue::znodes;
-
-/// Delays after a listing or a claim was refused, each twice the one before, up to the second figure.
-const AFTER_FAILURE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 pub(super) struct Task<S: Serializer> {
     shared: Arc<Shared>,
@@ -144,8 +141,8 @@ impl<S: Serializer> Task<S> {
                 return;
             }
             let mut heard = Some(self.hear(&mut view, again_at).await);
-            // All that is there is taken in before anything is done: what is sent because of it leaves together. One transaction
-            // changes an item and its claim, and what is done after half of it would be too late.
+            // All that is there is taken in before anything is done: what is sent because of it leaves together. A transaction that
+            // changes an item and its claim is told as two events: what is done between the two would be refused.
             while let Some(next) = heard {
                 if matches!(next, Heard::Seen(Seen::Condition(Condition::Ended(_)))) {
                     return;
@@ -233,21 +230,22 @@ impl<S: Serializer> Task<S> {
 
     fn settle(&mut self, claim: Arc<Claim>, verdict: Verdict, done: Option<oneshot::Sender<Result<(), Unsettled>>>) {
         claim.end();
-        self.items.note_returning(&claim.name, claim.zxid, verdict == Verdict::RELEASE);
+        if verdict == Verdict::RELEASE {
+            self.items.note_returning(&claim.name, claim.zxid);
+        }
         self.settling.push(settle_and_tell(claim, verdict, done));
     }
 
     fn take_settled(&mut self, Settled { claim, item }: Settled) {
-        if let After::Stuck(hide) = item {
-            self.items.note_returning(&claim.name, claim.zxid, false);
-            return self.settling.push(give_up(claim, hide));
-        }
         let (name, now) = (&claim.name, Instant::now());
-        // In an earlier session it was another claim, perhaps of another item.
-        if !self.items.is_in_hand(name, claim.zxid) {
-            return;
-        }
+        // In an earlier session, or queue, it was another claim, perhaps of another item.
+        let is_in_hand = self.items.is_in_hand(name, claim.zxid);
         match item {
+            After::StillClaimed(hide) => {
+                self.items.note_kept(name, claim.zxid);
+                self.settling.push(return_at_last(claim, hide));
+            }
+            _ if !is_in_hand => {}
             After::Returned(Duration::ZERO) => {
                 self.items.note_returned(
                     name,
@@ -259,7 +257,7 @@ impl<S: Serializer> Task<S> {
                 self.items.hide(name, hide, now);
                 self.items.let_go(name, now);
             }
-            After::Gone | After::Unknown | After::Stuck(_) => self.items.let_go(name, now),
+            After::Gone | After::Unknown => self.items.let_go(name, now),
         }
     }
 
@@ -285,13 +283,13 @@ impl<S: Serializer> Task<S> {
             Seen::Read(name, Ok(item)) => self.items.note_read(&name, item, now),
             // Another answer came first, and it may be in hand by now.
             Seen::Read(name, Err(_)) if !self.items.is_being_read(&name) => {}
-            Seen::Read(name, Err(end)) => self.take_failure(&name, "read an item of", end, now),
+            Seen::Read(name, Err(end)) => self.handle_failure(&name, "read an item of", end, now),
             Seen::Claimed(name, Ok(claim)) => {
                 self.failures = Delays::new(AFTER_FAILURE);
                 self.items.note_own(name, claim.zxid);
                 self.deliver(Arc::new(claim));
             }
-            Seen::Claimed(name, Err(end)) => self.take_failure(&name, "claim an item of", end, now),
+            Seen::Claimed(name, Err(end)) => self.handle_failure(&name, "claim an item of", end, now),
         }
     }
 
@@ -326,7 +324,7 @@ impl<S: Serializer> Task<S> {
     }
 
     /// An item was not read or claimed.
-    fn take_failure(&mut self, name: &str, doing: &str, end: End, now: Instant) {
+    fn handle_failure(&mut self, name: &str, doing: &str, end: End, now: Instant) {
         match end {
             End::Changed => self.items.read_again(name, now),
             End::Taken => self.items.note_miss(name, self.shared.core.random.unit(), now),

@@ -1,0 +1,133 @@
+//! What comes of a settlement: who is told, and where the item is then.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::claim::Claim;
+use super::settle::{Unsettled, Verdict, settle};
+use super::shared::{AFTER_FAILURE, AFTER_REFUSAL};
+use crate::client;
+use crate::client::delays::Delays;
+use crate::client::session::Condition;
+use crate::queue::error::Error;
+use crate::queue::events::Event;
+
+/// A claim that was settled, or could not be.
+pub(super) struct Settled {
+    pub(super) claim: Arc<Claim>,
+    pub(super) item: After,
+}
+
+/// Where the item of a settled claim is.
+pub(super) enum After {
+    /// Not in the queue.
+    Gone,
+    /// In the queue, and free for others; this consumer leaves it alone for so long.
+    Returned(Duration),
+    /// In the queue, and still claimed: it is to be returned as soon as that is allowed, and then left alone for so long.
+    StillClaimed(Duration),
+    /// Perhaps in the queue.
+    Unknown,
+}
+
+/// Settles a claim and tells what came of it: the caller, or the events if there is none.
+pub(super) async fn settle_and_tell(
+    claim: Arc<Claim>,
+    verdict: Verdict,
+    done: Option<oneshot::Sender<Result<(), Unsettled>>>,
+) -> Settled {
+    let outcome = settle(&claim, &verdict).await;
+    let returned_for = match verdict {
+        Verdict::Return { hide } => Some(hide),
+        Verdict::Ack | Verdict::Bury { .. } => None,
+    };
+    let item = match (&outcome, returned_for) {
+        (Ok(()), Some(hide)) => After::Returned(hide),
+        (Ok(()), None) => After::Gone,
+        // What failed once would fail again.
+        (Err(Unsettled::Failed(_)), hide) => After::StillClaimed(hide.unwrap_or(AFTER_REFUSAL)),
+        (Err(_), _) => After::Unknown,
+    };
+    if let (Ok(()), Verdict::Bury { attempts, reason }) = (&outcome, verdict) {
+        claim.shared.events.tell(Event::DeadLetter { item: claim.name.clone(), attempts, reason });
+    }
+    let untold = match done {
+        Some(done) => done.send(outcome).err(),
+        None => Some(outcome),
+    };
+    if let Some(Err(unsettled)) = untold {
+        tell(&claim, returned_for.is_some(), unsettled);
+    }
+    Settled { claim, item }
+}
+
+/// Tells the events why a claim was not settled, as no caller is told.
+fn tell(claim: &Claim, returns: bool, unsettled: Unsettled) {
+    let failed = matches!(unsettled, Unsettled::Failed(_));
+    // What was only to be returned is free when its session ends.
+    if returns && !failed {
+        return;
+    }
+    let error = unsettled.into_error(claim);
+    if failed {
+        claim.shared.core.report(client::Error::new(error.kind(), error.to_string()));
+    }
+    claim.shared.events.tell(Event::Unsettled { item: claim.name.clone(), error });
+}
+
+/// A settlement that a caller waits for. If it is dropped, the events tell of a failure.
+pub(super) struct Settlement {
+    claim: Arc<Claim>,
+    /// The item is only to be returned.
+    returns: bool,
+    outcome: oneshot::Receiver<Result<(), Unsettled>>,
+}
+
+impl Settlement {
+    pub(super) fn new(claim: &Arc<Claim>, returns: bool) -> (oneshot::Sender<Result<(), Unsettled>>, Self) {
+        let (done, outcome) = oneshot::channel();
+        (done, Settlement { claim: Arc::clone(claim), returns, outcome })
+    }
+}
+
+impl Future for Settlement {
+    type Output = Result<(), Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Poll::Ready(match ready!(Pin::new(&mut self.outcome).poll(cx)) {
+            Ok(outcome) => outcome.map_err(|unsettled| unsettled.into_error(&self.claim)),
+            // The task is gone with its runtime only.
+            Err(_) => Err(self.claim.shared.closed()),
+        })
+    }
+}
+
+impl Drop for Settlement {
+    fn drop(&mut self) {
+        // From here on the task tells of a failure itself; one that it has answered already is told here.
+        self.outcome.close();
+        if let Ok(Err(unsettled)) = self.outcome.try_recv() {
+            tell(&self.claim, self.returns, unsettled);
+        }
+    }
+}
+
+/// Returns the item of a claim that could not be settled otherwise, however long it takes.
+pub(super) async fn return_at_last(claim: Arc<Claim>, hide: Duration) -> Settled {
+    let core = &claim.shared.core;
+    let mut delays = Delays::new(AFTER_FAILURE);
+    let mut conditions = claim.session.conditions();
+    while let Err(Unsettled::Failed(_)) = settle(&claim, &Verdict::RELEASE).await {
+        tokio::select! {
+            biased;
+            // Its node goes with the session.
+            _ = conditions.wait_for(|condition| matches!(condition, Condition::Ended(_))) => break,
+            () = tokio::time::sleep(delays.next(core, core.clock.now())) => {}
+        }
+    }
+    Settled { claim, item: After::Returned(hide) }
+}
