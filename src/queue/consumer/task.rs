@@ -133,7 +133,6 @@ impl<S: Serializer> Task<S> {
     async fn serve(&mut self, session: &Arc<Session>) {
         let claimant = Claimant { shared: Arc::clone(&self.shared), session: Arc::clone(session) };
         let mut view = View::new(claimant);
-        self.buffer.look_again();
         loop {
             let again_at = self.act(&mut view, Instant::now());
             self.answer_closers(view.claiming() > 0);
@@ -155,12 +154,20 @@ impl<S: Serializer> Task<S> {
 
     /// What happens next; at the latest it is that time.
     async fn hear(&mut self, view: &mut View, again_at: Option<Instant>) -> Heard {
+        let session = Arc::clone(&view.claimant.session);
+        // Created before the lease is read, which the callers do: so no extension is missed.
+        let extended = session.lease().extended();
         let unproven = self.buffer.len() > 0;
+        if unproven {
+            self.buffer.look_again();
+        }
         tokio::select! {
             biased;
             command = self.commands.recv(), if !self.abandoned => Heard::Command(command),
-            seen = view.next(unproven) => Heard::Seen(seen),
+            seen = view.next() => Heard::Seen(seen),
             settled = self.settling.next() => Heard::Settled(settled),
+            // The callers look again.
+            () = extended, if unproven => Heard::Time,
             () = self.buffer.asked() => Heard::Asked,
             () = until(again_at) => Heard::Time,
         }
@@ -264,7 +271,6 @@ impl<S: Serializer> Task<S> {
     fn see(&mut self, view: &mut View, seen: Seen) {
         let now = Instant::now();
         match seen {
-            Seen::Condition(Condition::Connected(_)) | Seen::Extended => self.buffer.look_again(),
             Seen::Condition(_) => {}
             Seen::Listed(Ok(listing)) => self.take_listing(view, listing, now),
             Seen::Listed(Err(error)) => self.failed("list", error),

@@ -31,8 +31,6 @@ pub(super) struct Listing {
 /// What happened to the queue, or to a request.
 pub(super) enum Seen {
     Condition(Condition),
-    /// The lease may be valid now.
-    Extended,
     Listed(Result<Listing, backend::Error>),
     /// A child of the queue has changed.
     Item(String, Change),
@@ -72,12 +70,8 @@ impl View {
         View { claimant, conditions, watches: None, look: None, looked_at: None, reads, claims }
     }
 
-    /// What happens next. `unproven` if it matters when the lease becomes valid. What was told comes before the answers that
-    /// followed it, but for what comes just now.
-    pub(super) async fn next(&mut self, unproven: bool) -> Seen {
-        let session = &self.claimant.session;
-        // Created before the lease is read, so no extension is missed.
-        let extended = session.lease().extended();
+    /// What happens next. What was told comes before the answers that followed it, but for what comes just now.
+    pub(super) async fn next(&mut self) -> Seen {
         tokio::select! {
             biased;
             Ok(()) = self.conditions.changed() => Seen::Condition(*self.conditions.borrow_and_update()),
@@ -92,7 +86,6 @@ impl View {
             seen = told(&mut self.watches, &self.claimant.shared.paths), if self.look.is_none() => seen,
             (name, read) = self.reads.next() => Seen::Read(name, read),
             (name, claimed) = self.claims.next_in_order() => Seen::Claimed(name, claimed),
-            () = extended, if unproven => Seen::Extended,
         }
     }
 
