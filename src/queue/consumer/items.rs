@@ -104,6 +104,7 @@ impl Items {
     /// The queue was deleted: what comes now are other items, even if they have the same names.
     pub(super) fn start_over(&mut self) {
         (self.present, self.free, self.hidden) = Default::default();
+        self.in_hand.retain(|_, hand| *hand == Hand::Claiming);
     }
 
     /// Takes over what was listed.

@@ -214,3 +214,17 @@ proptest! {
         }
     }
 }
+
+/// Its bytes are not those of the new item of its name.
+#[test]
+fn what_was_in_hand_when_the_queue_was_deleted_is_in_hand_no_more() {
+    let mut items = items(2, &[]);
+    assert_eq!(claimed(&mut items, 2), names(0..2));
+    items.note_own(name(0), 7);
+    assert!(items.is_in_hand(&name(0), 7));
+    items.start_over();
+    items.note_item(&name(0), Change::Came, now());
+    items.note_item(&name(1), Change::Came, now());
+    assert!(!items.is_in_hand(&name(0), 7));
+    assert_eq!(items.plan(9, 0, now()).read, names(0..1), "the claim on the other one is still on its way");
+}
