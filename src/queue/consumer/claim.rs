@@ -104,7 +104,7 @@ pub(super) struct Item {
 /// Why an item was not read or claimed.
 #[derive(Debug)]
 pub(super) enum End {
-    /// Another consumer has it.
+    /// Another consumer has it, or there is a lock of Curator's.
     Taken,
     /// It was claimed since it was read, or may have been: it is to be read once more.
     Changed,
@@ -151,25 +151,6 @@ impl Claimant {
 const CREATE_CLAIM: usize = 0;
 const COUNT_CLAIM: usize = 2;
 
-/// What came of one copy of the transaction.
-enum Copy {
-    Made(i64),
-    /// There is a claim on the item, or a lock of Curator's.
-    Exists,
-    Refused(End),
-    Failed(backend::Error),
-}
-
-/// Who has claimed an item.
-enum Found {
-    /// This consumer, by this transaction.
-    Ours(i64),
-    /// No transaction of ours has. A lock of Curator's may be in the way, and a late copy of ours may still come after it.
-    Unclaimed,
-    /// Another consumer has, or it is not in the queue any more.
-    Claimed,
-}
-
 /// How it is made.
 impl Claim {
     /// The transaction that made it.
@@ -183,14 +164,14 @@ impl Claim {
             return Err(End::Changed);
         }
         match self.send(&steps).await {
-            Copy::Made(zxid) => Ok(zxid),
-            Copy::Exists => Err(End::Taken),
-            Copy::Refused(end) => Err(end),
-            Copy::Failed(error) if error.leaves_outcome_unknown() => self.make_sure(&steps, error, connection).await,
-            Copy::Failed(error) => {
+            Err(End::Failed(error)) if error.leaves_outcome_unknown() => {
+                self.make_sure(&steps, error, connection).await
+            }
+            Err(End::Failed(error)) => {
                 self.session.outlast(error, connection).await.map_err(End::Failed)?;
                 Err(End::Changed)
             }
+            made => made,
         }
     }
 
@@ -202,25 +183,24 @@ impl Claim {
         loop {
             let connection = self.connected().await?;
             let error = match self.find().await {
-                Ok(Found::Ours(zxid)) => return Ok(zxid),
-                Ok(Found::Claimed) => return Err(End::Taken),
-                Ok(Found::Unclaimed) => {
+                Ok(Some(zxid)) => return Ok(zxid),
+                Ok(None) => {
                     last.map_err(End::Failed)?;
                     match self.send(steps).await {
-                        Copy::Made(zxid) => return Ok(zxid),
-                        Copy::Exists if core.clock.now().since(doubted) < self.session.timeout() => {
+                        // By a late copy of ours, or a lock of Curator's.
+                        Err(End::Taken) if core.clock.now().since(doubted) < self.session.timeout() => {
                             tokio::time::sleep(core.config.tick / 4).await;
                             last = Ok(());
                             continue;
                         }
-                        Copy::Exists => return Err(End::Taken),
-                        Copy::Refused(end) => return Err(end),
-                        Copy::Failed(error) => error,
+                        Err(End::Failed(error)) => error,
+                        made => return made,
                     }
                 }
-                Err(error) if error.is_passing() => error,
+                Err(End::Failed(error)) if error.is_passing() => error,
                 // The claim may stand until the session ends. That is told, and keeps no other item back.
-                Err(error) => return Err(refused("look for the claim on", &self.name, error)),
+                Err(End::Failed(error)) => return Err(refused("look for the claim on", &self.name, error)),
+                Err(end) => return Err(end),
             };
             if error.leaves_outcome_unknown() {
                 doubted = core.clock.now();
@@ -230,26 +210,27 @@ impl Claim {
     }
 
     /// Sends a copy of the transaction.
-    async fn send(&self, steps: &[Op]) -> Copy {
+    async fn send(&self, steps: &[Op]) -> Result<i64, End> {
         loop {
-            return match self.session.multi(steps.to_vec()).await {
-                Ok(Multi::Committed(results)) => Copy::Made(zxid(&results)),
-                Ok(Multi::Refused { index: CREATE_CLAIM, error: backend::Error::NodeExists }) => Copy::Exists,
-                Ok(Multi::Refused { index: CREATE_CLAIM, error: backend::Error::NoNode }) => {
-                    let (paths, config) = (&self.shared.paths, &self.shared.core.config);
-                    match parents::ensure(&self.session, &paths.claims, &config.acls).await {
-                        Ok(()) => continue,
-                        Err(error) => Copy::Failed(error),
+            let end = match self.session.multi(steps.to_vec()).await {
+                Ok(Multi::Committed(results)) => return Ok(zxid(&results)),
+                Ok(Multi::Refused { index, error }) => match (index, error) {
+                    (CREATE_CLAIM, backend::Error::NodeExists) => End::Taken,
+                    (CREATE_CLAIM, backend::Error::NoNode) => {
+                        let (paths, config) = (&self.shared.paths, &self.shared.core.config);
+                        match parents::ensure(&self.session, &paths.claims, &config.acls).await {
+                            Ok(()) => continue,
+                            Err(error) => End::Failed(error),
+                        }
                     }
-                }
-                Ok(Multi::Refused { index: COUNT_CLAIM, error }) => match error {
-                    backend::Error::NoNode => Copy::Refused(End::Gone),
-                    backend::Error::BadVersion => Copy::Refused(End::Changed),
-                    backend::Error::NoAuth => Copy::Refused(refused("claim", &self.name, error)),
-                    error => Copy::Failed(error),
+                    (COUNT_CLAIM, backend::Error::NoNode) => End::Gone,
+                    (COUNT_CLAIM, backend::Error::BadVersion) => End::Changed,
+                    (COUNT_CLAIM, error @ backend::Error::NoAuth) => refused("claim", &self.name, error),
+                    (_, error) => End::Failed(error),
                 },
-                Ok(Multi::Refused { error, .. }) | Err(error) => Copy::Failed(error),
+                Err(error) => End::Failed(error),
             };
+            return Err(end);
         }
     }
 
@@ -271,22 +252,23 @@ impl Claim {
         ]
     }
 
-    /// After an answer was lost: was the claim made?
-    async fn find(&self) -> Result<Found, backend::Error> {
-        let (node, item) = self.nodes().await?;
+    /// After an answer was lost: the transaction that made it. `None` if none of ours has, and no other consumer has claimed the
+    /// item. A lock of Curator's may be in the way then, and a late copy of ours may still come after it.
+    async fn find(&self) -> Result<Option<i64>, End> {
+        let (node, item) = self.nodes().await.map_err(End::Failed)?;
         let number = item.filter(|stat| self.is_on(stat)).map(|stat| stat.version);
-        Ok(match node {
+        match node {
             Some((data, stat))
                 if number == Some(self.number)
                     && stat.ephemeral_owner == self.session.id()
                     && stat.version == CLAIM_VERSION
                     && data == self.shared.holder.as_bytes() =>
             {
-                Found::Ours(stat.czxid)
+                Ok(Some(stat.czxid))
             }
-            _ if number == Some(self.number.wrapping_sub(1)) => Found::Unclaimed,
-            _ => Found::Claimed,
-        })
+            _ if number == Some(self.number.wrapping_sub(1)) => Ok(None),
+            _ => Err(End::Taken),
+        }
     }
 
     async fn connected(&self) -> Result<u64, End> {

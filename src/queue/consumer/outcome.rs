@@ -24,14 +24,12 @@ pub(super) struct Settled {
 
 /// Where the item of a settled claim is.
 pub(super) enum After {
-    /// Not in the queue.
+    /// Not in the queue, or that is not known.
     Gone,
     /// In the queue, and free for others; this consumer leaves it alone for so long.
     Returned(Duration),
     /// In the queue, and still claimed: it is to be returned as soon as that is allowed, and then left alone for so long.
     StillClaimed(Duration),
-    /// Perhaps in the queue.
-    Unknown,
 }
 
 /// Settles a claim and tells what came of it: the caller, or the events if there is none.
@@ -47,10 +45,9 @@ pub(super) async fn settle_and_tell(
     };
     let item = match (&outcome, returned_for) {
         (Ok(()), Some(hide)) => After::Returned(hide),
-        (Ok(()), None) => After::Gone,
         // What failed once would fail again.
         (Err(Unsettled::Failed(_)), hide) => After::StillClaimed(hide.unwrap_or(AFTER_REFUSAL)),
-        (Err(_), _) => After::Unknown,
+        (_, _) => After::Gone,
     };
     if let (Ok(()), Verdict::Bury { attempts, reason }) = (&outcome, verdict) {
         claim.shared.events.tell(Event::DeadLetter { item: claim.name.clone(), attempts, reason });

@@ -54,7 +54,7 @@ enum Heard {
     Command(Option<Command>),
     Settled(Settled),
     Seen(Seen),
-    Asked,
+    /// It is time to look what can be done.
     Time,
 }
 
@@ -168,7 +168,7 @@ impl<S: Serializer> Task<S> {
             settled = self.settling.next() => Heard::Settled(settled),
             // The callers look again.
             () = extended, if unproven => Heard::Time,
-            () = self.buffer.asked() => Heard::Asked,
+            () = self.buffer.asked() => Heard::Time,
             () = until(again_at) => Heard::Time,
         }
     }
@@ -178,7 +178,7 @@ impl<S: Serializer> Task<S> {
             Heard::Command(command) => self.obey(command),
             Heard::Settled(settled) => self.take_settled(settled),
             Heard::Seen(seen) => self.see(view, seen),
-            Heard::Asked | Heard::Time => {}
+            Heard::Time => {}
         }
     }
 
@@ -264,7 +264,7 @@ impl<S: Serializer> Task<S> {
                 self.items.hide(name, hide, now);
                 self.items.let_go(name, now);
             }
-            After::Gone | After::Unknown => self.items.let_go(name, now),
+            After::Gone => self.items.let_go(name, now),
         }
     }
 

@@ -18,7 +18,7 @@ const LONGEST: Duration = Duration::from_secs(1);
 /// The bounds of a slot.
 const SLOT: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(100));
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Turn {
     /// The claims of this consumer, fading.
     ours: f64,
@@ -38,13 +38,6 @@ pub(super) struct Turn {
     waited: bool,
     /// An expected claim comes within this time, as a rule: a read and a claim of this consumer would.
     slot: Duration,
-}
-
-impl Default for Turn {
-    fn default() -> Self {
-        let (ours, theirs, since, drawn, contention, outdated) = (0.0, 0.0, 0, None, 0, 0);
-        Turn { ours, theirs, since, drawn, contention, outdated, began: None, waited: false, slot: SLOT.0 }
-    }
 }
 
 impl Turn {
@@ -83,7 +76,7 @@ impl Turn {
 
     /// A request was answered after this time.
     pub(super) fn note_answer(&mut self, time: Duration) {
-        self.slot = (time * 2).clamp(SLOT.0, SLOT.1);
+        self.slot = time * 2;
     }
 
     /// Nothing is wanted.
@@ -109,7 +102,7 @@ impl Turn {
         if left_to == 0 {
             return None;
         }
-        let wait = self.slot * u32::try_from(left_to).unwrap_or(u32::MAX);
+        let wait = self.slot.clamp(SLOT.0, SLOT.1) * u32::try_from(left_to).unwrap_or(u32::MAX);
         let due = began.max(free_since) + wait.min(LONGEST);
         self.waited |= due <= now;
         (due > now).then_some(due)
