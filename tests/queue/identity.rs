@@ -1,12 +1,11 @@
 //! Each claim has a number of its own: what is said of an earlier one is refused by the servers.
 
-use std::time::Duration;
-
 use zookeeper_recipes::queue::{ClaimLost, DistributedQueue, Error, Utf8};
 use zookeeper_recipes::{Client, ErrorKind, Fence};
 
 use super::words::{SOON, Scene, queue, taken};
-use crate::support::within;
+use crate::scene::watches;
+use crate::support::{eventually, within};
 
 async fn fenced(client: &Client, fence: &Fence, path: &str) -> Result<(), ErrorKind> {
     let write = client.transaction().check(fence).set_data(path, "x", None).commit().await;
@@ -30,9 +29,9 @@ async fn an_earlier_claim_of_the_same_session_writes_and_settles_nothing() {
     assert_eq!(fenced(&client, &second.fence(), &scene.path).await, Ok(()));
     // Deleted by hand, and claimed by another: the work is ended, and its ack is refused.
     let node = format!("{}-claims/{}", scene.path, second.name());
-    let running = second.claim();
+    let (running, unwatched) = (second.claim(), watches(&scene, &client).await);
     let work = tokio::spawn(async move { running.run(std::future::pending::<()>()).await });
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    eventually("its node is watched", SOON, || async { watches(&scene, &client).await > unwatched }).await;
     other.delete(&node, None).await.expect("it exists");
     assert_eq!(within("it is told", SOON, work).await.expect("no panic"), Err(ClaimLost));
     let third = taken(&queue(&other, &scene.path).consumer()).await;

@@ -1,4 +1,5 @@
-//! DistributedQueue: what was put is there once, what is there is delivered and acked, and nobody holds what nobody works on.
+//! DistributedQueue: what was put is there once, each item is delivered and acked, and no item
+//! stays claimed that no consumer works on.
 
 mod claims;
 mod consumer;

@@ -20,7 +20,7 @@ pub(super) struct Claims {
     /// By the transactions that made them: the fencing tokens of their deliveries.
     standing: BTreeMap<i64, Standing>,
     taken: BTreeSet<i64>,
-    /// Sessions in which a consumer was closed or dropped, or a call that nobody repeated: these give up what they have claimed.
+    /// Sessions in which a consumer was closed or dropped, or a take was dropped for good: these give up what they have claimed.
     left: BTreeSet<i64>,
 }
 

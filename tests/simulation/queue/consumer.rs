@@ -1,4 +1,4 @@
-//! Somebody who takes.
+//! A consumer that takes and settles items.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -16,7 +16,7 @@ use crate::world::World;
 /// How a put ended, as its caller was told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Put {
-    /// It was begun, and dropped, or ended with its task; or nobody could know.
+    /// It was begun, and dropped, or ended with its task; or its outcome could not be known.
     InDoubt,
     /// It is in the queue.
     Done,
@@ -38,7 +38,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// An item that somebody has in hand.
+/// An item that a consumer holds.
 struct Held {
     place: Place,
     delivery: Weak<Delivery<String>>,
@@ -61,15 +61,15 @@ struct State {
     takers: BTreeMap<String, BTreeSet<u64>>,
     /// The numbers of the deliveries of an item.
     attempts: BTreeMap<String, BTreeSet<u32>>,
-    /// Items of which somebody has said that they are done; whether that was confirmed.
+    /// Items that a consumer has asked to be acked; whether that was confirmed.
     acked: BTreeMap<String, bool>,
-    /// Items that somebody has given up, or tried to; whether that was confirmed.
+    /// Items that a consumer has rejected, or tried to; whether that was confirmed.
     rejected: BTreeMap<String, bool>,
     held: Vec<Held>,
     acks: u64,
     cancelled: u64,
     violation: Option<String>,
-    /// Until then somebody may believe what is true no more, as a node or a session was ended by hand.
+    /// Until then a consumer may believe to hold an item that it has lost, as a node or a session was ended by hand.
     excused: Option<Instant>,
 }
 
@@ -147,7 +147,7 @@ impl Ledger {
     }
 
     /// The queue's own node was deleted, by this transaction: names are given again.
-    pub(super) fn begins_anew(&self, zxid: i64) {
+    pub(super) fn starts_over(&self, zxid: i64) {
         self.state().deletions.push(zxid);
     }
 
@@ -158,7 +158,7 @@ impl Ledger {
         Place { queue, name: delivery.name().to_owned() }
     }
 
-    /// A consumer of this client is closed or dropped, or a call that nobody repeats: what was claimed for it is given up.
+    /// A consumer of this client is closed or dropped, or a take is dropped for good: what was claimed for it is given up.
     pub(super) fn leaves(&self, client: &Client) {
         client.session_id().into_iter().for_each(|session| lock(&self.claims).left(session));
     }
@@ -218,7 +218,7 @@ impl Ledger {
         }
     }
 
-    /// Somebody asks for it to be taken out.
+    /// A consumer is about to ack these.
     pub(super) fn acks(&self, items: &[String]) {
         let mut state = self.state();
         for item in items {
@@ -238,14 +238,14 @@ impl Ledger {
                 }
             }
         }
-        // Nobody tells an ack that was not answered from that of another who got the item.
+        // An ack that was not answered cannot be told from that of another consumer that got the item.
         if let Some(item) = twice
             && !self.is_excused()
         {
             self.object(format!("{item} was acked twice"));
         }
         if others && !self.is_excused() {
-            self.object(format!("{place} was acked, and somebody else believes to have it"));
+            self.object(format!("{place} was acked, and another consumer believes to hold it"));
         }
     }
 
@@ -262,13 +262,13 @@ impl Ledger {
         self.look_at_holders();
     }
 
-    /// Nobody claims what nobody takes.
+    /// No item stays claimed that no caller takes.
     fn look_at_claims(&self) {
         let given_up = lock(&self.world).as_ref().and_then(|(server, _)| lock(&self.claims).given_up(server));
         given_up.into_iter().for_each(|violation| self.object(violation));
     }
 
-    /// Nobody else believes to have what somebody has.
+    /// No two consumers believe to hold the same item.
     fn look_at_holders(&self) {
         let mut twice = None;
         {
@@ -321,7 +321,7 @@ impl Ledger {
         }
         for (item, places) in &state.places {
             if !state.puts.contains_key(item) {
-                return Err(format!("{item} was delivered, and nobody has put it"));
+                return Err(format!("{item} was delivered, and was never put"));
             }
             if places.len() > 1 {
                 return Err(format!("{item} was in the queue more than once: {places:?}"));
@@ -336,7 +336,7 @@ impl Ledger {
             }
             let given_up = state.rejected.contains_key(item);
             if !given_up && self.max_deliveries.is_none_or(|most| *attempts < most) {
-                return Err(format!("{item} is a dead letter after {attempts} deliveries, and nobody gave it up"));
+                return Err(format!("{item} is a dead letter after {attempts} deliveries, and was never rejected"));
             }
         }
         if let Some((item, _)) =

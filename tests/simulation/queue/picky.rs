@@ -1,4 +1,4 @@
-//! Somebody who leaves to others what it has seen.
+//! A consumer that leaves to others what it has seen.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use zookeeper_recipes::queue::{Consumer, Utf8};
 
 use super::ledger::Ledger;
 
-/// For so long it leaves an item alone: longer than anybody waits.
+/// For so long it leaves an item alone: longer than any task waits.
 const PASSED_OVER: Duration = Duration::from_secs(3_600);
 
 #[derive(Clone)]

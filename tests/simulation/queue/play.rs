@@ -1,4 +1,4 @@
-//! Who puts and who takes, and what goes wrong.
+//! The producers and consumers of a seed, and the faults that they meet.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::world::World;
 /// So many things happen in a seed.
 const ACTS: usize = 32;
 const MOST_CLIENTS: usize = 6;
-/// So many are put in the end, into a queue that begins anew.
+/// So many are put in the end, into a queue that was deleted and created again.
 const NEW_ITEMS: u32 = 12;
 const MOST_AT_WORK: usize = 6;
 /// So often it is looked at the longest whether the queue is empty, so that its own node can be deleted.
@@ -44,11 +44,11 @@ struct Play {
     max_deliveries: Option<u32>,
     /// Claims are deleted by hand too.
     claims_deleted: bool,
-    /// The queue's own node is deleted when it was empty for a while, so that its counter starts anew.
+    /// The queue's own node is deleted when it was empty for a while, so that its counter starts at 0 again.
     restarts: bool,
     /// Since when the queue is seen to be empty, and its number of changes.
     empty: Option<(Instant, i32)>,
-    /// Comes with those who make the queue begin anew.
+    /// Only in seeds that restart the queue.
     picky: Option<Picky>,
     /// Consumers of Curator's come too: the items that one of them has locked.
     locked: Option<Vec<String>>,
@@ -125,7 +125,7 @@ impl Play {
         self.world.close().await
     }
 
-    /// Somebody makes the directory of the items while a producer begins, perhaps between two of its transactions; or a
+    /// The directory of the items is made by hand while a producer begins, perhaps between two of its transactions; or a
     /// consumer does, or the producer.
     async fn make_directory(&mut self) {
         if self.world.random.bool() {
@@ -282,17 +282,17 @@ impl Play {
         server.delete_by_hand(&lock).map_err(|error| error.to_string())
     }
 
-    /// Drops whatever somebody does at the await it is in.
+    /// Drops the task of a producer or a consumer, at the await it is in.
     fn dismiss(&mut self) {
         let tasks = self.putters.iter_mut().chain(&mut self.takers);
         if let Some(task) = self.world.random.choice(tasks.collect::<Vec<_>>()) {
             task.abort();
             self.ledger.cancelled();
-            self.world.trace.note("somebody is dropped");
+            self.world.trace.note("a task is dropped");
         }
     }
 
-    /// A transaction of somebody: what puts, claims and settles.
+    /// A transaction of any client: one that puts, claims or settles.
     fn lose_a_transaction(&mut self) {
         use zookeeper_recipes::testing::{Loss, Operation};
         let client = self.world.a_client();
@@ -317,7 +317,7 @@ impl Play {
             self.world.trace.note(format_args!("{path} is deleted by hand"));
             if let Some(name) = path.strip_prefix(CLAIMS) {
                 self.ledger.claim_deleted(name.trim_start_matches('/'));
-                // Whoever had it is not told.
+                // Its holder is not told.
                 self.ledger.excuse_until(Instant::now() + self.world.timeout * 100);
             }
         }
@@ -343,7 +343,7 @@ impl Play {
                 // messages. What is sent again after a lost connection comes later.
                 if since.elapsed() > self.world.timeout / 2 + SLOWEST {
                     self.empty = None;
-                    self.begin_anew();
+                    self.restart();
                 }
             }
             (Some(changes), _) => self.empty = Some((Instant::now(), changes)),
@@ -351,12 +351,12 @@ impl Play {
     }
 
     /// As Curator's reaper does: the next put makes the node again, and the names of items begin at 0 again.
-    fn begin_anew(&mut self) {
+    fn restart(&mut self) {
         let server = &self.world.server;
         let is_used = server.stat(PATH).is_some_and(|stat| stat.cversion > 0);
         if is_used && server.delete_by_hand(PATH).is_ok() {
             let root = server.stat("/").expect("the root");
-            self.ledger.begins_anew(root.pzxid);
+            self.ledger.starts_over(root.pzxid);
             self.world.figures.faults += 1;
             self.world.trace.note(format_args!("{PATH} is deleted by hand, while it is empty"));
         }
@@ -385,7 +385,7 @@ impl Play {
         }
     }
 
-    /// Takes whatever is there, until there is nothing, nobody holds anything, and nobody is at work any more.
+    /// Takes whatever is there, until the queue is empty, no item is held, and no task is at work any more.
     async fn drain(&mut self) -> Result<(), String> {
         let client = self.world.a_client();
         let consumer = self.queue(client).consumer();
@@ -425,11 +425,11 @@ impl Play {
         }
     }
 
-    /// Nothing is left. When the queue begins anew, items have the names of those that the picky consumer left to others, and it
+    /// The queue is empty. After a restart items have the names of those that the picky consumer left to others, and it
     /// is the only one there.
     async fn take_from_a_new_queue(&mut self) -> Result<(), String> {
         let Some(picky) = self.picky.take() else { return Ok(()) };
-        self.begin_anew();
+        self.restart();
         let client = self.world.a_client();
         let producer = self.queue(client).producer();
         for number in 0..NEW_ITEMS {
@@ -438,7 +438,7 @@ impl Play {
             producer.put(&item).await.map_err(|error| format!("healed, nothing can be put: {error}"))?;
             self.ledger.put(&item, Put::Done);
             let taken = tokio::time::timeout(self.patience(), picky.consumer.take()).await;
-            self.settle_at_last(taken.map_err(|_| format!("long after healing nobody takes {item}"))?).await?;
+            self.settle_at_last(taken.map_err(|_| format!("long after healing {item} is not taken"))?).await?;
         }
         producer.close().await.map_err(|error| error.to_string())?;
         picky.consumer.close().await;

@@ -1,4 +1,4 @@
-//! Somebody who puts.
+//! A producer that puts items.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ impl Putter {
             sleep(pause).await;
         }
         if self.random.bool() {
-            // What nobody awaited is in doubt in any case.
+            // Puts that were not awaited are in doubt in any case.
             let _ = self.producer.close().await;
         }
     }
