@@ -10,11 +10,12 @@ use super::session::Session;
 use crate::backend::Op;
 
 /// Proof of holding, for a [`Transaction`](crate::Transaction): the transaction is carried out only while the node that
-/// stands for the lock or the leadership exists; for a claim of a queue, until it is settled, and while item and claim are as the claim made
-/// them. The check is made by the ensemble itself, so no clock and no pause of the process can deceive it.
+/// stands for the lock or the leadership exists; for a claim of a queue, until it is settled, and while item and claim
+/// are as the claim made them. The check is made by the ensemble itself, so no clock and no pause of the process can
+/// deceive it.
 ///
-/// A fence guards writes to ZooKeeper. For any other store send the fencing token along and let the store refuse smaller
-/// ones than it has seen of the same lock, leadership or item.
+/// A fence guards writes to ZooKeeper. For any other store send the fencing token along and let the store refuse
+/// smaller ones than it has seen of the same lock, leadership or item.
 #[derive(Clone)]
 pub struct Fence {
     pub(crate) core: Arc<Core>,

@@ -44,7 +44,7 @@ pub(crate) async fn create(session: &Arc<Session>, dir: &str, acls: &[Acl]) -> R
     create_as(CreateMode::Container, session, dir, acls).await
 }
 
-/// As [`create`], but all that is missing is created to stay: where a counter must not start anew, or data must not go.
+/// As [`create`], but all that is missing is created to stay: where a counter must not restart, or data must not go.
 pub(crate) async fn create_persistent(session: &Arc<Session>, dir: &str, acls: &[Acl]) -> Result<(), backend::Error> {
     create_as(CreateMode::Persistent, session, dir, acls).await.map(drop)
 }

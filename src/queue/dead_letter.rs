@@ -1,5 +1,5 @@
-//! Dead letters: items that could not be handled, with the reason. A node holds a few lines of text, an empty line, and the
-//! bytes of the item as they were.
+//! Dead letters: items that could not be handled, with the reason. A node holds a few lines of text, an empty line, and
+//! the bytes of the item as they were.
 
 use std::sync::Arc;
 
@@ -73,7 +73,8 @@ pub(super) fn letter(item: &str, attempts: u32, reason: &str, data: &[u8]) -> Ve
     node
 }
 
-/// The items that a node holds. A serializer that panics over them refuses them: what others put must not end a consumer.
+/// The items that a node holds. A serializer that panics over them refuses them: what others put must not end a
+/// consumer.
 pub(super) fn items<S: Serializer>(serializer: &S, data: &[u8]) -> Result<Vec<S::Item>, String> {
     let records = envelope::decode(data).map_err(|error| error.to_string())?;
     let item = |record| {

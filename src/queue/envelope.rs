@@ -36,8 +36,8 @@ pub(super) fn encode<I: AsRef<[u8]>>(items: &[I]) -> Vec<u8> {
     node
 }
 
-/// The items that a node holds; there may be none. They are parts of `node`, so nothing is allocated by the word of a length.
-/// What comes after the end does not count, as for Curator.
+/// The items that a node holds; there may be none. They are parts of `node`, so nothing is allocated by the word of a
+/// length. What comes after the end does not count, as for Curator.
 pub(super) fn decode(node: &[u8]) -> Result<Vec<&[u8]>, Malformed> {
     let short = Malformed::Short(node.len());
     let (head, mut rest) = node.split_first_chunk::<HEAD_BYTES>().ok_or_else(|| short.clone())?;

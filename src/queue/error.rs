@@ -35,8 +35,8 @@ pub enum Error {
         /// The name of the item's node.
         name: String,
     },
-    /// During the call the queue was seen to hold its maximum of items, and the time was over before there was room. Nothing was
-    /// put.
+    /// During the call the queue was seen to hold its maximum of items, and the time was over before there was room.
+    /// Nothing was put.
     #[error("queue at {path}: there was no room in time; it may hold {limit} items")]
     Full {
         /// The path of the queue.
@@ -96,7 +96,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// What went wrong, to decide by. Of several failures that of the first; [`ErrorKind::OutcomeUnknown`] if one is of that kind.
+    /// What went wrong, to decide by. Of several failures that of the first; [`ErrorKind::OutcomeUnknown`] if one is of
+    /// that kind.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Error::Client { error, .. } => error.kind(),

@@ -18,8 +18,9 @@ use crate::client::events::Broadcaster;
 #[non_exhaustive]
 pub enum Event {
     /// This consumer made a [dead letter](super::DistributedQueue::dead_letters) of an item: by itself, in
-    /// [`consume`](super::Consumer::consume), or as its caller said. Those of other consumers are not told, nor one whose answer was
-    /// lost with the session: an alarm that must not miss any looks at the dead letters from time to time as well.
+    /// [`consume`](super::Consumer::consume), or as its caller said. Those of other consumers are not told, nor one
+    /// whose answer was lost with the session: an alarm that must not miss any looks at the dead letters from time to
+    /// time as well.
     DeadLetter {
         /// The name that the item had.
         item: String,
@@ -28,8 +29,9 @@ pub enum Event {
         /// Why it was given up.
         reason: String,
     },
-    /// What was said of a delivery could not be carried out: inside [`consume`](super::Consumer::consume), or after the caller
-    /// had dropped its future. If the item is still there, it is delivered again.
+    /// An item could not be settled, and no caller was told: inside [`consume`](super::Consumer::consume), after the
+    /// caller had dropped its future, or when the consumer made a dead letter by itself. If the item is still there, it
+    /// is delivered again.
     Unsettled {
         /// The name of the item.
         item: String,
@@ -44,8 +46,8 @@ pub enum Event {
         /// What the handler said.
         reason: String,
     },
-    /// A node of the queue is an item of another kind of Curator's queues (by priority, with a delay, with ids): it is left
-    /// alone. Told once for each.
+    /// A node of the queue is an item of another kind of Curator's queues (by priority, with a delay, with ids): it is
+    /// left alone. Told once for each.
     Skipped {
         /// The name of the node.
         node: String,
@@ -109,8 +111,8 @@ impl Publisher {
     }
 }
 
-/// What happens in a consumer from now on; see [`Consumer::events`](super::Consumer::events). A reader that falls 1 024 events
-/// behind gets [`Event::Missed`]. Ends with the consumer.
+/// What happens in a consumer from now on; see [`Consumer::events`](super::Consumer::events). A reader that falls 1 024
+/// events behind gets [`Event::Missed`]. Ends with the consumer.
 pub struct Events {
     events: BoxStream<'static, Event>,
 }

@@ -7,7 +7,8 @@ use std::marker::PhantomData;
 /// An error of a serializer's, or of a handler's, own.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Turns items into bytes and back. What a consumer cannot turn back becomes a dead letter, with the error as its reason.
+/// Turns items into bytes and back. What a consumer cannot turn back becomes a dead letter, with the error as its
+/// reason.
 ///
 /// ```
 /// use zookeeper_recipes::queue::{BoxError, Serializer};

@@ -1,7 +1,7 @@
 //! The znodes of a queue: where they are, what they are called, and in which order they come.
 //!
-//! Other kinds of queue (by priority, with a delay, with ids) differ from this one only in what stands between base and number:
-//! that is decided here and nowhere else.
+//! Other kinds of queue (by priority, with a delay, with ids) differ from this one only in what stands between base and
+//! number: that is decided here and nowhere else.
 
 use std::sync::Arc;
 
@@ -73,8 +73,8 @@ impl Paths {
         join(&self.dead_letters(), name)
     }
 
-    /// What the dead letter of an item is created as; the server appends a number, as an item of the same name may have died
-    /// before.
+    /// What the dead letter of an item is created as; the server appends a number, as an item of the same name may have
+    /// died before.
     pub(super) fn new_dead(&self, item: &str) -> String {
         join(&self.dead, &letter_of(item))
     }
@@ -103,7 +103,8 @@ pub(super) fn is_item(name: &str) -> bool {
     number.is_some_and(|number| number.len() == NUMBER_BYTES && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Whether a node is an item of another kind of queue: Curator's by priority, with a delay, with ids have more in their names.
+/// Whether a node is an item of another kind of queue: Curator's by priority, with a delay, with ids have more in their
+/// names.
 pub(super) fn is_foreign(name: &str) -> bool {
     name.starts_with(BASE) && !is_item(name)
 }

@@ -142,7 +142,7 @@ async fn an_ack_that_is_sent_again_takes_away_no_later_item_of_the_same_name() {
         let other = taken(&queue(&two).consumer()).await;
         assert_eq!((other.name(), other.item().as_str(), other.attempt()), (&*name, "b", 1));
         server.heal();
-        // Only with a claim is an item deleted, but by hand.
+        // Whether it was acked or deleted by hand cannot be told.
         within("it is known", T, ack).await.expect("no panic").expect("acked");
         assert_eq!((names(&server), server.children(CLAIMS)), (vec![name.clone()], vec![name]), "{loss:?}");
         acked(other).await;

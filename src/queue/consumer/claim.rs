@@ -1,8 +1,8 @@
 //! Claims on items, and the transactions that make them.
 //!
-//! The data version of an item is the number of its claims. One transaction creates the claim's node, named as the item is, and
-//! writes the item's data once more: so no two claims on an item have the same number, and everything that is said of an item
-//! afterwards is refused by the ensemble once there was a later claim.
+//! The data version of an item is the number of its claims. One transaction creates the claim's node, named as the item
+//! is, and writes the item's data once more: so no two claims on an item have the same number, and everything that is
+//! said of an item afterwards is refused by the ensemble once there was a later claim.
 
 use std::sync::Arc;
 
@@ -69,7 +69,8 @@ impl Claim {
         let _ = self.end_state().wait_for(|ended| *ended).await;
     }
 
-    /// Ends the claim when its node is deleted, or another stands in its place. The end of the session is not told here.
+    /// Ends the claim when its node is deleted, or another stands in its place. The end of the session is not told
+    /// here.
     pub(super) async fn watch_node(&self) {
         while let Ok(connection) = self.session.connected().await {
             match self.session.watch_exists(&self.node).await {
@@ -175,7 +176,8 @@ impl Claim {
         }
     }
 
-    /// A copy of the transaction has failed, and may have been carried out, or may still be: sends it again until that is known.
+    /// A copy of the transaction has failed, and may have been carried out, or may still be: sends it again until that
+    /// is known.
     async fn make_sure(&self, steps: &[Op], error: backend::Error, connection: u64) -> Result<i64, End> {
         let core = &self.shared.core;
         let mut doubted = core.clock.now();
@@ -252,8 +254,8 @@ impl Claim {
         ]
     }
 
-    /// After an answer was lost: the transaction that made it. `None` if none of ours has, and no other consumer has claimed the
-    /// item. A lock of Curator's may be in the way then, and a late copy of ours may still come after it.
+    /// After an answer was lost: the transaction that made it. `None` if none of ours has, and no other consumer has
+    /// claimed the item. A lock of Curator's may be in the way then, and a late copy of ours may still come after it.
     async fn find(&self) -> Result<Option<i64>, End> {
         let (node, item) = self.nodes().await.map_err(End::Failed)?;
         let number = item.filter(|stat| self.is_on(stat)).map(|stat| stat.version);

@@ -13,9 +13,9 @@ use super::settle::{Unsettled, Verdict};
 use crate::client::Fence;
 use crate::queue::error::Error;
 
-/// An item, claimed for as long as this exists: no other consumer gets it. [`ack`](Self::ack) takes it out of the queue. Dropped
-/// without, it is returned to its place, as by [`release`](Self::release), in the background. If the runtime that keeps the
-/// session is gone by then, others get it when the session ends.
+/// An item, claimed for as long as this exists: no other consumer gets it. [`ack`](Self::ack) takes it out of the
+/// queue. Dropped without, it is returned to its place, as by [`release`](Self::release), in the background. If the
+/// runtime that keeps the session is gone by then, others get it when the session ends.
 #[must_use = "an item that is dropped is returned to the queue"]
 pub struct Delivery<T> {
     items: Vec<T>,
@@ -98,17 +98,18 @@ impl<T> Delivery<T> {
         self.claim.clone()
     }
 
-    /// Takes the item out of the queue, and returns it (and those that were put with it as one) when that is done. To deliver at
-    /// most once, call this first and work on what it returns. The ensemble decides, in one transaction: only the claim
-    /// counts, not whether [`is_held`](Self::is_held) said so until now.
+    /// Takes the item out of the queue, and returns it (and those that were put with it as one) when that is done. To
+    /// deliver at most once, call this first and work on what it returns. The ensemble decides, in one transaction:
+    /// only the claim counts, not whether [`is_held`](Self::is_held) said so until now.
     ///
     /// # Errors
-    /// [`Error::Lost`] if the claim was gone, or [`ErrorKind::SessionLost`](crate::ErrorKind::SessionLost) if the session was:
-    /// the item is delivered again, unless it was deleted by hand. [`ErrorKind::OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown)
-    /// if the session ended before the answer came. With any other error the item is returned to the queue, and this consumer
-    /// leaves it alone for 30 s.
+    /// [`Error::Lost`] if the claim was gone, or [`ErrorKind::SessionLost`](crate::ErrorKind::SessionLost) if the
+    /// session was: the item is delivered again, unless it was deleted by hand.
+    /// [`ErrorKind::OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown) if the session ended before the answer came.
+    /// With any other error the item is returned to the queue, and this consumer leaves it alone for 30 s.
     ///
-    /// After a lost answer an item that is gone is taken for acked: it cannot be told from one that was deleted by hand meanwhile.
+    /// After a lost answer an item that is gone is taken for acked: it cannot be told from one that was deleted by hand
+    /// meanwhile.
     ///
     /// # Cancel safety
     /// Once polled, it is done in the background also if the future is dropped.
@@ -118,8 +119,9 @@ impl<T> Delivery<T> {
         settled.await.map(|()| items)
     }
 
-    /// Returns the item to its place, under its name, as this delivery of it failed. After
-    /// [the last delivery](crate::queue::DistributedQueueBuilder::max_deliveries) it becomes a dead letter. Returns when that is done.
+    /// Returns the item to its place, under its name, as this delivery of it failed. After [the last
+    /// delivery](crate::queue::DistributedQueueBuilder::max_deliveries) it becomes a dead letter. Returns when that is
+    /// done.
     ///
     /// # Errors
     /// As [`nack_after`](Self::nack_after) without a delay.
@@ -133,7 +135,8 @@ impl<T> Delivery<T> {
     /// As [`nack`](Self::nack), and this consumer does not claim the item again for so long. Others may.
     ///
     /// # Errors
-    /// As [`ack`](Self::ack), but after any other error this consumer leaves the item alone for `delay` instead of 30 s.
+    /// As [`ack`](Self::ack), but after any other error this consumer leaves the item alone for `delay` instead of 30
+    /// s.
     ///
     /// # Cancel safety
     /// As [`ack`](Self::ack).
@@ -142,9 +145,9 @@ impl<T> Delivery<T> {
         self.settle(verdict).await
     }
 
-    /// Returns the item to its place, under its name, as nothing was done with it. This delivery counts: if it was
-    /// [the last](crate::queue::DistributedQueueBuilder::max_deliveries), the next consumer that claims the item makes a dead letter
-    /// of it, perhaps this one. Returns when that is done.
+    /// Returns the item to its place, under its name, as nothing was done with it. This delivery counts: if it was [the
+    /// last](crate::queue::DistributedQueueBuilder::max_deliveries), the next consumer that claims the item makes a
+    /// dead letter of it, perhaps this one. Returns when that is done.
     ///
     /// # Errors
     /// As [`nack`](Self::nack).

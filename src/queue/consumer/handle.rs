@@ -14,8 +14,8 @@ use crate::client::{Client, Fence};
 #[error("the claim on the item was lost or settled")]
 pub struct ClaimLost;
 
-/// The claim on the item of a [`Delivery`](super::Delivery), or on the one that a [handler](super::QueueHandler) has in hand. It
-/// can be cloned and looked at from anywhere; only the delivery settles it.
+/// The claim on the item of a [`Delivery`](super::Delivery), or on the one that a [handler](super::QueueHandler) has in
+/// hand. It can be cloned and looked at from anywhere; only the delivery settles it.
 #[derive(Clone)]
 pub struct ClaimHandle {
     inner: Arc<Inner>,
@@ -37,8 +37,8 @@ impl ClaimHandle {
         &self.inner.claim
     }
 
-    /// The number of this delivery of the item: 1 for the first. Each claim on an item has a number of its own, also one that
-    /// ended with a crash, or that was returned before anything was done.
+    /// The number of this delivery of the item: 1 for the first. Each claim on an item has a number of its own, also
+    /// one that ended with a crash, or that was returned before anything was done.
     pub fn attempt(&self) -> u32 {
         self.inner.claim.attempt()
     }
@@ -48,8 +48,8 @@ impl ClaimHandle {
         &self.inner.claim.name
     }
 
-    /// Whether no other consumer can have the item: compares the clock at each call. False from the moment at which the delivery
-    /// is settled, or dropped.
+    /// Whether no other consumer can have the item: compares the clock at each call. False from the moment at which the
+    /// delivery is settled, or dropped.
     ///
     /// A claim that was deleted by hand is noticed once [`lost`](Self::lost) or [`run`](Self::run) was called; its
     /// [`fence`](Self::fence) and its settlement are refused in any case.
@@ -67,8 +67,8 @@ impl ClaimHandle {
         self.not_held().await;
     }
 
-    /// Runs `work` for as long as the claim is held: when it is lost or settled, `work` is dropped at the await it is in, before
-    /// it is polled again. The first call has the claim's node watched, which costs a request.
+    /// Runs `work` for as long as the claim is held: when it is lost or settled, `work` is dropped at the await it is
+    /// in, before it is polled again. The first call has the claim's node watched, which costs a request.
     ///
     /// # Errors
     /// [`ClaimLost`] if the claim was lost or settled first.
@@ -97,9 +97,10 @@ impl ClaimHandle {
     }
 
     /// Makes a [`Transaction`](crate::Transaction) depend on this claim: it is refused, with
-    /// [`ErrorKind::Fenced`](crate::ErrorKind::Fenced), by the ensemble once the claim is gone or the item was claimed again, and
-    /// without a request once the delivery was settled or dropped. Use it before the ack, with the client of the queue. The ack is a transaction of its own: after a crash in
-    /// between the item comes again, so write what may be written twice.
+    /// [`ErrorKind::Fenced`](crate::ErrorKind::Fenced), by the ensemble once the claim is gone or the item was claimed
+    /// again, and without a request once the delivery was settled or dropped. Use it before the ack, with the client of
+    /// the queue. The ack is a transaction of its own: after a crash in between the item comes again, so write what may
+    /// be written twice.
     pub fn fence(&self) -> Fence {
         let claim = &self.inner.claim;
         Fence {
@@ -111,10 +112,10 @@ impl ClaimHandle {
         }
     }
 
-    /// A number that is greater for every later claim: the id of the transaction that made it. For stores other than ZooKeeper: let
-    /// them keep the greatest number they have seen of each item, by a key of its own, and refuse smaller ones. The numbers of
-    /// different items must not be compared: items are worked on side by side, and the claim with the smaller number may be held
-    /// still.
+    /// A number that is greater for every later claim: the id of the transaction that made it. For stores other than
+    /// ZooKeeper: let them keep the greatest number they have seen of each item, by a key of its own, and refuse
+    /// smaller ones. The numbers of different items must not be compared: items are worked on side by side, and the
+    /// claim with the smaller number may be held still.
     pub fn fencing_token(&self) -> i64 {
         self.inner.claim.zxid
     }

@@ -18,10 +18,11 @@ use crate::queue::error::Error;
 use crate::queue::events::Event;
 use crate::queue::serializer::{BoxError, Serializer};
 
-/// What handles items. Closures `Fn(T, ClaimHandle) -> Future` are handlers too, whose future returns a result with any error.
+/// What handles items. Closures `Fn(T, ClaimHandle) -> Future` are handlers too, whose future returns a result with any
+/// error.
 pub trait QueueHandler<T>: Send + Sync {
-    /// Handles one item. Its future is dropped at the await it is in when the claim is lost. An error (or a panic) means that
-    /// this delivery failed; a [`Failure::permanent`] that another one would fail too.
+    /// Handles one item. Its future is dropped at the await it is in when the claim is lost. An error (or a panic)
+    /// means that this delivery failed; a [`Failure::permanent`] that another one would fail too.
     fn handle(&self, item: T, claim: ClaimHandle) -> impl Future<Output = Result<(), BoxError>> + Send;
 }
 
@@ -44,10 +45,10 @@ pub enum AckMode {
     /// After it was handled: at least once. What a consumer had in hand when it crashed is delivered again.
     #[default]
     AfterHandling,
-    /// Before it is handled: at most once. What a consumer had in hand when it crashed or its future was dropped, or what a
-    /// handler fails at, is lost; the latter is told by [`Event::Dropped`]. The claim that a handler is given is settled by
-    /// then: it is not held, and its [`run`](ClaimHandle::run) and its fence are of no use. No failure makes a dead letter or a
-    /// delay.
+    /// Before it is handled: at most once. What a consumer had in hand when it crashed or its future was dropped, or
+    /// what a handler fails at, is lost; the latter is told by [`Event::Dropped`]. The claim that a handler is given is
+    /// settled by then: it is not held, and its [`run`](ClaimHandle::run) and its fence are of no use. No failure makes
+    /// a dead letter or a delay.
     BeforeHandling,
 }
 
@@ -56,8 +57,8 @@ pub enum AckMode {
 pub struct Failure(BoxError);
 
 impl Failure {
-    /// No delivery of this item will ever succeed: it becomes a dead letter at once. Also as the source of another error; but
-    /// return it as it is rather than inside a type that hides its sources.
+    /// No delivery of this item will ever succeed: it becomes a dead letter at once. Also as the source of another
+    /// error; but return it as it is rather than inside a type that hides its sources.
     pub fn permanent(error: impl Into<BoxError>) -> Self {
         Failure(error.into())
     }
@@ -86,22 +87,24 @@ enum Handled {
 }
 
 impl<S: Serializer> Consumer<S> {
-    /// Hands items to `handler`, up to `concurrency` nodes at a time, in the order of the queue. An item that was handled is
-    /// taken out of the queue, in one flight with the claim of the next. One that failed is returned to its place, and is tried
-    /// again here after [a delay](crate::queue::DistributedQueueBuilder::retry_delay) (elsewhere at once), or becomes a dead letter:
-    /// after [the last delivery](crate::queue::DistributedQueueBuilder::max_deliveries), when the policy of the delay gives up, or
-    /// for a [`Failure::permanent`], with the error for a reason. One whose claim was lost comes again. Items that were put as one are
-    /// handled one after the other, and fail together with the first that fails.
+    /// Hands items to `handler`, up to `concurrency` nodes at a time, in the order of the queue. An item that was
+    /// handled is taken out of the queue, in one flight with the claim of the next. One that failed is returned to its
+    /// place, and is tried again here after [a delay](crate::queue::DistributedQueueBuilder::retry_delay) (elsewhere at
+    /// once), or becomes a dead letter: after [the last
+    /// delivery](crate::queue::DistributedQueueBuilder::max_deliveries), when the policy of the delay gives up, or for
+    /// a [`Failure::permanent`], with the error for a reason. One whose claim was lost comes again. Items that were put
+    /// as one are handled one after the other, and fail together with the first that fails.
     ///
-    /// The handlers run inside this future, not on tasks of their own. While they run, the claim is judged by the clock and the
-    /// session; call [`ClaimHandle::run`] inside a handler to be told of a claim that was deleted by hand as well.
+    /// The handlers run inside this future, not on tasks of their own. While they run, the claim is judged by the clock
+    /// and the session; call [`ClaimHandle::run`] inside a handler to be told of a claim that was deleted by hand as
+    /// well.
     ///
     /// To end it, [`close`](Self::close) the consumer: this returns after the handlers that were running. Or use
     /// [`consume_until`](Self::consume_until).
     ///
     /// # Errors
-    /// [`Error::InvalidOption`] for a `concurrency` of 0. As [`take`](Self::take), but for [`Error::Closed`]: it ends then,
-    /// after the handlers that were running; what could pass may be tried again by another call.
+    /// [`Error::InvalidOption`] for a `concurrency` of 0. As [`take`](Self::take), but for [`Error::Closed`]: it ends
+    /// then, after the handlers that were running; what could pass may be tried again by another call.
     ///
     /// # Cancel safety
     /// Dropping it drops the handlers that run; their items are returned to the queue, unless they were
@@ -110,12 +113,13 @@ impl<S: Serializer> Consumer<S> {
         self.consume_until(concurrency, handler, std::future::pending()).await
     }
 
-    /// As [`consume`](Self::consume), until `shutdown` resolves. Then no handler is begun any more, and those that run may finish
-    /// for up to [the grace period](crate::queue::DistributedQueueBuilder::grace_period); those that do not are dropped, and
-    /// their items returned, unless they were [acknowledged before](AckMode::BeforeHandling).
+    /// As [`consume`](Self::consume), until `shutdown` resolves. Then no handler is begun any more, and those that run
+    /// may finish for up to [the grace period](crate::queue::DistributedQueueBuilder::grace_period); those that do not
+    /// are dropped, and their items returned, unless they were [acknowledged before](AckMode::BeforeHandling).
     ///
-    /// The consumer itself goes on, and claims ahead if it was told to [prefetch](crate::queue::DistributedQueueBuilder::prefetch). At
-    /// the end of a process [`close`](Self::close) it afterwards: that returns what was claimed, and waits until all is settled.
+    /// The consumer itself goes on, and claims ahead if it was told to
+    /// [prefetch](crate::queue::DistributedQueueBuilder::prefetch). At the end of a process [`close`](Self::close) it
+    /// afterwards: that returns what was claimed, and waits until all is settled.
     ///
     /// # Errors
     /// As [`consume`](Self::consume).
@@ -167,8 +171,8 @@ impl<S: Serializer> Consumer<S> {
         ended
     }
 
-    /// Takes an item and handles it; the future that is returned waits for its settlement. None when it is told to stop, or the
-    /// consumer is closed.
+    /// Takes an item and handles it; the future that is returned waits for its settlement. None when it is told to
+    /// stop, or the consumer is closed.
     async fn slot<H: QueueHandler<S::Item>>(
         &self,
         handler: &H,

@@ -1,4 +1,5 @@
-//! What a consumer knows of the items of a queue, and which it reads and claims next: decided here, without any request.
+//! What a consumer knows of the items of a queue, and which it reads and claims next: decided here, without any
+//! request.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -159,8 +160,8 @@ impl Items {
         }
     }
 
-    /// What is to be read and claimed, so that so many are claimed; so many more are read ahead if there are no other consumers.
-    /// In order: none is claimed before an older one that is free, but for those that are left to others.
+    /// What is to be read and claimed, so that so many are claimed; so many more are read ahead if there are no other
+    /// consumers. In order: none is claimed before an older one that is free, but for those that are left to others.
     pub(super) fn plan(&mut self, wanted: usize, ahead: usize, now: Instant) -> Steps {
         let mut steps = Steps::default();
         let claimable = match wanted {
@@ -179,7 +180,8 @@ impl Items {
         steps
     }
 
-    /// Among other consumers: begins with as many as are wanted, but for those that are left to others. How many may be claimed.
+    /// Among other consumers: begins with as many as are wanted, but for those that are left to others. How many may be
+    /// claimed.
     fn take_turns(&mut self, wanted: usize, steps: &mut Steps, now: Instant) -> usize {
         let strict = self.strict;
         // What was read once is claimed, though there may be older ones by now: a read costs as much as a claim.
@@ -289,8 +291,8 @@ impl Items {
         self.let_go(name, now);
     }
 
-    /// Whether it is in this consumer's hands by this transaction. In an earlier session, or queue, it may have claimed an item of
-    /// the same name.
+    /// Whether it is in this consumer's hands by this transaction. In an earlier session, or queue, it may have claimed
+    /// an item of the same name.
     pub(super) fn is_in_hand(&self, name: &str, zxid: i64) -> bool {
         matches!(self.in_hand.get(name), Some(Hand::Held(by) | Hand::Returning(by)) if *by == zxid)
     }

@@ -36,17 +36,18 @@ use super::serializer::Serializer;
 use super::znodes::Paths;
 use crate::client::Client;
 
-/// Takes items out of a queue. Cheap to clone; all clones share one task, and any number of callers may [`take`](Self::take).
+/// Takes items out of a queue. Cheap to clone; all clones share one task, and any number of callers may
+/// [`take`](Self::take).
 ///
-/// Nothing is claimed before a caller asks; then one item for each caller that waits, and
-/// [as many more](super::DistributedQueueBuilder::prefetch) as were wished. When the last clone is dropped, what no caller has
+/// Nothing is claimed before a caller asks; then one item for each caller that waits, and [as many
+/// more](super::DistributedQueueBuilder::prefetch) as were wished. When the last clone is dropped, what no caller has
 /// taken is returned; what was delivered is left alone.
 ///
 /// It needs ZooKeeper 3.6: earlier servers have no persistent watches, and [`take`](Self::take) says
 /// [`ErrorKind::Unimplemented`](crate::ErrorKind::Unimplemented).
 ///
-/// While it exists the client keeps its lease, at the cost of six small requests a session timeout. With a client that nothing
-/// else used for long, the first take waits until the lease is proven: the length of a tick of the servers.
+/// While it exists the client keeps its lease, at the cost of six small requests a session timeout. With a client that
+/// nothing else used for long, the first take waits until the lease is proven: the length of a tick of the servers.
 pub struct Consumer<S: Serializer> {
     inner: Arc<Inner<S>>,
 }
@@ -77,12 +78,12 @@ impl<S: Serializer> Consumer<S> {
         Consumer { inner: Arc::new(Inner { client: client.clone(), shared, options, buffer, commands }) }
     }
 
-    /// The next item, claimed: no other consumer gets it until it is settled, or the session that claimed it ends. Waits as
-    /// long as it takes, also through the loss of a session.
+    /// The next item, claimed: no other consumer gets it until it is settled, or the session that claimed it ends.
+    /// Waits as long as it takes, also through the loss of a session.
     ///
     /// # Errors
-    /// [`Error::Client`] if the queue could not be seen or an item not be claimed, for example without permission; the next call
-    /// tries again. [`Error::Closed`] if the consumer or the client was closed.
+    /// [`Error::Client`] if the queue could not be seen or an item not be claimed, for example without permission; the
+    /// next call tries again. [`Error::Closed`] if the consumer or the client was closed.
     ///
     /// # Cancel safety
     /// Cancel safe: what was claimed for it goes to the next call, or back into the queue after a second without one.
@@ -95,8 +96,8 @@ impl<S: Serializer> Consumer<S> {
         Ok(Delivery::new(ready.items, claim, inner.commands.clone()))
     }
 
-    /// The items as a stream: of each [`take`](Self::take) one, until the consumer or the client is closed. Between two polls
-    /// nothing is asked for.
+    /// The items as a stream: of each [`take`](Self::take) one, until the consumer or the client is closed. Between two
+    /// polls nothing is asked for.
     pub fn deliveries(&self) -> Deliveries<S> {
         let taken = futures::stream::unfold(Some(self.clone()), |consumer| async move {
             let consumer = consumer?;
@@ -108,15 +109,15 @@ impl<S: Serializer> Consumer<S> {
         Deliveries { taken: taken.fuse().boxed() }
     }
 
-    /// What happens in this consumer from now on that no call returns: dead letters, settlements that failed, nodes that are
-    /// left alone. The same is logged.
+    /// What happens in this consumer from now on that no call returns: dead letters, settlements that failed, nodes
+    /// that are left alone. The same is logged.
     pub fn events(&self) -> Events {
         self.inner.shared.events.subscribe()
     }
 
     /// Claims no more items, and returns those that no caller has taken; then [`take`](Self::take) says
-    /// [`Error::Closed`]. What was delivered can still be settled. Waits until everything is settled of which that was asked
-    /// before, as long as that takes: also for a permission that is missing. Closing twice is fine.
+    /// [`Error::Closed`]. What was delivered can still be settled. Waits until everything is settled of which that was
+    /// asked before, as long as that takes: also for a permission that is missing. Closing twice is fine.
     ///
     /// # Cancel safety
     /// Once polled, the consumer is closed also if the future is dropped.

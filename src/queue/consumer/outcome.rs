@@ -28,7 +28,8 @@ pub(super) enum After {
     Gone,
     /// In the queue, and free for others; this consumer leaves it alone for so long.
     Returned(Duration),
-    /// In the queue, and still claimed: it is to be returned as soon as that is allowed, and then left alone for so long.
+    /// In the queue, and still claimed: it is to be returned as soon as that is allowed, and then left alone for so
+    /// long.
     StillClaimed(Duration),
 }
 

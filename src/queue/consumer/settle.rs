@@ -1,5 +1,5 @@
-//! The transactions that end a claim: its item leaves the queue, is returned to it, or becomes a dead letter. On the session of
-//! the claim or not at all, and refused by the ensemble once there was a later claim.
+//! The transactions that end a claim: its item leaves the queue, is returned to it, or becomes a dead letter. On the
+//! session of the claim or not at all, and refused by the ensemble once there was a later claim.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -82,8 +82,8 @@ const ITEM: usize = 0;
 const CLAIM: usize = 1;
 const LETTER: usize = 2;
 
-/// Settles a claim; returns when it is known what came of it. A transaction whose answer was lost is sent again for as long as the
-/// claim stands: of two copies only the first is carried out.
+/// Settles a claim; returns when it is known what came of it. A transaction whose answer was lost is sent again for as
+/// long as the claim stands: of two copies only the first is carried out.
 pub(super) async fn settle(claim: &Claim, verdict: &Verdict) -> Result<(), Unsettled> {
     let mut steps = steps(claim, verdict);
     claim.shared.core.check_size("settle", &claim.name, bytes_of(&steps)).map_err(Unsettled::Failed)?;
@@ -140,9 +140,9 @@ async fn attempt(
 
 /// What a settlement has come to whose answer was lost, if the claim is gone and this is at the path of its item.
 ///
-/// An item that is gone was taken out by a copy of the transaction; or by hand, and then there is nothing left to take out or to
-/// return, but a dead letter may be missing. The two cannot be told apart. Without a doubt a deletion by hand is told as
-/// [`Unsettled::Lost`].
+/// An item that is gone was taken out by a copy of the transaction; or by hand, and then there is nothing left to take
+/// out or to return, but a dead letter may be missing. The two cannot be told apart. Without a doubt a deletion by hand
+/// is told as [`Unsettled::Lost`].
 fn outcome_in_doubt(claim: &Claim, verdict: &Verdict, item: Option<Stat>) -> Result<(), Unsettled> {
     let is_in_queue = item.is_some_and(|item| claim.is_on(&item));
     if is_in_queue && !verdict.returns() { Err(Unsettled::Lost) } else { Ok(()) }
@@ -170,8 +170,8 @@ fn steps(claim: &Claim, verdict: &Verdict) -> Vec<Op> {
     }
 }
 
-/// Consumers of Curator's watch the items alone, and these do not change when one is returned: a child that comes and goes in
-/// the same transaction wakes them.
+/// Consumers of Curator's watch the items alone, and these do not change when one is returned: a child that comes and
+/// goes in the same transaction wakes them.
 fn wake_curator(claim: &Claim) -> Vec<Op> {
     let paths = &claim.shared.paths;
     if !paths.shared_with_curator {
@@ -185,8 +185,8 @@ fn wake_curator(claim: &Claim) -> Vec<Op> {
     ]
 }
 
-/// The item was deleted or written without a claim: our node is of no use any more. Checked against the item as it is seen, so
-/// that no later claim is deleted. What is at the path of the item.
+/// The item was deleted or written without a claim: our node is of no use any more. Checked against the item as it is
+/// seen, so that no later claim is deleted. What is at the path of the item.
 async fn remove_remains(claim: &Claim) -> Result<Option<Stat>, backend::Error> {
     loop {
         let (node, item) = claim.look().await?;

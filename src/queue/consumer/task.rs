@@ -140,8 +140,9 @@ impl<S: Serializer> Task<S> {
                 return;
             }
             let mut heard = Some(self.hear(&mut view, again_at).await);
-            // All that is there is taken in before anything is done: what is sent because of it leaves together. A transaction that
-            // changes an item and its claim is told as two events: what is done between the two would be refused.
+            // All that is there is taken in before anything is done: what is sent because of it leaves together. A
+            // transaction that changes an item and its claim is told as two events: what is done between the two would
+            // be refused.
             while let Some(next) = heard {
                 if matches!(next, Heard::Seen(Seen::Condition(Condition::Ended(_)))) {
                     return;

@@ -1,9 +1,9 @@
 //! Whose turn it is, when several consumers claim at the same time.
 //!
-//! Claims that are on their way to the servers cannot be seen. Consumers that all tried the oldest item would mostly be too late,
-//! each time after a read and a claim for nothing. So a consumer counts how many claims of others come to each of its own, and expects
-//! as many before its next one: consumers of equal speed come to take turns. An expected claim that does not come is waited for no
-//! longer than a [slot](Turn::slot).
+//! Claims that are on their way to the servers cannot be seen. Consumers that all tried the oldest item would mostly be
+//! too late, each time after a read and a claim for nothing. So a consumer counts how many claims of others come to
+//! each of its own, and expects as many before its next one: consumers of equal speed come to take turns. An expected
+//! claim that does not come is waited for no longer than a [slot](Turn::slot).
 
 use std::time::Duration;
 
@@ -61,7 +61,8 @@ impl Turn {
         (self.since, self.drawn, self.began) = (0, None, None);
     }
 
-    /// Another was faster; so many claims are under way still. `chance`, from 0 to 1, tells those apart that were all too late.
+    /// Another was faster; so many claims are under way still. `chance`, from 0 to 1, tells those apart that were all
+    /// too late.
     pub(super) fn note_miss(&mut self, chance: f64, under_way: usize) {
         self.theirs += 1.0;
         if self.outdated > 0 {
@@ -95,8 +96,8 @@ impl Turn {
         self.theirs / self.ours.max(1.0)
     }
 
-    /// From when on this consumer may claim an item that is left to so many others, each of which claims as many at once as this
-    /// one, and that is free since then. None if it may now.
+    /// From when on this consumer may claim an item that is left to so many others, each of which claims as many at
+    /// once as this one, and that is free since then. None if it may now.
     pub(super) fn due(&mut self, left_to: usize, free_since: Instant, now: Instant) -> Option<Instant> {
         let began = *self.began.get_or_insert(now);
         if left_to == 0 {
@@ -118,8 +119,8 @@ impl Turn {
 mod tests {
     use super::*;
 
-    /// What each of some consumers does in a round in which all of them try for so many items: their places. Then all learn what
-    /// was claimed, in order. How many claims were too late.
+    /// What each of some consumers does in a round in which all of them try for so many items: their places. Then all
+    /// learn what was claimed, in order. How many claims were too late.
     fn round(turns: &mut [Turn], wanted: usize) -> usize {
         let firsts: Vec<usize> = turns.iter().map(|turn| turn.leaves(wanted)).collect();
         let (mut claimed, mut missed) = (Vec::new(), 0);

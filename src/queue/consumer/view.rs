@@ -15,14 +15,15 @@ use crate::client::pool::Pool;
 use crate::client::session::Condition;
 use crate::queue::znodes::Paths;
 
-/// While items are wanted they are listed again after this time: servers tell nothing of nodes that this client may not read, and
-/// nothing when that changes.
+/// While items are wanted they are listed again after this time: servers tell nothing of nodes that this client may not
+/// read, and nothing when that changes.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(600);
 
 /// What was listed.
 #[derive(Debug)]
 pub(super) struct Listing {
-    /// The transaction that created the queue's own node, if there is one: another after it was deleted and created again.
+    /// The transaction that created the queue's own node, if there is one: another after it was deleted and created
+    /// again.
     pub(super) queue: Option<i64>,
     pub(super) items: Vec<String>,
     pub(super) claims: Vec<String>,
@@ -134,8 +135,8 @@ impl View {
 }
 
 impl Claimant {
-    /// Arms the watches and lists, in one flight. What happens after the watches were armed and before the lists is in the lists,
-    /// and is told once more: in the end the last change of each node counts.
+    /// Arms the watches and lists, in one flight. What happens after the watches were armed and before the lists is in
+    /// the lists, and is told once more: in the end the last change of each node counts.
     async fn look(self) -> Result<(Watches, Listing), backend::Error> {
         let (session, Paths { items, claims, .. }) = (&self.session, &*self.shared.paths);
         let watch = |dir: &str| session.watch_persistent(dir, WatchMode::PersistentRecursive);

@@ -8,8 +8,8 @@ use crate::queue::error::Error;
 use crate::queue::znodes::Paths;
 use crate::types::CreateMode;
 
-/// The puts of one transaction. Each copy of it that is sent has the same puts, number and id: whichever the ensemble carries
-/// out, the producer's node tells what was put.
+/// The puts of one transaction. Each copy of it that is sent has the same puts, number and id: whichever the ensemble
+/// carries out, the producer's node tells what was put.
 pub(super) struct Batch {
     pub(super) ticket: Ticket,
     pub(super) puts: Vec<Put>,

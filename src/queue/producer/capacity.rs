@@ -1,4 +1,5 @@
-//! How many more items may be put: back-pressure by the number of items that the servers count, and by the bytes in flight.
+//! How many more items may be put: back-pressure by the number of items that the servers count, and by the bytes in
+//! flight.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,8 @@ use crate::client::delays::Delays;
 use crate::queue::error::Error;
 use crate::queue::znodes::{Paths, listable};
 
-/// So much may be in flight, for one producer: a put beyond it waits. Each node counts for a little more than its bytes.
+/// So much may be in flight, for one producer: a put beyond it waits. Each node counts for a little more than its
+/// bytes.
 const WINDOW_BYTES: u32 = 4 << 20;
 const NODE_BYTES: usize = 256;
 /// Between two counts of a queue that is full: the first delay, and the longest.
@@ -24,8 +26,8 @@ const UNBOUNDED: usize = 1_024;
 
 /// The room in a queue, as far as one producer knows.
 ///
-/// A count is taken while nothing of this producer is in flight, and is good for one batch at most: so one producer never goes
-/// over the maximum, and several together by no more than one batch each.
+/// A count is taken while nothing of this producer is in flight, and is good for one batch at most: so one producer
+/// never goes over the maximum, and several together by no more than one batch each.
 #[derive(Debug)]
 pub(super) struct Capacity {
     max_items: Option<usize>,
@@ -55,8 +57,8 @@ impl Capacity {
         self.max_items.filter(|_| *self.full_at.borrow() >= Some(since))
     }
 
-    /// Waits until one item of so many bytes may be put. The caller keeps the turn until the item is handed over, and the permit for
-    /// as long as it is in flight.
+    /// Waits until one item of so many bytes may be put. The caller keeps the turn until the item is handed over, and
+    /// the permit for as long as it is in flight.
     pub(super) async fn take(
         &self,
         core: &Core,

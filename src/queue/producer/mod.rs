@@ -25,8 +25,8 @@ use super::serializer::Serializer;
 use super::znodes::Paths;
 use crate::client::{Client, ErrorKind};
 
-/// Puts items into a queue: in order, and each exactly once, also when answers are lost on the way. Cheap to clone; all clones
-/// share one task.
+/// Puts items into a queue: in order, and each exactly once, also when answers are lost on the way. Cheap to clone; all
+/// clones share one task.
 ///
 /// Puts that wait at the same time share transactions. To have many under way from one task use
 /// [`enqueue`](Self::enqueue) and [`flush`](Self::flush), or poll several [`put`](Self::put)s at once.
@@ -71,21 +71,21 @@ impl<S: Serializer> Producer<S> {
     /// [is bounded](super::DistributedQueueBuilder::max_items), and for a connection.
     ///
     /// # Errors
-    /// [`ErrorKind::OutcomeUnknown`] if before an answer came the session ended, or another client deleted or wrote the producer's
-    /// node: the item may or may not be in the queue, once.
-    /// Every other error says that it is not: [`Error::Unserializable`], [`Error::TooLarge`], [`Error::Closed`],
-    /// [`Error::Client`], such as for a missing permission.
+    /// [`ErrorKind::OutcomeUnknown`] if before an answer came the session ended, or another client deleted or wrote the
+    /// producer's node: the item may or may not be in the queue, once. Every other error says that it is not:
+    /// [`Error::Unserializable`], [`Error::TooLarge`], [`Error::Closed`], [`Error::Client`], such as for a missing
+    /// permission.
     ///
     /// # Cancel safety
-    /// Dropped before it is [enqueued](Self::enqueue) nothing is put; after that the item is put all the same. The item is
-    /// serialized by the call itself.
+    /// Dropped before it is [enqueued](Self::enqueue) nothing is put; after that the item is put all the same. The item
+    /// is serialized by the call itself.
     pub fn put(&self, item: impl Into<S::Item>) -> impl Future<Output = Result<(), Error>> + Send {
         let payload = self.payload([item]);
         async move { self.order(payload?).await?.await }
     }
 
-    /// Puts several items as one node: all of them or none, to be delivered together, to one consumer, in order. The node counts
-    /// as one item. Without any items nothing is put.
+    /// Puts several items as one node: all of them or none, to be delivered together, to one consumer, in order. The
+    /// node counts as one item. Without any items nothing is put.
     ///
     /// # Errors
     /// As [`put`](Self::put).
@@ -107,12 +107,13 @@ impl<S: Serializer> Producer<S> {
     /// As [`put`](Self::put), for no longer than `timeout` in all.
     ///
     /// # Errors
-    /// [`Error::Full`] if the queue was seen to be full meanwhile, and [`ErrorKind::TimedOut`] if the put could not be begun in
-    /// time for another reason, such as a missing connection: nothing was put. [`ErrorKind::OutcomeUnknown`] if it was enqueued
-    /// in time but not confirmed: it is put in the background. Otherwise as [`put`](Self::put).
+    /// [`Error::Full`] if the queue was seen to be full meanwhile, and [`ErrorKind::TimedOut`] if the put could not be
+    /// begun in time for another reason, such as a missing connection: nothing was put. [`ErrorKind::OutcomeUnknown`]
+    /// if it was enqueued in time but not confirmed: it is put in the background. Otherwise as [`put`](Self::put).
     ///
     /// No request is answered within a timeout of zero: it ends with [`ErrorKind::OutcomeUnknown`], or with
-    /// [`ErrorKind::TimedOut`] if the items have to be counted first (for the first put, and regularly for a bounded queue).
+    /// [`ErrorKind::TimedOut`] if the items have to be counted first (for the first put, and regularly for a bounded
+    /// queue).
     ///
     /// # Cancel safety
     /// As [`put`](Self::put).
@@ -133,10 +134,10 @@ impl<S: Serializer> Producer<S> {
         }
     }
 
-    /// Hands an item over, to be put after those that were handed over before, and returns once it is on its way. It waits if the
-    /// queue is full, if too much is on its way already (4 MiB), and, about once in a thousand puts or once a batch of a bounded
-    /// queue, for a connection to count the items. The outcome is that of the future that is returned; if that is dropped,
-    /// [`flush`](Self::flush) tells of a failure.
+    /// Hands an item over, to be put after those that were handed over before, and returns once it is on its way. It
+    /// waits if the queue is full, if too much is on its way already (4 MiB), and, about once in a thousand puts or
+    /// once a batch of a bounded queue, for a connection to count the items. The outcome is that of the future that is
+    /// returned; if that is dropped, [`flush`](Self::flush) tells of a failure.
     ///
     /// # Errors
     /// As [`put`](Self::put), as far as it is known by then.
@@ -164,8 +165,8 @@ impl<S: Serializer> Producer<S> {
         inner.failures.take().map_or(flushed, Err)
     }
 
-    /// Takes no more items: puts that wait for room end with [`Error::Closed`]. Waits as [`flush`](Self::flush) does, then
-    /// deletes the producer's own node. Closing twice is fine.
+    /// Takes no more items: puts that wait for room end with [`Error::Closed`]. Waits as [`flush`](Self::flush) does,
+    /// then deletes the producer's own node. Closing twice is fine.
     ///
     /// # Errors
     /// As [`flush`](Self::flush).

@@ -41,8 +41,8 @@ impl Put {
     }
 }
 
-/// An item that is on its way: a future of what comes of it, as [`Producer::put`](super::Producer::put) tells it. It is put also
-/// if this is dropped; then [`Producer::flush`](super::Producer::flush) tells of a failure.
+/// An item that is on its way: a future of what comes of it, as [`Producer::put`](super::Producer::put) tells it. It is
+/// put also if this is dropped; then [`Producer::flush`](super::Producer::flush) tells of a failure.
 #[derive(Debug)]
 #[must_use = "it tells whether the item was put; or use flush()"]
 pub struct Enqueued {

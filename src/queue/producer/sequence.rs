@@ -1,4 +1,5 @@
-//! The numbers of a producer's transactions, in a node of its own for one session: the node tells which were carried out.
+//! The numbers of a producer's transactions, in a node of its own for one session: the node tells which were carried
+//! out.
 
 use std::sync::Arc;
 
@@ -72,8 +73,8 @@ impl Sequence {
         matches!(self.session.condition(), Condition::Connected(_))
     }
 
-    /// The ticket of a new batch behind so many that are not known to be carried out; `None` when the numbers of this node are
-    /// used up.
+    /// The ticket of a new batch behind so many that are not known to be carried out; `None` when the numbers of this
+    /// node are used up.
     pub(super) fn issue(&mut self, before: usize) -> Option<Ticket> {
         let number = self.carried_out.number + i32::try_from(before).ok()? + 1;
         self.last_id += 1;
@@ -91,8 +92,9 @@ impl Sequence {
         self.carried_out = ticket;
     }
 
-    /// The number of the last transaction that was carried out, as of now, if `sent` are those that may have been. `None` if that
-    /// cannot be known: the session is over, or the node is deleted or tells of a transaction that is none of these.
+    /// The number of the last transaction that was carried out, as of now, if `sent` are those that may have been.
+    /// `None` if that cannot be known: the session is over, or the node is deleted or tells of a transaction that is
+    /// none of these.
     pub(super) async fn read(&mut self, sent: &[Ticket]) -> Option<i32> {
         let (session, node) = (&self.session, &*self.path);
         let look = || async {

@@ -1,8 +1,9 @@
 //! The task of a producer: puts in order, several to a transaction, and each exactly once.
 //!
-//! A producer has a node of its own, with a number in it. The transaction that creates items also raises that number by one: so
-//! of two copies of one transaction the ensemble carries out only the first, and when an answer is lost the node tells what was
-//! carried out. For that a transaction is sent again only as it was, or when no copy of it is in doubt.
+//! A producer has a node of its own, with a number in it. The transaction that creates items also raises that number by
+//! one: so of two copies of one transaction the ensemble carries out only the first, and when an answer is lost the
+//! node tells what was carried out. For that a transaction is sent again only as it was, or when no copy of it is in
+//! doubt.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,7 +25,8 @@ use crate::queue::znodes::Paths;
 /// What shares one transaction, at most; less where the servers take less.
 pub(super) const MOST_ITEMS: usize = 64;
 const MOST_BYTES: usize = 256 * 1024;
-/// What a request has for each node that is created besides its path, its data and what its ACL names; a little more than that.
+/// What a request has for each node that is created besides its path, its data and what its ACL names; a little more
+/// than that.
 const STEP_BYTES: usize = 64;
 const ACL_BYTES: usize = 16;
 /// Of what a request may have, this is kept for its paths, and for the reason of a dead letter.
@@ -141,8 +143,8 @@ impl Task {
         }
     }
 
-    /// Sees to it that there are numbers of the session in use, unless transactions are under way. The error is that of all puts
-    /// that wait.
+    /// Sees to it that there are numbers of the session in use, unless transactions are under way. The error is that of
+    /// all puts that wait.
     async fn have_sequence(&mut self) -> Result<(), client::Error> {
         let session = self.core.connected_session().await;
         let ours = |sequence: &Sequence| session.as_ref().is_ok_and(|session| Arc::ptr_eq(session, &sequence.session));
@@ -213,8 +215,8 @@ impl Task {
         batch.settle(&Ok(()));
     }
 
-    /// The first transaction under way was not answered, or not carried out. Finds out what became of all of them; those that
-    /// were not carried out remain, to be sent again.
+    /// The first transaction under way was not answered, or not carried out. Finds out what became of all of them;
+    /// those that were not carried out remain, to be sent again.
     async fn recover(&mut self, first: End) {
         let Some(mut sequence) = self.sequence.take() else { return };
         let mut ends = vec![first];
@@ -248,7 +250,8 @@ impl Task {
         }
     }
 
-    /// For which step the ensemble has refused a transaction, and what its put is told. `None` if it can be sent again as it was.
+    /// For which step the ensemble has refused a transaction, and what its put is told. `None` if it can be sent again
+    /// as it was.
     async fn refusal(&mut self, end: End, session: &Arc<Session>) -> Option<(usize, Error)> {
         use backend::Error::{BadVersion, NoNode, NodeExists};
         let End::Refused(step, error) = end else { return None };
@@ -270,8 +273,8 @@ impl Task {
         Some((step.unwrap_or(0), told))
     }
 
-    /// The batches cannot be sent again as they were: their numbers, or some of their puts, are gone. Puts that were never in
-    /// doubt wait for new batches, in order; these have the same numbers, and other ids.
+    /// The batches cannot be sent again as they were: their numbers, or some of their puts, are gone. Puts that were
+    /// never in doubt wait for new batches, in order; these have the same numbers, and other ids.
     fn dissolve(&mut self) {
         let mut again = VecDeque::new();
         for batch in std::mem::take(&mut self.batches) {
