@@ -294,3 +294,39 @@ impl Task {
 fn first_under_way(batches: &mut VecDeque<Batch>) -> Option<&mut Batch> {
     batches.front_mut().filter(|first| first.answer.is_some())
 }
+
+#[cfg(all(test, feature = "testing"))]
+mod tests {
+    use futures::FutureExt;
+    use tokio::sync::Semaphore;
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::client::Client;
+    use crate::testing::TestingServer;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_throttled_transaction_is_sent_again_after_a_delay() {
+        let server = TestingServer::start();
+        let client = Client::builder_for(&server).connect().await.expect("a client");
+        let paths = Arc::new(Paths::new("/q", None, str::to_owned));
+        let (failures, closed) = (Failures::new(&paths.path), watch::Sender::new(false));
+        let (_commands, commanded) = mpsc::unbounded_channel();
+        let mut task =
+            Task::new(Arc::clone(client.core()), paths, Arc::clone(&failures), commanded, closed.subscribe());
+        let window = Arc::new(Semaphore::new(1)).acquire_owned().await.expect("it is open");
+        let (put, enqueued) = Put::new(b"a".to_vec(), window, &failures);
+        task.take_in(Command::Put(put));
+        task.have_sequence().await.expect("a number");
+        let mut batch = task.next_batch().expect("one put");
+        batch.answer = Some(async { Err(backend::Error::Throttled) }.boxed());
+        task.batches.push_back(batch);
+        let began = Instant::now();
+        while !task.batches.is_empty() {
+            task.step().await;
+        }
+        enqueued.await.expect("put");
+        assert!(began.elapsed() >= client.core().config.tick, "{:?}", began.elapsed());
+        assert_eq!(server.children("/q").len(), 1);
+    }
+}
