@@ -44,11 +44,14 @@ struct State<T> {
     /// A failure that no caller was told of.
     failure: Option<Error>,
     ended: Option<Error>,
+    /// A caller has found an item whose claim was not reliable, and waits.
+    unproven: bool,
 }
 
 impl<T> Buffer<T> {
     pub(super) fn new(prefetch: usize) -> Self {
-        let state = State { ready: VecDeque::new(), asking: 0, last_asked: None, failure: None, ended: None };
+        let state =
+            State { ready: VecDeque::new(), asking: 0, last_asked: None, failure: None, ended: None, unproven: false };
         Buffer { state: Mutex::new(state), prefetch, news: Notify::new(), asked: Notify::new() }
     }
 
@@ -118,9 +121,11 @@ impl<T> Buffer<T> {
         std::mem::take(&mut self.state().ready)
     }
 
-    /// Something may be had that could not be had before.
+    /// A claim that was not reliable may be so now.
     pub(super) fn look_again(&self) {
-        self.news.notify_waiters();
+        if std::mem::take(&mut self.state().unproven) {
+            self.news.notify_waiters();
+        }
     }
 
     /// Tells a caller that waits, or the next one.
@@ -159,7 +164,9 @@ impl<T> State<T> {
         if let Some(failure) = self.failure.take() {
             return Some(Err(failure));
         }
-        let grant = self.ready.front().and_then(|ready| reliable(&ready.claim.session))?;
+        let grant = reliable(&self.ready.front()?.claim.session);
+        self.unproven |= grant.is_none();
+        let grant = grant?;
         self.ready.pop_front().map(|ready| Ok((ready, grant)))
     }
 }

@@ -158,17 +158,15 @@ impl<S: Serializer> Task<S> {
         let session = Arc::clone(&view.claimant.session);
         // Created before the lease is read, which the callers do: so no extension is missed.
         let extended = session.lease().extended();
-        let unproven = self.buffer.len() > 0;
-        if unproven {
-            self.buffer.look_again();
-        }
+        self.buffer.look_again();
+        let is_waited_for = self.buffer.len() > 0;
         tokio::select! {
             biased;
             command = self.commands.recv(), if !self.abandoned => Heard::Command(command),
             seen = view.next() => Heard::Seen(seen),
             settled = self.settling.next() => Heard::Settled(settled),
             // The callers look again.
-            () = extended, if unproven => Heard::Time,
+            () = extended, if is_waited_for => Heard::Time,
             () = self.buffer.asked() => Heard::Time,
             () = until(again_at) => Heard::Time,
         }
