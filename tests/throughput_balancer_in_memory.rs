@@ -5,6 +5,7 @@ mod in_memory;
 
 /// One idea a file; `scene` holds what they share.
 mod throughput_balancer_in_memory {
+    mod churn;
     mod cost;
     mod hands;
     #[cfg(feature = "limiter")]

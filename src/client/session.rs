@@ -159,7 +159,7 @@ impl Session {
     /// Runs `attempt` whenever there is a connection, until it succeeds or fails for good: after an error that passes by itself it
     /// is run again, once there is a connection after the one that was lost. [`backend::Error::SessionEnded`] if the session
     /// ends first; no other error that it returns is a passing one.
-    #[cfg(feature = "queue")]
+    #[cfg(any(feature = "queue", feature = "throughput-balancer"))]
     pub(crate) async fn retry_while_passing<T, Fut>(
         &self,
         mut attempt: impl FnMut() -> Fut,
@@ -178,7 +178,7 @@ impl Session {
 
     /// Waits, after this error on this connection, until a retry makes sense, as far as [`connected`](Self::connected) does not.
     /// Returns the error if it does not pass by itself.
-    #[cfg(feature = "queue")]
+    #[cfg(any(feature = "queue", feature = "throughput-balancer"))]
     pub(crate) async fn outlast(&self, error: backend::Error, connection: u64) -> Result<(), backend::Error> {
         if !error.is_passing() {
             return Err(error);

@@ -9,12 +9,12 @@ use super::allocation::{self, Allocation};
 use super::error::Error;
 use super::events::Publisher;
 use super::leader::Leader;
-use super::limited::Limited;
-use super::member::{Member, Standing, Wishes};
-use super::paths::Paths;
-use super::plan::Transition;
-use super::registration::Registrar;
+use super::leader::plan::Transition;
+use super::member::limiter::Limited;
+use super::member::registration::Registrar;
+use super::member::{Member, MemberOptions, Registration};
 use super::share::{Channel, Interest, OnSuspended};
+use super::znodes::Paths;
 use super::{Options, ThroughputBalancer};
 use crate::client::{self, Client};
 use crate::leader_latch::{LatchStatus, LeaderLatch};
@@ -135,7 +135,8 @@ impl ThroughputBalancerBuilder {
     }
 
     /// Members that come or go are reckoned with when nobody else came or went for `quiet`, at the latest after `at_most`.
-    /// Default 200 ms and 2 s. Zero acts at once. A change of the maximum always does.
+    /// Default 200 ms and 500 ms. Zero acts at once. A change of the maximum always does, and so does a new leader with what it
+    /// finds.
     pub fn debounce(mut self, quiet: Duration, at_most: Duration) -> Self {
         (self.options.quiet, self.options.at_most) = (quiet, at_most);
         self
@@ -202,17 +203,13 @@ impl ThroughputBalancerBuilder {
         let events = Publisher::new(self.client.core(), &self.base);
         let (stop, stopped) = watch::channel(false);
         let (finished, seen) = watch::channel(false);
-        let standing = watch::Sender::new(Standing::default());
-        let fallback = match self.on_suspended {
-            OnSuspended::Fallback(fallback) => Some(fallback),
-            _ => None,
-        };
+        let registration = watch::Sender::new(Registration::default());
         let member = Member {
             registrar: registrar.clone(),
-            wishes: Wishes { id, weight: self.weight, min: self.min, max: self.max, fallback },
+            options: MemberOptions { id, weight: self.weight, min: self.min, max: self.max },
             channel: Arc::clone(&channel.0),
             events: events.clone(),
-            standing: standing.clone(),
+            registration: registration.clone(),
             stop: stopped,
             delays: Member::delays(),
             _keep_alive: core.keep_alive(),
@@ -233,7 +230,16 @@ impl ThroughputBalancerBuilder {
             }
             finished.send_replace(true);
         });
-        ThroughputBalancer { client: self.client, registrar, latch, channel, events, standing, stop, finished: seen }
+        ThroughputBalancer {
+            client: self.client,
+            registrar,
+            latch,
+            channel,
+            events,
+            registration,
+            stop,
+            finished: seen,
+        }
     }
 }
 

@@ -60,42 +60,33 @@ pub enum Event {
         /// Who lacks how much.
         shortfall: Shortfall,
     },
-    /// A member's node holds something else than a record, or may not be read or written: it is given nothing new and keeps what
-    /// it has, the others divide the rest. If nobody knows what it has, and its session lives, they keep what they have. It is
-    /// looked at again when somebody changes the node, or the members or the maximum change, and if it may not be read every
-    /// 30 seconds.
-    MemberUnreadable {
-        /// The name of its node.
+    /// Members have a share of 0 although the maximum is not 0: there are too many of them, or what they should have is held by
+    /// others. Told when their number changes.
+    WithoutShare {
+        /// The maximum in force.
+        maximum: u64,
+        /// How many members have no share.
+        members: usize,
+    },
+    /// A node in `client` or `ack` was ignored for five seconds, as it is not one of a pair: a readable record and an
+    /// acknowledgement. If it belonged to a member, what that may be applying is given to nobody until its session is over.
+    /// Nodes get into such a state when they are changed by hand, and are not repaired: delete what is left of the pair, and
+    /// a member that lives registers again.
+    MemberIgnored {
+        /// The name of the node.
         member: String,
-        /// The bytes seen, and what is wrong with them; or what the server refuses.
+        /// What the member may be applying; [`u64::MAX`] if nobody knows: then nobody is given more.
+        held: u64,
+        /// What is wrong with it.
         why: String,
     },
-    /// A member's node was deleted by somebody five seconds ago, and its session lives: what it may be applying is given to
-    /// nobody until it has noticed.
-    MemberOrphaned {
-        /// The name that its node had.
-        member: String,
-        /// What it may be applying; none if nobody knows: then nobody is given more.
-        held: Option<u64>,
-    },
-    /// A member's record was changed by somebody else than the leader.
-    MemberEdited {
-        /// The name of its node.
-        member: String,
-    },
-    /// A member was given less five seconds ago and has not said yet that it follows. Only what it holds is blocked. Look in its
-    /// process: a stream of [`shares()`](super::ThroughputBalancer::shares) that is kept and not polled, a listener that hangs,
-    /// or no process any more.
+    /// A member has not acknowledged for five seconds that it has less. Only what it holds is blocked. Look in its process: a
+    /// [listener](super::ThroughputBalancer::on_share) that hangs, or no process any more.
     Unacked {
         /// The name of its node.
         member: String,
         /// What it may be applying.
         held: u64,
-    },
-    /// A member that never acknowledges is believed to follow now, a session timeout after its share was lowered.
-    Assumed {
-        /// The name of its node.
-        member: String,
     },
     /// This member is registered under this name.
     Registered {

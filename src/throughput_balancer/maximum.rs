@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::error::Error;
-use super::paths::Paths;
 use super::record::shown;
+use super::znodes::Paths;
 use crate::backend;
 use crate::client::core::Core;
 use crate::client::session::Session;

@@ -45,13 +45,29 @@
 //! │   └── max-throughput          "1000": the maximum, decimal text
 //! ├── leader                      a LeaderLatch
 //! ├── client
-//! │   ├── client-0000000000       {"throughput":500,…}: a member; ephemeral. The leader writes it, the member watches it
+//! │   ├── client-0000000000       {"throughput":500,…}: a member's record; ephemeral. The leader writes it, the member watches it
 //! │   └── client-0000000001       {"throughput":500,…}
 //! ├── ack
 //! │   ├── client-0000000000~17.3  ephemeral: this member follows what leader 17 has decided third
 //! │   └── client-0000000001~0.0
 //! └── epoch                       written at each take-over; every write of a leader checks it
 //! ```
+//!
+//! A member is a pair of nodes, which come and go together. To register, a program in any language writes the node `client`,
+//! takes the version from the answer, less one, as its number, and creates its record and its acknowledgement `~0.0` in one
+//! transaction. It watches its record; when the `throughput` there is below the `ceiling`, it applies that, and then moves its
+//! acknowledgement to `~<epoch>.<sequence>` of the record, again in one transaction.
+//!
+//! Nodes that were changed by hand are not repaired. Whatever is not a pair with a readable record is ignored, and
+//! [`Event::MemberIgnored`] names it; if a session stands behind it, what it may be applying is given to nobody until that
+//! session is over. Delete what is left of the pair, and a member that lives registers again.
+//!
+//! # When a share changes
+//!
+//! Members that come and go are waited for, by default until none did for 200 ms, at most 500 ms; then the leader decides. A new
+//! leader decides at once. After a decision each raise is written as soon as there is credit for it: it waits for nobody but those
+//! whose share it needs. A member that has not acknowledged for half a second is reckoned with as it is: it keeps what it holds,
+//! and the others divide the rest.
 //!
 //! # Never more than the maximum
 //!
@@ -68,9 +84,8 @@
 //! (until the notification reaches it, it goes on with its share); a virtual machine that is paused or restored; a process that
 //! keeps the number and does not ask [`Share::throughput`] again. A share has no fence.
 //!
-//! A lowered share counts as applied when it is published, for those who ask [`ThroughputBalancer::share`] on use; where
-//! somebody follows [`ThroughputBalancer::shares`], when the stream is polled again; where somebody
-//! [listens](ThroughputBalancer::on_share), when the listener has returned. A
+//! A lowered share counts as applied when it is published, as [`Share::throughput`] compares with the newest share each time it
+//! is asked; where there are [listeners](ThroughputBalancer::on_share), when each has returned. A
 #![cfg_attr(feature = "limiter", doc = "[limiter](ThroughputBalancerBuilder::limiter)")]
 #![cfg_attr(not(feature = "limiter"), doc = "limiter (feature `limiter`)")]
 //! follows before any of them is told.
@@ -128,22 +143,13 @@ pub mod allocation;
 mod builder;
 mod error;
 mod events;
-mod known;
 mod leader;
-mod limited;
 mod maximum;
 mod member;
-mod paths;
-mod plan;
-mod quiet;
+mod members;
 mod record;
-mod registration;
-mod reserve;
-mod roster;
 mod share;
-mod term;
-mod view;
-mod writer;
+mod znodes;
 
 use std::fmt;
 use std::sync::Arc;
@@ -155,11 +161,11 @@ pub use self::allocation::Allocation;
 pub use self::builder::ThroughputBalancerBuilder;
 pub use self::error::Error;
 pub use self::events::{Event, Events};
+pub use self::leader::plan::Transition;
 pub use self::maximum::{MAX_THROUGHPUT, max_throughput, set_max_throughput};
-use self::member::Standing;
-pub use self::plan::Transition;
-use self::registration::Registrar;
-pub use self::roster::{MemberInfo, members};
+use self::member::Registration;
+use self::member::registration::Registrar;
+pub use self::members::{MemberInfo, members};
 pub use self::share::{OnSuspended, Share, ShareListener, Shares};
 use crate::client::{Client, ListenerHandle, listener};
 use crate::leader_latch::LeaderLatch;
@@ -179,7 +185,7 @@ impl Default for Options {
             allocation: Allocation::default(),
             transition: Transition::default(),
             quiet: Duration::from_millis(200),
-            at_most: Duration::from_secs(2),
+            at_most: Duration::from_millis(500),
         }
     }
 }
@@ -196,7 +202,7 @@ pub struct ThroughputBalancer {
     latch: Arc<LeaderLatch>,
     channel: share::Interest,
     events: events::Publisher,
-    standing: watch::Sender<Standing>,
+    registration: watch::Sender<Registration>,
     stop: watch::Sender<bool>,
     finished: watch::Receiver<bool>,
 }
@@ -209,7 +215,7 @@ impl ThroughputBalancer {
 
     /// The name of this member's node (`client-0000000000`), while it has one. It is another one after the loss of a session.
     pub fn member_id(&self) -> Option<String> {
-        self.standing.borrow().name.clone()
+        self.registration.borrow().name.clone()
     }
 
     /// The base path of the balancer.
@@ -228,9 +234,8 @@ impl ThroughputBalancer {
         self.channel.latest().throughput()
     }
 
-    /// The share now, then every change. A lowered share is acknowledged when the stream is polled for the next one: apply
-    /// each before that, and keep polling or drop it. A stream that is kept and not polled holds a lowered share back, and
-    /// nobody else is given it; to wait only once, use [`share`](Self::share).
+    /// The share now, then every change. Nothing waits for the reader: ask [`Share::throughput`] of the latest share on use, and
+    /// keep no number. What applies a number over a longer time uses [`on_share`](Self::on_share).
     pub fn shares(&self) -> Shares {
         self.channel.stream()
     }
@@ -238,7 +243,7 @@ impl ThroughputBalancer {
     /// Tells `listener` the share now, then every change, on a task of its own. A lowered share is acknowledged when the call
     /// has returned; one that hangs holds it back for good. One that panics is reported and removed.
     pub fn on_share(&self, listener: impl ShareListener) -> ListenerHandle {
-        listener::tell(self.client.core(), "share listener", self.shares(), share::Hearer(listener))
+        listener::tell(self.client.core(), "share listener", self.channel.followed(), share::Hearer(listener))
     }
 
     /// Whether this member leads at this instant: compares the clock at each call.
@@ -259,7 +264,7 @@ impl ThroughputBalancer {
     /// # Cancel safety
     /// Cancel safe: it only reads.
     pub async fn members(&self) -> Result<Vec<MemberInfo>, Error> {
-        roster::list(&self.client, &self.registrar.paths).await
+        members::list(&self.client, &self.registrar.paths).await
     }
 
     /// The maximum of the whole cluster; as [`max_throughput`], for members.
@@ -284,8 +289,8 @@ impl ThroughputBalancer {
         maximum::set(self.client.core(), &self.registrar.paths, maximum).await
     }
 
-    /// Leaves: the share goes to zero, then, when those who follow it have applied that (at the latest after a session
-    /// timeout), the nodes go, and with them the place in the line of leaders. Returns when the server has done that, or the
+    /// Leaves: the share goes to zero, then, when the listeners have applied that (at the latest after a session timeout), the
+    /// nodes go, and with them the place in the line of leaders. Returns when the server has done that, or the
     /// session is over. Leaving twice is fine.
     ///
     /// # Cancel safety
@@ -300,10 +305,10 @@ impl ThroughputBalancer {
 
     /// Waits for the first registration.
     async fn registered(&self) -> Result<(), Error> {
-        let mut standing = self.standing.subscribe();
+        let mut registration = self.registration.subscribe();
         let mut finished = self.finished.clone();
         loop {
-            let Standing { name, error } = standing.borrow_and_update().clone();
+            let Registration { name, error } = registration.borrow_and_update().clone();
             if let Some(error) = error {
                 return Err(error);
             }
@@ -312,7 +317,7 @@ impl ThroughputBalancer {
             }
             tokio::select! {
                 biased;
-                _ = standing.changed() => {}
+                _ = registration.changed() => {}
                 _ = finished.wait_for(|finished| *finished) => return Err(Error::closed(self.path())),
             }
         }

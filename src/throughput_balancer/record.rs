@@ -4,14 +4,14 @@ use serde::{Deserialize, Serialize};
 
 /// Which decision of which leader: grows with each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub(super) struct Stamp {
+pub(super) struct Decision {
     /// The transaction by which the leader took over.
     pub(super) epoch: i64,
     /// Counted by that leader.
     pub(super) sequence: u64,
 }
 
-/// A member's record: its wishes, written by itself when it registers, and its share, written by the leader.
+/// A member's record: its options, written by itself when it registers, and its share, written by the leader.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
     /// The share.
@@ -23,7 +23,7 @@ pub(super) struct Record {
     pub(super) epoch: i64,
     #[serde(default)]
     pub(super) sequence: u64,
-    /// Found again by it after a lost reply; also the id of the member's latch.
+    /// The id of the member's latch.
     #[serde(default)]
     pub(super) id: String,
     #[serde(default = "one")]
@@ -32,16 +32,7 @@ pub(super) struct Record {
     pub(super) min: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) max: Option<u64>,
-    /// What it applies when its lease is over.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) fallback: Option<u64>,
-    /// Whether it acknowledges at all.
-    #[serde(default)]
-    pub(super) acks: bool,
-    /// The leader wants an acknowledgement also of what is not lowered.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(super) confirm: bool,
-    /// What somebody else keeps here is kept.
+    /// Fields that this version does not know; they are kept.
     #[serde(flatten)]
     pub(super) others: serde_json::Map<String, serde_json::Value>,
 }
@@ -62,14 +53,11 @@ impl Record {
             weight: 1,
             min: 0,
             max: None,
-            fallback: None,
-            acks: true,
-            confirm: false,
             others: serde_json::Map::new(),
         }
     }
 
-    /// Why it cannot be read, in words, if it cannot.
+    /// Parses the data of a node; the error says in words why it is no record.
     pub(super) fn parse(data: &[u8]) -> Result<Self, String> {
         let mut record: Record = serde_json::from_slice(data).map_err(|error| error.to_string())?;
         if record.weight == 0 {
@@ -80,7 +68,7 @@ impl Record {
         {
             return Err(format!("min {} is above max {max}", record.min));
         }
-        // One that was written without it.
+        // A record that was written without one.
         record.ceiling = record.ceiling.max(record.throughput);
         Ok(record)
     }
@@ -89,22 +77,22 @@ impl Record {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    pub(super) fn stamp(&self) -> Stamp {
-        Stamp { epoch: self.epoch, sequence: self.sequence }
+    pub(super) fn decision(&self) -> Decision {
+        Decision { epoch: self.epoch, sequence: self.sequence }
     }
 
     /// The next record of the same member.
-    pub(super) fn next(&self, throughput: u64, ceiling: u64, confirm: bool, stamp: Stamp) -> Record {
-        Record { throughput, ceiling, confirm, epoch: stamp.epoch, sequence: stamp.sequence, ..self.clone() }
+    pub(super) fn next(&self, throughput: u64, ceiling: u64, decision: Decision) -> Record {
+        Record { throughput, ceiling, epoch: decision.epoch, sequence: decision.sequence, ..self.clone() }
     }
 
-    /// Whether the leader waits for the member to say that it follows.
+    /// Whether the leader waits for the member's acknowledgement.
     pub(super) fn wants_ack(&self) -> bool {
-        self.throughput < self.ceiling || self.confirm
+        self.throughput < self.ceiling
     }
 }
 
-/// What a node holds, for a message: as text, shortened.
+/// The data of a node for a message: as text, shortened.
 pub(super) fn shown(data: &[u8]) -> String {
     const MOST: usize = 64;
     let text: String = String::from_utf8_lossy(data).chars().take(MOST).collect();
@@ -117,19 +105,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_is_read_as_it_was_written_also_what_others_keep_in_it() {
-        let stamp = Stamp { epoch: 3, sequence: 4 };
-        let record = Record { max: Some(9), ..Record::new("me", 5) }.next(2, 5, false, stamp);
+    fn a_record_is_read_as_it_was_written_also_fields_of_other_programs() {
+        let decision = Decision { epoch: 3, sequence: 4 };
+        let record = Record { max: Some(9), ..Record::new("me", 5) }.next(2, 5, decision);
         let read = Record::parse(&record.bytes()).expect("a record");
-        assert_eq!((&read, read.stamp(), read.wants_ack()), (&record, stamp, true));
+        assert_eq!((&read, read.decision(), read.wants_ack()), (&record, decision, true));
         let foreign = Record::parse(br#"{"throughput":333,"colour":"red"}"#).expect("a record");
-        assert_eq!((foreign.throughput, foreign.ceiling, foreign.weight, foreign.acks), (333, 333, 1, false));
-        let next = foreign.next(1, 333, false, stamp);
+        assert_eq!((foreign.throughput, foreign.ceiling, foreign.weight), (333, 333, 1));
+        let next = foreign.next(1, 333, decision);
         assert!(String::from_utf8_lossy(&next.bytes()).contains(r#""colour":"red""#));
     }
 
     #[test]
-    fn what_is_no_record_is_told_why() {
+    fn data_that_is_no_record_is_refused_with_a_reason() {
         for (data, why) in [
             (&b""[..], "EOF"),
             (b"{}", "throughput"),

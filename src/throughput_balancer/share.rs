@@ -1,4 +1,4 @@
-//! A member's share, and how those who follow it say that they do.
+//! A member's share, and what of it those who enforce it have applied.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,8 +9,8 @@ use std::task::{Context, Poll};
 use futures::stream::{BoxStream, StreamExt};
 use tokio::sync::{Notify, watch};
 
-use super::limited::Limited;
-use super::record::Stamp;
+use super::member::limiter::Limited;
+use super::record::Decision;
 use crate::client::lease::Grant;
 use crate::client::session::Session;
 
@@ -22,13 +22,13 @@ pub enum OnSuspended {
     /// Nothing: the only one that adds no exception to [what the balancer promises](super#never-more-than-the-maximum).
     #[default]
     Zero,
-    /// What it had. Others are given this share once the member's session is over, so together they may exceed the maximum
-    /// for as long as the outage lasts.
+    /// What it had. Once the session of a member that is cut off is over, the others are given its share, and together they may
+    /// exceed the maximum by that share for each such member, for as long as the outage lasts.
     Keep,
-    /// So much, or what it had if that is less. For one session timeout after the member's nodes went, for whatever reason, the
-    /// leader gives it to nobody; an outage that lasts longer, or a change of leader in that time, may let all together exceed
-    /// the maximum by it.
-    Fallback(u64),
+    /// At most this much, and no more than it had. Nothing is reserved for it: once the session of a member that is cut off is
+    /// over, the others are given its share, and together they may exceed the maximum by this much for each such member, for
+    /// as long as the outage lasts.
+    AtMost(u64),
 }
 
 /// A member's share. It goes on heeding the clock and what came after it: [`throughput`](Self::throughput) is what may be
@@ -36,7 +36,7 @@ pub enum OnSuspended {
 #[derive(Clone)]
 pub struct Share {
     worth: Worth,
-    stamp: Stamp,
+    decision: Decision,
     /// Counts what was published.
     pub(super) number: u64,
     /// What the member has by now.
@@ -78,7 +78,7 @@ impl Worth {
         match self.policy {
             OnSuspended::Zero => 0,
             OnSuspended::Keep => self.throughput,
-            OnSuspended::Fallback(fallback) => fallback.min(self.throughput),
+            OnSuspended::AtMost(most) => most.min(self.throughput),
         }
     }
 }
@@ -107,12 +107,12 @@ impl Share {
     /// Which leader gave it: the transaction by which it took over. Grows with every change of leader; 0 before the first
     /// decision.
     pub fn epoch(&self) -> i64 {
-        self.stamp.epoch
+        self.decision.epoch
     }
 
     /// The number of the decision, counted by that leader.
     pub fn sequence(&self) -> u64 {
-        self.stamp.sequence
+        self.decision.sequence
     }
 
     fn backing(&self) -> &Backing {
@@ -144,21 +144,21 @@ impl Channel {
     pub(super) fn new(initial: u64, policy: OnSuspended, limited: Limited) -> Self {
         let worth = Worth { throughput: initial, backing: Backing::Start, policy };
         let newest = Arc::new(RwLock::new(worth.clone()));
-        let start = Share { worth, stamp: Stamp::default(), number: 0, newest };
+        let start = Share { worth, decision: Decision::default(), number: 0, newest };
         limited.follow(&start);
         Channel { shares: watch::Sender::new(start), followers: Arc::default(), limited }
     }
 
     /// Publishes a share for as long as the grant is good.
-    pub(super) fn publish(&self, throughput: u64, stamp: Stamp, session: &Arc<Session>, grant: Grant) {
-        self.send(|_| Some((throughput, stamp, Backing::Lease(Arc::clone(session), grant))));
+    pub(super) fn publish(&self, throughput: u64, decision: Decision, session: &Arc<Session>, grant: Grant) {
+        self.send(|_| Some((throughput, decision, Backing::Lease(Arc::clone(session), grant))));
     }
 
     /// What the node says, while the lease is not proven. Told once.
-    pub(super) fn doubt(&self, throughput: u64, stamp: Stamp) {
+    pub(super) fn doubt(&self, throughput: u64, decision: Decision) {
         self.send(|latest| {
-            let is_told = latest.stamp == stamp && matches!(latest.backing(), Backing::Over);
-            (!is_told).then_some((throughput, stamp, Backing::Over))
+            let is_told = latest.decision == decision && matches!(latest.backing(), Backing::Over);
+            (!is_told).then_some((throughput, decision, Backing::Over))
         });
     }
 
@@ -166,24 +166,24 @@ impl Channel {
     pub(super) fn suspend(&self) {
         self.send(|latest| {
             let has_lease = matches!(latest.backing(), Backing::Lease(..));
-            has_lease.then_some((latest.worth.throughput, latest.stamp, Backing::Over))
+            has_lease.then_some((latest.worth.throughput, latest.decision, Backing::Over))
         });
     }
 
     /// Zero, and whatever is told from now on, there will be no more shares. Told once.
     pub(super) fn leave(&self) {
-        self.send(|latest| Some((latest.worth.throughput, latest.stamp, Backing::Left)));
+        self.send(|latest| Some((latest.worth.throughput, latest.decision, Backing::Left)));
     }
 
     /// Publishes what follows from the latest share, if anything does.
-    fn send(&self, next: impl FnOnce(&Share) -> Option<(u64, Stamp, Backing)>) {
+    fn send(&self, next: impl FnOnce(&Share) -> Option<(u64, Decision, Backing)>) {
         self.shares.send_if_modified(|latest| {
             if matches!(latest.backing(), Backing::Left) {
                 return false;
             }
-            let Some((throughput, stamp, backing)) = next(latest) else { return false };
+            let Some((throughput, decision, backing)) = next(latest) else { return false };
             latest.worth = Worth { throughput, backing, ..latest.worth };
-            (latest.stamp, latest.number) = (stamp, latest.number + 1);
+            (latest.decision, latest.number) = (decision, latest.number + 1);
             // Those that were kept fall with it, and the limiter follows, before anybody can acknowledge it.
             *latest.newest.write().unwrap_or_else(PoisonError::into_inner) = latest.worth.clone();
             match latest.backing() {
@@ -202,43 +202,32 @@ impl Channel {
         self.shares.subscribe()
     }
 
-    /// Resolves when all who follow have applied what has been published by now.
+    /// Resolves when all listeners have applied what has been published by now.
     pub(super) async fn applied(&self) {
         let number = self.latest().number;
-        loop {
-            let changed = self.followers.changed.notified();
-            if self.followers.applied() >= number {
-                return;
-            }
-            changed.await;
-        }
+        self.followers.reach(|applied| applied.is_none_or(|(applied, _)| applied >= number).then_some(())).await;
+    }
+
+    /// Resolves when all listeners have applied a decision after `acked`, and returns the newest that all have applied.
+    pub(super) async fn follows_more_than(&self, acked: Decision) -> Decision {
+        let newest = || self.shares.borrow().decision;
+        let followed = |applied: Option<Applied>| Some(applied.map_or_else(newest, |(_, decision)| decision));
+        self.followers.reach(|applied| followed(applied).filter(|decision| *decision > acked)).await
     }
 
     /// See [`Shares`].
     pub(super) fn stream(&self) -> Shares {
-        let reading = Reading { shares: self.subscribe(), follower: self.followers.join(), last: None };
-        let shares = futures::stream::unfold(reading, |mut reading| async move {
-            if let Some(number) = reading.last {
-                // Asking for the next one says that this one is applied.
-                reading.follower.has_applied(number);
-                let left = matches!(reading.shares.borrow().backing(), Backing::Left);
-                if (left && !reading.shares.has_changed().unwrap_or(false)) || reading.shares.changed().await.is_err() {
-                    return None;
-                }
-            }
-            if reading.last.is_none() {
-                // From here on what is published waits for this reader.
-                reading.follower.has_applied(0);
-            }
-            let share = reading.shares.borrow_and_update().clone();
-            if reading.last.is_none() {
-                // Whoever reads its first share has applied none before.
-                reading.follower.has_applied(share.number);
-            }
-            reading.last = Some(share.number);
-            Some((share, reading))
-        });
-        Shares { shares: shares.boxed() }
+        Shares { shares: self.read(None) }
+    }
+
+    /// The shares for a listener: an acknowledgement waits until it asks for the next one.
+    pub(super) fn followed(&self) -> BoxStream<'static, Share> {
+        self.read(Some(self.followers.join()))
+    }
+
+    fn read(&self, follower: Option<Follower>) -> BoxStream<'static, Share> {
+        let reading = Reading { shares: self.subscribe(), follower, last: None };
+        futures::stream::unfold(reading, Reading::next).boxed()
     }
 }
 
@@ -263,14 +252,48 @@ impl Drop for Interest {
 /// The reader of a stream.
 struct Reading {
     shares: watch::Receiver<Share>,
-    follower: Follower,
-    /// The number of the share it was given last.
-    last: Option<u64>,
+    follower: Option<Follower>,
+    /// The share that it was given last.
+    last: Option<Applied>,
 }
 
-/// The shares of a member: the present one, then every change; of several at once only the newest. Asking for the next one
-/// tells the leader that the one before is applied, so a lowered share counts as soon as this stream is polled again. Keep
-/// polling it, or drop it. It ends after the zero with which the member leaves.
+impl Reading {
+    async fn next(mut self) -> Option<(Share, Self)> {
+        match self.last {
+            Some(last) => {
+                // Asking for the next one says that this one is applied.
+                self.has_applied(last);
+                let left = matches!(self.shares.borrow().backing(), Backing::Left);
+                if (left && !self.shares.has_changed().unwrap_or(false)) || self.shares.changed().await.is_err() {
+                    return None;
+                }
+            }
+            // From here on what is published waits for this reader.
+            None => self.has_applied(Applied::default()),
+        }
+        let share = self.shares.borrow_and_update().clone();
+        let given = (share.number, share.decision);
+        if self.last.is_none() {
+            // Before its first share it has applied none.
+            self.has_applied(given);
+        }
+        self.last = Some(given);
+        Some((share, self))
+    }
+
+    fn has_applied(&self, applied: Applied) {
+        if let Some(follower) = &self.follower {
+            follower.has_applied(applied);
+        }
+    }
+}
+
+/// The shares of a member: the present one, then every change; of several at once only the newest. It ends after the zero with
+/// which the member leaves.
+///
+/// It is there to be looked at: nothing waits for its reader, who asks [`Share::throughput`] of the latest share whenever it is
+/// used. A reader that keeps the number instead, and enforces it later, uses
+/// [`on_share`](super::ThroughputBalancer::on_share).
 pub struct Shares {
     shares: BoxStream<'static, Share>,
 }
@@ -289,7 +312,10 @@ impl fmt::Debug for Shares {
     }
 }
 
-/// Those whose word an acknowledgement waits for.
+/// The number of a share, and its decision.
+type Applied = (u64, Decision);
+
+/// The listeners, for which an acknowledgement waits.
 #[derive(Debug, Default)]
 struct Followers {
     state: Mutex<State>,
@@ -299,8 +325,8 @@ struct Followers {
 #[derive(Debug, Default)]
 struct State {
     joined: u64,
-    /// What each has applied; those that were given nothing yet hold up nothing.
-    applied: BTreeMap<u64, u64>,
+    /// What each has applied; none for those that were given nothing yet.
+    applied: BTreeMap<u64, Option<Applied>>,
 }
 
 impl Followers {
@@ -312,16 +338,24 @@ impl Followers {
         let mut state = self.lock();
         state.joined += 1;
         let id = state.joined;
-        state.applied.insert(id, u64::MAX);
+        state.applied.insert(id, None);
         Follower { id, all: Arc::clone(self) }
     }
 
-    fn applied(&self) -> u64 {
-        self.lock().applied.values().copied().min().unwrap_or(u64::MAX)
+    /// Waits until `reached` says something of what all have applied; that is none if there is nobody to wait for.
+    async fn reach<T>(&self, reached: impl Fn(Option<Applied>) -> Option<T>) -> T {
+        loop {
+            let changed = self.changed.notified();
+            let applied = self.lock().applied.values().filter_map(|applied| *applied).min();
+            if let Some(reached) = reached(applied) {
+                return reached;
+            }
+            changed.await;
+        }
     }
 }
 
-/// One of them; with it goes its say.
+/// One of them; when it is dropped nothing waits for it any more.
 #[derive(Debug)]
 struct Follower {
     id: u64,
@@ -329,8 +363,8 @@ struct Follower {
 }
 
 impl Follower {
-    fn has_applied(&self, number: u64) {
-        self.all.lock().applied.insert(self.id, number);
+    fn has_applied(&self, applied: Applied) {
+        self.all.lock().applied.insert(self.id, Some(applied));
         self.all.changed.notify_waiters();
     }
 }
@@ -373,12 +407,20 @@ mod tests {
 
     use super::*;
 
+    fn decision(sequence: u64) -> Decision {
+        Decision { epoch: 1, sequence }
+    }
+
+    fn start(initial: u64, policy: OnSuspended) -> Channel {
+        Channel::new(initial, policy, Limited::default())
+    }
+
     #[test]
-    fn a_share_is_applied_when_the_reader_asks_for_the_next() {
-        let channel = Channel::new(7, OnSuspended::Zero, Limited::default());
+    fn a_share_is_applied_when_the_listener_asks_for_the_next() {
+        let channel = start(7, OnSuspended::Zero);
         assert!(channel.applied().now_or_never().is_some(), "nobody follows");
-        let mut idle = channel.stream();
-        let mut shares = channel.stream();
+        let mut idle = channel.followed();
+        let mut shares = channel.followed();
         assert_eq!(shares.next().now_or_never().flatten().map(|share| share.throughput()), Some(7));
         channel.leave();
         assert!(channel.applied().now_or_never().is_none());
@@ -390,26 +432,44 @@ mod tests {
     }
 
     #[test]
+    fn a_listener_that_is_behind_says_how_far_it_is() {
+        let channel = start(7, OnSuspended::Keep);
+        let followed = |acked| channel.follows_more_than(decision(acked)).now_or_never();
+        channel.doubt(6, decision(1));
+        assert_eq!(followed(0), Some(decision(1)), "nobody applies it but those who ask");
+        let mut shares = channel.followed();
+        assert!(shares.next().now_or_never().is_some());
+        channel.doubt(5, decision(2));
+        assert_eq!((followed(0), followed(1)), (Some(decision(1)), None));
+        assert!(shares.next().now_or_never().is_some());
+        channel.doubt(4, decision(3));
+        assert_eq!(followed(1), None, "it has the second one in hand only");
+        assert!(shares.next().now_or_never().is_some());
+        assert_eq!((followed(1), followed(2)), (Some(decision(2)), None));
+    }
+
+    #[test]
     fn a_share_that_was_kept_falls_with_the_newest_and_does_not_rise_with_it() {
-        let channel = Channel::new(7, OnSuspended::Keep, Limited::default());
+        let channel = start(7, OnSuspended::Keep);
         let first = channel.latest();
-        channel.doubt(9, Stamp { epoch: 1, sequence: 1 });
+        channel.doubt(9, decision(1));
         let second = channel.latest();
         assert_eq!((first.throughput(), second.throughput()), (7, 9));
-        channel.doubt(3, Stamp { epoch: 1, sequence: 2 });
+        channel.doubt(3, decision(2));
         assert_eq!((first.throughput(), second.throughput()), (3, 3));
         channel.leave();
         assert_eq!((first.throughput(), second.throughput()), (0, 0));
     }
 
     #[test]
-    fn a_reader_that_goes_holds_up_nobody() {
-        let channel = Channel::new(0, OnSuspended::Zero, Limited::default());
-        let mut shares = channel.stream();
+    fn neither_a_stream_nor_a_listener_that_is_gone_holds_anything_up() {
+        let channel = start(0, OnSuspended::Zero);
+        let (mut shares, mut listener) = (channel.stream(), channel.followed());
         assert!(shares.next().now_or_never().is_some());
+        assert!(listener.next().now_or_never().is_some());
         channel.leave();
         assert!(channel.applied().now_or_never().is_none());
-        drop(shares);
+        drop(listener);
         assert!(channel.applied().now_or_never().is_some());
     }
 }

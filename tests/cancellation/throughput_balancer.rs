@@ -17,7 +17,7 @@ cases! {
     join_with_a_limiter: "ThroughputBalancerBuilder::join", at least 100 drops, 50 faults;
     leave: "ThroughputBalancer::leave", at least 50 drops, 20 faults;
     members: "ThroughputBalancer::members", at least 50 drops, 20 faults;
-    members_as_an_operator: "roster::members", at least 20 drops, 5 faults;
+    members_as_an_operator: "members::members", at least 20 drops, 5 faults;
     maximum: "ThroughputBalancer::max_throughput", at least 5 drops, 2 faults;
     maximum_as_an_operator: "maximum::max_throughput", at least 5 drops, 2 faults;
     leave_with_a_limiter: "ThroughputBalancer::leave", at least 50 drops, 20 faults;

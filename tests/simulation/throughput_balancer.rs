@@ -1,17 +1,24 @@
-//! ThroughputBalancer: together never more than the maximum in force, whatever happens; and in the end what is due to each.
+//! ThroughputBalancer: together never more than the maximum in force, whatever happens; in the end what is due to each; and
+//! while members come and go, little less than all.
 
+mod churn;
 mod ledger;
 mod play;
 
-use crate::seeds::{self, Figures};
+use crate::seeds::{self, Figures, Outcome};
+
+/// In one seed of sixteen nothing fails, but members come and go without end.
+async fn run(seed: u64) -> Outcome {
+    if seed.is_multiple_of(16) { churn::run(seed).await } else { play::run(seed).await }
+}
 
 #[test]
 fn throughput_balancer() {
     let least = Figures { faults: 5, turns: 5, hand_overs: 2, cancelled: 1, millis: 0 };
-    seeds::run_all("throughput_balancer", least, play::run);
+    seeds::run_all("throughput_balancer", least, run);
 }
 
 #[test]
 fn throughput_balancer_has_the_same_trace_for_the_same_seed() {
-    seeds::run_twice("throughput_balancer", play::run);
+    seeds::run_twice("throughput_balancer", run);
 }

@@ -71,9 +71,14 @@ impl Thaws {
 impl World {
     /// A server and `clients` clients; `check` is called after each step.
     pub(crate) async fn new(seed: u64, check: impl Fn() + Send + Sync + 'static) -> Self {
+        Self::with_network(seed, 20, 300, check).await
+    }
+
+    /// As well; messages take up to `most` milliseconds, and servers lag behind the leader by up to `lag`.
+    pub(crate) async fn with_network(seed: u64, most: u64, lag: u64, check: impl Fn() + Send + Sync + 'static) -> Self {
         let mut random = Rng::with_seed(seed);
         let trace = Trace::new();
-        let (servers, slow) = (if random.bool() { 3 } else { 1 }, random.u64(0..=20));
+        let (servers, slow) = (if random.bool() { 3 } else { 1 }, random.u64(0..=most));
         let millis = Duration::from_millis;
         let timeout = Duration::from_secs(random.u64(4..=12));
         // No longer than half of the shortest timeout, and not so short that the longest grant is below what is wanted.
@@ -83,7 +88,7 @@ impl World {
             .servers(servers)
             .tick_time(tick)
             .latency(Duration::ZERO..=millis(slow))
-            .lag(Duration::ZERO..=millis(if random.bool() { 0 } else { 300 }))
+            .lag(Duration::ZERO..=millis(if random.bool() { 0 } else { lag }))
             .after_each_step(check)
             .start();
         let quorum_only = random.u8(..4) == 0;

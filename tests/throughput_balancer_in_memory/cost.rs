@@ -5,6 +5,8 @@ use std::time::Duration;
 use zookeeper_recipes::testing::Operation;
 use zookeeper_recipes::throughput_balancer::ThroughputBalancer;
 
+use zookeeper_recipes::CreateMode;
+
 use super::scene::{BASE, all_joined, eager, have, have_within, joined, records, scene, throughput};
 use crate::in_memory::{SOON, T, polled, requests, within};
 
@@ -39,7 +41,11 @@ async fn a_wave_costs_a_multi_for_the_lowers_one_for_the_raises_and_a_read_and_a
 #[tokio::test(start_paused = true)]
 async fn those_who_come_within_the_quiet_time_are_reckoned_with_at_once() {
     let (server, clients) = scene(21).await;
-    let mut members = vec![ThroughputBalancer::builder(&clients[0], BASE).join().await.expect("it joins")];
+    let patient = |client| {
+        let (quiet, at_most) = (Duration::from_millis(200), Duration::from_secs(60));
+        ThroughputBalancer::builder(client, BASE).debounce(quiet, at_most).join()
+    };
+    let mut members = vec![patient(&clients[0]).await.expect("it joins")];
     have(&server, &[&members[0]], &[1000]).await;
     let writes = || {
         let node = format!("{BASE}/client/client-0000000000");
@@ -47,7 +53,7 @@ async fn those_who_come_within_the_quiet_time_are_reckoned_with_at_once() {
     };
     assert_eq!(writes(), 1);
     for client in &clients[1..] {
-        members.push(ThroughputBalancer::builder(client, BASE).join().await.expect("it joins"));
+        members.push(patient(client).await.expect("it joins"));
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     have(&server, &members.iter().collect::<Vec<_>>(), &[47; 21]).await;
@@ -57,24 +63,22 @@ async fn those_who_come_within_the_quiet_time_are_reckoned_with_at_once() {
 #[tokio::test(start_paused = true)]
 async fn more_than_a_thousand_are_written_in_chunks() {
     let (server, clients) = scene(1).await;
-    for _ in 0..2_500 {
-        let record = r#"{"throughput":0}"#;
-        let made = server.create_by_hand(
-            "/throughput/client/client-",
-            record,
-            zookeeper_recipes::CreateMode::PersistentSequential,
-        );
-        if made.is_err() {
-            server
-                .create_by_hand("/throughput/client", "", zookeeper_recipes::CreateMode::Persistent)
-                .expect("created");
-        }
+    for directory in ["client", "ack"] {
+        server.create_by_hand(&format!("{BASE}/{directory}"), "", CreateMode::Persistent).expect("created");
+    }
+    // The counter of the directory is that of our members, so they do not collide with those of other programs here.
+    for number in 1..=2_501 {
+        let name = format!("client-{:010}", 1_000_000 + number);
+        server
+            .create_by_hand(&format!("{BASE}/client/{name}"), r#"{"throughput":0}"#, CreateMode::Persistent)
+            .expect("created");
+        server.create_by_hand(&format!("{BASE}/ack/{name}~0.0"), "", CreateMode::Persistent).expect("created");
     }
     let one = joined(&clients[0]).await;
-    zookeeper_recipes::throughput_balancer::set_max_throughput(&clients[0], BASE, 5_000).await.expect("set");
+    zookeeper_recipes::throughput_balancer::set_max_throughput(&clients[0], BASE, 5_004).await.expect("set");
     have(&server, &[&one], &[2]).await;
     server.clear_records();
-    one.set_max_throughput(7_500).await.expect("set");
+    one.set_max_throughput(7_506).await.expect("set");
     have(&server, &[&one], &[3]).await;
     assert_eq!(count(&requests(&server), Operation::Multi), 3);
 }

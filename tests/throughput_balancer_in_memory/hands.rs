@@ -7,7 +7,10 @@ use zookeeper_recipes::testing::{Loss, Operation, TestingServer};
 use zookeeper_recipes::throughput_balancer::{Error, Event, MAX_THROUGHPUT, ThroughputBalancer, set_max_throughput};
 use zookeeper_recipes::{CreateMode, ErrorKind};
 
-use super::scene::{BASE, MAXIMUM, all_joined, eager, have, have_within, joined, node, records, scene, throughput};
+use super::scene::{
+    BASE, MAXIMUM, Slow, all_joined, eager, have, have_within, joined, node, records, register_by_hand, scene,
+    throughput,
+};
 use super::transition::told;
 use crate::in_memory::{SOON, T, within};
 
@@ -80,9 +83,12 @@ async fn junk_among_the_members_is_told_of_and_the_others_are_served() {
     server.create_by_hand("/throughput/client/client-junk", "hello", CreateMode::Persistent).expect("created");
     let two = joined(&clients[1]).await;
     have(&server, &[&one, &two], &[500, 500]).await;
-    let told = told(&mut events);
-    let junk = |event: &Event| matches!(event, Event::MemberUnreadable { member, why } if member == "client-junk" && why.contains("hello"));
-    assert!(told.iter().any(junk), "{told:?}");
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    let ignored = ignored(&mut events);
+    assert!(
+        matches!(&ignored[..], [(member, 0, why)] if member == "client-junk" && why.contains("hello")),
+        "{ignored:?}"
+    );
     assert_eq!(two.members().await.expect("members").len(), 2);
 }
 
@@ -102,9 +108,8 @@ async fn a_member_whose_node_is_deleted_or_spoiled_by_hand_registers_again_and_n
             let members = all_joined(&clients).await;
             let both: Vec<_> = members.iter().collect();
             have(&server, &both, &[500, 500]).await;
-            let (old, mut slow) = (node(both[victim]), both[victim].shares());
-            let held = futures::StreamExt::next(&mut slow).await.expect("a share").throughput();
-            assert_eq!(held, 500);
+            let (old, mut slow) = (node(both[victim]), Slow::of(both[victim]));
+            assert_eq!(slow.given().await, 500);
             hand(&server, &old);
             // Whoever follows the share has not heard of it yet: nobody gets any of that.
             tokio::time::sleep(T * 2).await;
@@ -118,18 +123,22 @@ async fn a_member_whose_node_is_deleted_or_spoiled_by_hand_registers_again_and_n
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_acknowledgement_that_is_deleted_by_hand_is_asked_for_again() {
+async fn a_member_without_its_acknowledgement_keeps_its_share_and_is_told_of_until_it_registers_again() {
     let (server, clients) = scene(3).await;
     let (one, two) = (joined(&clients[0]).await, joined(&clients[1]).await);
     have(&server, &[&one, &two], &[500, 500]).await;
-    for name in server.children("/throughput/ack") {
-        server.delete_by_hand(&format!("/throughput/ack/{name}")).expect("deleted");
-    }
+    let (mut events, name) = (one.events(), two.member_id().expect("it is registered"));
+    let acks = server.children("/throughput/ack");
+    let ack = acks.iter().find(|ack| ack.starts_with(&name)).expect("its acknowledgement");
+    server.delete_by_hand(&format!("/throughput/ack/{ack}")).expect("deleted");
     let three = joined(&clients[2]).await;
-    have_within(&server, T * 2, &[&one, &two, &three], &[333; 3]).await;
+    have(&server, &[&one, &two, &three], &[250, 500, 250]).await;
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    let ignored = ignored(&mut events);
+    assert!(matches!(&ignored[..], [(member, 500, why)] if *member == name && why.contains("no ack")), "{ignored:?}");
+    server.delete_by_hand(&node(&two)).expect("deleted");
+    have(&server, &[&one, &two, &three], &[333; 3]).await;
     assert_eq!(server.children("/throughput/ack").len(), 3);
-    let four = joined(&clients[2]).await;
-    have_within(&server, T * 2, &[&one, &two, &three, &four], &[250; 4]).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -146,39 +155,39 @@ async fn an_epoch_or_directory_that_is_touched_by_hand_costs_a_new_look() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_of_another_kind_that_never_acknowledges_is_believed_after_a_session_timeout() {
+async fn a_member_of_another_program_takes_part_by_the_same_two_nodes() {
     let (server, clients) = scene(2).await;
     let one = joined(&clients[0]).await;
     have(&server, &[&one], &[1000]).await;
-    let foreign = server
-        .create_by_hand(
-            "/throughput/client/client-",
-            r#"{"throughput":0,"who":"java"}"#,
-            CreateMode::PersistentSequential,
-        )
-        .expect("created");
+    let foreign = register_by_hand(&server, r#"{"throughput":0,"who":"java"}"#);
     have(&server, &[&one], &[500]).await;
-    let share = |of: &str| serde_free(&server.get(of).expect("it is there"));
-    server.until(|| share(&foreign).contains(r#""throughput":500"#)).await;
-    assert!(share(&foreign).contains(r#""who":"java""#));
+    let record = || serde_free(&server.get(&format!("{BASE}/client/{foreign}")).expect("it is there"));
+    server.until(|| record().contains(r#""throughput":500"#)).await;
+    assert!(record().contains(r#""who":"java""#));
     let two = joined(&clients[1]).await;
-    have(&server, &[&one, &two], &[333, 167]).await;
-    have_within(&server, T * 2, &[&one, &two], &[333, 333]).await;
+    server.until(|| record().contains(r#""throughput":333"#)).await;
+    // It follows 500 until it says otherwise.
+    have(&server, &[&one, &two], &[250, 250]).await;
+    let field = |name: &str| {
+        let record = record();
+        let rest = record.split_once(&format!("\"{name}\":")).expect("a field").1;
+        rest.split([',', '}']).next().expect("a value").to_owned()
+    };
+    let ack = format!("{BASE}/ack/{foreign}~{}.{}", field("epoch"), field("sequence"));
+    server.create_by_hand(&ack, "", CreateMode::Persistent).expect("created");
+    have(&server, &[&one, &two], &[333, 333]).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_no_record_is_served_as_soon_as_it_is_one() {
-    let (server, clients) = scene(1).await;
+async fn a_pair_whose_record_becomes_readable_is_served_when_the_next_member_comes_or_the_maximum_changes() {
+    let (server, clients) = scene(2).await;
     let one = joined(&clients[0]).await;
-    // As a program in another language may register: a node first, its record later.
-    let foreign = server.create_by_hand("/throughput/client/client-", "", CreateMode::PersistentSequential);
-    let foreign = foreign.expect("created");
     have(&server, &[&one], &[1000]).await;
-    server.set_data_by_hand(&foreign, "{}").expect("set");
+    let foreign = format!("{BASE}/client/{}", register_by_hand(&server, "{}"));
     have(&server, &[&one], &[1000]).await;
     server.set_data_by_hand(&foreign, r#"{"throughput":0}"#).expect("set");
-    have(&server, &[&one], &[500]).await;
-    server.until(|| serde_free(&server.get(&foreign).expect("it is there")).contains(r#""throughput":500"#)).await;
+    set_max_throughput(&clients[0], BASE, 600).await.expect("set");
+    have(&server, &[&one], &[300]).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -195,15 +204,13 @@ async fn a_member_whose_node_is_closed_to_the_leader_is_told_of_and_the_others_a
     have(&server, &[&one, &two, &three], &[350, 500, 350]).await;
     set_max_throughput(&clients[0], BASE, 600).await.expect("set");
     have(&server, &[&one, &two, &three], &[50, 500, 50]).await;
-    let told = told(&mut events);
-    let refused = |event: &Event| matches!(event, Event::MemberUnreadable { member, why } if *member == denied && why.contains("NoAuth"));
-    assert!(told.iter().any(refused), "{told:?}");
-    // It cannot be read either, by the next leader, by others, by itself: nobody knows what it has, and nobody gets more.
-    one.leave().await;
-    have(&server, &[&two, &three], &[500, 50]).await;
-    assert_eq!(three.members().await.expect("members").len(), 1);
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    let ignored = ignored(&mut events);
+    assert!(matches!(&ignored[..], [(member, 500, _)] if *member == denied), "{ignored:?}");
+    assert_eq!(three.members().await.expect("members").len(), 2);
     server.allow(&node(&two));
-    have_within(&server, Duration::from_secs(40), &[&two, &three], &[300, 300]).await;
+    set_max_throughput(&clients[0], BASE, 900).await.expect("set");
+    have(&server, &[&one, &two, &three], &[300; 3]).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -224,8 +231,8 @@ async fn a_lowered_maximum_is_kept_also_where_somebody_holds_a_share_without_a_n
     let (server, clients) = scene(2).await;
     let (one, two) = (joined(&clients[0]).await, joined(&clients[1]).await);
     have(&server, &[&one, &two], &[500, 500]).await;
-    let mut slow = two.shares();
-    assert_eq!(slow.next().await.expect("a share").throughput(), 500);
+    let mut slow = Slow::of(&two);
+    assert_eq!(slow.given().await, 500);
     server.delete_by_hand(&node(&two)).expect("deleted");
     set_max_throughput(&clients[0], BASE, 600).await.expect("set");
     have(&server, &[&one], &[100]).await;
@@ -277,16 +284,16 @@ async fn leaving_goes_on_until_it_is_allowed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_never_acknowledges_though_it_says_so_is_asked_ever_more_rarely() {
-    let (server, clients) = scene(1).await;
+async fn a_member_that_never_acknowledges_costs_no_more_writes_than_there_are_decisions() {
+    let (server, clients) = scene(2).await;
     let one = joined(&clients[0]).await;
-    let liar = r#"{"throughput":0,"acks":true}"#;
-    let liar = server.create_by_hand("/throughput/client/client-", liar, CreateMode::PersistentSequential);
-    let liar = liar.expect("created");
+    let silent = format!("{BASE}/client/{}", register_by_hand(&server, r#"{"throughput":0}"#));
     have(&server, &[&one], &[500]).await;
+    let two = joined(&clients[1]).await;
+    have(&server, &[&one, &two], &[250, 250]).await;
+    let version = server.stat(&silent).expect("it is there").version;
     tokio::time::sleep(Duration::from_secs(3_600)).await;
-    let version = server.stat(&liar).expect("it is there").version;
-    assert!((3..20).contains(&version), "written {version} times in an hour");
+    assert_eq!((server.stat(&silent).expect("it is there").version, version), (2, 2));
 }
 
 #[tokio::test(start_paused = true)]
@@ -338,7 +345,7 @@ async fn an_acknowledgement_made_by_hand_blocks_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_whose_node_went_before_anybody_read_it_blocks_what_nobody_knows_and_is_told_of() {
+async fn a_member_whose_record_went_before_a_leader_saw_it_blocks_all_raises_and_is_told_of() {
     let (server, clients) = scene(2).await;
     let one = joined(&clients[0]).await;
     have(&server, &[&one], &[1000]).await;
@@ -346,10 +353,10 @@ async fn a_member_whose_node_went_before_anybody_read_it_blocks_what_nobody_know
     let (stranger, name) = (server.client().await.expect("a client"), "/throughput/ack/client-0000000077~1.2");
     stranger.create(name, b"", CreateMode::Ephemeral).await.expect("created");
     let two = joined(&clients[1]).await;
-    have_within(&server, SOON, &[&one, &two], &[500, 0]).await;
+    have(&server, &[&one, &two], &[500, 0]).await;
     tokio::time::sleep(Duration::from_secs(6)).await;
-    let orphaned = Event::MemberOrphaned { member: "client-0000000077".into(), held: None };
-    assert!(told(&mut events).contains(&orphaned));
+    let ignored = ignored(&mut events);
+    assert!(matches!(&ignored[..], [(member, u64::MAX, _)] if member == "client-0000000077"), "{ignored:?}");
     stranger.close().await.expect("closed");
     have(&server, &[&one, &two], &[500, 500]).await;
 }
@@ -359,7 +366,9 @@ async fn a_name_that_is_given_twice_costs_its_new_owner_nothing() {
     let (server, clients) = scene(2).await;
     let one = joined(&clients[0]).await;
     have(&server, &[&one], &[1000]).await;
-    // The directory is deleted by hand, with all that is in it; it is made anew, and names begin with 0 again.
+    set_max_throughput(&clients[0], BASE, 500).await.expect("set");
+    have(&server, &[&one], &[500]).await;
+    // The directory is deleted by hand, with all that is in it; it is created again, and names begin with 0.
     let old = node(&one);
     server.freeze_client(&clients[0]);
     server.delete_by_hand(&old).expect("deleted");
@@ -368,9 +377,24 @@ async fn a_name_that_is_given_twice_costs_its_new_owner_nothing() {
     assert_eq!(node(&two), old);
     let owner = server.stat(&old).expect("it is there").ephemeral_owner;
     server.thaw_client(&clients[0]);
-    have_within(&server, T * 2, &[&one, &two], &[500, 500]).await;
+    have_within(&server, T * 2, &[&one, &two], &[250, 250]).await;
     assert_eq!(node(&two), old);
     assert_eq!(server.stat(&old).expect("it is there").ephemeral_owner, owner);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_whose_acknowledgement_still_stands_is_not_given_twice() {
+    let (server, clients) = scene(2).await;
+    let one = joined(&clients[0]).await;
+    have(&server, &[&one], &[1000]).await;
+    let old = node(&one);
+    server.freeze_client(&clients[0]);
+    server.delete_by_hand(&old).expect("deleted");
+    server.delete_by_hand("/throughput/client").expect("deleted");
+    let two = joined(&clients[1]).await;
+    assert_ne!(node(&two), old);
+    server.thaw_client(&clients[0]);
+    have_within(&server, T * 2, &[&one, &two], &[500, 500]).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -378,17 +402,28 @@ async fn a_registration_that_was_refused_half_way_leaves_nothing_behind() {
     let (server, clients) = scene(1).await;
     let one = joined(&clients[0]).await;
     have(&server, &[&one], &[1000]).await;
-    // Its node is spoiled, and while it registers again the reply is lost and then all is refused.
-    server.lose_next_reply(&clients[0], Some(Operation::Create), Loss::Applied);
-    let mut events = one.events();
+    let (mut events, old) = (one.events(), one.member_id().expect("it is registered"));
+    server.delay(&clients[0], Duration::from_millis(50));
     server.delete_by_hand(&node(&one)).expect("deleted");
-    while !matches!(events.next().await.expect("events"), Event::Unregistered { .. }) {}
-    server.until(|| server.children("/throughput/client").len() == 1).await;
+    // The answer to its create is on the way, and is lost; then all is refused.
+    let is_new = || server.children("/throughput/client").iter().any(|name| *name != old);
+    server.until(is_new).await;
+    server.disconnect(&clients[0]);
     server.deny("/throughput/client");
+    server.heal();
     while !matches!(events.next().await.expect("events"), Event::Failed { .. }) {}
     server.allow("/throughput/client");
     have_within(&server, Duration::from_secs(40), &[&one], &[1000]).await;
     assert_eq!(records(&server).len(), 2, "{:#?}", records(&server));
+}
+
+/// The ignored nodes that were told of until now: their names, what is held, and why.
+fn ignored(events: &mut zookeeper_recipes::throughput_balancer::Events) -> Vec<(String, u64, String)> {
+    let ignored = |event| match event {
+        Event::MemberIgnored { member, held, why } => Some((member, held, why)),
+        _ => None,
+    };
+    told(events).into_iter().filter_map(ignored).collect()
 }
 
 fn serde_free(data: &[u8]) -> String {

@@ -93,7 +93,7 @@ async fn a_lowered_share_is_acknowledged_only_when_the_limiter_grants_no_more() 
 
 #[tokio::test(start_paused = true)]
 async fn without_a_lease_it_grants_what_the_member_chose_also_while_the_process_stands_still() {
-    for (policy, granted) in [(OnSuspended::Zero, 0), (OnSuspended::Keep, 500), (OnSuspended::Fallback(70), 70)] {
+    for (policy, granted) in [(OnSuspended::Zero, 0), (OnSuspended::Keep, 500), (OnSuspended::AtMost(70), 70)] {
         for frozen in [false, true] {
             let (server, clients) = scene(2).await;
             let limiter = ShareLimiter::new(0);

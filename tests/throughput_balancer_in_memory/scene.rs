@@ -1,10 +1,14 @@
 //! What the tests of the balancer share: a server, a path, and words for what members do.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use zookeeper_recipes::Client;
+use tokio::sync::{Semaphore, mpsc};
 use zookeeper_recipes::testing::TestingServer;
-use zookeeper_recipes::throughput_balancer::{ThroughputBalancer, ThroughputBalancerBuilder, set_max_throughput};
+use zookeeper_recipes::throughput_balancer::{
+    Share, ThroughputBalancer, ThroughputBalancerBuilder, set_max_throughput,
+};
+use zookeeper_recipes::{Client, CreateMode, ListenerHandle};
 
 use crate::in_memory::{SOON, within};
 
@@ -77,4 +81,53 @@ pub(crate) fn records(server: &TestingServer) -> Vec<String> {
 /// The path of a member's node.
 pub(crate) fn node(member: &ThroughputBalancer) -> String {
     format!("{BASE}/client/{}", member.member_id().expect("it is registered"))
+}
+
+/// A listener that applies a share only when it is let.
+pub(crate) struct Slow {
+    given: mpsc::UnboundedReceiver<u64>,
+    go: Arc<Semaphore>,
+    handle: ListenerHandle,
+}
+
+impl Slow {
+    pub(crate) fn of(member: &ThroughputBalancer) -> Self {
+        let (tell, given) = mpsc::unbounded_channel();
+        let go = Arc::new(Semaphore::new(0));
+        let handle = member.on_share({
+            let go = Arc::clone(&go);
+            move |share: Share| {
+                let (tell, go) = (tell.clone(), Arc::clone(&go));
+                async move {
+                    let _ = tell.send(share.throughput());
+                    go.acquire().await.expect("it is never closed").forget();
+                }
+            }
+        });
+        Slow { given, go, handle }
+    }
+
+    /// The next share that it is given.
+    pub(crate) async fn given(&mut self) -> u64 {
+        within("it is given a share", SOON, self.given.recv()).await.expect("it listens")
+    }
+
+    /// It applies so many shares from now on.
+    pub(crate) fn apply(&self, shares: usize) {
+        self.go.add_permits(shares);
+    }
+}
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        self.handle.remove();
+    }
+}
+
+/// Creates the two nodes of a member of another program, and returns its name.
+pub(crate) fn register_by_hand(server: &TestingServer, record: &str) -> String {
+    let node = server.create_by_hand(&format!("{BASE}/client/client-"), record, CreateMode::PersistentSequential);
+    let name = node.expect("created").rsplit('/').next().expect("a name").to_owned();
+    server.create_by_hand(&format!("{BASE}/ack/{name}~0.0"), "", CreateMode::Persistent).expect("created");
+    name
 }

@@ -7,7 +7,7 @@ use zookeeper_recipes::ErrorPolicy;
 use zookeeper_recipes::testing::{Loss, Operation};
 use zookeeper_recipes::throughput_balancer::{Event, OnSuspended, ThroughputBalancer, Transition, set_max_throughput};
 
-use super::scene::{BASE, all_joined, eager, have, have_within, joined, records, scene, throughput};
+use super::scene::{BASE, Slow, all_joined, eager, have, have_within, joined, records, scene, throughput};
 use crate::in_memory::{SOON, T, client_with, polled, within};
 
 /// What has been told until now.
@@ -25,17 +25,18 @@ async fn a_member_that_has_not_applied_its_lowered_share_blocks_what_it_holds_an
     let (one, two) = (joined(&clients[0]).await, joined(&clients[1]).await);
     have(&server, &[&one, &two], &[500, 500]).await;
     let mut events = one.events();
-    let mut slow = two.shares();
-    assert_eq!(slow.next().await.expect("a share").throughput(), 500);
-    // It applies 500 until it asks for the next share.
+    let mut slow = Slow::of(&two);
+    assert_eq!(slow.given().await, 500);
     let three = joined(&clients[2]).await;
-    have(&server, &[&one, &two, &three], &[333, 333, 167]).await;
+    server.until(|| throughput(&three) == 167).await;
+    // What is left is soon divided among the others alone.
+    have(&server, &[&one, &two, &three], &[250, 333, 250]).await;
     tokio::time::sleep(Duration::from_secs(6)).await;
-    assert_eq!(throughput(&three), 167);
+    assert_eq!((throughput(&one), throughput(&three)), (250, 250));
     let unacked = Event::Unacked { member: two.member_id().expect("it is registered"), held: 500 };
     assert!(told(&mut events).contains(&unacked));
-    assert_eq!(slow.next().await.expect("a share").throughput(), 333);
-    assert!(slow.next().now_or_never().is_none(), "which says that it is applied");
+    slow.apply(2);
+    assert_eq!(slow.given().await, 333);
     have(&server, &[&one, &two, &three], &[333, 333, 333]).await;
 }
 
@@ -90,18 +91,18 @@ async fn one_that_is_cut_off_goes_to_zero_before_others_have_its_share() {
 async fn a_lowering_is_reckoned_with_by_the_next_leader_as_by_the_one_that_died_in_it() {
     let (server, clients) = scene(4).await;
     let (one, two) = (joined(&clients[0]).await, joined(&clients[1]).await);
-    let mut slow = two.shares();
     have(&server, &[&one, &two], &[500, 500]).await;
-    while slow.next().await.expect("a share").throughput() != 500 {}
+    let mut slow = Slow::of(&two);
+    assert_eq!(slow.given().await, 500);
     let three = joined(&clients[2]).await;
-    have(&server, &[&one, &two, &three], &[333, 333, 167]).await;
+    have(&server, &[&one, &two, &three], &[250, 333, 250]).await;
     // The leader dies; the next one knows from the nodes alone that 500 may still be applied.
     clients[0].close().await.expect("closed");
     have(&server, &[&two, &three], &[500, 500]).await;
     let four = joined(&clients[3]).await;
-    have(&server, &[&two, &three, &four], &[333, 333, 167]).await;
+    have(&server, &[&two, &three, &four], &[333, 250, 250]).await;
     assert!(two.is_leader());
-    while slow.next().now_or_never().is_some() {}
+    slow.apply(10);
     have(&server, &[&two, &three, &four], &[333, 333, 333]).await;
 }
 
@@ -145,9 +146,9 @@ async fn at_once_means_that_nobody_is_waited_for() {
     let (server, clients) = scene(2).await;
     let at_once = |client| eager(client).transition(Transition::Immediate);
     let one = at_once(&clients[0]).join().await.expect("it joins");
-    let mut slow = one.shares();
     have(&server, &[&one], &[1000]).await;
-    while slow.next().await.expect("a share").throughput() != 1000 {}
+    let mut slow = Slow::of(&one);
+    assert_eq!(slow.given().await, 1000);
     let two = at_once(&clients[1]).join().await.expect("it joins");
     have(&server, &[&one, &two], &[500, 500]).await;
 }
@@ -157,8 +158,8 @@ async fn what_is_applied_without_a_lease_is_the_members_own_choice() {
     for (policy, applied) in [
         (OnSuspended::Zero, 0),
         (OnSuspended::Keep, 500),
-        (OnSuspended::Fallback(70), 70),
-        (OnSuspended::Fallback(900), 500),
+        (OnSuspended::AtMost(70), 70),
+        (OnSuspended::AtMost(900), 500),
     ] {
         let (server, clients) = scene(2).await;
         let one = joined(&clients[0]).await;
@@ -176,26 +177,18 @@ async fn what_is_applied_without_a_lease_is_the_members_own_choice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fallback_is_kept_free_for_a_session_timeout_after_its_member_went() {
-    for leader_reconnects in [false, true] {
-        let (server, clients) = scene(2).await;
-        let one = joined(&clients[0]).await;
-        let two = eager(&clients[1]).on_suspended(OnSuspended::Fallback(70)).join().await.expect("it joins");
-        have(&server, &[&one, &two], &[500, 500]).await;
-        server.refuse(&clients[1]);
-        server.disconnect(&clients[1]);
-        server.until(|| records(&server).len() == 2).await;
-        if leader_reconnects {
-            server.disconnect(&clients[0]);
-        }
-        have_within(&server, T / 2, &[&one, &two], &[930, 70]).await;
-        have_within(&server, T * 2, &[&one, &two], &[1000, 70]).await;
-        server.heal();
-        have_within(&server, T, &[&one, &two], &[500, 500]).await;
-        // One that leaves has nothing to fall back to, but nobody knows that.
-        two.leave().await;
-        have(&server, &[&one], &[930]).await;
-    }
+async fn nothing_is_reserved_for_what_a_member_applies_without_a_lease() {
+    let (server, clients) = scene(2).await;
+    let one = joined(&clients[0]).await;
+    let two = eager(&clients[1]).on_suspended(OnSuspended::AtMost(70)).join().await.expect("it joins");
+    have(&server, &[&one, &two], &[500, 500]).await;
+    server.refuse(&clients[1]);
+    server.disconnect(&clients[1]);
+    have_within(&server, T * 2, &[&one, &two], &[1000, 70]).await;
+    server.heal();
+    have_within(&server, T, &[&one, &two], &[500, 500]).await;
+    two.leave().await;
+    have(&server, &[&one], &[1000]).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -216,12 +209,12 @@ async fn a_leader_leads_until_it_is_gone() {
     let (server, clients) = scene(3).await;
     let (one, two) = (joined(&clients[0]).await, joined(&clients[1]).await);
     have(&server, &[&one, &two], &[500, 500]).await;
-    let mut slow = one.shares();
-    assert_eq!(slow.next().await.expect("a share").throughput(), 500);
+    let mut slow = Slow::of(&one);
+    assert_eq!(slow.given().await, 500);
     let mut leaving = Box::pin(one.leave());
     assert!(polled(1, &mut leaving).await.is_none(), "somebody still applies its share");
     let three = joined(&clients[2]).await;
-    have(&server, &[&one, &two, &three], &[0, 333, 167]).await;
+    have(&server, &[&one, &two, &three], &[0, 250, 250]).await;
     assert!(one.is_leader());
     drop(slow);
     leaving.await;

@@ -17,8 +17,8 @@ const MEMBERS: &str = "/throughput/client";
 enum Applied {
     /// It asks whenever it does something.
     Asked(watch::Receiver<Share>),
-    /// As well; but what it falls back to without a lease, and comes back with, is its own choice: no bound holds for it.
-    AskedWithFallback(watch::Receiver<Share>),
+    /// As well; but what it applies without a lease, and comes back with, is its own choice: no bound holds for it.
+    AskedWithRest(watch::Receiver<Share>),
     /// It goes by the number that it was last told, until it has been told the next, or the lease is over.
     Told(Share, u64),
     /// Its limiter does.
@@ -28,7 +28,7 @@ enum Applied {
 impl Applied {
     fn throughput(&self) -> u64 {
         match self {
-            Applied::Asked(share) | Applied::AskedWithFallback(share) => share.borrow().throughput(),
+            Applied::Asked(share) | Applied::AskedWithRest(share) => share.borrow().throughput(),
             Applied::Told(share, number) => {
                 if share.is_current() {
                     *number
@@ -43,7 +43,7 @@ impl Applied {
     /// What the bound holds for.
     fn bounded(&self) -> u64 {
         match self {
-            Applied::AskedWithFallback(_) => 0,
+            Applied::AskedWithRest(_) => 0,
             bounded => bounded.throughput(),
         }
     }
@@ -78,8 +78,8 @@ impl Ledger {
         self.state().members.insert(member, Applied::Asked(share));
     }
 
-    pub(crate) fn asks_with_fallback(&self, member: u64, share: watch::Receiver<Share>) {
-        self.state().members.insert(member, Applied::AskedWithFallback(share));
+    pub(crate) fn asks_with_rest(&self, member: u64, share: watch::Receiver<Share>) {
+        self.state().members.insert(member, Applied::AskedWithRest(share));
     }
 
     pub(crate) fn is_told(&self, member: u64, share: Share) {

@@ -46,8 +46,8 @@ struct Play {
 enum Way {
     /// It asks whenever it does something.
     Asks,
-    /// As well, and has something to fall back to.
-    AsksWithFallback(u64),
+    /// As well, and applies something without a lease.
+    AsksWithRest(u64),
     /// It is told, and takes its time.
     IsTold(Duration),
     /// It has a limiter.
@@ -79,7 +79,7 @@ pub(crate) async fn run(seed: u64) -> Outcome {
 }
 
 /// Deletes the directories, which are there to stay.
-fn sweep(world: &World) {
+pub(super) fn sweep(world: &World) {
     let mut paths = world.server.paths();
     paths.retain(|path| path.starts_with(BASE));
     for path in paths.iter().rev() {
@@ -200,7 +200,7 @@ impl Play {
         let quiet = Duration::from_millis(if self.world.random.bool() { 0 } else { 200 });
         let way = match self.world.random.u8(..4) {
             0 => Way::Asks,
-            3 => Way::AsksWithFallback(self.world.random.u64(..1_000_000)),
+            3 => Way::AsksWithRest(self.world.random.u64(..1_000_000)),
             1 => Way::IsTold(self.world.a_while(Duration::from_secs(2))),
             _ => Way::IsLimited(ShareLimiter::new(0)),
         };
@@ -212,14 +212,14 @@ impl Play {
                 ledger.is_limited(number, limiter.clone());
                 builder = builder.limiter(limiter);
             }
-            if let Way::AsksWithFallback(fallback) = &way {
-                builder = builder.on_suspended(OnSuspended::Fallback(*fallback));
+            if let Way::AsksWithRest(most) = &way {
+                builder = builder.on_suspended(OnSuspended::AtMost(*most));
             }
             let balancer = builder.join().await?;
             match way {
                 Way::IsLimited(_) => {}
                 Way::Asks => ledger.asks(number, balancer.share()),
-                Way::AsksWithFallback(_) => ledger.asks_with_fallback(number, balancer.share()),
+                Way::AsksWithRest(_) => ledger.asks_with_rest(number, balancer.share()),
                 Way::IsTold(takes) => drop(balancer.on_share(move |share: Share| {
                     let ledger = ledger.clone();
                     async move {

@@ -3,13 +3,16 @@
 use futures::stream::{StreamExt, TryStreamExt};
 
 use super::error::Error;
-use super::paths::Paths;
+
 use super::record::Record;
-use super::registration::AT_ONCE;
+use super::znodes::Paths;
 use crate::client::session::Session;
 use crate::client::{self, Client};
 use crate::contender::participants;
 use crate::{backend, leader_latch, path};
+
+/// How many records are read at once.
+pub(super) const AT_ONCE: usize = 256;
 
 /// A member of a balancer, as its node says.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

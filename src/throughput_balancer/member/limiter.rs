@@ -3,27 +3,27 @@
 #[cfg(feature = "limiter")]
 use std::sync::{Mutex, PoisonError};
 
-use super::share::Share;
 #[cfg(feature = "limiter")]
 use crate::limiter::{Reins, ShareLimiter};
+use crate::throughput_balancer::share::Share;
 
 /// What is limited to a share: one limiter, or nothing.
 #[derive(Debug, Default)]
-pub(super) struct Limited {
+pub(in crate::throughput_balancer) struct Limited {
     #[cfg(feature = "limiter")]
     reins: Mutex<Option<Reins>>,
 }
 
 impl Limited {
     #[cfg(feature = "limiter")]
-    pub(super) fn new(limiter: Option<&ShareLimiter>) -> Result<Self, crate::limiter::Error> {
+    pub(in crate::throughput_balancer) fn new(limiter: Option<&ShareLimiter>) -> Result<Self, crate::limiter::Error> {
         Ok(Limited { reins: Mutex::new(limiter.map(ShareLimiter::reins).transpose()?) })
     }
 
     /// When this returns nothing is granted any more but what `share` is worth at each moment: less as soon as its lease is
     /// over, also if no task of this process has run since.
     #[cfg_attr(not(feature = "limiter"), allow(unused_variables))]
-    pub(super) fn follow(&self, share: &Share) {
+    pub(in crate::throughput_balancer) fn follow(&self, share: &Share) {
         #[cfg(feature = "limiter")]
         if let Some(reins) = &*self.reins.lock().unwrap_or_else(PoisonError::into_inner) {
             let share = share.clone();
@@ -32,7 +32,7 @@ impl Limited {
     }
 
     /// When this returns nothing is granted any more, until the limiter's user sets a rate, who may do so from now on.
-    pub(super) fn let_go(&self) {
+    pub(in crate::throughput_balancer) fn let_go(&self) {
         #[cfg(feature = "limiter")]
         drop(self.reins.lock().unwrap_or_else(PoisonError::into_inner).take());
     }

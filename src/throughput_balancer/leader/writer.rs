@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::paths::Paths;
-use super::record::Record;
 use crate::backend::{self, Multi, Op, OpResult};
 use crate::client::session::Session;
+use crate::throughput_balancer::record::Record;
+use crate::throughput_balancer::znodes::Paths;
 
 /// How many records go into one transaction at most.
 pub(super) const CHUNK: usize = 1_000;
@@ -21,7 +21,7 @@ pub(super) struct Write {
 
 /// What every transaction depends on.
 #[derive(Debug, Clone)]
-pub(super) struct Conditions {
+pub(super) struct Preconditions {
     /// The leader's own node in the line.
     pub(super) fence: Op,
     /// The data version of the node that each take-over writes.
@@ -58,7 +58,7 @@ pub(super) enum Stopped {
 pub(super) async fn write(
     session: &Arc<Session>,
     paths: &Paths,
-    conditions: &Conditions,
+    preconditions: &Preconditions,
     writes: Vec<Write>,
     max_bytes: usize,
 ) -> (Written, Result<(), Stopped>) {
@@ -72,7 +72,7 @@ pub(super) async fn write(
     while !rest.is_empty() {
         let mut chunk = take_chunk(&mut rest, paths, max_bytes);
         while !chunk.is_empty() {
-            match commit(session, paths, conditions, &chunk).await {
+            match commit(session, paths, preconditions, &chunk).await {
                 Ok(versions) => {
                     written.done.extend(chunk.drain(..).zip(versions));
                 }
@@ -126,13 +126,13 @@ enum Refusal {
 async fn commit(
     session: &Arc<Session>,
     paths: &Paths,
-    conditions: &Conditions,
+    preconditions: &Preconditions,
     chunk: &[Write],
 ) -> Result<Vec<i32>, Refusal> {
     let guards = [
-        conditions.fence.clone(),
-        Op::Check { path: paths.epoch.clone(), version: Some(conditions.epoch) },
-        Op::Check { path: paths.maximum.clone(), version: Some(conditions.maximum) },
+        preconditions.fence.clone(),
+        Op::Check { path: paths.epoch.clone(), version: Some(preconditions.epoch) },
+        Op::Check { path: paths.maximum.clone(), version: Some(preconditions.maximum) },
     ];
     let guarded = guards.len();
     let sets = chunk.iter().map(|write| Op::SetData {

@@ -1,4 +1,4 @@
-//! Waits until comings and goings have calmed down, but not for ever.
+//! Waits until members stop coming and going, but not for ever.
 
 use std::time::Duration;
 
@@ -6,32 +6,33 @@ use tokio::time::Instant;
 
 /// Since when there is something to decide.
 #[derive(Debug)]
-pub(super) struct Quiet {
+pub(super) struct Debounce {
     quiet: Duration,
     at_most: Duration,
-    /// The first disturbance that was not acted on yet, and the last.
+    /// The first disturbance since the last decision, and the latest.
     disturbed: Option<(Instant, Instant)>,
-    /// Act at once.
+    /// Decide at once.
     now: bool,
 }
 
-impl Quiet {
+impl Debounce {
+    /// A new leader decides at once: what it finds may have waited for its predecessors already.
     pub(super) fn new(quiet: Duration, at_most: Duration) -> Self {
-        Quiet { quiet, at_most, disturbed: None, now: false }
+        Debounce { quiet, at_most, disturbed: None, now: true }
     }
 
-    /// Somebody came or went.
+    /// A member came or went.
     pub(super) fn disturb(&mut self, now: Instant) {
         let first = self.disturbed.map_or(now, |(first, _)| first);
         self.disturbed = Some((first, now));
     }
 
-    /// It is not to be waited for.
+    /// The next decision does not wait.
     pub(super) fn end(&mut self) {
         self.now = true;
     }
 
-    /// When to act. A time beyond the end of the clock never comes.
+    /// When to decide. A time beyond the end of the clock never comes.
     pub(super) fn due(&self) -> Option<Instant> {
         let (first, last) = self.disturbed?;
         let times = [last.checked_add(self.quiet), first.checked_add(self.at_most)];
@@ -42,7 +43,7 @@ impl Quiet {
         self.now || self.due().is_some_and(|due| now >= due)
     }
 
-    /// It was acted on.
+    /// A decision was made.
     pub(super) fn settle(&mut self) {
         (self.disturbed, self.now) = (None, false);
     }
@@ -57,20 +58,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_over_when_nothing_happened_for_a_while_or_when_it_has_lasted_too_long() {
+    fn a_decision_waits_for_calm_or_until_it_has_waited_too_long() {
         let begun = Instant::now();
         let at = |millis| begun + Duration::from_millis(millis);
-        let mut quiet = Quiet::new(Duration::from_millis(200), Duration::from_secs(2));
-        assert!(quiet.is_settled() && !quiet.is_over(at(0)));
-        quiet.disturb(at(0));
-        assert!(!quiet.is_over(at(199)) && quiet.is_over(at(200)));
+        let mut debounce = Debounce::new(Duration::from_millis(200), Duration::from_secs(2));
+        assert!(debounce.is_over(at(0)) && !debounce.is_settled(), "the first decision does not wait");
+        debounce.settle();
+        assert!(debounce.is_settled() && !debounce.is_over(at(0)));
+        debounce.disturb(at(0));
+        assert!(!debounce.is_over(at(199)) && debounce.is_over(at(200)));
         for tenth in 1..30 {
-            quiet.disturb(at(tenth * 100));
+            debounce.disturb(at(tenth * 100));
         }
-        assert!(!quiet.is_over(at(1_999)) && quiet.is_over(at(2_000)));
-        quiet.settle();
-        assert!(quiet.due().is_none());
-        quiet.end();
-        assert!(quiet.is_over(at(0)));
+        assert!(!debounce.is_over(at(1_999)) && debounce.is_over(at(2_000)));
+        debounce.settle();
+        assert!(debounce.due().is_none());
+        debounce.end();
+        assert!(debounce.is_over(at(0)));
     }
 }

@@ -1,10 +1,10 @@
 //! Where the nodes of a balancer are.
 
-use super::record::Stamp;
+use super::record::Decision;
 use crate::client::core::Core;
 use crate::path::join;
 
-/// What a member's node is called, before the number that the server appends.
+/// What a member's node is called, before its number.
 const MEMBER: &str = "client-";
 /// Stands between a member's name and what it has acknowledged.
 const ACKNOWLEDGED: char = '~';
@@ -39,26 +39,27 @@ impl Paths {
         }
     }
 
-    /// What to ask the server to create for a new member.
-    pub(super) fn new_member(&self) -> String {
-        join(&self.members, MEMBER)
-    }
-
+    /// The node of a member.
     pub(super) fn member(&self, name: &str) -> String {
         join(&self.members, name)
     }
 
     /// The node that says how far a member follows.
-    pub(super) fn ack(&self, name: &str, stamp: Stamp) -> String {
-        format!("{}/{name}{ACKNOWLEDGED}{}.{}", self.acks, stamp.epoch, stamp.sequence)
+    pub(super) fn ack(&self, name: &str, decision: Decision) -> String {
+        format!("{}/{name}{ACKNOWLEDGED}{}.{}", self.acks, decision.epoch, decision.sequence)
     }
 }
 
+/// The name of a member's node.
+pub(super) fn member_name(number: u32) -> String {
+    format!("{MEMBER}{number:010}")
+}
+
 /// Whose acknowledgement a child of the directory is, and of what; none if it is something else.
-pub(super) fn read_ack(name: &str) -> Option<(&str, Stamp)> {
-    let (member, stamp) = name.rsplit_once(ACKNOWLEDGED)?;
-    let (epoch, sequence) = stamp.split_once('.')?;
-    Some((member, Stamp { epoch: epoch.parse().ok()?, sequence: sequence.parse().ok()? }))
+pub(super) fn read_ack(name: &str) -> Option<(&str, Decision)> {
+    let (member, decision) = name.rsplit_once(ACKNOWLEDGED)?;
+    let (epoch, sequence) = decision.split_once('.')?;
+    Some((member, Decision { epoch: epoch.parse().ok()?, sequence: sequence.parse().ok()? }))
 }
 
 #[cfg(test)]
@@ -67,9 +68,9 @@ mod tests {
 
     #[test]
     fn an_acknowledgement_is_read_as_it_was_written() {
-        let stamp = Stamp { epoch: 12, sequence: 7 };
-        assert_eq!(read_ack("client-0000000003~12.7"), Some(("client-0000000003", stamp)));
-        assert!(stamp > Stamp { epoch: 11, sequence: 900 } && stamp > Stamp { epoch: 12, sequence: 6 });
+        let decision = Decision { epoch: 12, sequence: 7 };
+        assert_eq!(read_ack("client-0000000003~12.7"), Some(("client-0000000003", decision)));
+        assert!(decision > Decision { epoch: 11, sequence: 900 } && decision > Decision { epoch: 12, sequence: 6 });
         for other in ["", "~", "client-0000000003", "client-0000000003~12", "client-0000000003~a.7", "x~1.-1"] {
             assert_eq!(read_ack(other), None, "{other}");
         }

@@ -1,22 +1,30 @@
-//! The task of whoever leads: sees who is there and what there is, and writes what changes.
+//! The task of the leader: sees the members and the maximum, and writes the shares that change.
+
+mod debounce;
+mod holding;
+mod look;
+pub(super) mod plan;
+mod term;
+mod view;
+mod writer;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
+
+use self::term::{Over, Term};
 use super::Options;
 use super::error::Error;
 use super::events::{Event, Publisher};
-use super::registration::Registrar;
-use super::reserve::Reserve;
-use super::term::{Over, Term};
+use super::member::registration::Registrar;
 use crate::backend::{self, Multi, Op, OpResult};
 use crate::client::delays::Delays;
 use crate::client::listener::panic_text;
 use crate::client::session::{Condition, Session};
 use crate::client::{self, ErrorKind, Fence};
 use crate::leader_latch::{self, LeaderLatch, Leadership};
-use futures::FutureExt;
 
 /// Delays after the server has refused the leader something, each twice the one before, up to the second figure.
 const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
@@ -31,8 +39,10 @@ pub(super) struct Leader {
 /// A take-over: its number, and the version of the node that it has written.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Epoch {
-    pub(super) number: i64,
-    pub(super) version: i32,
+    number: i64,
+    version: i32,
+    /// When it was, by the servers' clock in milliseconds.
+    began: i64,
 }
 
 impl Leader {
@@ -49,12 +59,11 @@ impl Leader {
     }
 
     async fn lead_again(&mut self) {
-        let mut reserve = Reserve::default();
         loop {
             match self.latch.wait_for_leadership().await {
                 Ok(leadership) => {
                     // Dropped in the middle of a write it may happen yet: its conditions stand or fall with the leadership.
-                    let _ = leadership.run(self.lead(&leadership, &mut reserve)).await;
+                    let _ = leadership.run(self.lead(&leadership)).await;
                     self.events.maximum_is_not_invalid();
                 }
                 Err(leader_latch::Error::Closed { .. }) => return,
@@ -70,7 +79,7 @@ impl Leader {
 
     /// Leads, whatever goes wrong, until this is dropped with the leadership. Every beginning is a take-over: what an earlier
     /// one has sent without an answer is refused from then on.
-    async fn lead(&self, leadership: &Leadership, reserve: &mut Reserve) {
+    async fn lead(&self, leadership: &Leadership) {
         let fence = leadership.fence();
         let session = Arc::clone(&fence.session);
         let mut conditions = session.conditions();
@@ -83,7 +92,7 @@ impl Leader {
                 biased;
                 // Nothing that was watched is watched any more.
                 _ = conditions.wait_for(|condition| *condition != here) => continue,
-                over = self.take_over_and_lead(&session, &fence, reserve) => over,
+                over = self.take_over_and_lead(&session, &fence) => over,
             };
             match over {
                 // Its end is on the way.
@@ -105,11 +114,11 @@ impl Leader {
         }
     }
 
-    async fn take_over_and_lead(&self, session: &Arc<Session>, fence: &Fence, reserve: &mut Reserve) -> Over {
+    async fn take_over_and_lead(&self, session: &Arc<Session>, fence: &Fence) -> Over {
         match self.take_over(session, fence.check()).await {
             Ok(epoch) => {
                 self.events.tell(Event::TookOver { epoch: epoch.number });
-                Term::new(self, session, fence.check(), epoch, reserve).run().await
+                Term::new(self, session, fence.check(), epoch).run().await
             }
             Err(over) => over,
         }
@@ -123,7 +132,7 @@ impl Leader {
             match session.multi(vec![fence.clone(), set.clone()]).await.map_err(Over::Failed)? {
                 Multi::Committed(results) => match results.into_iter().next_back() {
                     Some(OpResult::SetData { stat }) => {
-                        return Ok(Epoch { number: stat.mzxid, version: stat.version });
+                        return Ok(Epoch { number: stat.mzxid, version: stat.version, began: stat.mtime });
                     }
                     _ => return Err(Over::Again),
                 },

@@ -1,14 +1,17 @@
-//! The task of a member: registers, follows its own node, says that it does; again with each session.
+//! The task of a member: registers, follows its own node and acknowledges; again with each session.
+
+pub(super) mod limiter;
+pub(super) mod registration;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 
+use self::registration::{Failed, Registered, Registrar};
 use super::error::Error;
 use super::events::{Event, Publisher};
 use super::record::Record;
-use super::registration::{Failed, Registered, Registrar};
 use super::share::Channel;
 use crate::backend::{self, Event as Change, Watch};
 use crate::client;
@@ -21,20 +24,19 @@ use crate::clock::Instant;
 /// one before, up to the second figure.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(30));
 
-/// What a member wants.
+/// What a member asks for.
 #[derive(Debug, Clone)]
-pub(super) struct Wishes {
+pub(super) struct MemberOptions {
     /// Of the whole balancer: also the id of its latch.
     pub(super) id: String,
     pub(super) weight: u64,
     pub(super) min: u64,
     pub(super) max: Option<u64>,
-    pub(super) fallback: Option<u64>,
 }
 
-/// What a member is, for its handle.
+/// Whether a member is registered, for its handle.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Standing {
+pub(super) struct Registration {
     /// The name of its node, while it has one.
     pub(super) name: Option<String>,
     /// Why it has none, if the server has refused.
@@ -43,10 +45,10 @@ pub(super) struct Standing {
 
 pub(super) struct Member {
     pub(super) registrar: Registrar,
-    pub(super) wishes: Wishes,
+    pub(super) options: MemberOptions,
     pub(super) channel: Arc<Channel>,
     pub(super) events: Publisher,
-    pub(super) standing: watch::Sender<Standing>,
+    pub(super) registration: watch::Sender<Registration>,
     pub(super) stop: watch::Receiver<bool>,
     pub(super) delays: Delays,
     pub(super) _keep_alive: KeepAlive,
@@ -87,8 +89,8 @@ impl Member {
     pub(super) async fn run(mut self) {
         // Of sessions that were given up, which may stand until the servers notice, or that the server would not delete.
         let mut leftovers: Vec<Registered> = Vec::new();
-        // The session on which it was tried last; and since when, if it was in vain.
-        let (mut tried_on, mut in_vain) = (None, None);
+        // When a try began that has failed.
+        let mut failed = None;
         loop {
             let session = tokio::select! {
                 biased;
@@ -103,21 +105,21 @@ impl Member {
                 self.pause(began).await;
                 continue;
             }
-            if let Some(began) = in_vain.take() {
+            if let Some(began) = failed.take() {
                 self.pause(began).await;
                 continue;
             }
-            let in_doubt = tried_on.replace(session.id()) == Some(session.id());
-            let mut registered = match self.registrar.register(&session, self.record(), in_doubt).await {
+            let mut registered = match self.registrar.register(&session, self.record()).await {
                 Ok(registered) => registered,
                 Err(Failed::SessionOver) => continue,
-                Err(Failed::Refused(error)) => {
+                Err(Failed::Refused(error, left)) => {
+                    leftovers.extend(left.map(|left| *left));
                     self.refused(error);
-                    in_vain = Some(began);
+                    failed = Some(began);
                     continue;
                 }
             };
-            self.standing.send_replace(Standing { name: Some(registered.name.clone()), error: None });
+            self.registration.send_replace(Registration { name: Some(registered.name.clone()), error: None });
             self.events.tell(Event::Registered { member: registered.name.clone() });
             let end = self.follow(&mut registered).await;
             if let End::Asked = end {
@@ -126,16 +128,16 @@ impl Member {
                 break;
             }
             self.channel.suspend();
-            self.standing.send_replace(Standing::default());
+            self.registration.send_replace(Registration::default());
             self.events.tell(Event::Unregistered { member: registered.name.clone() });
-            in_vain = (!matches!(end, End::SessionOver)).then_some(began);
+            failed = (!matches!(end, End::SessionOver)).then_some(began);
             self.give_up(&session, end).await;
             leftovers.push(registered);
         }
         self.channel.leave();
         tracing::info!(path = self.registrar.paths.base, "leaving the throughput balancer");
         self.clear(leftovers).await;
-        self.standing.send_replace(Standing::default());
+        self.registration.send_replace(Registration::default());
     }
 
     /// Deletes what there is of earlier registrations.
@@ -163,15 +165,14 @@ impl Member {
 
     fn refused(&self, error: client::Error) {
         let error = Error::client(&self.registrar.paths.base, error);
-        self.standing.send_replace(Standing { name: None, error: Some(error.clone()) });
+        self.registration.send_replace(Registration { name: None, error: Some(error.clone()) });
         self.events.tell(Event::Failed { error });
     }
 
     fn record(&self) -> Record {
-        let Wishes { id, weight, min, max, fallback } = &self.wishes;
-        let (weight, min, max, fallback) = (*weight, *min, *max, *fallback);
+        let MemberOptions { id, weight, min, max } = self.options.clone();
         // What it applies at this moment is what the leader has to reckon with.
-        Record { weight, min, max, fallback, ..Record::new(id, self.channel.latest().throughput()) }
+        Record { weight, min, max, ..Record::new(&id, self.channel.latest().throughput()) }
     }
 
     /// Follows the node until something ends that.
@@ -215,12 +216,11 @@ impl Member {
                 }
             }
             let connected = matches!(condition, Condition::Connected(_));
-            let owed = connected && registered.record.wants_ack() && registered.acked < registered.record.stamp();
+            let owed = connected && registered.record.wants_ack() && registered.acked < registered.record.decision();
             let acknowledged = async {
-                // Only what is followed is acknowledged.
-                self.channel.applied().await;
-                let stamp = registered.record.stamp();
-                self.registrar.acknowledge(registered, stamp).await
+                // What is followed is acknowledged, also while the next decision is on its way to those who apply it.
+                let followed = self.channel.follows_more_than(registered.acked).await;
+                self.registrar.acknowledge(registered, followed).await
             };
             // A lease that lapsed unseen, while the process stood still, or is needed for a share that is in doubt. No other extension
             // counts: that which an acknowledgement brings about itself would drop its answer.
@@ -272,7 +272,7 @@ impl Member {
         }
         let Ok(record) = Record::parse(&data) else { return Err(End::Spoiled) };
         // Each of a leader's records is newer than the one before.
-        if record != registered.record && record.stamp() <= registered.record.stamp() {
+        if record != registered.record && record.decision() <= registered.record.decision() {
             return Err(End::Spoiled);
         }
         (registered.record, registered.version) = (record, stat.version);
@@ -283,8 +283,8 @@ impl Member {
     /// Makes the record the share, if it is not yet.
     fn publish(&self, registered: &Registered) {
         let (record, latest) = (&registered.record, self.channel.latest());
-        let stamp = record.stamp();
-        let told = latest.is_current() && (latest.epoch(), latest.sequence()) == (stamp.epoch, stamp.sequence);
+        let decision = record.decision();
+        let told = latest.is_current() && (latest.epoch(), latest.sequence()) == (decision.epoch, decision.sequence);
         if told {
             return;
         }
@@ -294,14 +294,14 @@ impl Member {
                     path = self.registrar.paths.base,
                     member = registered.name,
                     throughput = record.throughput,
-                    epoch = stamp.epoch,
-                    sequence = stamp.sequence,
+                    epoch = decision.epoch,
+                    sequence = decision.sequence,
                     "share"
                 );
-                self.channel.publish(record.throughput, stamp, &registered.session, grant);
+                self.channel.publish(record.throughput, decision, &registered.session, grant);
             }
             // Not proven yet: the next extension of the lease brings us back here.
-            None => self.channel.doubt(record.throughput, stamp),
+            None => self.channel.doubt(record.throughput, decision),
         }
     }
 

@@ -1,0 +1,198 @@
+//! What the leader sees: listings, the maximum and the members' records, with watches where they are of use.
+
+use std::collections::BTreeMap;
+use std::task::Poll;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::stream::{StreamExt, TryStreamExt};
+use tokio::time::Instant;
+
+use super::term::{Maximum, Over, Term};
+use crate::backend::{self, Watch};
+use crate::throughput_balancer::maximum;
+use crate::throughput_balancer::members::AT_ONCE;
+use crate::throughput_balancer::record::{Decision, Record, shown};
+use crate::throughput_balancer::znodes::read_ack;
+use crate::types::Stat;
+
+/// Members come and acknowledge in bunches: they are gathered for so long before they are listed.
+const GATHER: Duration = Duration::from_millis(10);
+
+/// The leader's watches. Each is none once it has fired: then there is something to look at.
+#[derive(Default)]
+pub(super) struct Watches {
+    pub(super) maximum: Option<Watch>,
+    members: Option<Watch>,
+    acks: Option<Watch>,
+}
+
+impl Watches {
+    /// Waits for a change. All that have changed by then are looked at together, so no kind of change delays another.
+    pub(super) async fn changed(&mut self) {
+        self.fired().await;
+        if self.maximum.is_some() {
+            tokio::time::sleep(GATHER).await;
+            self.fired().now_or_never();
+        }
+    }
+
+    /// Resolves when one has fired, and takes away all that have.
+    async fn fired(&mut self) {
+        std::future::poll_fn(|cx| {
+            let mut any = Poll::Pending;
+            for watch in [&mut self.maximum, &mut self.members, &mut self.acks] {
+                if watch.as_mut().is_some_and(|watch| watch.poll_unpin(cx).is_ready()) {
+                    *watch = None;
+                    any = Poll::Ready(());
+                }
+            }
+            any
+        })
+        .await;
+    }
+}
+
+impl Term<'_> {
+    /// Brings up to date what has changed. Acknowledgements are asked for first: a member whose record is seen gone is gone
+    /// only if its acknowledgement is too.
+    pub(super) async fn look(&mut self) -> Result<(), Over> {
+        let paths = &self.leader.registrar.paths;
+        let acks = self.watches.acks.is_none().then(|| self.session.watch_children(&paths.acks));
+        let mut members = self.watches.members.is_none().then(|| self.session.watch_children(&paths.members));
+        let maximum = self.watches.maximum.is_none().then(|| self.session.watch_data(&paths.maximum));
+        let mut changed = false;
+        if let Some(acks) = acks {
+            let (names, watch) = self.listed(acks.await).await?;
+            self.watches.acks = Some(watch);
+            changed |= self.view.list_acks(newest(&names));
+            if members.is_none() && !self.view.strangers().is_empty() {
+                // A member that came since the records were listed is no stranger.
+                members = Some(self.session.watch_children(&paths.members));
+            }
+        }
+        if let Some(members) = members {
+            let (names, watch) = self.listed(members.await).await?;
+            self.watches.members = Some(watch);
+            changed |= self.view.list_members(names);
+        }
+        if changed {
+            self.view.reconsider();
+            self.debounce.disturb(Instant::now());
+        }
+        if let Some(maximum) = maximum {
+            let read = maximum.await;
+            self.maximum_read(read).await?;
+        }
+        Ok(())
+    }
+
+    /// A listing. A directory that was deleted by hand is created again, and everything is read again.
+    async fn listed(
+        &self,
+        answer: Result<(Vec<String>, Stat, Watch), backend::Error>,
+    ) -> Result<(Vec<String>, Watch), Over> {
+        match answer {
+            Ok((names, _, watch)) => Ok((names, watch)),
+            Err(backend::Error::NoNode) => {
+                self.leader.registrar.directories(&self.session).await.map_err(Over::Failed)?;
+                Err(Over::Again)
+            }
+            Err(error) => Err(Over::Failed(error)),
+        }
+    }
+
+    async fn maximum_read(&mut self, read: Result<(Vec<u8>, Stat, Watch), backend::Error>) -> Result<(), Over> {
+        let path = &self.leader.registrar.paths.maximum;
+        let seen = match read {
+            Ok((data, stat, watch)) => {
+                self.watches.maximum = Some(watch);
+                match maximum::parse(&data) {
+                    Ok(value) => Maximum::Good { value, version: stat.version },
+                    Err(why) => Maximum::Bad(format!("{path}: {why}")),
+                }
+            }
+            Err(backend::Error::NoNode) => {
+                let (found, watch) = self.session.watch_exists(path).await.map_err(Over::Failed)?;
+                if found.is_some() {
+                    // It was created just now: it is read in the next round.
+                    return Ok(());
+                }
+                self.watches.maximum = Some(watch);
+                Maximum::Bad(format!("{path} does not exist; set it with set_max_throughput"))
+            }
+            Err(error) => return Err(Over::Failed(error)),
+        };
+        if seen == self.maximum {
+            return Ok(());
+        }
+        if self.maximum != Maximum::Unread {
+            // A change of the maximum is not waited with.
+            self.view.reconsider();
+            self.debounce.end();
+        }
+        match &seen {
+            Maximum::Bad(why) => {
+                // That it is good again is told, also if that changes no share.
+                self.told.settled = None;
+                self.leader.events.maximum_is_invalid(why);
+            }
+            _ => self.leader.events.maximum_is_not_invalid(),
+        }
+        self.maximum = seen;
+        Ok(())
+    }
+
+    /// Reads the nodes of members that are new, or in doubt.
+    pub(super) async fn read_members(&mut self) -> Result<(), Over> {
+        let unread = self.view.unread();
+        let (session, paths) = (&self.session, &self.leader.registrar.paths);
+        if self.view.is_in_doubt() {
+            // What was found to be out of date must not be read from a server that lags.
+            session.sync(&paths.members).await.map_err(Over::Failed)?;
+        }
+        let reads = futures::stream::iter(unread).map(|name| async move {
+            match session.get_data(&paths.member(&name)).await {
+                Ok((data, stat)) => Ok((name, Some((data, stat)))),
+                Err(backend::Error::NoNode | backend::Error::NoAuth) => Ok((name, None)),
+                Err(error) => Err(Over::Failed(error)),
+            }
+        });
+        let reads: Vec<_> = reads.buffered(AT_ONCE).try_collect().await?;
+        let now = Instant::now();
+        for (name, read) in reads {
+            let Some((data, stat)) = read else {
+                self.view.ignore(&name, "its record may not be read, or is gone".into());
+                continue;
+            };
+            let record = Record::parse(&data).map_err(|why| format!("{} is no record: {why}", shown(&data)));
+            // What its predecessor has waited for counts, by the servers' clock.
+            let age = Duration::from_millis(u64::try_from(self.epoch.began - stat.mtime).unwrap_or(0));
+            self.view.read(&name, &stat, record, now.checked_sub(age).unwrap_or(now));
+        }
+        self.prove_strangers().await
+    }
+
+    /// Looks whether acknowledgements without a record belong to a session, or were made by hand.
+    async fn prove_strangers(&mut self) -> Result<(), Over> {
+        for (name, ack) in self.view.strangers() {
+            match self.session.exists(&self.leader.registrar.paths.ack(&name, ack)).await {
+                Ok(Some(stat)) => self.view.prove(&name, stat.ephemeral_owner != 0),
+                // Gone by now: the next listing knows.
+                Ok(None) => {}
+                Err(error) => return Err(Over::Failed(error)),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The newest acknowledgement of each member.
+fn newest(names: &[String]) -> BTreeMap<String, Decision> {
+    let mut newest: BTreeMap<String, Decision> = BTreeMap::new();
+    for (member, decision) in names.iter().filter_map(|name| read_ack(name)) {
+        let known = newest.entry(member.to_owned()).or_insert(decision);
+        *known = decision.max(*known);
+    }
+    newest
+}

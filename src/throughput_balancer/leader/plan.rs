@@ -1,0 +1,251 @@
+//! What to write next, so that the members together never apply more than the maximum. No clock, no server.
+//!
+//! A member *holds* the largest share that it may still be applying. Lowering a share needs nothing. A raise takes from the
+//! credit: the maximum less everything that is held. So every prefix of the writes keeps the sum, and a leader may die after
+//! any of them.
+
+/// How a change of shares is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Transition {
+    /// Lowers first; raises only from what others have acknowledged to have given up, or what members that are gone had.
+    #[default]
+    Safe,
+    /// Everything at once. Until all members have heard of it they may together apply more than the maximum.
+    Immediate,
+}
+
+/// What the leader knows of a member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct PlannedMember {
+    /// What its record gives it.
+    pub(super) throughput: u64,
+    /// The largest share that it may be applying.
+    pub(super) held: u64,
+    /// The share that was decided.
+    pub(super) target: u64,
+    /// Decided for the first time: its record is written even if that changes no share.
+    pub(super) is_new: bool,
+}
+
+/// A record to be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Change {
+    /// The index of the member.
+    pub(super) member: usize,
+    pub(super) throughput: u64,
+    pub(super) ceiling: u64,
+}
+
+/// What may be given beside all that is held.
+pub(super) fn credit(maximum: u64, members: &[PlannedMember], held_elsewhere: u64) -> u64 {
+    let held: u128 = members.iter().map(|member| u128::from(member.held)).sum::<u128>() + u128::from(held_elsewhere);
+    // What is left of a u64 is one.
+    u64::try_from(u128::from(maximum).saturating_sub(held)).unwrap_or(0)
+}
+
+/// The next writes, lowered shares first. `more_credit_comes` if acknowledgements are on their way.
+pub(super) fn plan(
+    members: &[PlannedMember],
+    credit: u64,
+    transition: Transition,
+    more_credit_comes: bool,
+) -> Vec<Change> {
+    let lowered = |known: &PlannedMember| known.target < known.throughput;
+    let mut changes: Vec<Change> = members
+        .iter()
+        .enumerate()
+        .filter(|(_, known)| lowered(known))
+        .map(|(member, known)| {
+            let ceiling = if transition == Transition::Safe { known.held } else { known.target };
+            Change { member, throughput: known.target, ceiling }
+        })
+        .collect();
+    let rest = members.iter().enumerate().filter(|(_, known)| !lowered(known));
+    match transition {
+        Transition::Safe => changes.extend(raises(rest, credit, more_credit_comes)),
+        Transition::Immediate => {
+            let changed = rest.filter(|(_, known)| known.target > known.throughput || known.is_new);
+            changes.extend(changed.map(|(member, known)| Change {
+                member,
+                throughput: known.target,
+                ceiling: known.target,
+            }));
+        }
+    }
+    changes
+}
+
+/// Gives the credit to those that lack most, first to those that have least.
+///
+/// While more credit comes, a part of what is lacking is given when it is at least a half of it: so a thousand
+/// acknowledgements that trickle in cost a few transactions, and no credit waits for the last of them.
+fn raises<'a>(
+    members: impl Iterator<Item = (usize, &'a PlannedMember)>,
+    mut credit: u64,
+    more_credit_comes: bool,
+) -> Vec<Change> {
+    let mut members: Vec<_> = members.collect();
+    members.sort_by_key(|(_, known)| known.throughput);
+    let (mut lacking, mut given) = (0_u128, 0_u128);
+    let mut changes = Vec::new();
+    for (member, &PlannedMember { throughput, held, target, is_new }) in members {
+        let raised = target.min(held.saturating_add(credit));
+        // What it still holds of an older share takes no credit.
+        credit -= raised.saturating_sub(held);
+        lacking += u128::from(target - throughput);
+        given += u128::from(raised.saturating_sub(throughput));
+        if raised > throughput || (is_new && raised == target) {
+            changes.push(Change { member, throughput: raised, ceiling: held.max(raised) });
+        }
+    }
+    if more_credit_comes && given * 2 < lacking { Vec::new() } else { changes }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn member(throughput: u64, held: u64, target: u64) -> PlannedMember {
+        PlannedMember { throughput, held, target, is_new: false }
+    }
+
+    fn change(member: usize, throughput: u64, ceiling: u64) -> Change {
+        Change { member, throughput, ceiling }
+    }
+
+    fn safe(members: &[PlannedMember], credit: u64, more_credit_comes: bool) -> Vec<Change> {
+        plan(members, credit, Transition::Safe, more_credit_comes)
+    }
+
+    #[test]
+    fn a_newcomer_gets_nothing_before_the_others_have_acknowledged() {
+        let mut members = [member(1000, 1000, 500), member(0, 0, 500)];
+        assert_eq!(safe(&members, credit(1000, &members, 0), true), [change(0, 500, 1000)]);
+        // Written, not acknowledged: the next leader sees the same.
+        members[0] = member(500, 1000, 500);
+        assert_eq!(safe(&members, credit(1000, &members, 0), true), []);
+        members[0] = member(500, 500, 500);
+        assert_eq!(safe(&members, credit(1000, &members, 0), false), [change(1, 500, 500)]);
+    }
+
+    #[test]
+    fn what_is_held_elsewhere_is_not_given() {
+        let members = [member(0, 0, 1000)];
+        assert_eq!(safe(&members, credit(1000, &members, 400), false), [change(0, 600, 600)]);
+        assert_eq!(safe(&members, credit(1000, &members, u64::MAX), false), []);
+    }
+
+    #[test]
+    fn a_member_that_never_acknowledged_may_be_raised_within_what_it_holds() {
+        assert_eq!(safe(&[member(100, 700, 500)], 0, false), [change(0, 500, 700)]);
+    }
+
+    #[test]
+    fn a_transaction_gives_at_least_half_of_what_is_lacking_unless_nothing_more_comes() {
+        let members = [member(0, 0, 40), member(0, 0, 40)];
+        assert_eq!(safe(&members, 39, true), []);
+        assert_eq!(safe(&members, 39, false), [change(0, 39, 39)]);
+        assert_eq!(safe(&members, 40, true), [change(0, 40, 40)]);
+        assert_eq!(safe(&members, 50, true), [change(0, 40, 40), change(1, 10, 10)]);
+    }
+
+    #[test]
+    fn members_that_have_least_are_raised_first() {
+        let members = [member(30, 30, 40), member(0, 0, 40)];
+        assert_eq!(safe(&members, 45, false), [change(1, 40, 40), change(0, 35, 35)]);
+    }
+
+    #[test]
+    fn a_new_member_is_told_also_that_it_has_nothing() {
+        let new = PlannedMember { is_new: true, ..member(0, 0, 0) };
+        assert_eq!(safe(&[new], 0, true), [change(0, 0, 0)]);
+        let lacking = PlannedMember { is_new: true, ..member(0, 0, 5) };
+        assert_eq!(safe(&[lacking], 0, false), [], "what it is told is what was decided");
+    }
+
+    #[test]
+    fn at_once_means_at_once() {
+        let members = [member(1000, 1000, 500), member(0, 0, 500)];
+        let changes = plan(&members, 0, Transition::Immediate, true);
+        assert_eq!(changes, [change(0, 500, 500), change(1, 500, 500)]);
+    }
+
+    /// Members that apply what they are told late or never, in a world of steps.
+    #[derive(Debug, Clone)]
+    struct Member {
+        throughput: u64,
+        ceiling: u64,
+        acknowledged: bool,
+        /// What it really applies.
+        applies: u64,
+    }
+
+    proptest! {
+        /// Whatever the targets, whoever acknowledges when, and wherever a leader dies in its writes: the sum of what is
+        /// applied never exceeds the maximum, and when all follow, all reach their targets.
+        #[test]
+        fn the_sum_of_what_is_applied_never_exceeds_the_maximum(
+            maximum in 0u64..2_000,
+            rounds in prop::collection::vec(
+                (prop::collection::vec(0u64..1_000, 6), any::<u64>(), 0usize..14, any::<bool>()), 1..12),
+        ) {
+            let fresh = Member { throughput: 0, ceiling: 0, acknowledged: true, applies: 0 };
+            let mut members = vec![fresh; 6];
+            let fit = |mut wishes: Vec<u64>| {
+                let mut left = maximum;
+                for wish in &mut wishes {
+                    *wish = (*wish).min(left);
+                    left -= *wish;
+                }
+                wishes
+            };
+            let planned = |members: &[Member], targets: &[u64]| -> Vec<PlannedMember> {
+                members.iter().zip(targets).map(|(known, target)| {
+                    let held = if known.acknowledged { known.throughput } else { known.ceiling };
+                    member(known.throughput, held, *target)
+                }).collect()
+            };
+            let mut targets = vec![0; 6];
+            for (wishes, who, dies_after, more) in rounds {
+                targets = fit(wishes);
+                let now = planned(&members, &targets);
+                for change in safe(&now, credit(maximum, &now, 0), more).into_iter().take(dies_after) {
+                    let member = &mut members[change.member];
+                    member.throughput = change.throughput;
+                    member.ceiling = change.ceiling;
+                    // A raise above all that was held needs no acknowledgement.
+                    member.acknowledged = change.throughput >= change.ceiling;
+                    if who >> (change.member + 32) & 1 == 1 {
+                        member.applies = change.throughput;
+                    }
+                    let applied: u64 = members.iter().map(|member| member.applies).sum();
+                    prop_assert!(applied <= maximum);
+                }
+                for (index, member) in members.iter_mut().enumerate() {
+                    if who >> index & 1 == 1 {
+                        member.applies = member.throughput;
+                        member.acknowledged = true;
+                    }
+                }
+                let applied: u64 = members.iter().map(|member| member.applies).sum();
+                prop_assert!(applied <= maximum, "{applied} of {maximum}: {members:?}");
+            }
+            for _ in 0..2 {
+                for member in &mut members {
+                    member.acknowledged = true;
+                    member.applies = member.throughput;
+                }
+                let now = planned(&members, &targets);
+                for change in safe(&now, credit(maximum, &now, 0), false) {
+                    members[change.member].throughput = change.throughput;
+                    members[change.member].ceiling = change.ceiling;
+                }
+            }
+            let reached: Vec<u64> = members.iter().map(|member| member.throughput).collect();
+            prop_assert_eq!(reached, targets);
+        }
+    }
+}
