@@ -60,16 +60,16 @@ pub enum Event {
         /// Who lacks how much.
         shortfall: Shortfall,
     },
-    /// Members have a share of 0 although the maximum is not 0: there are too many of them, or what they should have is held by
-    /// others. Told when their number changes.
+    /// The decided share of some members is 0 although the maximum is not 0: there are too many of them, or what they should have
+    /// is held by others. Told when their number changes.
     WithoutShare {
         /// The maximum in force.
         maximum: u64,
         /// How many members have no share.
         members: usize,
     },
-    /// A node in `client` or `ack` was ignored for five seconds, as it is not one of a pair: a readable record and an
-    /// acknowledgement. If it belonged to a member, what that may be applying is given to nobody until its session is over.
+    /// A member's record, or its acknowledgement, was ignored for five seconds, as it is not one of a pair with a readable
+    /// record. Told once by each leader. If it belonged to a member, what that may be applying is given to nobody until its session is over.
     /// Nodes get into such a state when they are changed by hand, and are not repaired: delete what is left of the pair, and
     /// a member that lives registers again.
     MemberIgnored {

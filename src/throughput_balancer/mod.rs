@@ -54,9 +54,10 @@
 //! ```
 //!
 //! A member is a pair of nodes, which come and go together. To register, a program in any language writes the node `client`,
-//! takes the version from the answer, less one, as its number, and creates its record and its acknowledgement `~0.0` in one
-//! transaction. It watches its record; when the `throughput` there is below the `ceiling`, it applies that, and then moves its
-//! acknowledgement to `~<epoch>.<sequence>` of the record, again in one transaction.
+//! takes the version from the answer, less one, as its number (ten digits), and creates its record, at least
+//! `{"throughput":0}`, and its acknowledgement `~0.0` in one transaction, both ephemeral. It watches its record and applies the
+//! `throughput` there. If that is below the `ceiling`, it then moves its acknowledgement to `~<epoch>.<sequence>` of the record,
+//! again in one transaction.
 //!
 //! Nodes that were changed by hand are not repaired. Whatever is not a pair with a readable record is ignored, and
 //! [`Event::MemberIgnored`] names it; if a session stands behind it, what it may be applying is given to nobody until that
@@ -66,8 +67,8 @@
 //!
 //! Members that come and go are waited for, by default until none did for 200 ms, at most 500 ms; then the leader decides. A new
 //! leader decides at once. After a decision each raise is written as soon as there is credit for it: it waits for nobody but those
-//! whose share it needs. A member that has not acknowledged for half a second is reckoned with as it is: it keeps what it holds,
-//! and the others divide the rest.
+//! whose share it needs. A member that has not acknowledged for half a second is taken into account with what it holds, and at the
+//! next decision, after the debounce, the others divide the rest.
 //!
 //! # Never more than the maximum
 //!

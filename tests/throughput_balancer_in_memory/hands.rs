@@ -136,8 +136,12 @@ async fn a_member_without_its_acknowledgement_keeps_its_share_and_is_told_of_unt
     tokio::time::sleep(Duration::from_secs(6)).await;
     let ignored = ignored(&mut events);
     assert!(matches!(&ignored[..], [(member, 500, why)] if *member == name && why.contains("no ack")), "{ignored:?}");
+    // The next leader knows as much.
+    server.set_data_by_hand("/throughput/epoch", "me").expect("set");
+    set_max_throughput(&clients[0], BASE, 1_100).await.expect("set");
+    have(&server, &[&one, &two, &three], &[300, 500, 300]).await;
     server.delete_by_hand(&node(&two)).expect("deleted");
-    have(&server, &[&one, &two, &three], &[333; 3]).await;
+    have(&server, &[&one, &two, &three], &[366; 3]).await;
     assert_eq!(server.children("/throughput/ack").len(), 3);
 }
 

@@ -149,8 +149,13 @@ async fn at_once_means_that_nobody_is_waited_for() {
     have(&server, &[&one], &[1000]).await;
     let mut slow = Slow::of(&one);
     assert_eq!(slow.given().await, 1000);
+    let mut events = one.events();
     let two = at_once(&clients[1]).join().await.expect("it joins");
     have(&server, &[&one, &two], &[500, 500]).await;
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    let told = told(&mut events);
+    assert!(matches!(told.last(), Some(Event::Settled { maximum: 1000, members: 2, shared: 1000 })), "{told:?}");
+    assert!(!told.iter().any(|event| matches!(event, Event::Unacked { .. } | Event::Exceeded { .. })), "{told:?}");
 }
 
 #[tokio::test(start_paused = true)]

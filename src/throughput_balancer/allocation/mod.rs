@@ -73,7 +73,8 @@ pub enum Allocation {
 
 impl Allocation {
     /// Divides by a function of yours, which gets the maximum and the members, sorted by their ids, and returns the share of
-    /// each in that order. It has to be a pure one: every leader must come to the same result.
+    /// each in that order. It has to be a pure one: every leader must come to the same result. While members do not follow, a leader
+    /// also asks how the others divide what is left: then there are fewer members, or none, and a smaller maximum.
     ///
     /// ```
     /// use zookeeper_recipes::throughput_balancer::allocation::{Allocation, Member};

@@ -4,6 +4,9 @@ use std::collections::VecDeque;
 
 use crate::throughput_balancer::record::{Decision, Record};
 
+/// So many shares are told apart at most; of older ones only the largest is known.
+const MOST_GIVEN: usize = 64;
+
 /// The shares that a member was given and has not acknowledged to have left behind. It may be applying any of them.
 #[derive(Debug)]
 pub(super) struct Holding {
@@ -14,11 +17,13 @@ pub(super) struct Holding {
 }
 
 impl Holding {
-    /// As the record and the acknowledgement tell it.
-    pub(super) fn read(record: &Record, ack: Decision) -> Self {
+    /// As the record and the acknowledgement, if there is one, tell it.
+    pub(super) fn read(record: &Record, ack: Option<Decision>) -> Self {
         let mut holding = Holding { before: record.ceiling, given: VecDeque::new() };
-        holding.gave(record.decision(), record.throughput);
-        holding.acknowledged(ack);
+        holding.gave(record);
+        if let Some(ack) = ack {
+            holding.acknowledged(ack);
+        }
         holding
     }
 
@@ -37,13 +42,17 @@ impl Holding {
         self.most() > throughput
     }
 
-    /// Notes that the member was given a share.
-    pub(super) fn gave(&mut self, decision: Decision, throughput: u64) {
-        if throughput >= self.most() {
-            // There is nothing larger to fall back from.
+    /// Notes that the member was given this record.
+    pub(super) fn gave(&mut self, record: &Record) {
+        if record.throughput >= self.most().min(record.ceiling) {
+            // It holds nothing larger, or nobody waits until it has let that go.
             (self.before, self.given) = (0, VecDeque::new());
         }
-        self.given.push_back((decision, throughput));
+        self.given.push_back((record.decision(), record.throughput));
+        if self.given.len() > MOST_GIVEN {
+            let oldest = self.given.pop_front().map_or(0, |(_, throughput)| throughput);
+            self.before = self.before.max(oldest);
+        }
     }
 
     /// Notes that the member follows everything up to `ack`. It may have followed one decision while the next was written, so
@@ -64,19 +73,30 @@ mod tests {
         Decision { epoch: 1, sequence }
     }
 
+    /// A new member with a share of 9.
+    fn new() -> Holding {
+        Holding::read(&Record::new("a", 9), Some(Decision::default()))
+    }
+
+    fn give(holding: &mut Holding, sequence: u64, throughput: u64) {
+        let ceiling = holding.most().max(throughput);
+        holding.gave(&Record::new("a", 9).next(throughput, ceiling, decision(sequence)));
+    }
+
     #[test]
-    fn a_record_without_an_acknowledgement_holds_its_ceiling() {
+    fn a_record_without_its_acknowledgement_holds_its_ceiling() {
         let record = Record::new("a", 9).next(4, 9, decision(2));
-        assert_eq!(Holding::read(&record, decision(1)).most(), 9);
-        assert_eq!(Holding::read(&record, decision(2)).most(), 4);
-        assert_eq!(Holding::read(&Record::new("a", 9), Decision::default()).most(), 9, "a new member");
+        assert_eq!(Holding::read(&record, None).most(), 9);
+        assert_eq!(Holding::read(&record, Some(decision(1))).most(), 9);
+        assert_eq!(Holding::read(&record, Some(decision(2))).most(), 4);
+        assert_eq!(new().most(), 9);
     }
 
     #[test]
     fn each_acknowledgement_frees_what_was_given_before_it() {
-        let mut holding = Holding::read(&Record::new("a", 9), Decision::default());
+        let mut holding = new();
         for (sequence, throughput) in [(1, 7), (2, 5), (3, 6), (4, 2)] {
-            holding.gave(decision(sequence), throughput);
+            give(&mut holding, sequence, throughput);
         }
         let mut held = vec![holding.most()];
         for sequence in 1..=4 {
@@ -89,12 +109,31 @@ mod tests {
 
     #[test]
     fn a_raise_above_everything_awaits_no_acknowledgement() {
-        let mut holding = Holding::read(&Record::new("a", 9), Decision::default());
-        holding.gave(decision(1), 5);
-        holding.gave(decision(2), 9);
+        let mut holding = new();
+        give(&mut holding, 1, 5);
+        give(&mut holding, 2, 9);
         assert!(!holding.is_above(9));
-        holding.gave(decision(3), 4);
+        give(&mut holding, 3, 4);
         holding.acknowledged(decision(1));
         assert_eq!(holding.most(), 9, "an acknowledgement that comes late frees nothing");
+    }
+
+    #[test]
+    fn a_record_whose_ceiling_is_its_share_awaits_none_either() {
+        let mut holding = new();
+        holding.gave(&Record::new("a", 9).next(4, 4, decision(1)));
+        assert_eq!(holding.most(), 4);
+    }
+
+    #[test]
+    fn of_many_shares_none_is_forgotten_that_may_be_applied() {
+        let mut holding = new();
+        for sequence in 1..=1_000 {
+            give(&mut holding, sequence, 8 - sequence % 2);
+        }
+        assert!(holding.given.len() <= MOST_GIVEN);
+        assert_eq!(holding.most(), 9);
+        holding.acknowledged(decision(999));
+        assert_eq!(holding.most(), 8);
     }
 }

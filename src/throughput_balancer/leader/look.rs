@@ -57,6 +57,8 @@ impl Term<'_> {
     /// Brings up to date what has changed. Acknowledgements are asked for first: a member whose record is seen gone is gone
     /// only if its acknowledgement is too.
     pub(super) async fn look(&mut self) -> Result<(), Over> {
+        // What has fired while something else was done is looked at as well.
+        self.watches.fired().now_or_never();
         let paths = &self.leader.registrar.paths;
         let acks = self.watches.acks.is_none().then(|| self.session.watch_children(&paths.acks));
         let mut members = self.watches.members.is_none().then(|| self.session.watch_children(&paths.members));

@@ -140,8 +140,7 @@ impl<'a> Term<'a> {
         }
     }
 
-    /// Divides what may be given. A slow member keeps what it holds, and the others divide the rest: so it costs nobody a share
-    /// but those who would have had what it holds too much.
+    /// Divides what may be given. A slow member keeps what it holds, and the others divide the rest.
     fn divide(&self, maximum: u64, candidates: &[Candidate]) -> Result<(Vec<u64>, Option<Shortfall>), AllocationError> {
         let all: Vec<&Candidate> = candidates.iter().collect();
         let (mut shares, mut shortfall) = self.divide_among(without(maximum, self.view.held_elsewhere()), &all)?;
@@ -228,10 +227,9 @@ impl<'a> Term<'a> {
 
     /// Waits until something has changed, or is due.
     async fn wait(&mut self, now: Instant) {
-        let due = match self.maximum {
-            Maximum::Good { .. } => self.debounce.due().into_iter().chain(self.view.next_look(now)).min(),
-            _ => None,
-        };
+        // Without a maximum there is nothing to decide.
+        let decision = self.debounce.due().filter(|_| matches!(self.maximum, Maximum::Good { .. }));
+        let due = decision.into_iter().chain(self.view.next_look(now)).min();
         let nap = async {
             match due {
                 Some(at) => tokio::time::sleep_until(at).await,

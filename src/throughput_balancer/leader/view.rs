@@ -130,7 +130,17 @@ impl Known {
     /// Begins to reckon with it, once both nodes were seen.
     fn pair(&mut self) {
         if let (Content::Record(record), Some(ack), None) = (&self.content, self.ack, &self.holding) {
-            self.holding = Some(Holding::read(record, ack));
+            self.holding = Some(Holding::read(record, Some(ack)));
+        }
+    }
+
+    /// Reckons with a record of a session, also without an acknowledgement: that may have been deleted by hand.
+    fn belongs_to_session(&mut self) {
+        if self.holding.is_none() && self.ack.is_none() {
+            self.holding = Some(match self.record() {
+                Some(record) => Holding::read(record, None),
+                None => Holding::anything(),
+            });
         }
     }
 
@@ -242,6 +252,9 @@ impl View {
                 Err(why) => Content::Unusable(why),
             };
             known.pair();
+            if stat.ephemeral_owner != 0 {
+                known.belongs_to_session();
+            }
             known.overdue.get_or_insert(Overdue { since, is_told: false });
         });
     }
@@ -257,7 +270,7 @@ impl View {
     pub(super) fn wrote(&mut self, name: &str, record: Record, version: i32) {
         self.update(name, |known| {
             if let Some(holding) = &mut known.holding {
-                holding.gave(record.decision(), record.throughput);
+                holding.gave(&record);
             }
             known.node = known.node.map(|node| Node { version, ..node });
             known.content = Content::Record(record);

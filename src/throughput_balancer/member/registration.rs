@@ -61,7 +61,7 @@ impl Registrar {
             match session.retry_while_passing(|| self.create(&registered)).await {
                 Ok(true) => return Ok(registered),
                 // One of the two belongs to somebody else, or was deleted by hand: what is ours goes, and another name is drawn.
-                Ok(false) => match session.retry_while_passing(|| self.delete(session, &registered)).await {
+                Ok(false) => match session.retry_while_passing(|| self.delete_owned(session, &registered)).await {
                     Ok(()) => {}
                     Err(error) => return Err(self.failed(error, Some(registered))),
                 },
@@ -167,19 +167,25 @@ impl Registrar {
         Ok(())
     }
 
-    /// Together if all are there and as they were read last, as usual; otherwise one by one. A node of somebody else, who was
-    /// given the name after the directory was deleted by hand, is left alone.
+    /// Together if all are there and as they were read last, as usual; otherwise one by one.
     async fn delete(&self, session: &Arc<Session>, of: &Registered) -> Result<(), backend::Error> {
         let member = self.paths.member(&of.name);
         let acks = [Some(of.acked), of.intent].into_iter().flatten().map(|decision| self.paths.ack(&of.name, decision));
         let acks: Vec<String> = acks.collect();
         let together = std::iter::once((&member, Some(of.version))).chain(acks.iter().map(|ack| (ack, None)));
         let together = together.map(|(path, version)| Op::Delete { path: path.clone(), version }).collect();
-        if let Multi::Committed(_) = session.multi(together).await? {
-            return Ok(());
+        match session.multi(together).await? {
+            Multi::Committed(_) => Ok(()),
+            Multi::Refused { .. } => self.delete_owned(session, of).await,
         }
-        for path in acks.iter().chain([&member]) {
-            delete_owned(session, path, of.session.id()).await?;
+    }
+
+    /// Deletes what there is of both nodes. A node of another member, which was given the name after the directory was deleted
+    /// by hand, is left alone.
+    async fn delete_owned(&self, session: &Arc<Session>, of: &Registered) -> Result<(), backend::Error> {
+        let acks = [Some(of.acked), of.intent].into_iter().flatten().map(|decision| self.paths.ack(&of.name, decision));
+        for path in acks.chain([self.paths.member(&of.name)]) {
+            delete_owned(session, &path, of.session.id()).await?;
         }
         Ok(())
     }
