@@ -22,9 +22,7 @@ fn members(count: u64, random: &mut fastrand::Rng) -> Vec<Member> {
 fn main() {
     let mut criterion = Criterion::default().configure_from_args();
     let mut random = fastrand::Rng::with_seed(SEED);
-    for (name, rule) in
-        [("fair share", Allocation::FairShare), ("weighted", Allocation::Weighted), ("equal", Allocation::Equal)]
-    {
+    for (name, rule) in [("fair share", Allocation::FairShare), ("equal", Allocation::Equal)] {
         let mut group = criterion.benchmark_group(name);
         for count in [100, 1_000, 10_000] {
             let members = members(count, &mut random);

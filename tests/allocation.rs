@@ -104,10 +104,8 @@ proptest! {
     #[test]
     fn no_rule_gives_away_more_than_there_is_or_than_a_member_can_use(
         (maximum, members, shuffled) in scene(1..=u64::MAX),
-        each in maximum(),
     ) {
-        let rules = [Allocation::Equal, Allocation::Weighted, Allocation::FairShare, Allocation::Static(each)];
-        for rule in rules {
+        for rule in [Allocation::Equal, Allocation::FairShare] {
             let division = divide(&rule, maximum, &members);
             prop_assert_eq!(division.shares.len(), members.len());
             let given = sum(division.shares.iter().copied());
@@ -123,7 +121,7 @@ proptest! {
 
     #[test]
     fn whoever_is_below_its_min_is_reported((maximum, members, _) in scene(1..=u64::MAX)) {
-        for rule in [Allocation::Equal, Allocation::Weighted, Allocation::FairShare] {
+        for rule in [Allocation::Equal, Allocation::FairShare] {
             let division = divide(&rule, maximum, &members);
             let shares = by_id(&members, &division);
             let mut lacking: Vec<_> = members.iter().filter(|member| shares[&member.id] < member.min).collect();
@@ -172,14 +170,36 @@ proptest! {
     }
 
     #[test]
-    fn plain_rules_round_down((maximum, members, _) in scene(1..=u64::MAX)) {
+    fn equal_shares_are_rounded_down((maximum, members, _) in scene(1..=u64::MAX)) {
+        let equal = divide(&Allocation::Equal, maximum, &members);
+        for (share, member) in equal.shares.iter().zip(&members) {
+            prop_assert_eq!(*share, (maximum / members.len() as u64).min(member.max.unwrap_or(u64::MAX)));
+        }
+    }
+
+    #[test]
+    fn fair_shares_without_bounds_are_in_proportion_to_the_weights((maximum, members, _) in scene(1..=u64::MAX)) {
+        let free = |member: &Member| Member::new(member.id.clone()).weight(member.weight);
+        let members: Vec<_> = members.iter().map(free).collect();
         let weight: u128 = sum(members.iter().map(|member| member.weight));
-        let (equal, weighted) = (divide(&Allocation::Equal, maximum, &members), divide(&Allocation::Weighted, maximum, &members));
-        for (at, member) in members.iter().enumerate() {
-            let max = member.max.unwrap_or(u64::MAX);
-            prop_assert_eq!(equal.shares[at], (maximum / members.len() as u64).min(max));
+        let division = divide(&Allocation::FairShare, maximum, &members);
+        for (&share, member) in division.shares.iter().zip(&members) {
             let product = u128::from(maximum) * u128::from(member.weight);
-            prop_assert_eq!(u128::from(weighted.shares[at]), (product / weight).min(max.into()));
+            prop_assert!([product / weight, product.div_ceil(weight)].contains(&share.into()));
+        }
+    }
+
+    #[test]
+    fn fair_shares_are_fixed_where_min_and_max_are_the_same((maximum, members, _) in scene(1..=9), each in maximum()) {
+        let fixed = |member: &Member| Member::new(member.id.clone()).min(each).max(each);
+        let members: Vec<_> = members.iter().map(fixed).collect();
+        let equal = maximum.checked_div(members.len() as u64).unwrap_or(0);
+        for share in divide(&Allocation::FairShare, maximum, &members).shares {
+            if each <= equal {
+                prop_assert_eq!(share, each);
+            } else {
+                prop_assert!(share - equal <= 1, "{share} of {maximum} for {}", members.len());
+            }
         }
     }
 
@@ -226,7 +246,7 @@ fn equal_shares_are_those_of_the_story() {
 
 #[test]
 fn of_nobody_nobody_gets_anything() {
-    for rule in [Allocation::Equal, Allocation::Weighted, Allocation::FairShare, Allocation::Static(7)] {
+    for rule in [Allocation::Equal, Allocation::FairShare] {
         let division = divide(&rule, 1_000, &[]);
         assert_eq!((division.shares.len(), division.unallocated, division.shortfall), (0, 1_000, None));
     }
@@ -253,16 +273,13 @@ fn what_one_cannot_use_goes_to_the_others() {
 }
 
 #[test]
-fn a_static_share_that_is_not_to_be_had_is_reported() {
-    let members = named(3);
-    let division = divide(&Allocation::Static(40), 120, &members);
+fn a_fixed_share_that_is_not_to_be_had_is_reported() {
+    let members: Vec<_> = named(3).into_iter().map(|member| member.min(40).max(40)).collect();
+    let division = divide(&Allocation::FairShare, 120, &members);
     assert_eq!((division.shares, division.shortfall), (vec![40; 3], None));
-    let division = divide(&Allocation::Static(40), 100, &members);
-    assert_eq!(division.shares, [33; 3]);
-    assert_eq!(division.shortfall.expect("40 were asked for").missing, 21);
-    // Whoever can use no more than 5 lacks nothing.
-    let division = divide(&Allocation::Static(40), 120, &[Member::new("a").max(5)]);
-    assert_eq!((division.shares, division.shortfall), (vec![5], None));
+    let division = divide(&Allocation::FairShare, 100, &members);
+    assert_eq!(division.shares, [34, 33, 33]);
+    assert_eq!(division.shortfall.expect("40 were asked for").missing, 20);
 }
 
 #[test]
@@ -275,7 +292,6 @@ fn the_largest_values_do_not_overflow() {
     let division = divide(&Allocation::FairShare, u64::MAX, &members);
     assert_eq!(sum(division.shares.iter().copied()), u128::from(u64::MAX));
     assert_eq!(division.shortfall.expect("three times as much").missing, 2 * u128::from(u64::MAX));
-    assert_eq!(divide(&Allocation::Weighted, u64::MAX, &members).shares, [u64::MAX / 3; 3]);
 }
 
 #[test]

@@ -10,22 +10,18 @@ use super::member::Member;
 pub struct Division {
     /// The share of each member, in the order in which the members were given.
     pub shares: Vec<u64>,
-    /// What nobody got.
+    /// What no member got.
     pub unallocated: u64,
-    /// Who got less than it should have at least, if anybody did.
+    /// The members that got less than they should have at least, if there are any.
     pub shortfall: Option<Shortfall>,
 }
 
 impl Division {
-    /// `members`: the place of each, what it should have at least, and itself; sorted by their ids.
-    pub(super) fn new<'a>(
-        maximum: u64,
-        shares: Vec<u64>,
-        members: impl Iterator<Item = (usize, u64, &'a Member)>,
-    ) -> Self {
-        let lacking = |(at, wanted, member): (usize, u64, &Member)| {
+    /// `members`: the place of each, and itself; sorted by their ids.
+    pub(super) fn new<'a>(maximum: u64, shares: Vec<u64>, members: impl Iterator<Item = (usize, &'a Member)>) -> Self {
+        let lacking = |(at, member): (usize, &Member)| {
             let share: u64 = shares[at];
-            (share < wanted).then(|| Lacking { id: member.id.clone(), share, wanted })
+            (share < member.min).then(|| Lacking { id: member.id.clone(), share, wanted: member.min })
         };
         let lacking: Vec<_> = members.filter_map(lacking).collect();
         let missing = lacking.iter().map(|one| u128::from(one.wanted - one.share)).sum();
@@ -64,7 +60,7 @@ pub struct Lacking {
     pub id: String,
     /// What it got.
     pub share: u64,
-    /// What it should have at least: its min, or for [`Allocation::Static`](super::Allocation::Static) the fixed share.
+    /// What it should have at least: its min.
     pub wanted: u64,
 }
 

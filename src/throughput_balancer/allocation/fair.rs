@@ -15,7 +15,7 @@ struct Vessel {
 
 /// The shares of the members, which are sorted by their ids.
 pub(super) fn share<'a>(maximum: u64, members: impl Iterator<Item = &'a Member>) -> Vec<u64> {
-    // Nobody can have more than all, so no limit is the same as this one.
+    // No member can have more than all, so no limit is the same as this one.
     let vessel = |member: &Member| {
         let max = member.cut(maximum).max(member.min);
         Vessel { weight: member.weight, min: member.min, max }
@@ -108,7 +108,7 @@ fn edges(vessels: &[Vessel]) -> Vec<Edge> {
 }
 
 /// Divides `water` in proportion to the weights, which add up to `weight`: rounded down, and the units that are left go to the
-/// largest remainders, of equal ones to the first. There are fewer units than remainders, so nobody passes its max: a share
+/// largest remainders, of equal ones to the first. There are fewer units than remainders, so none passes its max: a share
 /// that has a remainder is below it.
 fn proportional(water: u64, weight: u128, parts: impl Iterator<Item = (usize, u64)>) -> Vec<(usize, u64)> {
     let mut remainders = Vec::new();

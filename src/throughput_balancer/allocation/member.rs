@@ -2,7 +2,7 @@
 
 use super::error::AllocationError;
 
-/// Someone who gets a share.
+/// A member that gets a share, with its wishes.
 ///
 /// ```
 /// use zookeeper_recipes::throughput_balancer::allocation::Member;

@@ -26,20 +26,37 @@
 //! | rule | a member's share | weight | min | max |
 //! |---|---|---|---|---|
 //! | [`Equal`](Allocation::Equal) (default) | `maximum / members`, rounded down | | reported | cut off |
-//! | [`Weighted`](Allocation::Weighted) | in proportion to its weight, rounded down | yes | reported | cut off |
 //! | [`FairShare`](Allocation::FairShare) | in proportion to its weight, within its bounds; nothing is left over | yes | kept | kept, and what is above it goes to others |
-//! | [`Static`](Allocation::Static) | k, or `maximum / members` if that is less | | reported | cut off |
 //! | [`Custom`](Allocation::custom) | what your function says | as you like | reported | an error if exceeded |
 //!
 //! No share is ever above the member's own max. A share below its min is in [`Division::shortfall`], with who lacks how much:
 //! even then there are shares, because members that kept older ones would exceed a maximum that was lowered.
+//!
+//! Two more rules that are often wanted are cases of `FairShare`: shares in proportion to weights are those of members without
+//! bounds; a fixed share of k for each is that of members whose min and max are k, and a maximum too small for that is divided
+//! equally and reported.
+//!
+//! ```
+//! use zookeeper_recipes::throughput_balancer::allocation::{Allocation, Member};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let weighted = [Member::new("a").weight(3), Member::new("b")];
+//! assert_eq!(Allocation::FairShare.divide(1_000, &weighted)?.shares, [750, 250]);
+//!
+//! let fixed = [Member::new("a").min(40).max(40), Member::new("b").min(40).max(40)];
+//! assert_eq!(Allocation::FairShare.divide(1_000, &fixed)?.shares, [40, 40]);
+//! let too_small = Allocation::FairShare.divide(60, &fixed)?;
+//! assert_eq!(too_small.shares, [30, 30]);
+//! assert_eq!(too_small.shortfall.map(|shortfall| shortfall.missing), Some(20));
+//! # Ok(())
+//! # }
+//! ```
 
 mod custom;
 mod division;
 mod error;
 mod fair;
 mod member;
-mod plain;
 
 pub use self::custom::Custom;
 pub use self::division::{Division, Lacking, Shortfall};
@@ -50,13 +67,11 @@ pub use self::member::Member;
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Allocation {
-    /// Everybody gets `maximum / members`, rounded down. Of 50 for 64 members nobody gets any.
+    /// Each gets `maximum / members`, rounded down. Of 50 for 64 members none gets any.
     #[default]
     Equal,
-    /// In proportion to the weights, rounded down.
-    Weighted,
     /// Weighted max-min fairness: each gets in proportion to its weight, but at least its min and at most its max, and what
-    /// that frees or takes is borne by the others in proportion again. Nothing is left over unless everybody has its max.
+    /// that frees or takes is borne by the others in proportion again. Nothing is left over unless all have their max.
     ///
     /// Fractions go, as whole units, to those with the largest remainder, and of equal ones to the smaller id: so each share
     /// is less than one unit away from the ideal. That a larger maximum gives a member a unit less is possible.
@@ -64,9 +79,6 @@ pub enum Allocation {
     /// If the minima add up to more than the maximum, it is divided in proportion to them, which is reported as a
     /// [`Shortfall`].
     FairShare,
-    /// Each gets so much, however many they are. If the maximum is too small for that, each gets `maximum / members` and
-    /// what is lacking is reported as a [`Shortfall`].
-    Static(u64),
     /// A function of yours; see [`Allocation::custom`].
     Custom(Custom),
 }
@@ -100,25 +112,18 @@ impl Allocation {
         let order = order(members)?;
         let sorted = || order.iter().map(|&at| &members[at]);
         let in_order = match self {
-            Allocation::Equal => plain::equal(maximum, members.len(), sorted()),
-            Allocation::Weighted => plain::weighted(maximum, sorted()),
+            Allocation::Equal => {
+                let equal = maximum.checked_div(members.len() as u64).unwrap_or(0);
+                sorted().map(|member| member.cut(equal)).collect()
+            }
             Allocation::FairShare => fair::share(maximum, sorted()),
-            Allocation::Static(each) => plain::fixed(*each, maximum, members.len(), sorted()),
             Allocation::Custom(custom) => custom.divide(maximum, sorted().cloned().collect())?,
         };
         let mut shares = vec![0; members.len()];
         for (&at, share) in order.iter().zip(in_order) {
             shares[at] = share;
         }
-        Ok(Division::new(maximum, shares, order.iter().map(|&at| (at, self.wanted(&members[at]), &members[at]))))
-    }
-
-    /// What a member is short of when it gets less.
-    fn wanted(&self, member: &Member) -> u64 {
-        match self {
-            Allocation::Static(each) => member.cut(*each).max(member.min),
-            _ => member.min,
-        }
+        Ok(Division::new(maximum, shares, order.iter().map(|&at| (at, &members[at]))))
     }
 }
 
