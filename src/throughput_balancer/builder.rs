@@ -96,7 +96,7 @@ impl ThroughputBalancerBuilder {
     /// limiter is [closed](ShareLimiter::close).
     ///
     /// From [`join`](Self::join) on its rate is the member's: first the [initial](Self::initial) one, whatever it was before.
-    /// Until the member leaves nobody else can set it ([`limiter::Error::Driven`](crate::limiter::Error::Driven)), and no other
+    /// Until the member leaves no other code can set it ([`limiter::Error::Driven`](crate::limiter::Error::Driven)), and no other
     /// member be given it. One that is closed meanwhile grants nothing, and the member keeps its share for nothing: let it leave.
     ///
     /// ```no_run
@@ -134,7 +134,7 @@ impl ThroughputBalancerBuilder {
         self
     }
 
-    /// Members that come or go are reckoned with when nobody else came or went for `quiet`, at the latest after `at_most`.
+    /// Members that come or go are taken into account when no other came or went for `quiet`, at the latest after `at_most`.
     /// Default 200 ms and 500 ms. Zero acts at once. A change of the maximum always does, and so does a new leader with what it
     /// finds.
     pub fn debounce(mut self, quiet: Duration, at_most: Duration) -> Self {
@@ -224,7 +224,7 @@ impl ThroughputBalancerBuilder {
         let leaving = Arc::clone(&latch);
         core.runtime.spawn(async move {
             member.run().await;
-            // After the member's own nodes: whoever leads next finds them gone already.
+            // After the member's own nodes: the next leader finds them gone already.
             if let Err(error) = leaving.close().await {
                 tracing::warn!(%error, "a member has left, but may stand in the line of leaders for a while");
             }

@@ -1,4 +1,4 @@
-//! What happened that nobody asked for.
+//! What happens in a balancer without a call that returns it.
 
 use std::fmt;
 use std::pin::Pin;
@@ -55,7 +55,7 @@ pub enum Event {
     },
     /// Members have less than they should have at least. Told with each decision for which it is so: it is over when the
     /// members or the maximum have changed and [`Settled`](Event::Settled) comes without it.
-    /// [`MemberInfo`](super::MemberInfo) shows the same to whoever listens later.
+    /// [`MemberInfo`](super::MemberInfo) shows the same later.
     Shortfall {
         /// Who lacks how much.
         shortfall: Shortfall,
@@ -69,13 +69,13 @@ pub enum Event {
         members: usize,
     },
     /// A member's record, or its acknowledgement, was ignored for five seconds, as it is not one of a pair with a readable
-    /// record. Told once by each leader. If it belonged to a member, what that may be applying is given to nobody until its session is over.
+    /// record. Told once by each leader. If it belonged to a member, no other member gets what that may be applying until its session is over.
     /// Nodes get into such a state when they are changed by hand, and are not repaired: delete what is left of the pair, and
     /// a member that lives registers again.
     MemberIgnored {
         /// The name of the node.
         member: String,
-        /// What the member may be applying; [`u64::MAX`] if nobody knows: then nobody is given more.
+        /// What the member may be applying; [`u64::MAX`] if that is not known: then no member is given more.
         held: u64,
         /// What is wrong with it.
         why: String,
@@ -93,7 +93,7 @@ pub enum Event {
         /// The name of its node.
         member: String,
     },
-    /// This member's registration is gone (its session is over, or its node was deleted or spoiled by somebody); it registers
+    /// This member's registration is gone (its session is over, or its node was deleted or spoiled by hand); it registers
     /// again.
     Unregistered {
         /// The name that its node had.
@@ -117,7 +117,7 @@ pub(super) struct Publisher {
     core: Arc<Core>,
     path: Arc<str>,
     events: Broadcaster<Event>,
-    /// That the maximum makes no sense, for as long as it does not: for whoever begins to listen later.
+    /// That the maximum makes no sense, for as long as it does not: for those who begin to listen later.
     invalid: Arc<Mutex<Option<Event>>>,
 }
 
@@ -137,7 +137,7 @@ impl Publisher {
         self.tell(event);
     }
 
-    /// It is good, or is somebody else's concern.
+    /// It is good, or another member leads.
     pub(super) fn maximum_is_not_invalid(&self) {
         *self.invalid() = None;
     }
@@ -145,7 +145,7 @@ impl Publisher {
     pub(super) fn tell(&self, event: Event) {
         let path = &*self.path;
         match &event {
-            // Nobody awaits it, and nobody may listen.
+            // There may be no listener.
             Event::Failed { error } => self.core.report(client::Error::new(error.kind(), error.to_string())),
             Event::TookOver { .. } | Event::Registered { .. } => tracing::info!(path, ?event, "throughput balancer"),
             Event::Settled { .. } => tracing::debug!(path, ?event, "throughput balancer"),

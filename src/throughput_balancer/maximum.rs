@@ -5,12 +5,12 @@ use std::sync::Arc;
 use super::error::Error;
 use super::record::shown;
 use super::znodes::Paths;
-use crate::backend;
+use crate::backend::{self, Multi, Op};
 use crate::client::core::Core;
 use crate::client::session::Session;
 use crate::client::{self, Client, ErrorKind, parents};
 use crate::path;
-use crate::types::CreateMode;
+use crate::types::{Acl, CreateMode};
 
 /// The largest maximum: what fits a signed number of 64 bits, as other languages have.
 pub const MAX_THROUGHPUT: u64 = i64::MAX as u64;
@@ -50,7 +50,7 @@ pub(super) fn parse(data: &[u8]) -> Result<u64, String> {
 ///
 /// # Errors
 /// [`Error::Client`]: with [`ErrorKind::InvalidPath`] for a malformed path, with [`ErrorKind::OutcomeUnknown`] if no answer
-/// came and somebody else has set another maximum since, with [`ErrorKind::ConnectionLoss`] if there is no connection in time.
+/// came and another maximum has been set since, with [`ErrorKind::ConnectionLoss`] if there is no connection in time.
 /// [`Error::InvalidOption`] above [`MAX_THROUGHPUT`].
 ///
 /// # Cancel safety
@@ -102,7 +102,7 @@ pub(super) async fn set(core: &Arc<Core>, paths: &Arc<Paths>, maximum: u64) -> R
     runtime.spawn(async move {
         let outcome = write(&core, &paths, maximum).await.map_err(|error| Error::client(&paths.base, error));
         if let Err(Err(error)) = done.send(outcome) {
-            tracing::warn!(%error, "nobody waits for a maximum that could not be set");
+            tracing::warn!(%error, "a maximum could not be set, and its caller is gone");
         }
     });
     // The task gone without a word: its runtime is.
@@ -128,7 +128,7 @@ async fn write(core: &Arc<Core>, paths: &Paths, maximum: u64) -> Result<(), clie
                 }
                 return Err(client::Error::new(
                     ErrorKind::OutcomeUnknown,
-                    format!("{DOING} {at}: no answer came, and by now somebody has set {}", shown(&data)),
+                    format!("{DOING} {at}: no answer came, and by now it was set to {}", shown(&data)),
                 ));
             }
             (Ok((_, stat)), _) => {
@@ -140,7 +140,7 @@ async fn write(core: &Arc<Core>, paths: &Paths, maximum: u64) -> Result<(), clie
                 match parents::create_persistent(&session, &paths.config, acls).await {
                     Ok(()) => {
                         lost_at = Some(MISSING);
-                        session.create(at, text.as_bytes(), CreateMode::Persistent, acls).await.map(drop)
+                        create(&session, paths, text.as_bytes(), acls).await
                     }
                     Err(error) => Err(error),
                 }
@@ -149,7 +149,7 @@ async fn write(core: &Arc<Core>, paths: &Paths, maximum: u64) -> Result<(), clie
         };
         match outcome {
             Ok(()) => return Ok(()),
-            // Somebody else was faster: ours comes after it.
+            // Another program was faster: ours comes after it.
             Err(backend::Error::BadVersion | backend::Error::NoNode | backend::Error::NodeExists) => lost_at = None,
             Err(error) if error.is_passing() => {
                 // The next round looks at what came of it.
@@ -157,6 +157,26 @@ async fn write(core: &Arc<Core>, paths: &Paths, maximum: u64) -> Result<(), clie
             }
             Err(error) => return Err(failed(error)),
         }
+    }
+}
+
+/// Creates the node, and writes the epoch with it: the version of a node that was deleted begins anew, so it does not keep a
+/// leader from acting on the maximum that stood there before.
+async fn create(session: &Session, paths: &Paths, text: &[u8], acls: &[Acl]) -> Result<(), backend::Error> {
+    let create = Op::Create {
+        path: paths.maximum.clone(),
+        data: text.to_vec(),
+        mode: CreateMode::Persistent,
+        acls: acls.to_vec(),
+    };
+    let epoch = Op::SetData { path: paths.epoch.clone(), data: Vec::new(), version: None };
+    match session.multi(vec![create.clone(), epoch]).await? {
+        Multi::Committed(_) => Ok(()),
+        // There was never a leader.
+        Multi::Refused { index: 1, error: backend::Error::NoNode } => {
+            session.create(&paths.maximum, text, CreateMode::Persistent, acls).await.map(drop)
+        }
+        Multi::Refused { error, .. } => Err(error),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Who takes part, for anybody to see.
+//! The members of a balancer, as any client can list them.
 
 use futures::stream::{StreamExt, TryStreamExt};
 
@@ -32,7 +32,7 @@ pub struct MemberInfo {
     pub is_leader: bool,
 }
 
-/// Everybody in the balancer at `base`, as [`ThroughputBalancer::members`](super::ThroughputBalancer::members): for operators,
+/// All members of the balancer at `base`, as [`ThroughputBalancer::members`](super::ThroughputBalancer::members): for operators,
 /// who need not be members. Who leads can be followed by
 /// [`leader_latch::observe_leader`](crate::leader_latch::observe_leader) of `<base>/leader`.
 ///

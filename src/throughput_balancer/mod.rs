@@ -1,6 +1,6 @@
 //! A cluster-wide maximum throughput, divided among the live members of a cluster by the one that leads.
 //!
-//! The way this is often done: every server keeps its throughput in a shared store, polls everybody else's, and each
+//! The way this is often done: every server keeps its throughput in a shared store, polls all the others', and each
 //! computes the same for itself; the load on the store grows with every server. Here one elected leader computes, every
 //! member watches a node of its own, and nothing polls.
 //!
@@ -60,13 +60,13 @@
 //! again in one transaction.
 //!
 //! Nodes that were changed by hand are not repaired. Whatever is not a pair with a readable record is ignored, and
-//! [`Event::MemberIgnored`] names it; if a session stands behind it, what it may be applying is given to nobody until that
+//! [`Event::MemberIgnored`] names it; if a session stands behind it, no other member gets what it may be applying until that
 //! session is over. Delete what is left of the pair, and a member that lives registers again.
 //!
 //! # When a share changes
 //!
 //! Members that come and go are waited for, by default until none did for 200 ms, at most 500 ms; then the leader decides. A new
-//! leader decides at once. After a decision each raise is written as soon as there is credit for it: it waits for nobody but those
+//! leader decides at once. After a decision each raise is written as soon as there is credit for it: it waits only for those
 //! whose share it needs. A member that has not acknowledged for half a second is taken into account with what it holds, and at the
 //! next decision, after the debounce, the others divide the rest.
 //!
@@ -81,7 +81,9 @@
 //!
 //! This holds with the defaults: [`Transition::Safe`], [`OnSuspended::Zero`], and 0 as the
 //! [initial](ThroughputBalancerBuilder::initial) throughput. What it cannot see: an operator who deletes *both* nodes of a
-//! member by hand, or the whole directory `client`, after which names are given anew; an administrator who ends its session
+//! member by hand, or the whole directory `client`, after which names are given anew; a record that was edited to less, or an
+//! acknowledgement that was made by hand, when the next leader reads them; a maximum that was deleted and created by other means
+//! than [`set_max_throughput`] (one raise may come late); an administrator who ends its session
 //! (until the notification reaches it, it goes on with its share); a virtual machine that is paused or restored; a process that
 //! keeps the number and does not ask [`Share::throughput`] again. A share has no fence.
 //!
@@ -94,12 +96,12 @@
 //! # Units
 //!
 //! A throughput is a whole number of whatever you count (requests, bytes) in whatever time you choose, the same for the maximum
-//! and all members. A limiter reads it as permits a second. A maximum of 0 stops everybody.
+//! and all members. A limiter reads it as permits a second. A maximum of 0 stops all members.
 //!
 //! # Shutting down
 //!
 //! Take no more work, then [`leave`](ThroughputBalancer::leave): share and limiter are at zero at once, and the others have
-//! the share as soon as the debounce is over. Whoever still waits for a permit of the limiter waits until it is given another
+//! the share as soon as the debounce is over. A task that still waits for a permit of the limiter waits until it is given another
 //! rate; `ShareLimiter::close` sends them away. A process that drops the member and ends before its runtime has deleted the
 //! nodes keeps the share from the others until its session is over: a minute, with the default
 //! [session timeout](crate::ClientBuilder::session_timeout).
@@ -257,7 +259,7 @@ impl ThroughputBalancer {
         self.events.subscribe(self.finished.clone())
     }
 
-    /// Everybody, in the order of joining, as the ensemble knows them. One whose node holds no record is left out.
+    /// All members, in the order of joining, as the ensemble knows them. One whose node holds no record is left out.
     ///
     /// # Errors
     /// [`Error::Client`]; [`Error::Closed`] if the client was closed.

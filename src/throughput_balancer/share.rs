@@ -135,7 +135,7 @@ impl fmt::Debug for Share {
 pub(super) struct Channel {
     shares: watch::Sender<Share>,
     followers: Arc<Followers>,
-    /// Follows each share before anybody else can see it, let alone acknowledge it.
+    /// Follows each share before it can be seen, let alone acknowledged.
     limited: Limited,
 }
 
@@ -184,7 +184,7 @@ impl Channel {
             let Some((throughput, decision, backing)) = next(latest) else { return false };
             latest.worth = Worth { throughput, backing, ..latest.worth };
             (latest.decision, latest.number) = (decision, latest.number + 1);
-            // Those that were kept fall with it, and the limiter follows, before anybody can acknowledge it.
+            // Those that were kept fall with it, and the limiter follows, before it can be acknowledged.
             *latest.newest.write().unwrap_or_else(PoisonError::into_inner) = latest.worth.clone();
             match latest.backing() {
                 Backing::Left => self.limited.let_go(),
@@ -209,7 +209,7 @@ impl Channel {
     }
 
     /// Resolves when all listeners have applied a decision after `acked`, and returns the newest that all have applied.
-    pub(super) async fn follows_more_than(&self, acked: Decision) -> Decision {
+    pub(super) async fn followed_after(&self, acked: Decision) -> Decision {
         let newest = || self.shares.borrow().decision;
         let followed = |applied: Option<Applied>| Some(applied.map_or_else(newest, |(_, decision)| decision));
         self.followers.reach(|applied| followed(applied).filter(|decision| *decision > acked)).await
@@ -231,7 +231,7 @@ impl Channel {
     }
 }
 
-/// The interest of whoever is, or wants to be, a member: with it the share goes, at once.
+/// Kept by the handle of a member, and while one joins: with it the share goes, at once.
 #[derive(Debug)]
 pub(super) struct Interest(pub(super) Arc<Channel>);
 
@@ -342,7 +342,7 @@ impl Followers {
         Follower { id, all: Arc::clone(self) }
     }
 
-    /// Waits until `reached` says something of what all have applied; that is none if there is nobody to wait for.
+    /// Waits until `reached` says something of what all have applied; that is none if there is no listener to wait for.
     async fn reach<T>(&self, reached: impl Fn(Option<Applied>) -> Option<T>) -> T {
         loop {
             let changed = self.changed.notified();
@@ -434,7 +434,7 @@ mod tests {
     #[test]
     fn a_listener_that_is_behind_says_how_far_it_is() {
         let channel = start(7, OnSuspended::Keep);
-        let followed = |acked| channel.follows_more_than(decision(acked)).now_or_never();
+        let followed = |acked| channel.followed_after(decision(acked)).now_or_never();
         channel.doubt(6, decision(1));
         assert_eq!(followed(0), Some(decision(1)), "nobody applies it but those who ask");
         let mut shares = channel.followed();

@@ -359,10 +359,45 @@ async fn a_member_whose_record_went_before_a_leader_saw_it_blocks_all_raises_and
     let two = joined(&clients[1]).await;
     have(&server, &[&one, &two], &[500, 0]).await;
     tokio::time::sleep(Duration::from_secs(6)).await;
-    let ignored = ignored(&mut events);
-    assert!(matches!(&ignored[..], [(member, u64::MAX, _)] if member == "client-0000000077"), "{ignored:?}");
+    let all = told(&mut events);
+    let ignored = all.iter().filter(
+        |event| matches!(event, Event::MemberIgnored { member, held: u64::MAX, .. } if member == "client-0000000077"),
+    );
+    assert_eq!(ignored.count(), 1, "{all:?}");
+    let begun = all.iter().skip_while(|event| !matches!(event, Event::MemberIgnored { .. }));
+    assert!(!begun.clone().any(|event| matches!(event, Event::Settled { .. })), "{all:?}");
+    assert!(!all.iter().any(|event| matches!(event, Event::Exceeded { .. })), "no number is known: {all:?}");
     stranger.close().await.expect("closed");
     have(&server, &[&one, &two], &[500, 500]).await;
+    assert_eq!(told(&mut events).last(), Some(&Event::Settled { maximum: 1_000, members: 2, shared: 1_000 }));
+}
+
+/// The version of a node that was deleted begins anew: a leader that acts on the maximum before must be refused all the same.
+#[tokio::test(start_paused = true)]
+async fn no_raise_comes_late_after_the_maximum_was_deleted_and_set_again() {
+    for offset in 0..40 {
+        let (server, clients) = scene(3).await;
+        let (one, two) = (joined(&clients[0]).await, joined(&clients[1]).await);
+        have(&server, &[&one, &two], &[500, 500]).await;
+        let share = || {
+            let record = server.get(&node(&one)).expect("a record");
+            let record: serde_json::Value = serde_json::from_slice(&record).expect("JSON");
+            record["throughput"].as_u64().expect("a number")
+        };
+        // What the leader does, it does late.
+        server.delay(&clients[0], Duration::from_millis(10));
+        two.leave().await;
+        tokio::time::sleep(Duration::from_millis(offset)).await;
+        server.delete_by_hand(MAXIMUM).expect("deleted");
+        set_max_throughput(&clients[2], BASE, 400).await.expect("set");
+        let before = share();
+        for _ in 0..100 {
+            assert!(share() <= before, "{before}, then {} of a maximum of 400, {offset} ms after it left", share());
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        server.heal();
+        have(&server, &[&one], &[400]).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,6 +7,9 @@ use crate::throughput_balancer::record::{Decision, Record};
 /// So many shares are told apart at most; of older ones only the largest is known.
 const MOST_GIVEN: usize = 64;
 
+/// What is held when it is not known how much.
+pub(super) const UNKNOWN: u64 = u64::MAX;
+
 /// The shares that a member was given and has not acknowledged to have left behind. It may be applying any of them.
 #[derive(Debug)]
 pub(super) struct Holding {
@@ -29,7 +32,7 @@ impl Holding {
 
     /// Of a member whose record was never seen.
     pub(super) fn anything() -> Self {
-        Holding { before: u64::MAX, given: VecDeque::new() }
+        Holding { before: UNKNOWN, given: VecDeque::new() }
     }
 
     /// The largest share that the member may be applying.
@@ -45,7 +48,7 @@ impl Holding {
     /// Notes that the member was given this record.
     pub(super) fn gave(&mut self, record: &Record) {
         if record.throughput >= self.most().min(record.ceiling) {
-            // It holds nothing larger, or nobody waits until it has let that go.
+            // It holds nothing larger, or its author does not wait until it has let that go.
             (self.before, self.given) = (0, VecDeque::new());
         }
         self.given.push_back((record.decision(), record.throughput));

@@ -177,12 +177,16 @@ impl Term<'_> {
 
     /// Looks whether acknowledgements without a record belong to a session, or were made by hand.
     async fn prove_strangers(&mut self) -> Result<(), Over> {
-        for (name, ack) in self.view.strangers() {
-            match self.session.exists(&self.leader.registrar.paths.ack(&name, ack)).await {
-                Ok(Some(stat)) => self.view.prove(&name, stat.ephemeral_owner != 0),
-                // Gone by now: the next listing knows.
-                Ok(None) => {}
-                Err(error) => return Err(Over::Failed(error)),
+        let (session, paths) = (&self.session, &self.leader.registrar.paths);
+        let reads = futures::stream::iter(self.view.strangers()).map(|(name, ack)| async move {
+            let found = session.exists(&paths.ack(&name, ack)).await;
+            found.map(|found| (name, found)).map_err(Over::Failed)
+        });
+        let reads: Vec<_> = reads.buffered(AT_ONCE).try_collect().await?;
+        for (name, found) in reads {
+            // One that is gone by now is known to be with the next listing.
+            if let Some(stat) = found {
+                self.view.prove(&name, stat.ephemeral_owner != 0);
             }
         }
         Ok(())

@@ -184,7 +184,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the targets, whoever acknowledges when, and wherever a leader dies in its writes: the sum of what is
+        /// Whatever the targets, in whatever order members acknowledge, and wherever a leader dies in its writes: the sum of what is
         /// applied never exceeds the maximum, and when all follow, all reach their targets.
         #[test]
         fn the_sum_of_what_is_applied_never_exceeds_the_maximum(

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::debounce::Debounce;
+use super::holding::UNKNOWN;
 use super::look::Watches;
 use super::plan::{self, Change, PlannedMember, Transition};
 use super::view::{Candidate, Late, View};
@@ -143,11 +144,11 @@ impl<'a> Term<'a> {
     /// Divides what may be given. A slow member keeps what it holds, and the others divide the rest.
     fn divide(&self, maximum: u64, candidates: &[Candidate]) -> Result<(Vec<u64>, Option<Shortfall>), AllocationError> {
         let all: Vec<&Candidate> = candidates.iter().collect();
-        let (mut shares, mut shortfall) = self.divide_among(without(maximum, self.view.held_elsewhere()), &all)?;
+        let (mut shares, mut shortfall) = self.divide_among(divisible(maximum, self.view.held_elsewhere()), &all)?;
         let prompt: Vec<&Candidate> = candidates.iter().filter(|candidate| !candidate.is_slow).collect();
         if prompt.len() < all.len() {
             let rest;
-            (rest, shortfall) = self.divide_among(without(maximum, self.withheld), &prompt)?;
+            (rest, shortfall) = self.divide_among(divisible(maximum, self.withheld), &prompt)?;
             let mut rest = rest.into_iter();
             for (share, candidate) in shares.iter_mut().zip(candidates) {
                 let slow = candidate.is_slow.then_some(candidate.held.min(*share));
@@ -207,11 +208,11 @@ impl<'a> Term<'a> {
         for (write, version) in written.done {
             self.view.wrote(&write.name, write.record, version);
         }
-        for write in written.stale {
-            self.view.doubt(&write.name);
+        for name in written.stale {
+            self.view.doubt(&name);
         }
-        for (write, why) in written.refused {
-            self.view.ignore(&write.name, why);
+        for (name, why) in written.refused {
+            self.view.refuse(&name, why);
         }
         match outcome {
             Ok(()) => Ok(()),
@@ -263,6 +264,8 @@ impl<'a> Term<'a> {
 
     /// Tells what has changed: by how much the maximum is exceeded, and that there is nothing left to do.
     fn tell_progress(&mut self, maximum: u64, members: &[PlannedMember], elsewhere: u64, nothing_to_write: bool) {
+        let is_known = elsewhere != UNKNOWN;
+        let elsewhere = if is_known { elsewhere } else { 0 };
         let held = members.iter().map(|member| u128::from(member.held)).sum::<u128>() + u128::from(elsewhere);
         let excess = u64::try_from(held.saturating_sub(u128::from(maximum))).unwrap_or(u64::MAX);
         if excess != self.told.exceeded && excess > 0 {
@@ -273,6 +276,7 @@ impl<'a> Term<'a> {
         let is_settled = nothing_to_write
             && self.is_divided
             && self.debounce.is_settled()
+            && is_known
             && excess == 0
             && !self.view.awaits()
             && self.view.unread().is_empty()
@@ -288,7 +292,7 @@ impl<'a> Term<'a> {
     }
 }
 
-/// What there is to divide. While nobody knows how much is held elsewhere no member is given more, and none needs to have less.
-fn without(maximum: u64, withheld: u64) -> u64 {
-    if withheld == u64::MAX { maximum } else { maximum.saturating_sub(withheld) }
+/// What there is to divide. While it is not known how much is held elsewhere no member is given more, and none needs to have less.
+fn divisible(maximum: u64, withheld: u64) -> u64 {
+    if withheld == UNKNOWN { maximum } else { maximum.saturating_sub(withheld) }
 }

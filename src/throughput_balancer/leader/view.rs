@@ -39,6 +39,8 @@ struct Known {
     holding: Option<Holding>,
     /// Its acknowledgement belongs to no session.
     is_by_hand: bool,
+    /// The latest attempt to write its record was refused.
+    is_refused: bool,
     /// The share that was decided.
     target: Option<u64>,
     overdue: Option<Overdue>,
@@ -96,6 +98,7 @@ impl Known {
             node: None,
             holding: None,
             is_by_hand: false,
+            is_refused: false,
             target: None,
             overdue: None,
         }
@@ -127,20 +130,15 @@ impl Known {
         self.is_awaited() && self.overdue.is_some_and(|overdue| now >= overdue.since + SLOW)
     }
 
-    /// Begins to reckon with it, once both nodes were seen.
-    fn pair(&mut self) {
-        if let (Content::Record(record), Some(ack), None) = (&self.content, self.ack, &self.holding) {
-            self.holding = Some(Holding::read(record, Some(ack)));
-        }
-    }
-
-    /// Reckons with a record of a session, also without an acknowledgement: that may have been deleted by hand.
-    fn belongs_to_session(&mut self) {
-        if self.holding.is_none() && self.ack.is_none() {
-            self.holding = Some(match self.record() {
-                Some(record) => Holding::read(record, None),
-                None => Holding::anything(),
-            });
+    /// Begins to take into account what it holds: that of a pair; and of less than a pair, if a session stands behind it. What is
+    /// missing may have been deleted by hand.
+    fn begin(&mut self, has_session: bool) {
+        if self.holding.is_none() {
+            self.holding = match (self.record(), self.ack) {
+                (Some(record), ack) if ack.is_some() || has_session => Some(Holding::read(record, ack)),
+                (None, _) if has_session => Some(Holding::anything()),
+                _ => None,
+            };
         }
     }
 
@@ -154,7 +152,7 @@ impl Known {
             // It follows, if not yet to the end.
             self.overdue = None;
         }
-        self.pair();
+        self.begin(false);
     }
 
     /// What is waited for, if anything.
@@ -224,7 +222,7 @@ impl View {
     pub(super) fn prove(&mut self, name: &str, has_session: bool) {
         self.update(name, |known| {
             known.is_by_hand = !has_session;
-            known.holding = has_session.then(Holding::anything);
+            known.begin(has_session);
         });
     }
 
@@ -251,10 +249,7 @@ impl View {
                 }
                 Err(why) => Content::Unusable(why),
             };
-            known.pair();
-            if stat.ephemeral_owner != 0 {
-                known.belongs_to_session();
-            }
+            known.begin(stat.ephemeral_owner != 0);
             known.overdue.get_or_insert(Overdue { since, is_told: false });
         });
     }
@@ -274,6 +269,9 @@ impl View {
             }
             known.node = known.node.map(|node| Node { version, ..node });
             known.content = Content::Record(record);
+            if std::mem::take(&mut known.is_refused) {
+                known.overdue = None;
+            }
         });
     }
 
@@ -282,9 +280,14 @@ impl View {
         self.update(name, |known| known.content = Content::Unread);
     }
 
-    /// The node cannot be used until something changes.
+    /// The node cannot be read until something changes.
     pub(super) fn ignore(&mut self, name: &str, why: String) {
         self.update(name, |known| known.content = Content::Unusable(why));
+    }
+
+    /// The node cannot be written until something changes.
+    pub(super) fn refuse(&mut self, name: &str, why: String) {
+        self.update(name, |known| (known.content, known.is_refused) = (Content::Unusable(why), true));
     }
 
     /// Looks again at all that are ignored: they may be usable by now.
@@ -307,7 +310,7 @@ impl View {
         })
     }
 
-    /// What may be applied under names that are no members any more.
+    /// What may be applied under names that are no members any more; [`UNKNOWN`] if that is not known of one.
     pub(super) fn held_elsewhere(&self) -> u64 {
         let ignored = self.known.values().filter(|known| known.member().is_none());
         ignored.fold(0, |sum, known| sum.saturating_add(known.held()))
@@ -367,7 +370,10 @@ impl View {
         let mut told = Vec::new();
         for (name, known) in &mut self.known {
             let Some(late) = known.late() else {
-                known.overdue = None;
+                // One that could not be written waits also while its record is read once more.
+                if !known.is_refused {
+                    known.overdue = None;
+                }
                 continue;
             };
             let overdue = known.overdue.get_or_insert(Overdue { since: now, is_told: false });
@@ -388,139 +394,4 @@ impl View {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn names(names: &[&str]) -> Vec<String> {
-        names.iter().map(|name| (*name).to_owned()).collect()
-    }
-
-    fn decision(sequence: u64) -> Decision {
-        Decision { epoch: 1, sequence }
-    }
-
-    fn acks(acks: &[(&str, u64)]) -> BTreeMap<String, Decision> {
-        acks.iter().map(|(name, sequence)| ((*name).to_owned(), decision(*sequence))).collect()
-    }
-
-    fn stat(created: i64, version: i32) -> Stat {
-        Stat { czxid: created, version, ..Stat::default() }
-    }
-
-    fn write(view: &mut View, name: &str, throughput: u64, sequence: u64, version: i32) {
-        let held = held(view, name);
-        let change = Change { member: 0, throughput, ceiling: held.max(throughput) };
-        let (record, _) = view.next_record(name, &change, decision(sequence)).expect("a member");
-        view.wrote(name, record, version);
-    }
-
-    fn held(view: &View, name: &str) -> u64 {
-        view.known[name].held()
-    }
-
-    /// Two members; `a` was lowered from 9 to 4 and has acknowledged nothing yet.
-    fn lowered(now: Instant) -> View {
-        let mut view = View::default();
-        assert!(view.list_acks(acks(&[("a", 0), ("b", 0)])));
-        assert!(view.list_members(names(&["a", "b"])));
-        for name in ["a", "b"] {
-            view.read(name, &stat(7, 0), Ok(Record::new(name, 9)), now);
-        }
-        view.late(now);
-        write(&mut view, "a", 4, 1, 1);
-        view.late(now);
-        view
-    }
-
-    #[test]
-    fn a_lowered_member_holds_what_it_had_until_it_acknowledges() {
-        let mut view = lowered(Instant::now());
-        assert_eq!((held(&view, "a"), view.awaits()), (9, true));
-        assert!(!view.list_acks(acks(&[("a", 1), ("b", 0)])), "nobody came or went");
-        assert_eq!((held(&view, "a"), view.awaits()), (4, false));
-    }
-
-    #[test]
-    fn a_member_is_gone_when_both_of_its_nodes_are() {
-        let mut view = lowered(Instant::now());
-        assert!(view.list_members(names(&["b"])));
-        assert_eq!((view.candidates(Instant::now()).len(), view.held_elsewhere()), (1, 9), "its session lives");
-        assert!(view.list_acks(acks(&[("b", 0)])));
-        assert_eq!(view.held_elsewhere(), 0);
-        assert!(view.list_acks(acks(&[])));
-        assert_eq!((view.candidates(Instant::now()).len(), view.held_elsewhere()), (0, 9), "the record stands");
-    }
-
-    #[test]
-    fn an_acknowledgement_without_a_record_blocks_everything_if_a_session_stands_behind_it() {
-        let now = Instant::now();
-        let mut view = lowered(now);
-        view.list_acks(acks(&[("a", 1), ("b", 0), ("x", 7), ("y", 7)]));
-        assert_eq!(view.strangers(), [("x".into(), decision(7)), ("y".into(), decision(7))]);
-        assert_eq!(view.held_elsewhere(), 0);
-        view.prove("x", false);
-        view.prove("y", true);
-        assert_eq!((view.strangers(), view.held_elsewhere()), (vec![], u64::MAX));
-        view.list_acks(acks(&[("a", 1), ("b", 0), ("x", 7)]));
-        assert_eq!((view.strangers(), view.held_elsewhere()), (vec![], 0));
-    }
-
-    #[test]
-    fn a_record_that_was_changed_by_hand_is_ignored_and_its_member_keeps_what_it_held() {
-        let now = Instant::now();
-        let mut view = lowered(now);
-        view.doubt("b");
-        assert_eq!((view.unread(), view.is_in_doubt()), (names(&["b"]), true));
-        view.read("b", &stat(7, 5), Ok(Record::new("b", 0)), now);
-        assert_eq!((view.candidates(now).len(), view.held_elsewhere()), (1, 9));
-        // It stays so, as often as it is read; another node of that name is another member.
-        view.reconsider();
-        view.read("b", &stat(7, 5), Ok(Record::new("b", 0)), now);
-        assert_eq!(view.held_elsewhere(), 9);
-        view.doubt("b");
-        view.read("b", &stat(8, 0), Ok(Record::new("b", 3)), now);
-        assert_eq!((view.candidates(now).len(), held(&view, "b"), view.held_elsewhere()), (2, 3, 0));
-    }
-
-    #[test]
-    fn a_node_that_could_not_be_used_for_a_while_is_a_member_again_if_nobody_has_changed_it() {
-        let now = Instant::now();
-        let mut view = lowered(now);
-        view.ignore("b", "it cannot be written".into());
-        assert_eq!(view.held_elsewhere(), 9);
-        view.reconsider();
-        view.read("b", &stat(7, 0), Ok(Record::new("b", 9)), now);
-        assert_eq!((view.candidates(now).len(), view.held_elsewhere()), (2, 0));
-    }
-
-    #[test]
-    fn a_member_is_slow_when_it_has_not_followed_for_a_while_and_not_when_it_is_on_its_way() {
-        let now = Instant::now();
-        let mut view = lowered(now);
-        let slow = |view: &View, at| view.candidates(at).iter().filter(|candidate| candidate.is_slow).count();
-        assert_eq!((slow(&view, now), view.awaits_soon(now), view.withheld(now)), (0, true, 0));
-        let later = now + SLOW;
-        assert_eq!((slow(&view, later), view.awaits_soon(later), view.withheld(later)), (1, false, 9));
-        write(&mut view, "a", 3, 2, 2);
-        assert_eq!(slow(&view, later), 1, "another decision is no excuse");
-        view.list_acks(acks(&[("a", 1), ("b", 0)]));
-        view.late(later);
-        assert_eq!((held(&view, "a"), slow(&view, later)), (4, 0), "it has followed the first one");
-        assert_eq!(slow(&view, later + SLOW), 1);
-    }
-
-    #[test]
-    fn what_is_late_is_told_once() {
-        let now = Instant::now();
-        let mut view = lowered(now);
-        assert_eq!(view.next_look(now), Some(now + SLOW));
-        assert_eq!(view.late(now + SLOW), []);
-        assert_eq!(view.next_look(now + SLOW), Some(now + PATIENCE));
-        assert_eq!(view.late(now + PATIENCE), [("a".into(), Late::Unacked { held: 9 })]);
-        assert_eq!((view.late(now + PATIENCE * 2), view.next_look(now + PATIENCE)), (vec![], None));
-        view.list_acks(acks(&[("a", 1)]));
-        view.late(now + PATIENCE);
-        let why = "it has no acknowledgement".to_owned();
-        assert_eq!(view.late(now + PATIENCE * 2), [("b".into(), Late::Ignored { held: 9, why })]);
-    }
-}
+mod tests;

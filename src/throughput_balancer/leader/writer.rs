@@ -34,10 +34,10 @@ pub(super) struct Preconditions {
 #[derive(Debug, Default)]
 pub(super) struct Written {
     pub(super) done: Vec<(Write, i32)>,
-    /// Their nodes are gone, or were changed by somebody.
-    pub(super) stale: Vec<Write>,
-    /// They cannot be written, and why.
-    pub(super) refused: Vec<(Write, String)>,
+    /// The names of those whose nodes are gone, or were changed by another program.
+    pub(super) stale: Vec<String>,
+    /// The names of those that cannot be written, and why.
+    pub(super) refused: Vec<(String, String)>,
 }
 
 /// Why the rest was not written.
@@ -45,7 +45,7 @@ pub(super) struct Written {
 pub(super) enum Stopped {
     /// Another one leads.
     Fenced,
-    /// Somebody has taken over, or touched the epoch.
+    /// Another member has taken over, or the epoch was changed by hand.
     Epoch,
     /// The maximum has changed.
     Maximum,
@@ -67,7 +67,7 @@ pub(super) async fn write(
         writes.into_iter().partition(|write| bytes(write, paths) + 3 * bytes_of_guard(paths) <= max_bytes);
     for write in too_large {
         let why = format!("its record of {} bytes is too large to be written", write.record.bytes().len());
-        written.refused.push((write, why));
+        written.refused.push((write.name, why));
     }
     while !rest.is_empty() {
         let mut chunk = take_chunk(&mut rest, paths, max_bytes);
@@ -77,10 +77,10 @@ pub(super) async fn write(
                     written.done.extend(chunk.drain(..).zip(versions));
                 }
                 Err(Refusal::Of(index, backend::Error::NoNode | backend::Error::BadVersion)) => {
-                    written.stale.push(chunk.remove(index));
+                    written.stale.push(chunk.remove(index).name);
                 }
                 Err(Refusal::Of(index, error)) => {
-                    written.refused.push((chunk.remove(index), format!("it cannot be written: {error:?}")));
+                    written.refused.push((chunk.remove(index).name, format!("it cannot be written: {error:?}")));
                 }
                 Err(Refusal::All(stopped)) => return (written, Err(stopped)),
             }

@@ -20,7 +20,7 @@ use crate::client::delays::Delays;
 use crate::client::session::{Condition, Session};
 use crate::clock::Instant;
 
-/// Delays before registering again after the server has refused, or somebody has deleted or spoiled the node: each twice the
+/// Delays before registering again after the server has refused, or the node was deleted or spoiled by hand: each twice the
 /// one before, up to the second figure.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(30));
 
@@ -99,7 +99,7 @@ impl Member {
             };
             let Ok(session) = session else { break };
             let began = self.registrar.core.clock.now();
-            // Nobody has two registrations.
+            // No member has two registrations.
             if let Err(error) = self.sweep(&session, &mut leftovers).await {
                 self.refused(error);
                 self.pause(began).await;
@@ -144,6 +144,11 @@ impl Member {
     async fn sweep(&self, session: &Arc<Session>, leftovers: &mut Vec<Registered>) -> Result<(), client::Error> {
         while let Some(old) = leftovers.last() {
             self.registrar.remove(session, old).await?;
+            let has_ended = matches!(*session.conditions().borrow(), Condition::Ended(_));
+            if has_ended && !Arc::ptr_eq(session, &old.session) {
+                // The other session's nodes may stand: the next session of ours deletes them.
+                break;
+            }
             leftovers.pop();
         }
         Ok(())
@@ -219,7 +224,7 @@ impl Member {
             let owed = connected && registered.record.wants_ack() && registered.acked < registered.record.decision();
             let acknowledged = async {
                 // What is followed is acknowledged, also while the next decision is on its way to those who apply it.
-                let followed = self.channel.follows_more_than(registered.acked).await;
+                let followed = self.channel.followed_after(registered.acked).await;
                 self.registrar.acknowledge(registered, followed).await
             };
             // A lease that lapsed unseen, while the process stood still, or is needed for a share that is in doubt. No other extension
@@ -313,7 +318,7 @@ impl Member {
         }
     }
 
-    /// The member's node is of no use any more: returns as soon as nobody applies a share that it stood for.
+    /// The member's node is of no use any more: returns as soon as no share that it stood for is applied.
     async fn give_up(&mut self, session: &Arc<Session>, end: End) {
         match end {
             End::SessionOver => return,

@@ -60,7 +60,7 @@ impl Registrar {
             };
             match session.retry_while_passing(|| self.create(&registered)).await {
                 Ok(true) => return Ok(registered),
-                // One of the two belongs to somebody else, or was deleted by hand: what is ours goes, and another name is drawn.
+                // A node of that name exists, or one of ours was deleted by hand: what is ours goes, and another name is drawn.
                 Ok(false) => match session.retry_while_passing(|| self.delete_owned(session, &registered)).await {
                     Ok(()) => {}
                     Err(error) => return Err(self.failed(error, Some(registered))),
@@ -125,7 +125,7 @@ impl Registrar {
     async fn create_ack(&self, of: &Registered, decision: Decision) -> Result<(), backend::Error> {
         let (path, acls) = (self.paths.ack(&of.name, decision), &self.core.config.acls);
         match of.session.create(&path, &[], CreateMode::Ephemeral, acls).await {
-            // The name is nobody else's.
+            // No other member has the name.
             Ok(_) | Err(backend::Error::NodeExists) => Ok(()),
             Err(error) => Err(error),
         }
@@ -139,7 +139,7 @@ impl Registrar {
             let new = self.create_op(self.paths.ack(&of.name, next), Vec::new());
             match of.session.multi(vec![old, new]).await? {
                 Multi::Committed(_) => {}
-                // It was done before, or the old one was deleted by somebody.
+                // It was done before, or the old one was deleted by hand.
                 Multi::Refused { index: 0, error: backend::Error::NoNode } => self.create_ack(of, next).await?,
                 Multi::Refused { error, .. } => return Err(error),
             }
