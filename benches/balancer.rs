@@ -1,7 +1,9 @@
-//! A thousand members of a ThroughputBalancer on one machine, in memory and on a real server: how long it takes until every
-//! one has its share, and all that were lowered have acknowledged it.
+//! A thousand members of a ThroughputBalancer on one machine, and five thousand, in memory and on a real server: how long it
+//! takes until every one has its share, and all that were lowered have acknowledged it; and how many transactions the leader
+//! sends for that.
 //!
-//! `cargo bench --features integration --bench balancer`. The aim is 1 s after the quiet time, or after the change of the maximum.
+//! `cargo bench --features integration --bench balancer`. The aim is 0.5 s for a thousand and 2 s for five thousand, after the
+//! quiet time or after the change of the maximum, with a transaction for each thousand members whose share changes.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -10,19 +12,21 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use futures::future::{join_all, try_join_all};
-use zookeeper_recipes::testing::TestingServer;
+use zookeeper_recipes::testing::{Operation, TestingServer};
 use zookeeper_recipes::throughput_balancer::{Event, ThroughputBalancer, set_max_throughput};
 use zookeeper_recipes::{Client, ClientBuilder};
 
 use support::{ZooKeeper, unique_path};
 
-const MEMBERS: usize = 1_000;
+const SIZES: [usize; 2] = [1_000, 5_000];
 /// Members of one client, but for those that lead.
 const A_CLIENT: usize = 50;
 /// Leaders that go, one after the other: each has a client of its own.
 const TAKE_OVERS: usize = 5;
 /// How often the maximum is changed, down and up in turn.
 const CHANGES: usize = 10;
+/// How often a member comes, and leaves again.
+const JOINS: usize = 10;
 const MAXIMUM: u64 = 1_000_000;
 const QUIET: Duration = Duration::from_millis(200);
 const AT_MOST: Duration = Duration::from_secs(2);
@@ -31,6 +35,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Cluster {
     name: &'static str,
+    /// Counts the transactions of the clients, in memory.
+    memory: Option<TestingServer>,
     base: String,
     operator: Client,
     /// In the order of the line of leaders, as far as they have a client of their own.
@@ -43,7 +49,13 @@ async fn join(client: Client, base: &str) -> (Client, ThroughputBalancer) {
 }
 
 impl Cluster {
-    async fn start(name: &'static str, base: String, builder: impl Fn() -> ClientBuilder) -> Cluster {
+    async fn start(
+        name: &'static str,
+        size: usize,
+        memory: Option<TestingServer>,
+        base: String,
+        builder: impl Fn() -> ClientBuilder,
+    ) -> Cluster {
         let connect =
             || async { builder().session_timeout(Duration::from_secs(30)).connect().await.expect("a client") };
         let operator = connect().await;
@@ -52,12 +64,12 @@ impl Cluster {
         for _ in 0..TAKE_OVERS {
             members.push(join(connect().await, &base).await);
         }
-        let clients = join_all((0..(MEMBERS - TAKE_OVERS).div_ceil(A_CLIENT)).map(|_| connect())).await;
+        let clients = join_all((0..(size - TAKE_OVERS).div_ceil(A_CLIENT)).map(|_| connect())).await;
         let began = Instant::now();
-        let others = (TAKE_OVERS..MEMBERS).map(|number| join(clients[number % clients.len()].clone(), &base));
+        let others = (TAKE_OVERS..size).map(|number| join(clients[number % clients.len()].clone(), &base));
         members.extend(join_all(others).await);
         let joined = Instant::now();
-        let cluster = Cluster { name, base, operator, members };
+        let cluster = Cluster { name, memory, base, operator, members };
         cluster.all_have(MAXIMUM).await;
         cluster.tell("all joined: nodes are there", vec![joined - began]);
         cluster.tell("all joined: settled after the quiet time", vec![joined.elapsed().saturating_sub(QUIET)]);
@@ -74,10 +86,48 @@ impl Cluster {
         have.expect("everybody has its share in time").expect("members");
     }
 
+    fn leader(&self) -> &(Client, ThroughputBalancer) {
+        self.members.iter().find(|(_, member)| member.is_leader()).expect("a leader")
+    }
+
+    /// How many transactions the leader's client has sent.
+    fn transactions(&self) -> Option<u64> {
+        self.memory.as_ref().map(|memory| memory.count(&self.leader().0, Operation::Multi))
+    }
+
+    /// Tells what the leader has sent since it had sent `before`.
+    fn tell_transactions(&self, what: &str, before: Option<u64>) {
+        if let Some((before, after)) = before.zip(self.transactions()) {
+            println!(
+                "{} members, {}: {what}: {} transactions of the leader",
+                self.members.len(),
+                self.name,
+                after - before
+            );
+        }
+    }
+
+    /// A member comes, or one leaves: how long after the quiet time all have their shares.
+    async fn joins_and_leaves(&mut self) -> (Vec<Duration>, Vec<Duration>) {
+        let (mut came, mut left) = (Vec::new(), Vec::new());
+        for _ in 0..JOINS {
+            let (client, _) = self.members.last().expect("a member");
+            let began = Instant::now();
+            self.members.push(join(client.clone(), &self.base).await);
+            self.all_have(MAXIMUM).await;
+            came.push(began.elapsed().saturating_sub(QUIET));
+            let (_, last) = self.members.pop().expect("a member");
+            let began = Instant::now();
+            last.leave().await;
+            self.all_have(MAXIMUM).await;
+            left.push(began.elapsed().saturating_sub(QUIET));
+        }
+        (came, left)
+    }
+
     /// Waits for the leader's word that everybody has its share and that all has been acknowledged.
     async fn change(&self, maximum: u64) -> Duration {
-        let (_, leader) = self.members.iter().find(|(_, member)| member.is_leader()).expect("a leader");
-        let mut events = leader.events();
+        let mut events = self.leader().1.events();
         let settled = async {
             while let Some(event) = events.next().await {
                 if matches!(event, Event::Settled { maximum: settled, .. } if settled == maximum) {
@@ -107,18 +157,24 @@ impl Cluster {
         took.sort_unstable();
         let millis = |took: Duration| took.as_secs_f64() * 1e3;
         let (median, worst) = (millis(took[took.len() / 2]), millis(took[took.len() - 1]));
-        let name = self.name;
-        println!("{MEMBERS} members, {name}: {what}: median {median:.0} ms, worst {worst:.0} ms of {}", took.len());
+        let (size, name) = (self.members.len(), self.name);
+        println!("{size} members, {name}: {what}: median {median:.0} ms, worst {worst:.0} ms of {}", took.len());
     }
 
     async fn measure(mut self) {
-        let (mut lowered, mut raised) = (Vec::new(), Vec::new());
+        let before = self.transactions();
+        let (came, left) = self.joins_and_leaves().await;
+        self.tell("a member comes: settled after the quiet time", came);
+        self.tell("a member leaves: settled after the quiet time", left);
+        self.tell_transactions(&format!("{JOINS} members come and leave"), before);
+        let (mut lowered, mut raised, before) = (Vec::new(), Vec::new(), self.transactions());
         for _ in 0..CHANGES {
             lowered.push(self.change(MAXIMUM / 2).await);
             raised.push(self.change(MAXIMUM).await);
         }
         self.tell("maximum lowered: all have acknowledged", lowered);
         self.tell("maximum raised: all have it", raised);
+        self.tell_transactions(&format!("{CHANGES} times lowered and raised"), before);
         let mut took_over = Vec::new();
         for _ in 0..TAKE_OVERS {
             took_over.push(self.take_over().await);
@@ -134,9 +190,14 @@ impl Cluster {
 #[tokio::main]
 async fn main() {
     tracing_subscriber::fmt().with_env_filter(tracing_subscriber::EnvFilter::from_default_env()).init();
-    let memory = TestingServer::start();
-    Cluster::start("in memory", "/balancer".into(), || Client::builder_for(&memory)).await.measure().await;
     let server = ZooKeeper::shared().await;
     let connect = server.connect_string();
-    Cluster::start("ZooKeeper", unique_path("balancer"), || Client::builder(&connect)).await.measure().await;
+    for size in SIZES {
+        let memory = TestingServer::start();
+        let counted = Some(memory.clone());
+        let in_memory = Cluster::start("in memory", size, counted, "/balancer".into(), || Client::builder_for(&memory));
+        in_memory.await.measure().await;
+        let real = Cluster::start("ZooKeeper", size, None, unique_path("balancer"), || Client::builder(&connect));
+        real.await.measure().await;
+    }
 }
