@@ -253,6 +253,11 @@ mod throughput_balancer {
             "lowered to 250                                 150                            50",
             "bob leaves                                     200                             -",
             "Nobody did more than its share",
+            "A rolling restart: 12 members",
+            "1560│---",
+            "│aaa",
+            "12 members replaced, 13 leaders",
+            "100.0 % at most",
             "Done.",
         ]);
     }
@@ -261,6 +266,7 @@ mod throughput_balancer {
     async fn ends_early_when_asked() {
         ends_when_asked(PROGRAM, "c3 comes", Signal::TERM).await.lacks("c5 comes");
         ends_when_asked(PROGRAM, "maximum 650", Signal::INT).await.lacks("Nobody did more");
+        ends_when_asked(PROGRAM, "A rolling restart", Signal::TERM).await.lacks("members replaced");
     }
 
     #[tokio::test]

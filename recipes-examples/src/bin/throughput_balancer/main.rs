@@ -1,0 +1,149 @@
+//! A maximum throughput for a whole cluster with `ThroughputBalancer`: one leader divides it among the members that live.
+//!
+//! Without `--member` it plays a scenario with five members and ends: they come and go, the maximum is lowered; then three
+//! workers of different weight, each held to its share by a limiter; then a rolling restart, with a plot of all shares over
+//! time. With `--member` it is one member on a real ensemble; start it in several terminals, and set the maximum from another
+//! one with `--set-max N`.
+
+mod crew;
+mod history;
+mod plot;
+mod rolling_restart;
+mod table;
+
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use clap::Parser;
+use futures::StreamExt;
+use recipes_examples::{Ensemble, Result, Stage, println};
+use zookeeper_recipes::limiter::ShareLimiter;
+use zookeeper_recipes::throughput_balancer::{Event, ThroughputBalancer, set_max_throughput};
+
+use self::crew::Crew;
+use self::rolling_restart::RollingRestart;
+use self::table::Table;
+
+/// A maximum throughput for a whole cluster with ThroughputBalancer.
+#[derive(Parser, Debug)]
+#[command(name = "throughput_balancer")]
+struct Options {
+    #[command(flatten)]
+    ensemble: Ensemble,
+    /// The base path of the balancer
+    #[arg(long, default_value = "/examples/throughput-balancer")]
+    path: String,
+    /// Be one member on a real ensemble, until Ctrl-C; without it a scenario is played
+    #[arg(long)]
+    member: bool,
+    /// Set the maximum for the members on a real ensemble, and end
+    #[arg(long, value_name = "N", conflicts_with = "member")]
+    set_max: Option<u64>,
+}
+
+fn main() -> ExitCode {
+    recipes_examples::main(play)
+}
+
+async fn play(options: Options) -> Result<()> {
+    let stage = Stage::new(&options.ensemble);
+    match options {
+        Options { set_max: Some(maximum), path, .. } => {
+            stage.needs_real("--set-max")?;
+            stage.play(operate(&stage, &path, maximum)).await
+        }
+        Options { member: true, path, .. } => {
+            stage.needs_real("--member")?;
+            stage.play(participate(&stage, &path)).await
+        }
+        Options { path, .. } => stage.play(scenario(&stage, &stage.own_path(&path))).await,
+    }
+}
+
+/// The operator, who need not be a member.
+async fn operate(stage: &Stage, path: &str, maximum: u64) -> Result<()> {
+    let client = stage.connect().await?;
+    set_max_throughput(&client, path, maximum).await?;
+    println!("The maximum of {path} is {maximum} a second now.");
+    Ok(())
+}
+
+/// One member in a process of its own: works as fast as its share allows.
+async fn participate(stage: &Stage, path: &str) -> Result<()> {
+    println!("connecting to {stage}");
+    let client = stage.connect().await?;
+    let (limiter, done) = (ShareLimiter::new(0), AtomicU64::new(0));
+    let balancer = ThroughputBalancer::builder(&client, path).limiter(&limiter).join().await?;
+    println!("{}: is a member of {path} (Ctrl-C to leave; --set-max N sets the maximum)", name(&balancer));
+    tokio::select! {
+        () = tell_shares(&balancer) => Ok(()),
+        () = tell_events(&balancer) => Ok(()),
+        worked = work(&limiter, &done) => worked,
+        () = tell_work(&balancer, &done) => Ok(()),
+    }
+}
+
+fn name(balancer: &ThroughputBalancer) -> String {
+    balancer.member_id().unwrap_or_else(|| "(between two sessions)".to_owned())
+}
+
+async fn tell_shares(balancer: &ThroughputBalancer) {
+    let mut shares = balancer.shares();
+    let mut last = None;
+    while let Some(share) = shares.next().await {
+        let throughput = share.throughput();
+        if last.replace(throughput) != Some(throughput) {
+            let lead = if balancer.is_leader() { ", and I lead" } else { "" };
+            println!("{}: MY SHARE IS {throughput} a second{lead}", name(balancer));
+        }
+    }
+}
+
+async fn tell_events(balancer: &ThroughputBalancer) {
+    let mut events = balancer.events();
+    while let Some(event) = events.next().await {
+        let name = name(balancer);
+        match event {
+            Event::TookOver { .. } => println!("{name}: I LEAD: from now on I divide the maximum"),
+            Event::Settled { maximum, members, shared } => {
+                println!("{name}: all {members} have their shares, {shared} of {maximum} together");
+            }
+            Event::Exceeded { maximum, by } => println!("{name}: {by} above the new maximum {maximum}, not for long"),
+            Event::MaximumInvalid { why } => println!("{name}: shares stay as they are: {why} (--set-max N)"),
+            Event::Unacked { member, held } => {
+                println!("{name}: {member} does not say that it has let go of its {held}")
+            }
+            Event::Registered { member } => println!("{name}: I am {member} now"),
+            Event::Unregistered { member } => println!("{name}: I am {member} no more"),
+            Event::Failed { error } => println!("{name}: {error}"),
+            other => println!("{name}: {other:?}"),
+        }
+    }
+}
+
+async fn tell_work(balancer: &ThroughputBalancer, done: &AtomicU64) {
+    const EVERY: u64 = 5;
+    let mut before = 0;
+    loop {
+        tokio::time::sleep(Duration::from_secs(EVERY)).await;
+        let now = done.load(Ordering::Relaxed);
+        println!("{}: did {} in {EVERY} s, {} a second", name(balancer), now - before, (now - before) / EVERY);
+        before = now;
+    }
+}
+
+/// Works as fast as it may.
+async fn work(limiter: &ShareLimiter, done: &AtomicU64) -> Result<()> {
+    loop {
+        limiter.acquire(1).await?;
+        done.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+async fn scenario(stage: &Stage, path: &str) -> Result<()> {
+    println!("A maximum for a cluster at {path}, on {stage}\n");
+    Table::new(stage, path).play().await?;
+    Crew::assemble(stage, &format!("{path}-weighted")).await?.play().await?;
+    RollingRestart::new(stage, format!("{path}-restart")).play().await
+}

@@ -1,0 +1,152 @@
+//! The first act: members come and go, and each time the maximum is divided by their number.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::future::{BoxFuture, join_all};
+use recipes_examples::{Result, Stage, println, until};
+use tokio::sync::watch;
+use zookeeper_recipes::Client;
+use zookeeper_recipes::throughput_balancer::{ThroughputBalancer, set_max_throughput};
+
+/// What everybody applies at this moment, by number, and the most it came to together at any moment of a step. A member is
+/// asked for its next share only when the one before stands here, so nothing is missing.
+#[derive(Debug, Default)]
+struct Applied {
+    shares: BTreeMap<usize, u64>,
+    most: u64,
+}
+
+impl Applied {
+    fn together(&self) -> u64 {
+        self.shares.values().sum()
+    }
+
+    fn set(&mut self, number: usize, throughput: Option<u64>) {
+        match throughput {
+            Some(throughput) => self.shares.insert(number, throughput),
+            None => self.shares.remove(&number),
+        };
+        self.most = self.most.max(self.together());
+    }
+}
+
+struct Member {
+    client: Client,
+    balancer: ThroughputBalancer,
+    /// Notes its shares for as long as it is kept.
+    _noting: BoxFuture<'static, Result<()>>,
+}
+
+/// The table, of which each step writes a line.
+pub(crate) struct Table<'a> {
+    stage: &'a Stage,
+    path: &'a str,
+    maximum: u64,
+    members: BTreeMap<usize, Member>,
+    applied: watch::Sender<Applied>,
+}
+
+const MEMBERS: usize = 5;
+
+impl<'a> Table<'a> {
+    pub(crate) fn new(stage: &'a Stage, path: &'a str) -> Self {
+        Table { stage, path, maximum: 1_000, members: BTreeMap::new(), applied: watch::Sender::default() }
+    }
+
+    pub(crate) async fn play(mut self) -> Result<()> {
+        let names: String = (1..=MEMBERS).map(|number| format!("{:>7}", format!("c{number}"))).collect();
+        println!("{:28}{names}{:>11}{:>10}", "", "together", "at most");
+        let operator = self.stage.connect().await?;
+        set_max_throughput(&operator, self.path, self.maximum).await?;
+        self.joins(1).await?;
+        self.tell("maximum 1000, c1 comes").await?;
+        for number in 2..=4 {
+            self.joins(number).await?;
+            self.tell(&format!("c{number} comes")).await?;
+        }
+        // Nobody says goodbye: the session ends, and both of its nodes go.
+        self.member(1)?.client.close().await?;
+        self.goes(1, "c1 goes, its session ends").await?;
+        self.member(4)?.balancer.leave().await;
+        self.goes(4, "c4 leaves").await?;
+        let before = std::mem::replace(&mut self.maximum, 500);
+        set_max_throughput(&operator, self.path, self.maximum).await?;
+        self.tell_within("maximum lowered to 500", before).await?;
+        self.joins(5).await?;
+        self.tell("c5 comes").await?;
+        println!(
+            "\n* leads: it computes, and writes one node a member. \"At most\" is the most that all together have applied at\n  \
+             any moment of a step: never more than the maximum; where that is lowered, than the one before."
+        );
+        join_all(self.members.values().map(|member| member.balancer.leave())).await;
+        Ok(())
+    }
+
+    fn member(&self, number: usize) -> Result<&Member> {
+        self.members.get(&number).ok_or_else(|| format!("c{number} is not there").into())
+    }
+
+    async fn joins(&mut self, number: usize) -> Result<()> {
+        let client = self.stage.connect().await?;
+        let balancer = until(ThroughputBalancer::builder(&client, self.path).join()).await??;
+        let (mut shares, applied) = (balancer.shares(), self.applied.clone());
+        let noting = async move {
+            while let Some(share) = shares.next().await {
+                applied.send_modify(|applied| applied.set(number, Some(share.throughput())));
+            }
+            applied.send_modify(|applied| applied.set(number, None));
+        };
+        let _noting = self.stage.spawn(&client, noting);
+        self.members.insert(number, Member { client, balancer, _noting });
+        Ok(())
+    }
+
+    async fn goes(&mut self, number: usize, step: &str) -> Result<()> {
+        until(self.applied.subscribe().wait_for(|applied| !applied.shares.contains_key(&number))).await??;
+        self.members.remove(&number);
+        self.tell(step).await
+    }
+
+    async fn tell(&mut self, step: &str) -> Result<()> {
+        self.tell_within(step, self.maximum).await
+    }
+
+    /// Waits until everybody who is there has its share, and writes a line of the table.
+    async fn tell_within(&mut self, step: &str, limit: u64) -> Result<()> {
+        let share = self.maximum / self.members.len() as u64;
+        let wanted: BTreeMap<_, _> = self.members.keys().map(|number| (*number, share)).collect();
+        until(self.applied.subscribe().wait_for(|applied| applied.shares == wanted)).await??;
+        let leader = until(self.leader()).await?;
+        let cells = (1..=MEMBERS).map(|number| match wanted.get(&number) {
+            Some(share) => format!("{:>7}", format!("{}{share}", if number == leader { "*" } else { "" })),
+            None => format!("{:>7}", "-"),
+        });
+        let (together, most) = self.end_step();
+        println!("{step:28}{}{together:>11}{most:>10}", cells.collect::<String>());
+        if most > limit {
+            return Err(format!("{most} together is more than {limit}").into());
+        }
+        Ok(())
+    }
+
+    /// What all apply together, and the most of this step; the next one begins.
+    fn end_step(&self) -> (u64, u64) {
+        let mut told = (0, 0);
+        self.applied.send_modify(|applied| {
+            let together = applied.together();
+            told = (together, std::mem::replace(&mut applied.most, together));
+        });
+        told
+    }
+
+    async fn leader(&self) -> usize {
+        loop {
+            if let Some((number, _)) = self.members.iter().find(|(_, member)| member.balancer.is_leader()) {
+                return *number;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
