@@ -8,24 +8,28 @@ use futures::future::{BoxFuture, join_all};
 use recipes_examples::{Result, Stage, println, until};
 use tokio::sync::watch;
 use zookeeper_recipes::Client;
-use zookeeper_recipes::throughput_balancer::{ThroughputBalancer, set_max_throughput};
+use zookeeper_recipes::throughput_balancer::{Share, ThroughputBalancer, set_max_throughput};
 
-/// What everybody applies at this moment, by number, and the most it came to together at any moment of a step. A member is
-/// asked for its next share only when the one before stands here, so nothing is missing.
+/// The newest share of each member, by number, and the most that they came to together at any moment of a step. A share says what
+/// may be applied when it is asked, so one whose change was not noted yet counts no more than it should.
 #[derive(Debug, Default)]
 struct Applied {
-    shares: BTreeMap<usize, u64>,
+    shares: BTreeMap<usize, Share>,
     most: u64,
 }
 
 impl Applied {
-    fn together(&self) -> u64 {
-        self.shares.values().sum()
+    fn now(&self) -> BTreeMap<usize, u64> {
+        self.shares.iter().map(|(number, share)| (*number, share.throughput())).collect()
     }
 
-    fn set(&mut self, number: usize, throughput: Option<u64>) {
-        match throughput {
-            Some(throughput) => self.shares.insert(number, throughput),
+    fn together(&self) -> u64 {
+        self.shares.values().map(Share::throughput).sum()
+    }
+
+    fn set(&mut self, number: usize, share: Option<Share>) {
+        match share {
+            Some(share) => self.shares.insert(number, share),
             None => self.shares.remove(&number),
         };
         self.most = self.most.max(self.together());
@@ -94,7 +98,7 @@ impl<'a> Table<'a> {
         let (mut shares, applied) = (balancer.shares(), self.applied.clone());
         let noting = async move {
             while let Some(share) = shares.next().await {
-                applied.send_modify(|applied| applied.set(number, Some(share.throughput())));
+                applied.send_modify(|applied| applied.set(number, Some(share)));
             }
             applied.send_modify(|applied| applied.set(number, None));
         };
@@ -117,7 +121,7 @@ impl<'a> Table<'a> {
     async fn tell_within(&mut self, step: &str, limit: u64) -> Result<()> {
         let share = self.maximum / self.members.len() as u64;
         let wanted: BTreeMap<_, _> = self.members.keys().map(|number| (*number, share)).collect();
-        until(self.applied.subscribe().wait_for(|applied| applied.shares == wanted)).await??;
+        until(self.applied.subscribe().wait_for(|applied| applied.now() == wanted)).await??;
         let leader = until(self.leader()).await?;
         let cells = (1..=MEMBERS).map(|number| match wanted.get(&number) {
             Some(share) => format!("{:>7}", format!("{}{share}", if number == leader { "*" } else { "" })),
