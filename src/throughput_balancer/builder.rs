@@ -34,6 +34,7 @@ pub struct ThroughputBalancerBuilder {
     max: Option<u64>,
     initial: u64,
     on_suspended: OnSuspended,
+    candidate: bool,
     #[cfg(feature = "limiter")]
     limiter: Option<ShareLimiter>,
     options: Options,
@@ -49,6 +50,7 @@ impl ThroughputBalancerBuilder {
             max: None,
             initial: 0,
             on_suspended: OnSuspended::default(),
+            candidate: true,
             #[cfg(feature = "limiter")]
             limiter: None,
             options: Options::default(),
@@ -84,6 +86,13 @@ impl ThroughputBalancerBuilder {
     /// What this member applies when the connection is in doubt, or its lease is over. Default [`OnSuspended::Zero`].
     pub fn on_suspended(mut self, policy: OnSuspended) -> Self {
         self.on_suspended = policy;
+        self
+    }
+
+    /// Whether this member may lead. Default `true`. Each candidate that joins lists all candidates, so of thousands of members let
+    /// some dozens be candidates. While none of them is a member, no share changes.
+    pub fn candidate(mut self, candidate: bool) -> Self {
+        self.candidate = candidate;
         self
     }
 
@@ -167,9 +176,7 @@ impl ThroughputBalancerBuilder {
         let registrar = Registrar { core: Arc::clone(&core), paths: Arc::clone(&paths) };
         registrar.prepare().await.map_err(|error| Error::client(&self.base, error))?;
         let id = core.random.uuid().to_string();
-        let latch = LeaderLatch::builder(&self.client, paths.latch.as_str()).id(&id).start();
-        let latch = Arc::new(latch.map_err(|error| of_latch(&self.base, error))?);
-        entered(&self.base, &latch).await?;
+        let latch = if self.candidate { Some(self.enter(&paths, &id).await?) } else { None };
         let balancer = self.start(registrar, latch, id, channel);
         balancer.registered().await?;
         Ok(balancer)
@@ -197,8 +204,22 @@ impl ThroughputBalancerBuilder {
         Ok(Paths::new(self.client.core(), &self.base))
     }
 
-    /// Starts both tasks.
-    fn start(self, registrar: Registrar, latch: Arc<LeaderLatch>, id: String, channel: Interest) -> ThroughputBalancer {
+    /// Takes part in the election, and returns when the latch has a node.
+    async fn enter(&self, paths: &Paths, id: &str) -> Result<Arc<LeaderLatch>, Error> {
+        let latch = LeaderLatch::builder(&self.client, paths.latch.as_str()).id(id).start();
+        let latch = latch.map_err(|error| of_latch(&self.base, error))?;
+        entered(&self.base, &latch).await?;
+        Ok(Arc::new(latch))
+    }
+
+    /// Starts the task of the member, and of a candidate that of the leader.
+    fn start(
+        self,
+        registrar: Registrar,
+        latch: Option<Arc<LeaderLatch>>,
+        id: String,
+        channel: Interest,
+    ) -> ThroughputBalancer {
         let core = Arc::clone(&registrar.core);
         let events = Publisher::new(self.client.core(), &self.base);
         let (stop, stopped) = watch::channel(false);
@@ -214,18 +235,22 @@ impl ThroughputBalancerBuilder {
             delays: Member::delays(),
             _keep_alive: core.keep_alive(),
         };
-        let leader = Leader {
-            registrar: registrar.clone(),
-            latch: Arc::clone(&latch),
-            options: Arc::new(self.options),
-            events: events.clone(),
-        };
-        core.runtime.spawn(leader.run());
-        let leaving = Arc::clone(&latch);
+        if let Some(latch) = &latch {
+            let leader = Leader {
+                registrar: registrar.clone(),
+                latch: Arc::clone(latch),
+                options: Arc::new(self.options),
+                events: events.clone(),
+            };
+            core.runtime.spawn(leader.run());
+        }
+        let leaving = latch.clone();
         core.runtime.spawn(async move {
             member.run().await;
             // After the member's own nodes: the next leader finds them gone already.
-            if let Err(error) = leaving.close().await {
+            if let Some(latch) = leaving
+                && let Err(error) = latch.close().await
+            {
                 tracing::warn!(%error, "a member has left, but may stand in the line of leaders for a while");
             }
             finished.send_replace(true);

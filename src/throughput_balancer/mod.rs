@@ -138,9 +138,10 @@
 //!
 //! # Who leads
 //!
-//! Any member may. Each write of a leader is a transaction that checks its node in the line of the latch, the epoch and the
-//! version of the maximum that it acts on: one that was stopped, cut off or superseded changes nothing. A new leader finds
-//! everything it needs in the nodes and rewrites nothing that is right, also when the old one died between two writes.
+//! Any [candidate](ThroughputBalancerBuilder::candidate) may, by default every member. Each write of a leader is a transaction
+//! that checks its node in the line of the latch, the epoch and the version of the maximum that it acts on: one that was stopped,
+//! cut off or superseded changes nothing. A new leader finds everything it needs in the nodes and rewrites nothing that is right,
+//! also when the old one died between two writes.
 
 pub mod allocation;
 mod builder;
@@ -202,7 +203,8 @@ impl Default for Options {
 pub struct ThroughputBalancer {
     client: Client,
     registrar: Registrar,
-    latch: Arc<LeaderLatch>,
+    /// Of a member that may lead.
+    latch: Option<Arc<LeaderLatch>>,
     channel: share::Interest,
     events: events::Publisher,
     registration: watch::Sender<Registration>,
@@ -251,7 +253,7 @@ impl ThroughputBalancer {
 
     /// Whether this member leads at this instant: compares the clock at each call.
     pub fn is_leader(&self) -> bool {
-        self.latch.has_leadership()
+        self.latch.as_ref().is_some_and(|latch| latch.has_leadership())
     }
 
     /// What happens from now on, as far as this member sees it; first of all, if it leads and the maximum makes no sense, that.

@@ -1,6 +1,7 @@
 //! The table of the documentation: who leads, and what each has.
 
 use zookeeper_recipes::ErrorKind;
+use zookeeper_recipes::testing::Operation;
 use zookeeper_recipes::throughput_balancer::{Error, max_throughput, members, set_max_throughput};
 
 use super::scene::{BASE, MAXIMUM, eager, have, have_within, joined, scene};
@@ -37,6 +38,29 @@ async fn members_come_and_go_and_the_maximum_changes() {
     let seen: Vec<_> = members.iter().map(|member| (member.throughput, member.is_leader)).collect();
     assert_eq!(seen, [(166, true), (166, false), (166, false)]);
     assert!(server.panics().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_may_not_lead_has_its_share_and_leaves_the_election_to_others() {
+    let (server, clients) = scene(4).await;
+    let one = joined(&clients[0]).await;
+    have(&server, &[&one], &[1000]).await;
+    let before = server.count(&clients[1], Operation::List);
+    let follower = |client| within("it joins", SOON, eager(client).candidate(false).join());
+    let two = follower(&clients[1]).await.expect("it joins");
+    have(&server, &[&one, &two], &[500, 500]).await;
+    assert_eq!(server.count(&clients[1], Operation::List), before, "it lists nothing");
+    within("it leaves", SOON, one.leave()).await;
+    have(&server, &[&one, &two], &[0, 500]).await;
+    let three = follower(&clients[2]).await.expect("it joins");
+    have(&server, &[&two, &three], &[500, 0]).await;
+    assert!(!two.is_leader() && !three.is_leader(), "no candidate is left");
+    let four = joined(&clients[3]).await;
+    have(&server, &[&two, &three, &four], &[333; 3]).await;
+    assert!(four.is_leader());
+    assert_eq!(four.members().await.expect("members").iter().filter(|member| member.is_leader).count(), 1);
+    within("it leaves", SOON, two.leave()).await;
+    have(&server, &[&three, &four], &[500, 500]).await;
 }
 
 #[tokio::test(start_paused = true)]
