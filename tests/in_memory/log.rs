@@ -1,10 +1,15 @@
 //! What is logged during a test.
 
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use tracing::Dispatch;
+use tracing::subscriber::NoSubscriber;
 use tracing_subscriber::filter::LevelFilter;
+
+/// Subscribes to nothing. While a process has a single subscriber, tracing asks only the thread that comes to a log statement first,
+/// and believes for all threads that nothing is logged there if that one has none.
+static OTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::default()));
 
 /// The lines logged so far.
 #[derive(Debug, Clone, Default)]
@@ -13,6 +18,7 @@ pub struct Log(Arc<Mutex<Vec<u8>>>);
 impl Log {
     /// An empty log, and the subscriber that writes to it what is logged at `level` or above.
     pub fn new(level: LevelFilter) -> (Log, Dispatch) {
+        LazyLock::force(&OTHER);
         let log = Log::default();
         let writer = log.clone();
         let subscriber = tracing_subscriber::fmt().with_max_level(level).with_ansi(false).without_time();

@@ -1,11 +1,11 @@
 //! What is logged of the session timeouts that servers grant, and the wait for a confirmation.
 
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use futures::StreamExt;
-use tracing::subscriber::DefaultGuard;
+use tracing::subscriber::{DefaultGuard, NoSubscriber};
 
 use super::{Keepalive, Phase};
 use crate::backend;
@@ -35,6 +35,9 @@ impl io::Write for Sink {
 
 impl Log {
     fn capture() -> Log {
+        // Of a single subscriber tracing asks only the thread that comes to a log statement first.
+        static OTHER: LazyLock<tracing::Dispatch> = LazyLock::new(|| tracing::Dispatch::new(NoSubscriber::default()));
+        LazyLock::force(&OTHER);
         let bytes = Arc::new(Mutex::default());
         let sink = Sink(Arc::clone(&bytes));
         let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || sink.clone()).finish();
