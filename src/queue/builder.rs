@@ -68,7 +68,9 @@ impl<S: Serializer> DistributedQueueBuilder<S> {
     }
 
     /// How many items a consumer claims beyond those that are asked for, so that the next one is at hand. Others do not
-    /// get them until the consumer is closed, also if no caller ever takes them. At most 1 000. Default 0.
+    /// get them until the consumer is closed, also if no caller ever takes them. Each is a delivery that counts towards
+    /// [`max_deliveries`](Self::max_deliveries), also if `close` returns it: with prefetch every restart of a process
+    /// uses up one of each item that it had claimed. At most 1 000. Default 0.
     pub fn prefetch(mut self, items: usize) -> Self {
         self.options.prefetch = items;
         self
@@ -101,6 +103,10 @@ impl<S: Serializer> DistributedQueueBuilder<S> {
     /// often it was delivered before, also elsewhere. When the policy gives up by that number, the item becomes a dead
     /// letter; a limit of the policy in time has no effect, as it is not known when the item failed first. Default:
     /// from 100 ms, doubling up to 30 s, for ever.
+    ///
+    /// The delay is that of the consumer whose handler failed; any other consumer may claim the item at once. So `n`
+    /// consumers may use up `n` deliveries without any delay: with [`max_deliveries`](Self::max_deliveries) choose a
+    /// multiple of that.
     pub fn retry_delay(mut self, policy: RetryPolicy) -> Self {
         self.options.retry_delay = policy;
         self

@@ -112,7 +112,8 @@ impl Publisher {
 }
 
 /// What happens in a consumer from now on; see [`Consumer::events`](super::Consumer::events). A reader that falls 1 024
-/// events behind gets [`Event::Missed`]. Ends with the consumer.
+/// events behind gets [`Event::Missed`]. Ends when the consumer and all its clones and deliveries are gone: what fails after it
+/// was closed is told too.
 pub struct Events {
     events: BoxStream<'static, Event>,
 }

@@ -49,7 +49,8 @@
 //! Each claim on an item has a number, which grows: the data version of the item, which is written with each claim in
 //! the same transaction. [`attempt`](Delivery::attempt) tells it. An ack, a nack, a dead letter and every write with
 //! the [`fence`](Delivery::fence) of a claim are refused by the ensemble once there was a later claim, whatever the
-//! clocks say, and also after the claim was deleted by hand. For other stores there is a [fencing
+//! clocks say, and also after the claim was deleted by hand ([but for one whose answer is lost](Delivery::ack), which
+//! may be told as done). For other stores there is a [fencing
 //! token](Delivery::fencing_token).
 //!
 //! With [`ErrorPolicy::Standard`](crate::ErrorPolicy::Standard) a claim is lost as soon as the connection is in doubt;
@@ -137,6 +138,7 @@ mod error;
 mod events;
 mod producer;
 mod serializer;
+mod sizes;
 mod znodes;
 
 use std::fmt;

@@ -232,6 +232,62 @@ async fn what_no_delivery_can_mend_is_a_dead_letter_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_dead_letter_says_what_the_sources_of_the_error_say() {
+    use zookeeper_recipes::queue::{BoxError, Failure};
+    let (server, one, two) = scene().await;
+    let _producer = filled(&two, &["bad"]).await;
+    #[derive(Debug, thiserror::Error)]
+    #[error("it was not shipped")]
+    struct Outer(#[source] std::io::Error);
+    let queue = builder(&one).start().expect("a queue");
+    let consumer = queue.consumer();
+    let handler = |_: String, _: ClaimHandle| async move {
+        let full = std::io::Error::other("the disk is full");
+        Err::<(), BoxError>(Failure::permanent(Outer(full)).into())
+    };
+    let worker = consumer.clone();
+    // A handler that returns a boxed error can be spawned.
+    let work = tokio::spawn(async move { worker.consume(1, handler).await });
+    server.until(|| names(&server).is_empty()).await;
+    consumer.close().await;
+    within("handled", T, work).await.expect("no panic").expect("closed");
+    let letters = queue.dead_letters().await.expect("letters");
+    assert_eq!(&*letters[0].reason, "it was not shipped: the disk is full");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_of_delays_that_panics_costs_a_second_and_nothing_else() {
+    use zookeeper_recipes::RetryPolicy;
+    let (server, one, two) = scene().await;
+    let _producer = filled(&two, &["bad"]).await;
+    let consumer = builder(&one).retry_delay(RetryPolicy::custom(|_, _| panic!("no idea"))).start().expect("a queue");
+    let consumer = consumer.consumer();
+    let (handled, began) = (AtomicUsize::new(0), tokio::time::Instant::now());
+    let handler = |_: String, _: ClaimHandle| {
+        let first = handled.fetch_add(1, Ordering::SeqCst) == 0;
+        async move { if first { Err("not today") } else { Ok(()) } }
+    };
+    let stop = async {
+        server.until(|| names(&server).is_empty()).await;
+        consumer.close().await;
+    };
+    within("handled", T, futures::future::join(consumer.consume(1, handler), stop)).await.0.expect("closed");
+    assert_eq!(handled.load(Ordering::SeqCst), 2);
+    assert!(began.elapsed() >= Duration::from_secs(1), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_concurrency_that_cannot_be_meant_is_refused() {
+    let (_server, one, _) = scene().await;
+    let consumer = builder(&one).start().expect("a queue").consumer();
+    for concurrency in [0, usize::MAX] {
+        let handler = |_: String, _: ClaimHandle| async { Ok::<(), std::io::Error>(()) };
+        let error = consumer.consume(concurrency, handler).await.expect_err("refused");
+        assert!(error.to_string().contains("from 1 to 100000 is allowed"), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn after_a_shutdown_handlers_finish_within_the_grace_period_and_nothing_more_is_claimed() {
     for (work, finishes) in [(Duration::from_secs(2), true), (Duration::from_secs(60), false)] {
         let (server, one, two) = scene().await;

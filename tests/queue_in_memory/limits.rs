@@ -1,33 +1,47 @@
 //! What is too large, or too much.
 
-use std::sync::{Arc, Mutex};
-
 use futures::StreamExt;
+use tracing_subscriber::filter::LevelFilter;
 use zookeeper_recipes::queue::{DistributedQueue, Error, RawBytes, Utf8};
 use zookeeper_recipes::testing::Operation;
-use zookeeper_recipes::{Client, ConnectionState, CreateMode, ErrorKind};
+use zookeeper_recipes::{Acl, Client, ConnectionState, CreateMode, ErrorKind};
 
 use super::scene::{PATH, filled, names, queue, scene, taken};
+use crate::in_memory::log::Log;
 use crate::in_memory::{SOON, T, requests, within};
 
-#[tokio::test(start_paused = true)]
-async fn an_item_of_about_a_megabyte_goes_through_everything_and_a_larger_one_is_refused_at_once() {
-    let (server, one, two) = scene().await;
-    let queue = DistributedQueue::builder(&one, PATH, RawBytes).start().expect("a queue");
+/// The largest item is put, claimed, returned and made a dead letter, and a larger one is refused.
+async fn goes_through(one: &Client, two: &Client, path: &str) {
+    let queue = DistributedQueue::builder(one, path, RawBytes).start().expect("a queue");
     let producer = queue.producer();
     let error = producer.put(vec![0; 1 << 20]).await.expect_err("too large");
     let Error::TooLarge { bytes, limit, .. } = error else { panic!("{error}") };
     assert_eq!((bytes, error.kind()), ((1 << 20) + 10, ErrorKind::InvalidArgument));
     let session = one.session_id();
     within("it is put", SOON, producer.put(vec![7; limit - 10])).await.expect("put");
-    let consumer = DistributedQueue::builder(&two, PATH, RawBytes).start().expect("a queue").consumer();
+    let consumer = DistributedQueue::builder(two, path, RawBytes).start().expect("a queue").consumer();
     let delivery = within("it comes", SOON, consumer.take()).await.expect("an item");
     assert_eq!(delivery.item().len(), limit - 10);
     delivery.nack().await.expect("put back");
     let delivery = within("it comes", SOON, consumer.take()).await.expect("an item");
     delivery.reject("x".repeat(5_000)).await.expect("buried");
     assert_eq!(queue.dead_letters().await.expect("an answer")[0].data.len(), limit);
-    assert_eq!((names(&server).len(), one.session_id()), (0, session));
+    assert_eq!((queue.len().await.expect("an answer"), one.session_id()), (0, session));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_item_of_about_a_megabyte_goes_through_everything_and_a_larger_one_is_refused_at_once() {
+    let (_server, one, two) = scene().await;
+    goes_through(&one, &two, PATH).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn so_it_does_on_a_long_path_and_with_many_entries_in_its_acl() {
+    let (server, one, two) = scene().await;
+    goes_through(&one, &two, &format!("/{}", "queue".repeat(500))).await;
+    let acls = vec![Acl::anyone_all(); 400];
+    let client = || async { Client::builder_for(&server).acls(acls.clone()).connect().await.expect("a client") };
+    goes_through(&client().await, &client().await, "/guarded").await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -48,30 +62,11 @@ async fn puts_share_no_transaction_that_is_larger_than_the_servers_take() {
     assert_eq!(names(&server).len(), 13);
 }
 
-/// What was logged.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl std::io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_queue_that_java_clients_cannot_list_takes_more_and_each_crossing_is_logged_once() {
-    let (log, limit) = (Log::default(), 400);
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
-    let _logging = tracing::subscriber::set_default(subscriber);
-    let warnings = || {
-        let text = String::from_utf8(log.0.lock().unwrap().clone()).expect("text");
-        text.lines().filter(|line| line.contains("event=\"too_long_for_java\"")).map(str::to_owned).collect::<Vec<_>>()
-    };
+    let (log, subscriber) = Log::new(LevelFilter::WARN);
+    let _logging = tracing::dispatcher::set_default(&subscriber);
+    let (limit, warnings) = (400, || log.lines("event=\"too_long_for_java\""));
     let (server, _, two) = scene().await;
     // As with a jute.maxbuffer of 8 000: 400 names.
     let small =

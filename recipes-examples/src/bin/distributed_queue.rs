@@ -40,7 +40,7 @@ async fn scenario(stage: &Stage, path: &str) -> Result<()> {
     let queue = DistributedQueue::builder(&client, path, Utf8).max_deliveries(2).start()?;
     let producers = [queue.producer(), queue.producer()];
     for number in 0..PARCELS {
-        // On its way in order; flush waits for all of them.
+        // On its way in order; close waits for all of them.
         drop(producers[number % 2].enqueue(format!("parcel {number}")).await?);
     }
     for producer in &producers {
@@ -61,7 +61,7 @@ async fn crash(stage: &Stage, path: &str) -> Result<()> {
     let client = stage.connect().await?;
     let queue = DistributedQueue::builder(&client, path, Utf8).start()?;
     let delivery = queue.consumer().take().await?;
-    println!("dave takes {}, and crashes", delivery.item());
+    println!("dave takes {}, and his client is gone before it is shipped", delivery.item());
     client.close().await?;
     delivery.lost().await;
     println!("dave knows: is it still his? {}", if delivery.is_held() { "yes" } else { "no" });

@@ -14,6 +14,7 @@ use crate::backend::{self, Multi, Op, OpResult};
 use crate::client;
 use crate::client::parents;
 use crate::client::session::Session;
+use crate::queue::sizes;
 use crate::types::{CreateMode, Stat};
 
 /// The data version of a claim's node. Curator's lock nodes have version 0, so none is taken for a claim of ours.
@@ -157,7 +158,7 @@ impl Claim {
     /// The transaction that made it.
     async fn make(&self) -> Result<i64, End> {
         let steps = self.steps();
-        self.shared.core.check_size("claim", &self.name, bytes_of(&steps)).map_err(End::Refused)?;
+        self.shared.core.check_size("claim", &self.name, sizes::of_steps(&steps)).map_err(End::Refused)?;
         let first = self.session.connected().now_or_never();
         let connection = self.connected().await?;
         if first != Some(Ok(connection)) {
@@ -314,18 +315,6 @@ fn zxid(results: &[OpResult]) -> i64 {
             _ => None,
         })
         .unwrap_or(0)
-}
-
-/// What a step has besides its path and its data: a header, a version, lengths.
-const STEP_BYTES: usize = 64;
-
-/// About what these steps take of a request.
-pub(super) fn bytes_of(steps: &[Op]) -> usize {
-    let bytes_of = |step: &Op| match step {
-        Op::Create { path, data, .. } | Op::SetData { path, data, .. } => STEP_BYTES + path.len() + data.len(),
-        Op::Check { path, .. } | Op::Delete { path, .. } => STEP_BYTES + path.len(),
-    };
-    steps.iter().map(bytes_of).sum()
 }
 
 fn refused(doing: &str, name: &str, error: backend::Error) -> End {

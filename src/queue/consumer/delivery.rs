@@ -38,7 +38,8 @@ impl<T> Delivery<T> {
         Delivery { items, claim, commands, settled: false }
     }
 
-    /// The item; the first one, if it was put with others as one.
+    /// The item; the first one, if it was [put with others as one](super::super::Producer::put_many). An
+    /// [`ack`](Self::ack) takes all of them out of the queue, and returns them: handle all [`items`](Self::items).
     pub fn item(&self) -> &T {
         // A node without items is never delivered.
         &self.items[0]
@@ -109,7 +110,7 @@ impl<T> Delivery<T> {
     /// With any other error the item is returned to the queue, and this consumer leaves it alone for 30 s.
     ///
     /// After a lost answer an item that is gone is taken for acked: it cannot be told from one that was deleted by hand
-    /// meanwhile.
+    /// meanwhile, or whose claim was, so that another consumer has acked it.
     ///
     /// # Cancel safety
     /// Once polled, it is done in the background also if the future is dropped.

@@ -18,6 +18,11 @@ use crate::queue::error::Error;
 use crate::queue::events::Event;
 use crate::queue::serializer::{BoxError, Serializer};
 
+/// So many handlers run at once in one call, at most.
+const MOST_AT_ONCE: usize = 100_000;
+/// The delay before an item is claimed again whose own policy panicked.
+const AFTER_PANIC: Duration = Duration::from_secs(1);
+
 /// What handles items. Closures `Fn(T, ClaimHandle) -> Future` are handlers too, whose future returns a result with any
 /// error.
 pub trait QueueHandler<T>: Send + Sync {
@@ -53,6 +58,22 @@ pub enum AckMode {
 }
 
 /// An error of a [handler](QueueHandler) that says whether another delivery makes sense.
+///
+/// ```no_run
+/// use zookeeper_recipes::queue::{BoxError, ClaimHandle, Consumer, Failure, Utf8};
+///
+/// # fn example(consumer: Consumer<Utf8>) {
+/// let ship = |parcel: String, _: ClaimHandle| async move {
+///     if parcel.is_empty() {
+///         // It will be empty the next time too: a dead letter.
+///         return Err(Failure::permanent("there is no address").into());
+///     }
+///     std::fs::write("shipped", parcel)?; // an error may pass: it is delivered again
+///     Ok::<(), BoxError>(())
+/// };
+/// tokio::spawn(async move { consumer.consume(4, ship).await });
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Failure(BoxError);
 
@@ -103,14 +124,19 @@ impl<S: Serializer> Consumer<S> {
     /// [`consume_until`](Self::consume_until).
     ///
     /// # Errors
-    /// [`Error::InvalidOption`] for a `concurrency` of 0. As [`take`](Self::take), but for [`Error::Closed`]: it ends
+    /// [`Error::InvalidOption`] for a `concurrency` of 0 or more than 100 000. As [`take`](Self::take), but for [`Error::Closed`]: it ends
     /// then, after the handlers that were running; what could pass may be tried again by another call.
     ///
     /// # Cancel safety
     /// Dropping it drops the handlers that run; their items are returned to the queue, unless they were
     /// [acknowledged before](AckMode::BeforeHandling): those are lost. These deliveries count.
-    pub async fn consume(&self, concurrency: usize, handler: impl QueueHandler<S::Item>) -> Result<(), Error> {
-        self.consume_until(concurrency, handler, std::future::pending()).await
+    pub fn consume(
+        &self,
+        concurrency: usize,
+        handler: impl QueueHandler<S::Item>,
+    ) -> impl Future<Output = Result<(), Error>> + Send {
+        // Of an `async fn` the compiler cannot tell for every handler that its future is `Send`.
+        self.consume_until(concurrency, handler, std::future::pending())
     }
 
     /// As [`consume`](Self::consume), until `shutdown` resolves. Then no handler is begun any more, and those that run
@@ -126,14 +152,23 @@ impl<S: Serializer> Consumer<S> {
     ///
     /// # Cancel safety
     /// As [`consume`](Self::consume).
-    pub async fn consume_until(
+    pub fn consume_until(
         &self,
         concurrency: usize,
         handler: impl QueueHandler<S::Item>,
-        shutdown: impl Future<Output = ()>,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> impl Future<Output = Result<(), Error>> + Send {
+        self.handle_until(concurrency, handler, shutdown)
+    }
+
+    async fn handle_until(
+        &self,
+        concurrency: usize,
+        handler: impl QueueHandler<S::Item>,
+        shutdown: impl Future<Output = ()> + Send,
     ) -> Result<(), Error> {
-        if concurrency == 0 {
-            let why = "a concurrency of 0: nothing would be handled; at least 1 is needed".into();
+        if !(1..=MOST_AT_ONCE).contains(&concurrency) {
+            let why = format!("a concurrency of {concurrency}; from 1 to {MOST_AT_ONCE} is allowed");
             return Err(Error::InvalidOption { path: self.path().into(), why });
         }
         let stop = watch::Sender::new(false);
@@ -244,7 +279,13 @@ impl<S: Serializer> Consumer<S> {
         let (name, attempt) = (claim.name(), claim.attempt());
         tracing::warn!(item = name, attempt, reason, "an item failed");
         let jitter = self.inner.shared.core.random.unit();
-        match self.inner.options.retry_delay.delay(attempt.saturating_sub(1), Duration::ZERO, jitter) {
+        let policy = &self.inner.options.retry_delay;
+        let delay =
+            caught(|| policy.delay(attempt.saturating_sub(1), Duration::ZERO, jitter)).unwrap_or_else(|panic| {
+                tracing::warn!(item = name, panic, "the policy of the retry delay panicked");
+                Some(AFTER_PANIC)
+            });
+        match delay {
             Some(after) => Verdict::failed(claim.claim(), after, reason),
             None => Verdict::rejected(claim.claim(), reason),
         }
@@ -272,8 +313,18 @@ fn is_permanent(error: &(dyn std::error::Error + 'static)) -> bool {
     std::iter::successors(Some(error), |error| error.source()).any(<dyn std::error::Error>::is::<Failure>)
 }
 
-/// What an error says. It is the handler's own code that says so, and may panic too.
+/// What an error and its sources say. It is the handler's own code that says so, and may panic too.
 fn text(error: BoxError) -> String {
-    caught(move || error.to_string())
-        .unwrap_or_else(|panic| format!("the handler's error panicked when it was asked: {panic}"))
+    let all = move || {
+        let mut text = error.to_string();
+        for source in std::iter::successors(error.source(), |error| error.source()) {
+            let source = source.to_string();
+            // Some errors say what their source says.
+            if !text.ends_with(&source) {
+                text = format!("{text}: {source}");
+            }
+        }
+        text
+    };
+    caught(all).unwrap_or_else(|panic| format!("the handler's error panicked when it was asked: {panic}"))
 }

@@ -4,13 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::claim::{CLAIM_VERSION, Claim, bytes_of};
+use super::claim::{CLAIM_VERSION, Claim};
 use crate::backend::{self, Multi, Op};
 use crate::client;
 use crate::client::ErrorKind;
 use crate::client::parents;
 use crate::queue::dead_letter;
 use crate::queue::error::Error;
+use crate::queue::sizes;
 use crate::types::{CreateMode, Stat};
 
 /// What is to become of the item.
@@ -86,7 +87,7 @@ const LETTER: usize = 2;
 /// long as the claim stands: of two copies only the first is carried out.
 pub(super) async fn settle(claim: &Claim, verdict: &Verdict) -> Result<(), Unsettled> {
     let mut steps = steps(claim, verdict);
-    claim.shared.core.check_size("settle", &claim.name, bytes_of(&steps)).map_err(Unsettled::Failed)?;
+    claim.shared.core.check_size("settle", &claim.name, sizes::of_steps(&steps)).map_err(Unsettled::Failed)?;
     let mut in_doubt = false;
     loop {
         let Ok(connection) = claim.session.connected().await else { return Err(Unsettled::SessionOver { in_doubt }) };
@@ -141,8 +142,8 @@ async fn attempt(
 /// What a settlement has come to whose answer was lost, if the claim is gone and this is at the path of its item.
 ///
 /// An item that is gone was taken out by a copy of the transaction; or by hand, and then there is nothing left to take
-/// out or to return, but a dead letter may be missing. The two cannot be told apart. Without a doubt a deletion by hand
-/// is told as [`Unsettled::Lost`].
+/// out or to return, but a dead letter may be missing; or, if the claim was deleted by hand, by the consumer that claimed
+/// it next. They cannot be told apart. Without a doubt a deletion by hand is told as [`Unsettled::Lost`].
 fn outcome_in_doubt(claim: &Claim, verdict: &Verdict, item: Option<Stat>) -> Result<(), Unsettled> {
     let is_in_queue = item.is_some_and(|item| claim.is_on(&item));
     if is_in_queue && !verdict.returns() { Err(Unsettled::Lost) } else { Ok(()) }

@@ -18,10 +18,11 @@ use self::capacity::Capacity;
 use self::failures::Failures;
 pub use self::put::Enqueued;
 use self::put::{Put, failed};
-use self::task::{Command, RESERVED_BYTES, Task};
+use self::task::{Command, Task};
 use super::envelope;
 use super::error::Error;
 use super::serializer::Serializer;
+use super::sizes;
 use super::znodes::Paths;
 use crate::client::{Client, ErrorKind};
 
@@ -191,8 +192,7 @@ impl<S: Serializer> Producer<S> {
         let serialized = serialized.collect::<Result<Vec<_>, _>>();
         let items = serialized.map_err(|error| Error::Unserializable { path: path(), why: error.to_string() })?;
         let payload = envelope::encode(&items);
-        let most = inner.client.core().config.max_request_bytes;
-        let (bytes, limit) = (payload.len(), most.saturating_sub(RESERVED_BYTES + inner.paths.items.len()));
+        let (bytes, limit) = (payload.len(), sizes::largest_payload(&inner.client.core().config, &inner.paths));
         if bytes > limit { Err(Error::TooLarge { path: path(), bytes, limit }) } else { Ok(payload) }
     }
 

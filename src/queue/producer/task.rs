@@ -20,17 +20,12 @@ use crate::client::parents;
 use crate::client::session::Session;
 use crate::client::{self, ErrorKind};
 use crate::queue::error::Error;
+use crate::queue::sizes;
 use crate::queue::znodes::Paths;
 
 /// What shares one transaction, at most; less where the servers take less.
 pub(super) const MOST_ITEMS: usize = 64;
 const MOST_BYTES: usize = 256 * 1024;
-/// What a request has for each node that is created besides its path, its data and what its ACL names; a little more
-/// than that.
-const STEP_BYTES: usize = 64;
-const ACL_BYTES: usize = 16;
-/// Of what a request may have, this is kept for its paths, and for the reason of a dead letter.
-pub(super) const RESERVED_BYTES: usize = 4 * 1024;
 /// So many transactions are under way at once. One that is not full waits until none is, or until a flush.
 const MOST_BATCHES: usize = 4;
 
@@ -189,9 +184,10 @@ impl Task {
     /// What waits and fits into one transaction: while others are under way only if nothing more can come to it.
     fn next_batch(&mut self) -> Option<Batch> {
         let config = &self.core.config;
-        let most = MOST_BYTES.min(config.max_request_bytes.saturating_sub(RESERVED_BYTES));
-        let acls: usize = config.acls.iter().map(|acl| acl.scheme.len() + acl.id.len() + ACL_BYTES).sum();
-        let around = self.paths.new_item().len() + acls + STEP_BYTES;
+        // The number's node is written in each transaction.
+        let number = self.paths.producers.len();
+        let most = MOST_BYTES.min(config.max_request_bytes.saturating_sub(sizes::RESERVED_BYTES + number));
+        let around = self.paths.new_item().len() + sizes::of_acls(&config.acls) + sizes::STEP_BYTES;
         let mut bytes = 0;
         let fit = self.waiting.iter().take(MOST_ITEMS).take_while(|put| {
             bytes += put.payload.len() + around;
