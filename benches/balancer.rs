@@ -100,7 +100,7 @@ impl Cluster {
     fn tell_transactions(&self, what: &str, before: Option<u64>) {
         if let Some((before, after)) = before.zip(self.transactions()) {
             println!(
-                "{} members, {}: {what}: {} transactions of the leader",
+                "{} members, {}: {what}: {} transactions of the leader, its own acknowledgements among them",
                 self.members.len(),
                 self.name,
                 after - before

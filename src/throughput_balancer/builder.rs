@@ -10,6 +10,7 @@ use super::error::Error;
 use super::events::Publisher;
 use super::leader::Leader;
 use super::leader::plan::Transition;
+use super::maximum::MAX_THROUGHPUT;
 use super::member::limiter::Limited;
 use super::member::registration::Registrar;
 use super::member::{Member, MemberOptions, Registration};
@@ -22,8 +23,8 @@ use crate::leader_latch::{LatchStatus, LeaderLatch};
 use crate::limiter::ShareLimiter;
 use crate::path;
 
-/// The options of a member of a balancer; see [`ThroughputBalancer::builder`]. Those that concern the whole cluster (allocation,
-/// transition, debounce) are those of the member that leads: give all members the same.
+/// The options of a member of a balancer; see [`ThroughputBalancer::builder`]. Those that concern the whole cluster
+/// (allocation, transition, debounce) are those of the member that leads: give all candidates the same.
 #[derive(Debug, Clone)]
 #[must_use = "nothing happens before join()"]
 pub struct ThroughputBalancerBuilder {
@@ -58,7 +59,8 @@ impl ThroughputBalancerBuilder {
     }
 
     /// How much this member counts, compared with the others, where the [`allocation`](Self::allocation) heeds weights; the
-    /// default one does not. At least 1, the default.
+    /// default one does not. At least 1, the default. As [`min`](Self::min) and [`max`](Self::max) it holds for as long as
+    /// one is a member: to change it, leave and join again.
     pub fn weight(mut self, weight: u64) -> Self {
         self.weight = weight;
         self
@@ -76,8 +78,8 @@ impl ThroughputBalancerBuilder {
         self
     }
 
-    /// What this member applies until the leader gives it a share. Default 0, which alone keeps the maximum at all times: with
-    /// more all together may exceed it for as long as it takes the others to make room.
+    /// What this member applies until the leader gives it a share. Default 0, which alone keeps the maximum at all times:
+    /// with more all together may exceed it for as long as it takes the others to make room.
     pub fn initial(mut self, initial: u64) -> Self {
         self.initial = initial;
         self
@@ -89,8 +91,9 @@ impl ThroughputBalancerBuilder {
         self
     }
 
-    /// Whether this member may lead. Default `true`. Each candidate that joins lists all candidates, so of thousands of members let
-    /// some dozens be candidates. While none of them is a member, no share changes.
+    /// Whether this member may lead. Default `true`. Each candidate that joins lists all candidates, so of thousands of
+    /// members let some dozens be candidates. While none of them is there, no share changes, also if the maximum is
+    /// lowered.
     pub fn candidate(mut self, candidate: bool) -> Self {
         self.candidate = candidate;
         self
@@ -98,15 +101,16 @@ impl ThroughputBalancerBuilder {
 
     /// The limiter that grants this member's share, permits a second, for as long as the share stands.
     ///
-    /// It switches before a share is told to anybody, so a lowered one is acknowledged only after the limiter grants no more than
-    /// that. It heeds the clock by itself: when the lease is over it goes to what [`on_suspended`](Self::on_suspended) says,
-    /// also if no task of the process has run since, and to 0 at once when the member leaves or is dropped. Who waits for a
-    /// permit goes on waiting for the next share; after the member has left, for a rate that somebody else sets, or until the
-    /// limiter is [closed](ShareLimiter::close).
+    /// It switches before a share is told to anybody, so a lowered one is acknowledged only after the limiter grants no
+    /// more than that. It heeds the clock by itself: when the lease is over it goes to what
+    /// [`on_suspended`](Self::on_suspended) says, also if no task of the process has run since, and to 0 at once when the
+    /// member leaves or is dropped. Who waits for a permit goes on waiting for the next share; after the member has left,
+    /// for a rate that somebody else sets, or until the limiter is [closed](ShareLimiter::close).
     ///
-    /// From [`join`](Self::join) on its rate is the member's: first the [initial](Self::initial) one, whatever it was before.
-    /// Until the member leaves no other code can set it ([`limiter::Error::Driven`](crate::limiter::Error::Driven)), and no other
-    /// member be given it. One that is closed meanwhile grants nothing, and the member keeps its share for nothing: let it leave.
+    /// From [`join`](Self::join) on its rate is the member's: first the [initial](Self::initial) one, whatever it was
+    /// before. Until the member leaves no other code can set it
+    /// ([`limiter::Error::Driven`](crate::limiter::Error::Driven)), and no other member be given it. One that is closed
+    /// meanwhile grants nothing, and the member keeps its share for nothing: let it leave.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -143,21 +147,23 @@ impl ThroughputBalancerBuilder {
         self
     }
 
-    /// Members that come or go are taken into account when no other came or went for `quiet`, at the latest after `at_most`.
-    /// Default 200 ms and 500 ms. Zero acts at once. A change of the maximum always does, and so does a new leader with what it
-    /// finds.
+    /// Members that come or go are taken into account when no other came or went for `quiet`, at the latest after
+    /// `at_most`. Default 200 ms and 500 ms. Zero acts at once. A change of the maximum always does, and so does a new
+    /// leader with what it finds.
     pub fn debounce(mut self, quiet: Duration, at_most: Duration) -> Self {
         (self.options.quiet, self.options.at_most) = (quiet, at_most);
         self
     }
 
-    /// Becomes a member: stands in the line of those who may lead, and registers. Returns when both is done; the first share
-    /// comes soon after it, if there is a maximum (on a client that was idle for longer than its session timeout it takes two
-    /// seconds more, as the session has to be proven first). Without one no share changes, and the leader tells why
-    /// ([`Event::MaximumInvalid`](super::Event::MaximumInvalid)).
+    /// Becomes a member: takes part in the election, if it is a [candidate](Self::candidate), and registers. Returns when
+    /// both is done; the first share comes soon after it, if there is a maximum (on a client that was idle for longer than
+    /// its session timeout it takes two seconds more, as the session has to be proven first). Without one no share changes,
+    /// and the leader tells why ([`Event::MaximumInvalid`](super::Event::MaximumInvalid)); a member without a share tells
+    /// that it has none ([`Event::Undecided`](super::Event::Undecided)).
     ///
     /// # Errors
-    /// [`Error::InvalidOption`] for a weight of zero, a min above the max, an [`at_most`](Self::debounce) below its quiet, or a
+    /// [`Error::InvalidOption`] for a weight of zero, a min above the max, an initial throughput above
+    /// [`MAX_THROUGHPUT`](super::MAX_THROUGHPUT), an [`at_most`](Self::debounce) below its quiet, or a
     /// limiter that is closed or follows another member;
     /// [`Error::Client`] with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) for a malformed path, and if the ensemble
     /// refuses; [`Error::Closed`] if the client is closed. It waits for a connection as long as it takes.
@@ -191,6 +197,9 @@ impl ThroughputBalancerBuilder {
         }
         if let Some(max) = wishes.max.filter(|max| wishes.min > *max) {
             return bad(format!("a min of {}, above the max of {max}; must be at most that", wishes.min));
+        }
+        if self.initial > MAX_THROUGHPUT {
+            return bad(format!("an initial throughput of {}; at most {MAX_THROUGHPUT} is allowed", self.initial));
         }
         let Options { quiet, at_most, .. } = &self.options;
         if at_most < quiet {

@@ -15,12 +15,15 @@ use crate::client::core::Core;
 use crate::client::events::Broadcaster;
 
 /// Something that happened in a balancer. What concerns the whole cluster is told by the member that leads, and by no other;
-/// [`Registered`](Event::Registered), [`Unregistered`](Event::Unregistered), [`Failed`](Event::Failed) and
-/// [`Missed`](Event::Missed) concern the member itself.
+/// [`Registered`](Event::Registered), [`Undecided`](Event::Undecided), [`Unregistered`](Event::Unregistered),
+/// [`Failed`](Event::Failed) and [`Missed`](Event::Missed) concern the member itself. What happened before
+/// [`join`](super::ThroughputBalancerBuilder::join) returned is in the log only, but for
+/// [`MaximumInvalid`](Event::MaximumInvalid).
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Event {
-    /// This member took over, with this epoch.
+    /// This member took over, with this epoch. Also once more while it leads: when the maximum was created, when the epoch
+    /// or a directory was changed by hand, and after a request of its own failed.
     TookOver {
         /// The transaction by which it did.
         epoch: i64,
@@ -60,18 +63,19 @@ pub enum Event {
         /// Who lacks how much.
         shortfall: Shortfall,
     },
-    /// The decided share of some members is 0 although the maximum is not 0: there are too many of them, or what they should have
-    /// is held by others. Told when their number changes.
+    /// The decided share of some members is 0 although the maximum is not 0: there are too many of them, or what they
+    /// should have is held by others. Told when their number changes.
     WithoutShare {
         /// The maximum in force.
         maximum: u64,
         /// How many members have no share.
         members: usize,
     },
-    /// A member's record, or its acknowledgement, was ignored for five seconds, as it is not one of a pair with a readable
-    /// record. Told once by each leader. If it belonged to a member, no other member gets what that may be applying until its session is over.
-    /// Nodes get into such a state when they are changed by hand, and are not repaired: delete what is left of the pair, and
-    /// a member that lives registers again.
+    /// A member's record, or its acknowledgement, was ignored for five seconds: it is not one of a pair with a readable
+    /// record, or the record cannot be written. Told once by each leader. If it belongs to a member, no other member gets
+    /// what that may be applying until its session is over. Nodes that were changed by hand are not repaired. The sure way
+    /// is to restart the member. To delete what is left of the pair makes a member that lives register again, but the
+    /// others get what it held before it has let that go.
     MemberIgnored {
         /// The name of the node.
         member: String,
@@ -93,13 +97,22 @@ pub enum Event {
         /// The name of its node.
         member: String,
     },
+    /// This member has been registered for five seconds, and no leader has given it a share: there is no
+    /// [maximum](super::set_max_throughput), or no [candidate](super::ThroughputBalancerBuilder::candidate), or the
+    /// [debounce](super::ThroughputBalancerBuilder::debounce) is longer than that, or the leader has trouble that its own
+    /// events tell.
+    Undecided {
+        /// The name of its node.
+        member: String,
+    },
     /// This member's registration is gone (its session is over, or its node was deleted or spoiled by hand); it registers
     /// again.
     Unregistered {
         /// The name that its node had.
         member: String,
     },
-    /// Something failed; it is tried again, ever more slowly. [`Client::last_error`](crate::Client::last_error) keeps it as well.
+    /// Something failed; it is tried again, ever more slowly. [`Client::last_error`](crate::Client::last_error) keeps it as
+    /// well.
     Failed {
         /// What and why.
         error: Error,

@@ -51,7 +51,8 @@ pub(super) fn parse(data: &[u8]) -> Result<u64, String> {
 /// # Errors
 /// [`Error::Client`]: with [`ErrorKind::InvalidPath`] for a malformed path, with [`ErrorKind::OutcomeUnknown`] if no answer
 /// came and another maximum has been set since, with [`ErrorKind::ConnectionLoss`] if there is no connection in time.
-/// [`Error::InvalidOption`] above [`MAX_THROUGHPUT`].
+/// [`Error::InvalidOption`] above [`MAX_THROUGHPUT`]. To create the maximum where there are members takes the permission to write
+/// `<base>/epoch`, too.
 ///
 /// # Cancel safety
 /// Once polled, it is carried out in the background also if the future is dropped.
@@ -61,8 +62,8 @@ pub async fn set_max_throughput(client: &Client, base: &str, maximum: u64) -> Re
     set(client.core(), &paths, maximum).await
 }
 
-/// The maximum of the balancer at `base`, as the ensemble knows it; `None` if none was set yet. For operators, who need not be
-/// members.
+/// The maximum of the balancer at `base`, as the ensemble knows it; `None` if none was set yet. For operators, who need not
+/// be members.
 ///
 /// # Errors
 /// [`Error::InvalidMaximum`] if the node holds something else; [`Error::Client`], with [`ErrorKind::InvalidPath`] for a
@@ -114,10 +115,11 @@ async fn write(core: &Arc<Core>, paths: &Paths, maximum: u64) -> Result<(), clie
     const DOING: &str = "set the maximum at";
     let (at, text) = (&paths.maximum, maximum.to_string());
     let failed = |error| client::Error::from_backend(DOING, at, error);
-    // The version at which a write of ours was lost; that of a create comes after this one.
+    // The version at which a write of ours may have been lost; that of a create comes after this one.
     const MISSING: i32 = -1;
     let mut lost_at: Option<i32> = None;
     loop {
+        let mut sent_at = None;
         let session = core.session_in_time(DOING, at).await?;
         let Ok(connection) = session.connected().await else { continue };
         let (sync, read) = futures::join!(session.sync(at), session.get_data(at));
@@ -132,14 +134,15 @@ async fn write(core: &Arc<Core>, paths: &Paths, maximum: u64) -> Result<(), clie
                 ));
             }
             (Ok((_, stat)), _) => {
-                lost_at = Some(stat.version);
+                // Lost at this version before, it may yet be carried out.
+                sent_at = Some(stat.version);
                 session.set_data(at, text.as_bytes(), Some(stat.version)).await.map(drop)
             }
             (Err(backend::Error::NoNode), _) => {
                 let acls = &core.config.acls;
                 match parents::create_persistent(&session, &paths.config, acls).await {
                     Ok(()) => {
-                        lost_at = Some(MISSING);
+                        sent_at = Some(MISSING);
                         create(&session, paths, text.as_bytes(), acls).await
                     }
                     Err(error) => Err(error),
@@ -152,6 +155,9 @@ async fn write(core: &Arc<Core>, paths: &Paths, maximum: u64) -> Result<(), clie
             // Another program was faster: ours comes after it.
             Err(backend::Error::BadVersion | backend::Error::NoNode | backend::Error::NodeExists) => lost_at = None,
             Err(error) if error.is_passing() => {
+                if error.leaves_outcome_unknown() {
+                    lost_at = sent_at.or(lost_at);
+                }
                 // The next round looks at what came of it.
                 let _ = session.connected_after_loss(connection).await;
             }
@@ -170,9 +176,9 @@ async fn create(session: &Session, paths: &Paths, text: &[u8], acls: &[Acl]) -> 
         acls: acls.to_vec(),
     };
     let epoch = Op::SetData { path: paths.epoch.clone(), data: Vec::new(), version: None };
-    match session.multi(vec![create.clone(), epoch]).await? {
+    match session.multi(vec![create, epoch]).await? {
         Multi::Committed(_) => Ok(()),
-        // There was never a leader.
+        // There was no leader yet.
         Multi::Refused { index: 1, error: backend::Error::NoNode } => {
             session.create(&paths.maximum, text, CreateMode::Persistent, acls).await.map(drop)
         }

@@ -50,61 +50,62 @@
 //! ├── ack
 //! │   ├── client-0000000000~17.3  ephemeral: this member follows what leader 17 has decided third
 //! │   └── client-0000000001~0.0
-//! └── epoch                       written at each take-over; every write of a leader checks it
+//! └── epoch                       written at each take-over, and when the maximum is created; every write of a leader checks it
 //! ```
 //!
-//! A member is a pair of nodes, which come and go together. To register, a program in any language writes the node `client`,
-//! takes the version from the answer, less one, as its number (ten digits), and creates its record, at least
-//! `{"throughput":0}`, and its acknowledgement `~0.0` in one transaction, both ephemeral. It watches its record and applies the
-//! `throughput` there. If that is below the `ceiling`, it then moves its acknowledgement to `~<epoch>.<sequence>` of the record,
-//! again in one transaction.
+//! A member is a pair of nodes, which come and go together. To register, a program in any language writes the node
+//! `client`, takes the version from the answer, less one, as its number (ten digits), and creates its record, at least
+//! `{"throughput":0}`, and its acknowledgement `~0.0` in one transaction, both ephemeral. It watches its record and applies
+//! the `throughput` there. If that is below the `ceiling`, it then moves its acknowledgement to `~<epoch>.<sequence>` of
+//! the record, again in one transaction.
 //!
 //! Nodes that were changed by hand are not repaired. Whatever is not a pair with a readable record is ignored, and
 //! [`Event::MemberIgnored`] names it; if a session stands behind it, no other member gets what it may be applying until that
-//! session is over. Delete what is left of the pair, and a member that lives registers again.
+//! session is over. Restart the member; to delete what is left of its pair is to delete both nodes by hand, see below.
 //!
 //! # When a share changes
 //!
-//! Members that come and go are waited for, by default until none did for 200 ms, at most 500 ms; then the leader decides. A new
-//! leader decides at once. After a decision each raise is written as soon as there is credit for it: it waits only for those
-//! whose share it needs. A member that has not acknowledged for half a second is taken into account with what it holds, and at the
-//! next decision, after the debounce, the others divide the rest.
+//! Members that come and go are waited for, by default until none did for 200 ms, at most 500 ms; then the leader decides.
+//! A new leader decides at once. After a decision each raise is written as soon as there is credit for it: it waits only
+//! for those whose share it needs. A member that has not acknowledged for half a second is taken into account with what it
+//! holds, and at the next decision, after the debounce, the others divide the rest.
 //!
 //! # Never more than the maximum
 //!
-//! With [`Transition::Safe`], the default, what members may be applying never adds up to more than the maximum in force. Some
-//! are lowered first; others are raised only by what those have *acknowledged* to have given up, or what members that are gone
-//! had. A member is gone when both of its nodes are, which the end of its session removes together, and by then its
-//! [`Share`] says zero by the clock, also if its process stands still. A member that does not acknowledge blocks what it
-//! holds, and nothing else. When the maximum itself is lowered, more may be applied until the members have acknowledged;
+//! With [`Transition::Safe`], the default, what members may be applying never adds up to more than the maximum in force.
+//! Some are lowered first; others are raised only by what those have *acknowledged* to have given up, or what members that
+//! are gone had. A member is gone when both of its nodes are, which the end of its session removes together, and by then
+//! its [`Share`] says zero by the clock, also if its process stands still. A member that does not acknowledge blocks what
+//! it holds, and nothing else. When the maximum itself is lowered, more may be applied until the members have acknowledged;
 //! [`Event::Exceeded`] tells by how much, [`Event::Settled`] that it is over.
 //!
 //! This holds with the defaults: [`Transition::Safe`], [`OnSuspended::Zero`], and 0 as the
 //! [initial](ThroughputBalancerBuilder::initial) throughput. What it cannot see: an operator who deletes *both* nodes of a
-//! member by hand, or the whole directory `client`, after which names are given anew; a record that was edited to less, or an
-//! acknowledgement that was made by hand, when the next leader reads them; a maximum that was deleted and created by other means
-//! than [`set_max_throughput`] (one raise may come late); an administrator who ends its session
-//! (until the notification reaches it, it goes on with its share); a virtual machine that is paused or restored; a process that
-//! keeps the number and does not ask [`Share::throughput`] again. A share has no fence.
+//! member by hand, or the whole directory `client`, after which names are given anew; a record that was edited to less
+//! before a leader took over; a record that was deleted and created again, or an acknowledgement that was made, under the
+//! name of a live member; a maximum that was deleted and created by other means than [`set_max_throughput`] (one raise may
+//! come late); a maximum that is lowered while there is no candidate; an administrator who ends its session (until the
+//! notification reaches it, it goes on with its share); a virtual machine that is paused or restored; a process that keeps
+//! the number and does not ask [`Share::throughput`] again. A share has no fence.
 //!
-//! A lowered share counts as applied when it is published, as [`Share::throughput`] compares with the newest share each time it
-//! is asked; where there are [listeners](ThroughputBalancer::on_share), when each has returned. A
+//! A lowered share counts as applied when it is published, as [`Share::throughput`] compares with the newest share each
+//! time it is asked; where there are [listeners](ThroughputBalancer::on_share), when each has returned. A
 #![cfg_attr(feature = "limiter", doc = "[limiter](ThroughputBalancerBuilder::limiter)")]
 #![cfg_attr(not(feature = "limiter"), doc = "limiter (feature `limiter`)")]
 //! follows before any of them is told.
 //!
 //! # Units
 //!
-//! A throughput is a whole number of whatever you count (requests, bytes) in whatever time you choose, the same for the maximum
-//! and all members. A limiter reads it as permits a second. A maximum of 0 stops all members.
+//! A throughput is a whole number of whatever you count (requests, bytes) in whatever time you choose, the same for the
+//! maximum and all members. A limiter reads it as permits a second. A maximum of 0 stops all members.
 //!
 //! # Shutting down
 //!
 //! Take no more work, then [`leave`](ThroughputBalancer::leave): share and limiter are at zero at once, and the others have
-//! the share as soon as the debounce is over. A task that still waits for a permit of the limiter waits until it is given another
-//! rate; `ShareLimiter::close` sends them away. A process that drops the member and ends before its runtime has deleted the
-//! nodes keeps the share from the others until its session is over: a minute, with the default
-//! [session timeout](crate::ClientBuilder::session_timeout).
+//! the share as soon as the debounce is over. A task that still waits for a permit of the limiter waits until it is given
+//! another rate; `ShareLimiter::close` sends them away. A process that drops the member and ends before its runtime has
+//! deleted the nodes keeps the share from the others until its session is over: a minute, with the default [session
+//! timeout](crate::ClientBuilder::session_timeout).
 //!
 #![cfg_attr(feature = "limiter", doc = "```no_run")]
 #![cfg_attr(not(feature = "limiter"), doc = "```ignore")]
@@ -138,10 +139,10 @@
 //!
 //! # Who leads
 //!
-//! Any [candidate](ThroughputBalancerBuilder::candidate) may, by default every member. Each write of a leader is a transaction
-//! that checks its node in the line of the latch, the epoch and the version of the maximum that it acts on: one that was stopped,
-//! cut off or superseded changes nothing. A new leader finds everything it needs in the nodes and rewrites nothing that is right,
-//! also when the old one died between two writes.
+//! Any [candidate](ThroughputBalancerBuilder::candidate) may, by default every member. Each write of a leader is a
+//! transaction that checks its node in the line of the latch, the epoch and the version of the maximum that it acts on: one
+//! that was stopped, cut off or superseded changes nothing. A new leader finds everything it needs in the nodes and
+//! rewrites nothing that is right, also when the old one died between two writes.
 
 pub mod allocation;
 mod builder;
@@ -196,7 +197,7 @@ impl Default for Options {
 
 /// A member of a balancer; see the [module](self).
 ///
-/// It survives the loss of its session: it registers again, with another name, and stands in the line of leaders again.
+/// It survives the loss of its session: it registers again, with another name, and takes part in the election again.
 /// Dropping it leaves in the background; [`leave`](Self::leave) waits for it. If the runtime is gone by then, its nodes stay
 /// until the session ends.
 #[must_use = "dropped, the member leaves"]
@@ -228,8 +229,8 @@ impl ThroughputBalancer {
         &self.registrar.paths.base
     }
 
-    /// The share, to look at whenever something is done, or to wait for changes of. A lowered share is acknowledged as soon as
-    /// it can be seen here, so read [`Share::throughput`] on use and keep no number.
+    /// The share, to look at whenever something is done, or to wait for changes of. A lowered share is acknowledged as soon
+    /// as it can be seen here, so read [`Share::throughput`] on use and keep no number.
     pub fn share(&self) -> watch::Receiver<Share> {
         self.channel.subscribe()
     }
@@ -239,14 +240,15 @@ impl ThroughputBalancer {
         self.channel.latest().throughput()
     }
 
-    /// The share now, then every change. Nothing waits for the reader: ask [`Share::throughput`] of the latest share on use, and
-    /// keep no number. What applies a number over a longer time uses [`on_share`](Self::on_share).
+    /// The share now, then every change. Nothing waits for the reader: ask [`Share::throughput`] of the latest share on
+    /// use, and keep no number. What applies a number over a longer time uses [`on_share`](Self::on_share).
     pub fn shares(&self) -> Shares {
         self.channel.stream()
     }
 
-    /// Tells `listener` the share now, then every change, on a task of its own. A lowered share is acknowledged when the call
-    /// has returned; one that hangs holds it back for good. One that panics is reported and removed.
+    /// Tells `listener` the share now, then every change, also of what the same number rests on, on a task of its own. A
+    /// lowered share is acknowledged when the call has returned; one that hangs holds it back for good. One that panics is
+    /// reported and removed.
     pub fn on_share(&self, listener: impl ShareListener) -> ListenerHandle {
         listener::tell(self.client.core(), "share listener", self.channel.followed(), share::Hearer(listener))
     }
@@ -256,7 +258,8 @@ impl ThroughputBalancer {
         self.latch.as_ref().is_some_and(|latch| latch.has_leadership())
     }
 
-    /// What happens from now on, as far as this member sees it; first of all, if it leads and the maximum makes no sense, that.
+    /// What happens from now on, as far as this member sees it; first of all, if it leads and the maximum makes no sense,
+    /// that.
     pub fn events(&self) -> Events {
         self.events.subscribe(self.finished.clone())
     }
@@ -294,9 +297,9 @@ impl ThroughputBalancer {
         maximum::set(self.client.core(), &self.registrar.paths, maximum).await
     }
 
-    /// Leaves: the share goes to zero, then, when the listeners have applied that (at the latest after a session timeout), the
-    /// nodes go, and with them the place in the line of leaders. Returns when the server has done that, or the
-    /// session is over. Leaving twice is fine.
+    /// Leaves: the share goes to zero, then, when the listeners have applied that (at the latest after a session timeout),
+    /// the nodes go, and with them the place in the line of leaders. Returns when the server has done that, or the session
+    /// is over. Leaving twice is fine.
     ///
     /// # Cancel safety
     /// Once polled, it is carried out in the background also if the future is dropped.

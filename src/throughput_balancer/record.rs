@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::maximum::MAX_THROUGHPUT;
+
 /// Which decision of which leader: grows with each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(super) struct Decision {
@@ -23,7 +25,7 @@ pub(super) struct Record {
     pub(super) epoch: i64,
     #[serde(default)]
     pub(super) sequence: u64,
-    /// The id of the member's latch.
+    /// The id of the member, also in the election.
     #[serde(default)]
     pub(super) id: String,
     #[serde(default = "one")]
@@ -62,6 +64,9 @@ impl Record {
         let mut record: Record = serde_json::from_slice(data).map_err(|error| error.to_string())?;
         if record.weight == 0 {
             return Err("weight 0; must be at least 1".into());
+        }
+        if record.throughput.max(record.ceiling) > MAX_THROUGHPUT {
+            return Err(format!("a throughput above {MAX_THROUGHPUT}"));
         }
         if let Some(max) = record.max
             && record.min > max

@@ -379,7 +379,7 @@ impl Drop for Follower {
 /// Is told every share, one after the other, on a task of its own: closures `Fn(Share) -> Future` are listeners. A lowered
 /// share is acknowledged when the call has returned.
 pub trait ShareListener: Send + Sync + 'static {
-    /// The share is another one now. Ask [`Share::throughput`] for what it is worth whenever it is used.
+    /// The share, or what it rests on, is another one now. Ask [`Share::throughput`] for what it is worth whenever it is used.
     fn share_changed(&self, share: Share) -> impl Future<Output = ()> + Send;
 }
 

@@ -320,6 +320,43 @@ async fn a_maximum_that_somebody_replaced_before_our_create_was_answered_is_not_
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_maximum_is_created_once_whatever_becomes_of_the_answer_and_leads_to_one_take_over() {
+    for loss in [None, Some(Loss::Applied), Some(Loss::NotApplied)] {
+        let (server, clients) = scene(2).await;
+        server.delete_by_hand(MAXIMUM).expect("deleted");
+        let one = joined(&clients[0]).await;
+        have(&server, &[&one], &[0]).await;
+        let mut events = one.events();
+        told(&mut events);
+        if let Some(loss) = loss {
+            server.lose_next_reply(&clients[1], Some(Operation::Multi), loss);
+        }
+        set_max_throughput(&clients[1], BASE, 700).await.expect("set");
+        have(&server, &[&one], &[700]).await;
+        assert_eq!(server.stat(MAXIMUM).expect("it is there").version, 0);
+        let all = told(&mut events);
+        assert!(
+            matches!(&all[..], [Event::TookOver { .. }, Event::Settled { maximum: 700, members: 1, shared: 700 }]),
+            "{loss:?}: {all:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_maximum_is_not_created_by_one_that_may_not_write_the_epoch() {
+    let (server, clients) = scene(2).await;
+    let one = joined(&clients[0]).await;
+    have(&server, &[&one], &[1000]).await;
+    server.delete_by_hand(MAXIMUM).expect("deleted");
+    server.deny("/throughput/epoch");
+    let error = set_max_throughput(&clients[1], BASE, 700).await.expect_err("denied");
+    assert_eq!((error.kind(), server.get(MAXIMUM)), (ErrorKind::NoAuth, None));
+    server.allow("/throughput/epoch");
+    set_max_throughput(&clients[1], BASE, 700).await.expect("set");
+    have(&server, &[&one], &[700]).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_epoch_closed_to_the_leader_is_told_and_tried_again_ever_more_slowly() {
     let (server, clients) = scene(2).await;
     let one = joined(&clients[0]).await;
@@ -356,20 +393,54 @@ async fn a_member_whose_record_went_before_a_leader_saw_it_blocks_all_raises_and
     let mut events = one.events();
     let (stranger, name) = (server.client().await.expect("a client"), "/throughput/ack/client-0000000077~1.2");
     stranger.create(name, b"", CreateMode::Ephemeral).await.expect("created");
+    // Nothing is settled, also where no share is to be raised.
+    told(&mut events);
+    set_max_throughput(&clients[1], BASE, 900).await.expect("set");
+    have(&server, &[&one], &[900]).await;
     let two = joined(&clients[1]).await;
-    have(&server, &[&one, &two], &[500, 0]).await;
+    have(&server, &[&one, &two], &[450, 0]).await;
     tokio::time::sleep(Duration::from_secs(6)).await;
     let all = told(&mut events);
     let ignored = all.iter().filter(
         |event| matches!(event, Event::MemberIgnored { member, held: u64::MAX, .. } if member == "client-0000000077"),
     );
     assert_eq!(ignored.count(), 1, "{all:?}");
-    let begun = all.iter().skip_while(|event| !matches!(event, Event::MemberIgnored { .. }));
-    assert!(!begun.clone().any(|event| matches!(event, Event::Settled { .. })), "{all:?}");
-    assert!(!all.iter().any(|event| matches!(event, Event::Exceeded { .. })), "no number is known: {all:?}");
+    assert!(!all.iter().any(|event| matches!(event, Event::Settled { .. })), "{all:?}");
+    let exceeded: Vec<_> = all.iter().filter(|event| matches!(event, Event::Exceeded { .. })).collect();
+    assert_eq!(exceeded, [&Event::Exceeded { maximum: 900, by: 100 }], "of what is not known there is no number");
     stranger.close().await.expect("closed");
+    have(&server, &[&one, &two], &[450, 450]).await;
+    assert_eq!(told(&mut events).last(), Some(&Event::Settled { maximum: 900, members: 2, shared: 900 }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_known_to_be_held_counts_beside_what_is_not() {
+    let (server, clients) = scene(3).await;
+    let (one, two) = (joined(&clients[0]).await, joined(&clients[1]).await);
     have(&server, &[&one, &two], &[500, 500]).await;
-    assert_eq!(told(&mut events).last(), Some(&Event::Settled { maximum: 1_000, members: 2, shared: 1_000 }));
+    let mut events = one.events();
+    let acks = server.children("/throughput/ack");
+    let ack = acks.iter().find(|ack| ack.starts_with(&two.member_id().expect("a name"))).expect("its acknowledgement");
+    server.delete_by_hand(&format!("/throughput/ack/{ack}")).expect("deleted");
+    let stranger = server.client().await.expect("a client");
+    stranger.create("/throughput/ack/client-0000000077~1.2", b"", CreateMode::Ephemeral).await.expect("created");
+    set_max_throughput(&clients[2], BASE, 600).await.expect("set");
+    have(&server, &[&one, &two], &[100, 500]).await;
+    let all = told(&mut events);
+    assert!(all.contains(&Event::Exceeded { maximum: 600, by: 400 }), "{all:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_number_that_no_member_can_have_is_refused() {
+    let (server, clients) = scene(2).await;
+    let too_much = eager(&clients[0]).initial(MAX_THROUGHPUT + 1).join().await.expect_err("refused");
+    assert!(too_much.to_string().contains("9223372036854775807"), "{too_much}");
+    let one = joined(&clients[0]).await;
+    have(&server, &[&one], &[1000]).await;
+    let names = [(); 2].map(|()| register_by_hand(&server, &format!(r#"{{"throughput":{}}}"#, u64::MAX)));
+    let two = joined(&clients[1]).await;
+    have(&server, &[&one, &two], &[500, 500]).await;
+    assert!(one.is_leader() && server.panics().is_empty(), "{names:?}");
 }
 
 /// The version of a node that was deleted begins anew: a leader that acts on the maximum before must be refused all the same.

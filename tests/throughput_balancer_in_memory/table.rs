@@ -1,10 +1,13 @@
 //! The table of the documentation: who leads, and what each has.
 
+use std::time::Duration;
+
 use zookeeper_recipes::ErrorKind;
 use zookeeper_recipes::testing::Operation;
-use zookeeper_recipes::throughput_balancer::{Error, max_throughput, members, set_max_throughput};
+use zookeeper_recipes::throughput_balancer::{Error, Event, max_throughput, members, set_max_throughput};
 
 use super::scene::{BASE, MAXIMUM, eager, have, have_within, joined, scene};
+use super::transition::told;
 use crate::in_memory::{SOON, T, within};
 
 #[tokio::test(start_paused = true)]
@@ -55,12 +58,32 @@ async fn a_member_that_may_not_lead_has_its_share_and_leaves_the_election_to_oth
     let three = follower(&clients[2]).await.expect("it joins");
     have(&server, &[&two, &three], &[500, 0]).await;
     assert!(!two.is_leader() && !three.is_leader(), "no candidate is left");
+    let (mut of_two, mut of_three) = (two.events(), three.events());
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    let undecided = Event::Undecided { member: three.member_id().expect("it is registered") };
+    assert_eq!((told(&mut of_two), told(&mut of_three)), (vec![], vec![undecided]), "one of them has a share");
     let four = joined(&clients[3]).await;
     have(&server, &[&two, &three, &four], &[333; 3]).await;
     assert!(four.is_leader());
     assert_eq!(four.members().await.expect("members").iter().filter(|member| member.is_leader).count(), 1);
     within("it leaves", SOON, two.leave()).await;
     have(&server, &[&three, &four], &[500, 500]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_is_cut_off_does_not_say_that_it_has_no_decision() {
+    let (server, clients) = scene(2).await;
+    let one = joined(&clients[0]).await;
+    have(&server, &[&one], &[1000]).await;
+    let two = joined(&clients[1]).await;
+    let mut events = two.events();
+    server.refuse(&clients[1]);
+    server.disconnect(&clients[1]);
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    server.heal();
+    have_within(&server, T, &[&one, &two], &[500, 500]).await;
+    let told = told(&mut events);
+    assert!(!told.iter().any(|event| matches!(event, Event::Undecided { .. })), "{told:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -19,13 +19,7 @@ pub struct Division {
 impl Division {
     /// `members`: the place of each, and itself; sorted by their ids.
     pub(super) fn new<'a>(maximum: u64, shares: Vec<u64>, members: impl Iterator<Item = (usize, &'a Member)>) -> Self {
-        let lacking = |(at, member): (usize, &Member)| {
-            let share: u64 = shares[at];
-            (share < member.min).then(|| Lacking { id: member.id.clone(), share, wanted: member.min })
-        };
-        let lacking: Vec<_> = members.filter_map(lacking).collect();
-        let missing = lacking.iter().map(|one| u128::from(one.wanted - one.share)).sum();
-        let shortfall = (!lacking.is_empty()).then_some(Shortfall { missing, members: lacking });
+        let shortfall = Shortfall::of(members.map(|(at, member)| (member, shares[at])));
         let unallocated = maximum - shares.iter().sum::<u64>();
         Division { shares, unallocated, shortfall }
     }
@@ -50,6 +44,18 @@ pub struct Shortfall {
     pub missing: u128,
     /// Who they are, sorted by their ids.
     pub members: Vec<Lacking>,
+}
+
+impl Shortfall {
+    /// What members with these shares lack, if any of them does; sorted by their ids.
+    pub(in crate::throughput_balancer) fn of<'a>(members: impl Iterator<Item = (&'a Member, u64)>) -> Option<Self> {
+        let lacking = |(member, share): (&Member, u64)| {
+            (share < member.min).then(|| Lacking { id: member.id.clone(), share, wanted: member.min })
+        };
+        let members: Vec<_> = members.filter_map(lacking).collect();
+        let missing = members.iter().map(|one| u128::from(one.wanted - one.share)).sum();
+        (!members.is_empty()).then_some(Shortfall { missing, members })
+    }
 }
 
 /// A member that got less than it should have at least.

@@ -7,8 +7,26 @@ use crate::throughput_balancer::record::{Decision, Record};
 /// So many shares are told apart at most; of older ones only the largest is known.
 const MOST_GIVEN: usize = 64;
 
-/// What is held when it is not known how much.
+/// What is held when it is not known how much. No record says so much.
 pub(super) const UNKNOWN: u64 = u64::MAX;
+
+/// What several hold together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Held {
+    /// The sum of all that is known.
+    pub(super) known: u64,
+    /// One of them may be applying anything.
+    pub(super) is_unknown: bool,
+}
+
+impl FromIterator<u64> for Held {
+    fn from_iter<T: IntoIterator<Item = u64>>(all: T) -> Self {
+        all.into_iter().fold(Held::default(), |sum, held| match held {
+            UNKNOWN => Held { is_unknown: true, ..sum },
+            held => Held { known: sum.known.saturating_add(held), ..sum },
+        })
+    }
+}
 
 /// The shares that a member was given and has not acknowledged to have left behind. It may be applying any of them.
 #[derive(Debug)]

@@ -121,12 +121,16 @@ impl Term<'_> {
                     return Ok(());
                 }
                 self.watches.maximum = Some(watch);
-                Maximum::Bad(format!("{path} does not exist; set it with set_max_throughput"))
+                Maximum::Missing
             }
             Err(error) => return Err(Over::Failed(error)),
         };
         if seen == self.maximum {
             return Ok(());
+        }
+        if self.maximum == Maximum::Missing {
+            // The epoch was written with it: this leader has to take over once more.
+            return Err(Over::Again);
         }
         if self.maximum != Maximum::Unread {
             // A change of the maximum is not waited with.
@@ -134,15 +138,20 @@ impl Term<'_> {
             self.debounce.end();
         }
         match &seen {
-            Maximum::Bad(why) => {
-                // That it is good again is told, also if that changes no share.
-                self.told.settled = None;
-                self.leader.events.maximum_is_invalid(why);
+            Maximum::Bad(why) => self.maximum_is_invalid(why),
+            Maximum::Missing => {
+                self.maximum_is_invalid(&format!("{path} does not exist; set it with set_max_throughput"));
             }
-            _ => self.leader.events.maximum_is_not_invalid(),
+            Maximum::Unread | Maximum::Good { .. } => self.leader.events.maximum_is_not_invalid(),
         }
         self.maximum = seen;
         Ok(())
+    }
+
+    fn maximum_is_invalid(&mut self, why: &str) {
+        // That it is good again is told, also if that changes no share.
+        self.told.settled = None;
+        self.leader.events.maximum_is_invalid(why);
     }
 
     /// Reads the nodes of members that are new, or in doubt.
@@ -170,7 +179,9 @@ impl Term<'_> {
             let record = Record::parse(&data).map_err(|why| format!("{} is no record: {why}", shown(&data)));
             // What its predecessor has waited for counts, by the servers' clock.
             let age = Duration::from_millis(u64::try_from(self.epoch.began - stat.mtime).unwrap_or(0));
-            self.view.read(&name, &stat, record, now.checked_sub(age).unwrap_or(now));
+            if self.view.read(&name, &stat, record, now.checked_sub(age).unwrap_or(now)) {
+                self.debounce.disturb(now);
+            }
         }
         self.prove_strangers().await
     }

@@ -184,8 +184,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the targets, in whatever order members acknowledge, and wherever a leader dies in its writes: the sum of what is
-        /// applied never exceeds the maximum, and when all follow, all reach their targets.
+        /// Whatever the targets, in whatever order members acknowledge, and wherever a leader dies in its writes: the sum of
+        /// what is applied never exceeds the maximum, and when all follow, all reach their targets.
         #[test]
         fn the_sum_of_what_is_applied_never_exceeds_the_maximum(
             maximum in 0u64..2_000,

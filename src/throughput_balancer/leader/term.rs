@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::debounce::Debounce;
-use super::holding::UNKNOWN;
+use super::holding::Held;
 use super::look::Watches;
 use super::plan::{self, Change, PlannedMember, Transition};
 use super::view::{Candidate, Late, View};
@@ -23,7 +23,7 @@ use crate::throughput_balancer::record::Decision;
 pub(super) enum Over {
     /// Another member leads.
     Fenced,
-    /// The epoch, or a directory, was changed by hand: everything has to be read again.
+    /// The epoch was written, as the maximum was created or by hand, or a directory was: everything has to be read again.
     Again,
     /// No answer, or a refusal: everything has to be read again.
     Failed(backend::Error),
@@ -34,6 +34,7 @@ pub(super) enum Over {
 pub(super) enum Maximum {
     Unread,
     Good { value: u64, version: i32 },
+    Missing,
     Bad(String),
 }
 
@@ -50,7 +51,7 @@ pub(super) struct Term<'a> {
     pub(super) watches: Watches,
     pub(super) debounce: Debounce,
     /// What cannot be divided, as slow members or ignored nodes hold it.
-    withheld: u64,
+    withheld: Held,
     /// Whether the last decision gave shares.
     is_divided: bool,
     pub(super) told: Told,
@@ -80,7 +81,7 @@ impl<'a> Term<'a> {
             maximum: Maximum::Unread,
             watches: Watches::default(),
             debounce: Debounce::new(options.quiet, options.at_most),
-            withheld: 0,
+            withheld: Held::default(),
             is_divided: false,
             told: Told::default(),
         }
@@ -94,11 +95,7 @@ impl<'a> Term<'a> {
     }
 
     async fn lead(&mut self) -> Result<Infallible, Over> {
-        // What is read now is not older than the take-over.
-        let sync = self.session.sync(&self.leader.registrar.paths.members);
-        let (sync, looked) = futures::join!(sync, self.look());
-        sync.map_err(Over::Failed)?;
-        looked?;
+        // What is read after the answer to the take-over is not older than it.
         loop {
             self.look().await?;
             self.read_members().await?;
@@ -130,10 +127,11 @@ impl<'a> Term<'a> {
         };
         self.is_divided = divided.is_ok();
         match divided {
-            Ok((shares, shortfall)) => {
+            Ok(shares) => {
                 self.tell_without_share(value, &shares);
                 self.view.aim(&shares);
-                if let Some(shortfall) = shortfall {
+                let members = candidates.iter().map(|candidate| &candidate.member);
+                if let Some(shortfall) = Shortfall::of(members.zip(shares)) {
                     self.leader.events.tell(Event::Shortfall { shortfall });
                 }
             }
@@ -142,30 +140,25 @@ impl<'a> Term<'a> {
     }
 
     /// Divides what may be given. A slow member keeps what it holds, and the others divide the rest.
-    fn divide(&self, maximum: u64, candidates: &[Candidate]) -> Result<(Vec<u64>, Option<Shortfall>), AllocationError> {
+    fn divide(&self, maximum: u64, candidates: &[Candidate]) -> Result<Vec<u64>, AllocationError> {
         let all: Vec<&Candidate> = candidates.iter().collect();
-        let (mut shares, mut shortfall) = self.divide_among(divisible(maximum, self.view.held_elsewhere()), &all)?;
+        let elsewhere = self.view.held_elsewhere().known;
+        let mut shares = self.divide_among(maximum.saturating_sub(elsewhere), &all)?;
         let prompt: Vec<&Candidate> = candidates.iter().filter(|candidate| !candidate.is_slow).collect();
         if prompt.len() < all.len() {
-            let rest;
-            (rest, shortfall) = self.divide_among(divisible(maximum, self.withheld), &prompt)?;
+            let rest = self.divide_among(maximum.saturating_sub(self.withheld.known), &prompt)?;
             let mut rest = rest.into_iter();
             for (share, candidate) in shares.iter_mut().zip(candidates) {
                 let slow = candidate.is_slow.then_some(candidate.held.min(*share));
                 *share = slow.or_else(|| rest.next()).unwrap_or(0);
             }
         }
-        Ok((shares, shortfall))
+        Ok(shares)
     }
 
-    fn divide_among(
-        &self,
-        maximum: u64,
-        candidates: &[&Candidate],
-    ) -> Result<(Vec<u64>, Option<Shortfall>), AllocationError> {
+    fn divide_among(&self, maximum: u64, candidates: &[&Candidate]) -> Result<Vec<u64>, AllocationError> {
         let members: Vec<_> = candidates.iter().map(|candidate| candidate.member.clone()).collect();
-        let division = self.leader.options.allocation.divide(maximum, &members)?;
-        Ok((division.shares, division.shortfall))
+        Ok(self.leader.options.allocation.divide(maximum, &members)?.shares)
     }
 
     /// Writes what may be written now. True if there was something: then it is worth another look.
@@ -173,7 +166,7 @@ impl<'a> Term<'a> {
         let Maximum::Good { value, version } = self.maximum else { return Ok(false) };
         let (names, members) = self.view.planned();
         let elsewhere = self.view.held_elsewhere();
-        let credit = plan::credit(value, &members, elsewhere);
+        let credit = if elsewhere.is_unknown { 0 } else { plan::credit(value, &members, elsewhere.known) };
         let more_credit_comes = self.view.awaits_soon(now);
         let changes = plan::plan(&members, credit, self.leader.options.transition, more_credit_comes);
         self.tell_progress(value, &members, elsewhere, changes.is_empty());
@@ -208,7 +201,7 @@ impl<'a> Term<'a> {
         for (write, version) in written.done {
             self.view.wrote(&write.name, write.record, version);
         }
-        for name in written.stale {
+        if let Some(name) = written.stale {
             self.view.doubt(&name);
         }
         for (name, why) in written.refused {
@@ -263,10 +256,8 @@ impl<'a> Term<'a> {
     }
 
     /// Tells what has changed: by how much the maximum is exceeded, and that there is nothing left to do.
-    fn tell_progress(&mut self, maximum: u64, members: &[PlannedMember], elsewhere: u64, nothing_to_write: bool) {
-        let is_known = elsewhere != UNKNOWN;
-        let elsewhere = if is_known { elsewhere } else { 0 };
-        let held = members.iter().map(|member| u128::from(member.held)).sum::<u128>() + u128::from(elsewhere);
+    fn tell_progress(&mut self, maximum: u64, members: &[PlannedMember], elsewhere: Held, nothing_to_write: bool) {
+        let held = members.iter().map(|member| u128::from(member.held)).sum::<u128>() + u128::from(elsewhere.known);
         let excess = u64::try_from(held.saturating_sub(u128::from(maximum))).unwrap_or(u64::MAX);
         if excess != self.told.exceeded && excess > 0 {
             self.leader.events.tell(Event::Exceeded { maximum, by: excess });
@@ -276,13 +267,13 @@ impl<'a> Term<'a> {
         let is_settled = nothing_to_write
             && self.is_divided
             && self.debounce.is_settled()
-            && is_known
+            && !elsewhere.is_unknown
             && excess == 0
             && !self.view.awaits()
             && self.view.unread().is_empty()
             && members.iter().all(|member| member.target == member.throughput);
-        let shared = members.iter().map(|member| member.throughput).sum();
-        let settled = is_settled.then_some((maximum, members.len(), shared));
+        let shared = || members.iter().map(|member| member.throughput).sum();
+        let settled = is_settled.then(|| (maximum, members.len(), shared()));
         if let Some((maximum, members, shared)) = settled
             && self.told.settled != settled
         {
@@ -290,9 +281,4 @@ impl<'a> Term<'a> {
         }
         self.told.settled = settled;
     }
-}
-
-/// What there is to divide. While it is not known how much is held elsewhere no member is given more, and none needs to have less.
-fn divisible(maximum: u64, withheld: u64) -> u64 {
-    if withheld == UNKNOWN { maximum } else { maximum.saturating_sub(withheld) }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::holding::Holding;
+use super::holding::{Held, Holding};
 use super::plan::{Change, PlannedMember};
 use crate::throughput_balancer::allocation;
 use crate::throughput_balancer::record::{Decision, Record};
@@ -142,7 +142,15 @@ impl Known {
         }
     }
 
+    /// Another member has the name now, whatever was known of it.
+    fn begin_anew(&mut self) {
+        (self.holding, self.target, self.overdue) = (None, None, None);
+        (self.is_by_hand, self.is_refused) = (false, false);
+    }
+
     fn acknowledged(&mut self, ack: Option<Decision>) {
+        // Another node is to be proven again.
+        self.is_by_hand &= ack == self.ack;
         self.ack = ack;
         let before = self.held();
         if let (Some(holding), Some(ack)) = (&mut self.holding, ack) {
@@ -228,12 +236,14 @@ impl View {
 
     /// Whether a node that was read before must be read again.
     pub(super) fn is_in_doubt(&self) -> bool {
-        self.known.values().any(|known| known.holding.is_some() && matches!(known.content, Content::Unread))
+        let was_read = |known: &Known| known.is_listed && known.holding.is_some();
+        self.known.values().any(|known| was_read(known) && matches!(known.content, Content::Unread))
     }
 
-    /// Takes in what a node holds, and since when it has held that.
-    pub(super) fn read(&mut self, name: &str, stat: &Stat, record: Result<Record, String>, since: Instant) {
+    /// Takes in what a node holds, and since when it has held that; whether another member has the name now.
+    pub(super) fn read(&mut self, name: &str, stat: &Stat, record: Result<Record, String>, since: Instant) -> bool {
         let node = Node { created: stat.czxid, version: stat.version };
+        let mut is_another = false;
         self.update(name, |known| {
             known.content = match record {
                 // The leader knows every version that it has written.
@@ -241,9 +251,10 @@ impl View {
                     Content::Unusable("its record was changed by hand".into())
                 }
                 Ok(record) => {
-                    if known.node.replace(node) != Some(node) {
-                        // Whatever was held under this name, this is what is held now.
-                        known.holding = None;
+                    let before = known.node.replace(node);
+                    if before != Some(node) {
+                        is_another = before.is_some();
+                        known.begin_anew();
                     }
                     Content::Record(record)
                 }
@@ -252,6 +263,7 @@ impl View {
             known.begin(stat.ephemeral_owner != 0);
             known.overdue.get_or_insert(Overdue { since, is_told: false });
         });
+        is_another
     }
 
     /// The next record of a member, and the version at which it may be written.
@@ -310,16 +322,14 @@ impl View {
         })
     }
 
-    /// What may be applied under names that are no members any more; [`UNKNOWN`] if that is not known of one.
-    pub(super) fn held_elsewhere(&self) -> u64 {
-        let ignored = self.known.values().filter(|known| known.member().is_none());
-        ignored.fold(0, |sum, known| sum.saturating_add(known.held()))
+    /// What may be applied under names that are no members any more.
+    pub(super) fn held_elsewhere(&self) -> Held {
+        self.known.values().filter(|known| known.member().is_none()).map(Known::held).collect()
     }
 
     /// As well, and what slow members may be applying.
-    pub(super) fn withheld(&self, now: Instant) -> u64 {
-        let slow = self.known.values().filter(|known| known.is_slow(now));
-        slow.fold(self.held_elsewhere(), |sum, known| sum.saturating_add(known.held()))
+    pub(super) fn withheld(&self, now: Instant) -> Held {
+        self.known.values().filter(|known| known.member().is_none() || known.is_slow(now)).map(Known::held).collect()
     }
 
     /// The members as the allocation sees them.

@@ -34,8 +34,9 @@ pub(super) struct Preconditions {
 #[derive(Debug, Default)]
 pub(super) struct Written {
     pub(super) done: Vec<(Write, i32)>,
-    /// The names of those whose nodes are gone, or were changed by another program.
-    pub(super) stale: Vec<String>,
+    /// The name of one whose node is gone, or was changed by another program. What follows it was not written: others may be gone
+    /// too, which one look tells.
+    pub(super) stale: Option<String>,
     /// The names of those that cannot be written, and why.
     pub(super) refused: Vec<(String, String)>,
 }
@@ -45,7 +46,7 @@ pub(super) struct Written {
 pub(super) enum Stopped {
     /// Another one leads.
     Fenced,
-    /// Another member has taken over, or the epoch was changed by hand.
+    /// Another member has taken over, or the maximum was created, or the epoch was changed by hand.
     Epoch,
     /// The maximum has changed.
     Maximum,
@@ -53,8 +54,7 @@ pub(super) enum Stopped {
     Failed(backend::Error),
 }
 
-/// Writes in the order given, chunk by chunk. What has become stale, or cannot be written, is left out; the others are
-/// written.
+/// Writes in the order given, chunk by chunk, up to what has become stale. What cannot be written is left out.
 pub(super) async fn write(
     session: &Arc<Session>,
     paths: &Paths,
@@ -77,7 +77,8 @@ pub(super) async fn write(
                     written.done.extend(chunk.drain(..).zip(versions));
                 }
                 Err(Refusal::Of(index, backend::Error::NoNode | backend::Error::BadVersion)) => {
-                    written.stale.push(chunk.remove(index).name);
+                    written.stale = Some(chunk.remove(index).name);
+                    return (written, Ok(()));
                 }
                 Err(Refusal::Of(index, error)) => {
                     written.refused.push((chunk.remove(index).name, format!("it cannot be written: {error:?}")));

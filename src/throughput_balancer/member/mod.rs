@@ -6,6 +6,7 @@ pub(super) mod registration;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use tokio::sync::watch;
 
 use self::registration::{Failed, Registered, Registrar};
@@ -23,6 +24,9 @@ use crate::clock::Instant;
 /// Delays before registering again after the server has refused, or the node was deleted or spoiled by hand: each twice the
 /// one before, up to the second figure.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(30));
+
+/// A member that has waited so long for the first decision says so.
+const UNDECIDED: Duration = Duration::from_secs(5);
 
 /// What a member asks for.
 #[derive(Debug, Clone)]
@@ -144,7 +148,7 @@ impl Member {
     async fn sweep(&self, session: &Arc<Session>, leftovers: &mut Vec<Registered>) -> Result<(), client::Error> {
         while let Some(old) = leftovers.last() {
             self.registrar.remove(session, old).await?;
-            let has_ended = matches!(*session.conditions().borrow(), Condition::Ended(_));
+            let has_ended = matches!(session.condition(), Condition::Ended(_));
             if has_ended && !Arc::ptr_eq(session, &old.session) {
                 // The other session's nodes may stand: the next session of ours deletes them.
                 break;
@@ -186,6 +190,7 @@ impl Member {
         let mut conditions = session.conditions();
         let mut stop = self.stop.clone();
         let mut view = View { watch: None, verified: None, failed_on: None };
+        let mut undecided = std::pin::pin!(tokio::time::sleep(UNDECIDED).fuse());
         loop {
             if *stop.borrow() {
                 return End::Asked;
@@ -221,6 +226,7 @@ impl Member {
                 }
             }
             let connected = matches!(condition, Condition::Connected(_));
+            let is_undecided = connected && registered.record.epoch == 0;
             let owed = connected && registered.record.wants_ack() && registered.acked < registered.record.decision();
             let acknowledged = async {
                 // What is followed is acknowledged, also while the next decision is on its way to those who apply it.
@@ -230,9 +236,14 @@ impl Member {
             // A lease that lapsed unseen, while the process stood still, or is needed for a share that is in doubt. No other extension
             // counts: that which an acknowledgement brings about itself would drop its answer.
             let renewed = async {
-                extended.await;
-                while self.channel.latest().is_current() {
-                    session.lease().extended().await;
+                let mut extended = extended;
+                loop {
+                    extended.await;
+                    // Made before the share is looked at, so no extension is missed.
+                    extended = session.lease().extended();
+                    if !self.channel.latest().is_current() {
+                        break;
+                    }
                 }
             };
             tokio::select! {
@@ -248,6 +259,9 @@ impl Member {
                 }
                 _ = conditions.changed() => {}
                 () = renewed => {}
+                () = &mut undecided, if is_undecided => {
+                    self.events.tell(Event::Undecided { member: registered.name.clone() });
+                }
                 outcome = acknowledged, if owed => match outcome {
                     Ok(()) => {}
                     Err(error) if error.is_passing() => {

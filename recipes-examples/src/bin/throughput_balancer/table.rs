@@ -3,15 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures::StreamExt;
-use futures::future::{BoxFuture, join_all};
+use futures::future::join_all;
 use recipes_examples::{Result, Stage, println, until};
 use tokio::sync::watch;
 use zookeeper_recipes::Client;
 use zookeeper_recipes::throughput_balancer::{Share, ThroughputBalancer, set_max_throughput};
 
-/// The newest share of each member, by number, and the most that they came to together at any moment of a step. A share says what
-/// may be applied when it is asked, so one whose change was not noted yet counts no more than it should.
+/// The newest share of each member, by number, and the most that they came to together whenever one changed in a step. A lowered
+/// share is acknowledged after it was noted here, so no other member is given the difference before.
 #[derive(Debug, Default)]
 struct Applied {
     shares: BTreeMap<usize, Share>,
@@ -19,19 +18,18 @@ struct Applied {
 }
 
 impl Applied {
+    /// What is applied now, by members whose share is not 0.
     fn now(&self) -> BTreeMap<usize, u64> {
-        self.shares.iter().map(|(number, share)| (*number, share.throughput())).collect()
+        let now = self.shares.iter().map(|(number, share)| (*number, share.throughput()));
+        now.filter(|(_, throughput)| *throughput > 0).collect()
     }
 
     fn together(&self) -> u64 {
         self.shares.values().map(Share::throughput).sum()
     }
 
-    fn set(&mut self, number: usize, share: Option<Share>) {
-        match share {
-            Some(share) => self.shares.insert(number, share),
-            None => self.shares.remove(&number),
-        };
+    fn note(&mut self, number: usize, share: Share) {
+        self.shares.insert(number, share);
         self.most = self.most.max(self.together());
     }
 }
@@ -39,8 +37,6 @@ impl Applied {
 struct Member {
     client: Client,
     balancer: ThroughputBalancer,
-    /// Notes its shares for as long as it is kept.
-    _noting: BoxFuture<'static, Result<()>>,
 }
 
 /// The table, of which each step writes a line.
@@ -81,8 +77,8 @@ impl<'a> Table<'a> {
         self.joins(5).await?;
         self.tell("c5 comes").await?;
         println!(
-            "\n* leads: it computes, and writes one node a member. \"At most\" is the most that all together have applied at\n  \
-             any moment of a step: never more than the maximum; where that is lowered, than the one before."
+            "\n* leads: it computes, and writes one node a member. \"At most\" is the most that all together have applied\n  \
+             whenever a share changed: never more than the maximum; where that is lowered, than the one before."
         );
         join_all(self.members.values().map(|member| member.balancer.leave())).await;
         Ok(())
@@ -95,20 +91,17 @@ impl<'a> Table<'a> {
     async fn joins(&mut self, number: usize) -> Result<()> {
         let client = self.stage.connect().await?;
         let balancer = until(ThroughputBalancer::builder(&client, self.path).join()).await??;
-        let (mut shares, applied) = (balancer.shares(), self.applied.clone());
-        let noting = async move {
-            while let Some(share) = shares.next().await {
-                applied.send_modify(|applied| applied.set(number, Some(share)));
-            }
-            applied.send_modify(|applied| applied.set(number, None));
-        };
-        let _noting = self.stage.spawn(&client, noting);
-        self.members.insert(number, Member { client, balancer, _noting });
+        let applied = self.applied.clone();
+        balancer.on_share(move |share: Share| {
+            applied.send_modify(|applied| applied.note(number, share));
+            std::future::ready(())
+        });
+        self.members.insert(number, Member { client, balancer });
         Ok(())
     }
 
     async fn goes(&mut self, number: usize, step: &str) -> Result<()> {
-        until(self.applied.subscribe().wait_for(|applied| !applied.shares.contains_key(&number))).await??;
+        until(self.applied.subscribe().wait_for(|applied| !applied.now().contains_key(&number))).await??;
         self.members.remove(&number);
         self.tell(step).await
     }

@@ -1,6 +1,7 @@
 //! What the leader makes of listings, records and acknowledgements.
 
 use super::*;
+use crate::throughput_balancer::leader::holding::UNKNOWN;
 
 fn names(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
@@ -23,6 +24,11 @@ fn write(view: &mut View, name: &str, throughput: u64, sequence: u64, version: i
     let change = Change { member: 0, throughput, ceiling: held.max(throughput) };
     let (record, _) = view.next_record(name, &change, decision(sequence)).expect("a member");
     view.wrote(name, record, version);
+}
+
+fn elsewhere(view: &View) -> u64 {
+    let held = view.held_elsewhere();
+    if held.is_unknown { UNKNOWN } else { held.known }
 }
 
 fn held(view: &View, name: &str) -> u64 {
@@ -55,11 +61,11 @@ fn a_lowered_member_holds_what_it_had_until_it_acknowledges() {
 fn a_member_is_gone_when_both_of_its_nodes_are() {
     let mut view = lowered(Instant::now());
     assert!(view.list_members(names(&["b"])));
-    assert_eq!((view.candidates(Instant::now()).len(), view.held_elsewhere()), (1, 9), "its session lives");
+    assert_eq!((view.candidates(Instant::now()).len(), elsewhere(&view)), (1, 9), "its session lives");
     assert!(view.list_acks(acks(&[("b", 0)])));
-    assert_eq!(view.held_elsewhere(), 0);
+    assert_eq!(elsewhere(&view), 0);
     assert!(view.list_acks(acks(&[])));
-    assert_eq!((view.candidates(Instant::now()).len(), view.held_elsewhere()), (0, 9), "the record stands");
+    assert_eq!((view.candidates(Instant::now()).len(), elsewhere(&view)), (0, 9), "the record stands");
 }
 
 #[test]
@@ -68,12 +74,15 @@ fn an_acknowledgement_without_a_record_blocks_everything_if_a_session_stands_beh
     let mut view = lowered(now);
     view.list_acks(acks(&[("a", 1), ("b", 0), ("x", 7), ("y", 7)]));
     assert_eq!(view.strangers(), [("x".into(), decision(7)), ("y".into(), decision(7))]);
-    assert_eq!(view.held_elsewhere(), 0);
+    assert_eq!(elsewhere(&view), 0);
     view.prove("x", false);
     view.prove("y", true);
-    assert_eq!((view.strangers(), view.held_elsewhere()), (vec![], u64::MAX));
+    assert_eq!((view.strangers(), elsewhere(&view)), (vec![], UNKNOWN));
+    // What is known counts beside it.
+    view.list_members(names(&["a"]));
+    assert_eq!(view.held_elsewhere(), Held { known: 9, is_unknown: true });
     view.list_acks(acks(&[("a", 1), ("b", 0), ("x", 7)]));
-    assert_eq!((view.strangers(), view.held_elsewhere()), (vec![], 0));
+    assert_eq!((view.strangers(), elsewhere(&view)), (vec![], 9));
 }
 
 #[test]
@@ -83,14 +92,14 @@ fn a_record_that_was_changed_by_hand_is_ignored_and_its_member_keeps_what_it_hel
     view.doubt("b");
     assert_eq!((view.unread(), view.is_in_doubt()), (names(&["b"]), true));
     view.read("b", &stat(7, 5), Ok(Record::new("b", 0)), now);
-    assert_eq!((view.candidates(now).len(), view.held_elsewhere()), (1, 9));
+    assert_eq!((view.candidates(now).len(), elsewhere(&view)), (1, 9));
     // It stays so, as often as it is read; another node of that name is another member.
     view.reconsider();
     view.read("b", &stat(7, 5), Ok(Record::new("b", 0)), now);
-    assert_eq!(view.held_elsewhere(), 9);
+    assert_eq!(elsewhere(&view), 9);
     view.doubt("b");
     view.read("b", &stat(8, 0), Ok(Record::new("b", 3)), now);
-    assert_eq!((view.candidates(now).len(), held(&view, "b"), view.held_elsewhere()), (2, 3, 0));
+    assert_eq!((view.candidates(now).len(), held(&view, "b"), elsewhere(&view)), (2, 3, 0));
 }
 
 #[test]
@@ -98,10 +107,10 @@ fn a_node_that_could_not_be_used_for_a_while_is_a_member_again_if_nobody_has_cha
     let now = Instant::now();
     let mut view = lowered(now);
     view.ignore("b", "it cannot be read".into());
-    assert_eq!(view.held_elsewhere(), 9);
+    assert_eq!(elsewhere(&view), 9);
     view.reconsider();
     view.read("b", &stat(7, 0), Ok(Record::new("b", 9)), now);
-    assert_eq!((view.candidates(now).len(), view.held_elsewhere()), (2, 0));
+    assert_eq!((view.candidates(now).len(), elsewhere(&view)), (2, 0));
 }
 
 #[test]
@@ -124,7 +133,9 @@ fn one_that_cannot_be_written_is_told_of_however_often_others_come_and_go() {
     view.reconsider();
     view.read("b", &stat(7, 0), Ok(Record::new("b", 9)), now);
     write(&mut view, "b", 5, 2, 1);
-    assert_eq!(view.candidates(now).iter().filter(|candidate| candidate.is_slow).count(), 0, "it can be written now");
+    let later = now + Duration::from_secs(7);
+    let slow = view.candidates(later).into_iter().filter(|candidate| candidate.is_slow).map(|slow| slow.member.id);
+    assert_eq!(slow.collect::<Vec<_>>(), ["a"], "of b nothing was awaited while it could not be written");
 }
 
 #[test]
@@ -132,9 +143,9 @@ fn a_member_is_slow_when_it_has_not_followed_for_a_while_and_not_when_it_is_on_i
     let now = Instant::now();
     let mut view = lowered(now);
     let slow = |view: &View, at| view.candidates(at).iter().filter(|candidate| candidate.is_slow).count();
-    assert_eq!((slow(&view, now), view.awaits_soon(now), view.withheld(now)), (0, true, 0));
+    assert_eq!((slow(&view, now), view.awaits_soon(now), view.withheld(now).known), (0, true, 0));
     let later = now + SLOW;
-    assert_eq!((slow(&view, later), view.awaits_soon(later), view.withheld(later)), (1, false, 9));
+    assert_eq!((slow(&view, later), view.awaits_soon(later), view.withheld(later).known), (1, false, 9));
     write(&mut view, "a", 3, 2, 2);
     assert_eq!(slow(&view, later), 1, "another decision is no excuse");
     view.list_acks(acks(&[("a", 1), ("b", 0)]));
