@@ -10,6 +10,7 @@ mod throughput_balancer_in_memory {
     mod hands;
     #[cfg(feature = "limiter")]
     mod limited;
+    mod maximum;
     mod scene;
     mod table;
     mod transition;

@@ -66,7 +66,7 @@ impl<'a> Table<'a> {
             self.joins(number).await?;
             self.tell(&format!("c{number} comes")).await?;
         }
-        // Nobody says goodbye: the session ends, and both of its nodes go.
+        // Without `leave`: the session ends, and with it both of its nodes.
         self.member(1)?.client.close().await?;
         self.goes(1, "c1 goes, its session ends").await?;
         self.member(4)?.balancer.leave().await;
