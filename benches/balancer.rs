@@ -1,9 +1,10 @@
-//! A thousand members of a ThroughputBalancer on one machine, and five thousand, in memory and on a real server: how long it
-//! takes until every one has its share, and all that were lowered have acknowledged it; and how many transactions the leader
-//! sends for that.
+//! A thousand members of a ThroughputBalancer on one machine, and five thousand, in memory and on a real server: how
+//! long it takes until every one has its share, and all that were lowered have acknowledged it; and how many
+//! transactions the leader sends for that.
 //!
-//! `cargo bench --features integration --bench balancer`. The aim is 0.5 s for a thousand and 2 s for five thousand, after the
-//! quiet time or after the change of the maximum, with a transaction for each thousand members whose share changes.
+//! `cargo bench --features integration --bench balancer`. The aim is 0.5 s for a thousand and 2 s for five thousand,
+//! after the quiet time or after the change of the maximum, with a transaction for each thousand members whose share
+//! changes.
 
 #[path = "../tests/support/mod.rs"]
 mod support;

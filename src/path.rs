@@ -1,13 +1,12 @@
-//! The rules for znode paths, and the arithmetic on them.
+//! The rules for znode paths, and operations on them.
 //!
-//! A path is checked where the user hands it in, so that a typing error is a clear message there and not a
-//! refused request much later. The rules are those of ZooKeeper's own `PathUtils`, which the server applies
-//! as well.
+//! A path is checked where the user passes it in, so that a typing error is a clear message there and not a refused
+//! request much later. The rules are those of ZooKeeper's own `PathUtils`, which the server applies as well.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// How much of a wrong value an error repeats; the rest tells nothing new and may be very long.
+/// How much of a wrong value an error repeats, in characters; the value may be very long.
 const SHOWN_CHARS: usize = 100;
 
 const BAD_CHARACTER: &str =
@@ -20,7 +19,7 @@ const RELATIVE: &str = "must not contain \".\" or \"..\" as an element";
 pub(crate) struct InvalidPath {
     /// The value as it was given.
     pub(crate) path: String,
-    /// What is wrong with it, told as what is allowed.
+    /// What is wrong with it, as a rule of what is allowed.
     pub(crate) why: &'static str,
 }
 
@@ -38,7 +37,7 @@ impl InvalidPath {
     }
 }
 
-/// `value` in quotes with control characters escaped, cut to a readable length: for error texts.
+/// Returns `value` in quotes with control characters escaped, cut to a readable length, for error texts.
 pub(crate) fn quoted(value: &str) -> String {
     match value.char_indices().nth(SHOWN_CHARS) {
         None => format!("{value:?}"),
@@ -46,7 +45,7 @@ pub(crate) fn quoted(value: &str) -> String {
     }
 }
 
-/// A longer path could not be sent with anything else in the request, and would be sent again and again.
+/// The longest path. A longer one would leave no room in a request, which would be retried again and again.
 const MAX_PATH_BYTES: usize = 64 * 1024;
 
 /// Checks an absolute path below the root, such as `/app/lock`.
@@ -57,7 +56,7 @@ pub(crate) fn validate(path: &str) -> Result<(), InvalidPath> {
     }
 }
 
-/// Like [`validate`], but the root `/` is fine too: for paths that only name a parent.
+/// As [`validate`], but also accepts the root `/`, for paths that only name a parent.
 pub(crate) fn validate_or_root(path: &str) -> Result<(), InvalidPath> {
     if path == "/" { Ok(()) } else { validate(path) }
 }
@@ -87,21 +86,21 @@ fn fault_in_element(name: &str) -> Option<&'static str> {
     }
 }
 
-/// Characters above U+FFFF are two surrogates to the server, which is written in Java, and it refuses
-/// surrogates.
+/// Returns whether the server refuses the character. It is written in Java, where characters above U+FFFF are two
+/// surrogates, and it refuses surrogates.
 fn is_forbidden(c: char) -> bool {
     matches!(c, '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..)
 }
 
-/// The path of the child `name` of `dir`.
+/// Returns the path of the child `name` of `dir`.
 pub(crate) fn join(dir: &str, name: &str) -> String {
     let dir = if dir == "/" { "" } else { dir };
     format!("{dir}/{name}")
 }
 
-/// A path as its directory and its last element: `/a/b` is `/a` and `b`, `/a` is `/` and `a`.
+/// Splits a path into its directory and its last element: `/a/b` is `/a` and `b`, `/a` is `/` and `a`.
 ///
-/// The root has no name (`/` and an empty text); a text without any slash is a name in the root.
+/// The root has no name (`/` and an empty text). A text without any slash is a name in the root.
 pub(crate) fn split(path: &str) -> (&str, &str) {
     match path.rsplit_once('/') {
         None | Some(("", _)) => ("/", path.trim_start_matches('/')),
@@ -109,14 +108,14 @@ pub(crate) fn split(path: &str) -> (&str, &str) {
     }
 }
 
-/// The paths that must exist for `path` to exist, topmost first, the node itself last; nothing for the root.
+/// Returns the paths that must exist for `path` to exist, topmost first, the node itself last; nothing for the root.
 pub(crate) fn ancestors(path: &str) -> impl Iterator<Item = &str> {
     let ends = path.match_indices('/').map(|(at, _)| at).filter(|&at| at > 0);
     let itself = (path.len() > 1).then_some(path.len());
     ends.chain(itself).filter_map(|end| path.get(..end))
 }
 
-/// The part of the tree in which a client works, put before each of its paths. A clone is cheap.
+/// The part of the tree in which a client works, prepended to each of its paths. A clone is cheap.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Namespace {
     /// Empty, or an absolute path without a trailing slash.
@@ -124,7 +123,7 @@ pub(crate) struct Namespace {
 }
 
 impl Namespace {
-    /// `/app`, or `app` as Curator writes it; an empty text or `/` stands for the whole tree.
+    /// Parses `/app`, or `app` as Curator writes it. An empty text or `/` means the whole tree.
     pub(crate) fn new(namespace: &str) -> Result<Self, InvalidPath> {
         if matches!(namespace, "" | "/") {
             return Ok(Self { prefix: Arc::from("") });
@@ -136,7 +135,7 @@ impl Namespace {
         }
     }
 
-    /// The path on the server.
+    /// Returns the path on the server.
     pub(crate) fn full(&self, path: &str) -> String {
         match path {
             "/" if !self.prefix.is_empty() => self.prefix.to_string(),
@@ -144,7 +143,7 @@ impl Namespace {
         }
     }
 
-    /// The path as the user of this client knows it; a path outside the namespace is left as it is.
+    /// Returns the path as the user of this client knows it. A path outside the namespace is left as it is.
     pub(crate) fn strip<'a>(&self, full: &'a str) -> &'a str {
         match full.strip_prefix(&*self.prefix) {
             Some("") => "/",
@@ -269,7 +268,7 @@ mod tests {
         }
     }
 
-    /// `PathUtils.validatePath` word for word, on UTF-16 units as Java sees them.
+    /// `PathUtils.validatePath` word for word, on UTF-16 units as Java processes them.
     fn java_accepts(path: &str) -> bool {
         let units: Vec<u16> = path.encode_utf16().collect();
         let at = |i: usize| units.get(i).copied();

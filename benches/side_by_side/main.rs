@@ -1,8 +1,9 @@
 //! This library beside the client crate `zookeeper-client` and beside a bare socket, on a real server:
 //! `cargo bench --features integration --bench side_by_side [-- part of a row's name]`.
 //!
-//! The bare socket is the limit: frames written by hand on blocking sockets, the same requests, none of the care. The columns take
-//! turns, round by round, so that whatever else the machine does hits all of them; the ratios are what counts.
+//! The bare socket is the limit: frames written by hand on blocking sockets, the same requests, none of the care. The
+//! columns take turns, round by round, so that whatever else the machine does hits all of them; the ratios are what
+//! counts.
 
 mod bare;
 mod client_crate;
@@ -117,8 +118,8 @@ fn fail_over(stage: &Stage) -> Row {
         .ours(ours::latch::fail_over(&stage.addr(), &own, PARTICIPANTS, CYCLES))
 }
 
-/// Ours puts each item in a transaction that also counts the puts of its producer, so that a put whose answer is lost is
-/// repeated without a second item. The other columns do the same, or the create alone.
+/// Ours puts each item in a transaction that also counts the puts of its producer, so that a put whose answer is lost
+/// is repeated without a second item. The other columns do the same, or the create alone.
 fn put_one_at_a_time(stage: &Stage, put: Put) -> Row {
     const ITEMS: usize = 300;
     let [bare, other, own] = stage.directories("put");
@@ -209,8 +210,8 @@ mod line {
 
     use uuid::Uuid;
 
-    /// A pause before each fail-over, in every column: a latch tells that it waits before its last watch is armed, and that
-    /// request is not a part of the next fail-over.
+    /// A pause before each fail-over, in every column: a latch tells that it waits before its last watch is armed, and
+    /// that request is not a part of the next fail-over.
     pub(crate) const SETTLE: Duration = Duration::from_millis(1);
 
     /// The path of a node to be created, without its number.

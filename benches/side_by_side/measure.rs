@@ -140,7 +140,8 @@ impl Row {
         self
     }
 
-    /// One round of each column after the other, again and again. What the first ones tell is dropped: the server warms up.
+    /// One round of each column after the other, again and again. What the first ones tell is dropped: the server warms
+    /// up.
     pub(crate) fn measure(mut self) -> Measured {
         const WARM_UP: usize = 2;
         let mut samples = [const { Vec::new() }; 3];

@@ -21,8 +21,9 @@ impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "\np50 of a cycle, µs (less is better) or cycles a second (/s, more is better); ratios of the p50, median of the rounds;\n\
-             CPU (user and system, µs) and context switches of this process a cycle. Columns: bare socket, zookeeper-client, ours.\n"
+            "\np50 of a cycle, µs (less is better) or cycles a second (/s, more is better); ratios of the p50,\n\
+             median of the rounds; CPU (user and system, µs) and context switches of this process a cycle.\n\
+             Columns: bare socket, zookeeper-client, ours.\n"
         )?;
         writeln!(
             f,

@@ -4,10 +4,10 @@ use tokio::sync::Notify;
 
 use crate::Result;
 
-/// Told when the standard output was closed by whoever read it.
-pub(crate) static NOBODY_READS: Notify = Notify::const_new();
+/// Notified when the reader of the standard output has closed it.
+pub(crate) static OUTPUT_CLOSED: Notify = Notify::const_new();
 
-/// Resolves when the program is asked to end: by Ctrl-C, or as a service is (SIGTERM).
+/// Resolves when the program is asked to end: by Ctrl-C, or by SIGTERM as a service is.
 #[cfg(unix)]
 pub(crate) async fn asked_to_end() -> Result<()> {
     use tokio::signal::unix::{SignalKind, signal};

@@ -1,20 +1,30 @@
-//! What all examples share: their options, the stage they play on, and how they end.
+//! What all examples share: their options, the stage they play on, what they print, and how they end.
 //!
-//! An example is its options, and a scenario on a [`Stage`]:
+//! An example is its options and a scenario on a [`Stage`]:
 //!
 //! ```no_run
 //! use std::process::ExitCode;
 //!
-//! use recipes_examples::{Ensemble, Result, Stage};
+//! use recipes_examples::{Ensemble, Example, Result, Stage, Znodes, println};
 //!
 //! /// What the example shows.
 //! #[derive(clap::Parser, Debug)]
 //! struct Options {
 //!     #[command(flatten)]
 //!     ensemble: Ensemble,
-//!     /// The path of the line
-//!     #[arg(long, default_value = "/examples/line")]
+//!     /// The path of the lock
+//!     #[arg(long, default_value = "/examples/lock", value_parser = recipes_examples::path)]
 //!     path: String,
+//! }
+//!
+//! impl Example for Options {
+//!     fn ensemble(&self) -> &Ensemble {
+//!         &self.ensemble
+//!     }
+//!
+//!     fn znodes(&self) -> Znodes<'_> {
+//!         Znodes { path: &self.path, shared_by: None, uses: &[("", "the lock")] }
+//!     }
 //! }
 //!
 //! fn main() -> ExitCode {
@@ -23,44 +33,31 @@
 //!
 //! async fn play(options: Options) -> Result<()> {
 //!     let stage = Stage::new(&options.ensemble);
-//!     stage.play(scenario(&stage, &options.path)).await
+//!     stage.play(scenario(&stage, &stage.own_path(&options.path))).await
 //! }
 //!
 //! async fn scenario(stage: &Stage, path: &str) -> Result<()> {
 //!     let client = stage.connect().await?;
+//!     println!("A lock at {path}, on {stage}");
 //!     // …
 //!     # Ok(())
 //! }
 //! ```
 
-/// As the one of `std`, but where nobody reads any more (`| head -1`) the example ends quietly, as if asked to.
-#[macro_export]
-macro_rules! println {
-    ($($line:tt)*) => { $crate::print_line(::std::format_args!($($line)*)) };
-}
-
 mod ending;
+mod options;
+mod output;
 mod stage;
 
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser;
 use tracing_subscriber::EnvFilter;
 
-pub use self::stage::{Ensemble, Stage};
-
-/// See [`println!`].
-///
-/// # Panics
-/// If the line cannot be written for another reason, as with a full disk.
-pub fn print_line(line: std::fmt::Arguments<'_>) {
-    match writeln!(std::io::stdout().lock(), "{line}") {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => ending::NOBODY_READS.notify_one(),
-        outcome => outcome.expect("the standard output can be written"),
-    }
-}
+pub use self::options::{Ensemble, Example, Znodes, name, number, path};
+pub use self::output::{count, print_line, tell_connection};
+pub use self::stage::{Asked, Stage};
 
 /// What ends an example.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
@@ -70,16 +67,18 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// How long [`until`] waits.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Reads the options, plays, and says on the standard error what went wrong; a failure is status 1, bad options are status 2.
-pub fn main<O: Parser, F: Future<Output = Result<()>>>(play: impl FnOnce(O) -> F) -> ExitCode {
+/// Reads the options and plays. A failure is reported on the standard error and ends with status 1; bad options end
+/// with status 2.
+pub fn main<O: Example, F: Future<Output = Result<()>>>(play: impl FnOnce(O) -> F) -> ExitCode {
+    output::start_clock();
     tracing_subscriber::fmt().with_env_filter(EnvFilter::from_default_env()).with_writer(std::io::stderr).init();
-    let options = O::parse();
+    let options = options::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let played = runtime.map_err(Error::from).and_then(|runtime| runtime.block_on(play(options)));
     match played {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Nobody may be reading.
+            // The standard error may be closed.
             let _ = writeln!(std::io::stderr(), "{}: {error}", O::command().get_name());
             ExitCode::FAILURE
         }
@@ -89,7 +88,7 @@ pub fn main<O: Parser, F: Future<Output = Result<()>>>(play: impl FnOnce(O) -> F
 /// The outcome of `work`.
 ///
 /// # Errors
-/// If there is none within [`PATIENCE`].
+/// If `work` takes longer than [`PATIENCE`].
 pub async fn until<F: Future>(work: F) -> Result<F::Output> {
     tokio::time::timeout(PATIENCE, work).await.map_err(|_| format!("nothing happened for {PATIENCE:?}").into())
 }

@@ -1,4 +1,4 @@
-//! Every example, as anybody would run it: a process, without any server.
+//! Runs every example as a process, without a server.
 
 #![cfg(unix)]
 
@@ -7,7 +7,7 @@ mod program;
 use program::Program;
 use rustix::process::Signal;
 
-/// Asked to end when it has said `place`, it does.
+/// Asks the example to end when it has printed `place`; it ends.
 async fn ends_when_asked(path: &str, place: &str, signal: Signal) -> program::Told {
     let mut program = Program::start(path, &[]);
     program.says(place).await;
@@ -17,18 +17,33 @@ async fn ends_when_asked(path: &str, place: &str, signal: Signal) -> program::To
     told
 }
 
-/// Where nobody reads any more it ends, and says nothing of it.
-async fn ends_quietly_when_nobody_reads(path: &str, place: &str) {
+/// Closes the output of the example when it has printed `place`; it ends without an error.
+async fn ends_when_its_output_is_closed(path: &str, place: &str) {
     let mut program = Program::start(path, &[]);
     program.says(place).await;
-    program.nobody_reads().await.complains_of_nothing();
+    program.close_output().await.complains_of_nothing();
 }
 
-/// Nobody else could see an ensemble in memory.
+/// No other process could see an ensemble in memory.
 async fn needs_a_real_ensemble(path: &str, arguments: &[&str]) {
-    let told = Program::start(path, arguments).ends(1).await;
-    told.complains(&format!(": {} needs a real ensemble", arguments[0]));
-    told.complains("--connect localhost:2181");
+    refuses(path, arguments, &[&format!("{} needs a real ensemble", arguments[0]), "--connect localhost:2181"]).await;
+}
+
+/// A bad option ends the example with status 2, and the error names the value and the allowed ones.
+async fn refuses(path: &str, arguments: &[&str], texts: &[&str]) {
+    let told = Program::start(path, arguments).ends(2).await;
+    texts.iter().for_each(|text| told.complains(text));
+}
+
+/// `--help` shows the znodes with the chroot, and the default of every option.
+async fn helps(path: &str, arguments: &[&str], znodes: &[&str]) {
+    let arguments = [&["--connect", "zk1:2181,zk2/app"], arguments, &["--help"]].concat();
+    let told = Program::start(path, &arguments).succeeds().await;
+    let options =
+        ["--connect", "[default: an ensemble in memory]", "--session-timeout", "[default: 6, or 3 in memory]"];
+    told.in_order(&options);
+    told.in_order(&["--path <PATH>", "[default: /examples/", "on zk1:2181,zk2/app:"]);
+    znodes.iter().for_each(|znode| told.in_order(&[&format!("  /app/examples/{znode}  ")]));
 }
 
 mod leader_latch {
@@ -41,16 +56,16 @@ mod leader_latch {
         let told = Program::start(PROGRAM, &[]).ends(0).await;
         told.in_order(&[
             "on an ensemble in memory",
-            "Four stand in line",
+            "Four participants have entered",
             "alice leads now.",
-            "alice resigns",
+            "alice closes her latch",
             "bob leads now.",
-            "bob's client goes",
+            "bob's client closes",
             "carol leads now.",
             "bob: Do I lead? No",
             "carol's process is stopped",
             "dave leads now.",
-            "carol's process goes on",
+            "carol's process continues",
             "carol: I was away. Do I lead? No",
             "dave: 1 + 2 + ... + 100 = 5050, under token ",
             "Done.",
@@ -60,28 +75,48 @@ mod leader_latch {
     #[tokio::test]
     async fn ends_early_when_asked() {
         for (place, signal) in [
-            ("Four stand in line", Signal::INT),
+            ("Four participants have entered", Signal::INT),
             ("bob leads now.", Signal::TERM),
-            // Stopped processes are let go on first.
+            // Stopped processes continue first.
             ("carol's process is stopped", Signal::INT),
         ] {
             let told = ends_when_asked(PROGRAM, place, signal).await;
             told.lacks("100 = 5050");
-            // What carol would have said is not said in the end of everything.
+            // Carol prints nothing while the example ends.
             told.lacks("I was away");
         }
     }
 
     #[tokio::test]
-    async fn ends_quietly_when_nobody_reads() {
+    async fn ends_when_its_output_is_closed() {
         for place in ["An election", "alice leads now.", "carol's process is stopped"] {
-            super::ends_quietly_when_nobody_reads(PROGRAM, place).await;
+            super::ends_when_its_output_is_closed(PROGRAM, place).await;
         }
     }
 
     #[tokio::test]
     async fn one_participant_needs_a_real_ensemble() {
         needs_a_real_ensemble(PROGRAM, &["--id", "alice"]).await;
+    }
+
+    #[tokio::test]
+    async fn refuses_bad_options() {
+        for bad in ["0", "-1", "x", "86401"] {
+            let texts = [&format!("'{bad}' for '--session-timeout <SECONDS>'"), "from 1 to 86400 is allowed"];
+            refuses(PROGRAM, &["--session-timeout", bad], &texts).await;
+        }
+        refuses(PROGRAM, &["--session-timeout", "11"], &["'11'", "the ensemble in memory grants 1 to 10 seconds"])
+            .await;
+        refuses(PROGRAM, &["--path", "lock"], &["'lock' for '--path <PATH>'", "starts with '/'"]).await;
+        refuses(PROGRAM, &["--path", "/a//b"], &["'/a//b' for '--path <PATH>'", "empty element"]).await;
+        refuses(PROGRAM, &["--connect", "a:b:c"], &["'a:b:c' for '--connect <HOSTS>'", "host[:port]"]).await;
+        refuses(PROGRAM, &["--connect", "a:1", "--id", ""], &["a value is required for '--id <NAME>'"]).await;
+    }
+
+    #[tokio::test]
+    async fn helps() {
+        super::helps(PROGRAM, &[], &["leader-latch-PID"]).await;
+        super::helps(PROGRAM, &["--id", "alice"], &["leader-latch"]).await;
     }
 }
 
@@ -100,12 +135,13 @@ mod leader_selector {
             "bob leads now",
             "carol leads now",
             "The order was alice, bob, carol, alice, bob, carol.",
-            "Everybody leaves",
+            "All participants leave",
             "carol returns, and leads no more",
             "dave leads now",
-            "dave has been told, and cleans up",
+            "dave is told, and cleans up",
             "dave has cleaned up",
-            "erin leads now: dave's node is gone",
+            "dave's term has ended: the leadership was interrupted",
+            "erin leads now: dave's znode is gone",
             "Done.",
         ]);
     }
@@ -117,13 +153,19 @@ mod leader_selector {
     }
 
     #[tokio::test]
-    async fn ends_quietly_when_nobody_reads() {
-        super::ends_quietly_when_nobody_reads(PROGRAM, "alice leads now").await;
+    async fn ends_when_its_output_is_closed() {
+        super::ends_when_its_output_is_closed(PROGRAM, "alice leads now").await;
     }
 
     #[tokio::test]
     async fn one_participant_needs_a_real_ensemble() {
         needs_a_real_ensemble(PROGRAM, &["--id", "alice"]).await;
+    }
+
+    #[tokio::test]
+    async fn helps() {
+        super::helps(PROGRAM, &[], &["leader-selector-PID"]).await;
+        super::helps(PROGRAM, &["--id", "alice"], &["leader-selector"]).await;
     }
 }
 
@@ -137,12 +179,12 @@ mod inter_process_mutex {
         let told = Program::start(PROGRAM, &[]).ends(0).await;
         told.in_order(&[
             "on an ensemble in memory",
-            "carol holds the lock under token ",
-            "carol knows: is the lock held? no",
-            "carol writes too late and is refused",
-            "carol writes to the ledger too late and is refused as well",
-            "carol has a new session and goes on",
-            "14 writes, 0 overlaps, 1 late writes refused.",
+            "carol holds the lock with token ",
+            "carol asks: is the lock still held? no",
+            "carol writes too late, and is refused",
+            "carol writes to the ledger too late, and is refused as well",
+            "carol has a new session, and continues",
+            "14 writes, 0 overlaps, 1 late write refused.",
             "The tokens grew with every write: yes.",
             "Done.",
         ]);
@@ -151,17 +193,23 @@ mod inter_process_mutex {
     #[tokio::test]
     async fn ends_early_when_asked() {
         ends_when_asked(PROGRAM, "Five workers", Signal::TERM).await.lacks("14 writes");
-        ends_when_asked(PROGRAM, "writes under token", Signal::INT).await.lacks("14 writes");
+        ends_when_asked(PROGRAM, "writes with token", Signal::INT).await.lacks("14 writes");
     }
 
     #[tokio::test]
-    async fn ends_quietly_when_nobody_reads() {
-        super::ends_quietly_when_nobody_reads(PROGRAM, "Five workers").await;
+    async fn ends_when_its_output_is_closed() {
+        super::ends_when_its_output_is_closed(PROGRAM, "Five workers").await;
     }
 
     #[tokio::test]
     async fn one_worker_needs_a_real_ensemble() {
         needs_a_real_ensemble(PROGRAM, &["--id", "alice"]).await;
+    }
+
+    #[tokio::test]
+    async fn helps() {
+        super::helps(PROGRAM, &[], &["inter-process-mutex-PID-ledger"]).await;
+        super::helps(PROGRAM, &["--id", "alice"], &["inter-process-mutex"]).await;
     }
 }
 
@@ -175,23 +223,23 @@ mod double_barrier {
         let told = Program::start(PROGRAM, &[]).ends(0).await;
         told.in_order(&[
             "on an ensemble in memory",
-            "step 1: all are here",
+            "step 1: all members have entered",
             "dave adds 4",
-            "step 2: all are here",
-            "step 5: all are here",
+            "step 2: all members have entered",
+            "step 5: all members have entered",
             "dave adds 4",
             "Two more enter",
             "frank has left",
             "erin is told: double barrier at /examples/double-barrier-crash: leave",
-            "frank waits for a second one in vain",
-            "5 steps: the sum is 50, out of step 0 times",
+            "frank enters alone, gives up within a second, and leaves no znode",
+            "5 steps: the sum is 50, 0 times out of step",
             "Done.",
         ]);
     }
 
     #[tokio::test]
     async fn ends_early_when_asked() {
-        for (place, signal) in [("step 2: all are here", Signal::INT), ("Two more enter", Signal::TERM)] {
+        for (place, signal) in [("step 2: all members have entered", Signal::INT), ("Two more enter", Signal::TERM)] {
             ends_when_asked(PROGRAM, place, signal).await.lacks("the sum is");
         }
     }
@@ -199,6 +247,19 @@ mod double_barrier {
     #[tokio::test]
     async fn one_member_needs_a_real_ensemble() {
         needs_a_real_ensemble(PROGRAM, &["--id", "alice"]).await;
+    }
+
+    #[tokio::test]
+    async fn refuses_bad_options() {
+        let arguments = ["--id", "alice", "--connect", "a:1", "--members", "0"];
+        refuses(PROGRAM, &arguments, &["'0' for '--members <N>'", "from 1 to 1000 is allowed"]).await;
+        refuses(PROGRAM, &["--members", "4"], &["--id <NAME>"]).await;
+    }
+
+    #[tokio::test]
+    async fn helps() {
+        super::helps(PROGRAM, &[], &["double-barrier-PID-crash"]).await;
+        super::helps(PROGRAM, &["--id", "alice"], &["double-barrier"]).await;
     }
 }
 
@@ -214,11 +275,11 @@ mod distributed_queue {
             "on an ensemble in memory",
             "100 parcels are in the queue",
             "dave takes parcel ",
-            "dave knows: is it still his? no",
+            "dave asks: is it still his? no",
             "dave acks too late: ",
             "cannot ship parcel 42, delivery 1",
             "cannot ship parcel 42, delivery 2",
-            "after 2 deliveries, it is damaged",
+            "parcel 42 is a dead letter: after 2 deliveries, it is damaged",
             "100 parcels put, 99 shipped, 1 dead letter, 0 lost.",
             "Done.",
         ]);
@@ -227,6 +288,33 @@ mod distributed_queue {
     #[tokio::test]
     async fn ends_early_when_asked() {
         ends_when_asked(PROGRAM, "parcels are in the queue", Signal::TERM).await.lacks("99 shipped");
+    }
+
+    #[tokio::test]
+    async fn one_process_needs_a_real_ensemble() {
+        for arguments in [&["--producer", "olga"][..], &["--worker", "alice"], &["--dead-letters"]] {
+            needs_a_real_ensemble(PROGRAM, arguments).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn refuses_bad_options() {
+        for other in [&["--producer", "olga"][..], &["--dead-letters"]] {
+            refuses(PROGRAM, &[&["--worker", "alice"], other].concat(), &["--worker", "cannot be used with"]).await;
+        }
+        refuses(PROGRAM, &["--dead-letters", "x"], &["'x'", "list, put-back, discard"]).await;
+        refuses(PROGRAM, &["--connect", "a:1", "--worker", ""], &["a value is required for '--worker <NAME>'"]).await;
+    }
+
+    #[tokio::test]
+    async fn helps() {
+        for (arguments, base) in [
+            (&[][..], "distributed-queue-PID"),
+            (&["--worker", "alice"], "distributed-queue"),
+            (&["--path", "/examples/q", "--dead-letters"], "q"),
+        ] {
+            super::helps(PROGRAM, arguments, &[&format!("{base}-producers")]).await;
+        }
     }
 }
 
@@ -241,18 +329,18 @@ mod throughput_balancer {
         told.in_order(&[
             "on an ensemble in memory",
             "c1     c2     c3     c4     c5   together   at most",
-            "c1 comes        *1000      -      -      -      -       1000      1000",
-            "c2 comes                       *500    500      -      -      -       1000      1000",
-            "c3 comes                       *333    333    333      -      -        999      1000",
-            "c4 comes                       *250    250    250    250      -       1000      1000",
-            "c1 goes, its session ends         -   *333    333    333      -        999      1000",
+            "c1 joins        *1000      -      -      -      -       1000      1000",
+            "c2 joins                       *500    500      -      -      -       1000      1000",
+            "c3 joins                       *333    333    333      -      -        999      1000",
+            "c4 joins                       *250    250    250    250      -       1000      1000",
+            "c1 closes its client              -   *333    333    333      -        999      1000",
             "c4 leaves                         -   *500    500      -      -       1000      1000",
             "maximum lowered to 500            -   *250    250      -      -        500      1000",
-            "c5 comes                          -   *166    166      -    166        498       500",
+            "c5 joins                          -   *166    166      -    166        498       500",
             "maximum 650                                    450                           150",
             "lowered to 250                                 150                            50",
             "bob leaves                                     200                             -",
-            "Nobody did more than its share",
+            "No member did more than its share",
             "A rolling restart: 12 members",
             "1560│---",
             "│aaa",
@@ -264,20 +352,35 @@ mod throughput_balancer {
 
     #[tokio::test]
     async fn ends_early_when_asked() {
-        ends_when_asked(PROGRAM, "c3 comes", Signal::TERM).await.lacks("c5 comes");
-        ends_when_asked(PROGRAM, "maximum 650", Signal::INT).await.lacks("Nobody did more");
+        ends_when_asked(PROGRAM, "c3 joins", Signal::TERM).await.lacks("c5 joins");
+        ends_when_asked(PROGRAM, "maximum 650", Signal::INT).await.lacks("No member did more");
         ends_when_asked(PROGRAM, "A rolling restart", Signal::TERM).await.lacks("members replaced");
     }
 
     #[tokio::test]
-    async fn ends_quietly_when_nobody_reads() {
-        super::ends_quietly_when_nobody_reads(PROGRAM, "c2 comes").await;
+    async fn ends_when_its_output_is_closed() {
+        super::ends_when_its_output_is_closed(PROGRAM, "c2 joins").await;
     }
 
     #[tokio::test]
     async fn members_and_operators_need_a_real_ensemble() {
         needs_a_real_ensemble(PROGRAM, &["--member"]).await;
         needs_a_real_ensemble(PROGRAM, &["--set-max", "500"]).await;
+    }
+
+    #[tokio::test]
+    async fn refuses_bad_options() {
+        let allowed = "a whole number from 0 to 9223372036854775807 is allowed";
+        for bad in ["-1", "x", "99999999999999999999"] {
+            refuses(PROGRAM, &["--set-max", bad], &[&format!("'{bad}' for '--set-max <N>'"), allowed]).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn helps() {
+        let maximum = "throughput-balancer/global-config/max-throughput";
+        super::helps(PROGRAM, &["--member"], &[maximum]).await;
+        super::helps(PROGRAM, &[], &["throughput-balancer-PID-restart"]).await;
     }
 }
 
@@ -297,7 +400,7 @@ mod partition_controller {
             "an election for each",
             "a race for each",
             "1301",
-            "Every partition had a leader, and never two: nobody was stopped or cut off.",
+            "Every partition had a leader, and never two: no member was stopped or cut off.",
             "Done.",
         ]);
     }
@@ -308,7 +411,12 @@ mod partition_controller {
     }
 
     #[tokio::test]
-    async fn ends_quietly_when_nobody_reads() {
-        super::ends_quietly_when_nobody_reads(PROGRAM, "one controller assigns all").await;
+    async fn ends_when_its_output_is_closed() {
+        super::ends_when_its_output_is_closed(PROGRAM, "one controller assigns all").await;
+    }
+
+    #[tokio::test]
+    async fn helps() {
+        super::helps(PROGRAM, &[], &["partition-controller-PID/race"]).await;
     }
 }

@@ -1,9 +1,9 @@
-//! What is found wrong with a request before it is sent.
+//! The checks of a request before it is sent.
 
 use super::{Error, Op};
 
 /// Checks one step.
-pub(super) fn op(op: &Op) -> Result<(), Error> {
+pub(crate) fn op(op: &Op) -> Result<(), Error> {
     match op {
         Op::Check { path, .. } | Op::SetData { path, .. } => node(path),
         Op::Delete { path, .. } => delete(path),
@@ -12,13 +12,13 @@ pub(super) fn op(op: &Op) -> Result<(), Error> {
 }
 
 /// Checks the deletion of a node.
-pub(super) fn delete(path: &str) -> Result<(), Error> {
+pub(crate) fn delete(path: &str) -> Result<(), Error> {
     node(path)?;
     not_root(path, "can not delete root node")
 }
 
 /// Checks the creation of a node.
-pub(super) fn create(path: &str, sequential: bool, without_acl: bool) -> Result<(), Error> {
+pub(crate) fn create(path: &str, sequential: bool, without_acl: bool) -> Result<(), Error> {
     if without_acl {
         return Err(Error::InvalidAcl);
     }
@@ -26,8 +26,8 @@ pub(super) fn create(path: &str, sequential: bool, without_acl: bool) -> Result<
     not_root(path, "can not create root node")
 }
 
-/// Checks the path of a node that is there, or may be.
-pub(super) fn node(path: &str) -> Result<(), Error> {
+/// Checks the path of a node that exists, or may exist.
+pub(crate) fn node(path: &str) -> Result<(), Error> {
     valid(path, false)
 }
 
@@ -39,7 +39,7 @@ fn bad(why: &str) -> Error {
     Error::BadArguments(why.to_owned())
 }
 
-/// The prefix of a sequential name may end with a slash: its node has only digits for a name.
+/// Checks a path. The prefix of a sequential name may end with a slash: its node has only digits for a name.
 fn valid(path: &str, prefix: bool) -> Result<(), Error> {
     if path.is_empty() {
         return Err(bad("path cannot be empty"));

@@ -1,27 +1,26 @@
-//! The port: the few ZooKeeper operations the recipes need, whoever carries them out.
+//! The port: the few ZooKeeper operations that the recipes need, independent of their implementation.
 //!
-//! A request is handed over *when its method is called*, in the order of the calls; the returned future only waits
-//! for the reply and may be dropped without taking the request back. While a session is not connected a request is
-//! refused at once ([`Error::NotConnected`]) and never runs later.
+//! A request is handed over *when its method is called*, in the order of the calls. The returned future only waits for
+//! the reply and may be dropped without taking the request back. While a session is not connected, a request is refused
+//! at once ([`Error::NotConnected`]) and never runs later.
 
-mod check;
+pub(crate) mod check;
 #[cfg(test)]
 mod contract;
-#[cfg(feature = "testing")]
-pub(crate) mod memory;
 pub(crate) mod zookeeper;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 
-use crate::clock::Instant;
-use crate::types::{Acl, CreateMode, Stat};
+use crate::util::clock::Instant;
+use crate::util::mutex::Mutex;
+use crate::znode::{Acl, CreateMode, Stat};
 
-/// The outcome of one request, when its reply is in.
+/// The outcome of one request, once its reply has arrived.
 pub(crate) type Reply<T> = BoxFuture<'static, Result<T, Error>>;
 
 /// Starts a task where the session of a client is kept.
@@ -34,14 +33,14 @@ pub(crate) enum Error {
     NotConnected,
     /// The connection broke before the reply: the request may have been carried out.
     ConnectionLoss,
-    /// The session is over: expired, closed or given up.
+    /// The session has ended: expired, closed or given up.
     SessionEnded,
-    /// No server could be reached: what each said. Only of opening a session.
+    /// No server could be reached: the error of each. Only for the opening of a session.
     Unreachable(String),
     /// The server refused the credentials of the session.
     AuthFailed,
     NoNode,
-    /// Not even the root that the connect string names exists.
+    /// The root that the connect string names does not exist.
     NoRoot,
     NodeExists,
     NotEmpty,
@@ -50,29 +49,29 @@ pub(crate) enum Error {
     NoChildrenForEphemerals,
     InvalidAcl,
     QuotaExceeded,
-    /// The server is overloaded and did not look at the request.
+    /// The server is overloaded and did not process the request.
     Throttled,
-    /// The server does not know the operation.
+    /// The server does not support the operation.
     Unimplemented,
-    /// The server (or the check before it) found fault with the arguments.
+    /// The server (or the check before it) rejected the arguments.
     BadArguments(String),
     /// Anything else, in the words of the layer below.
     Other(String),
 }
 
 impl Error {
-    /// Whether it passes by itself, once there is a connection again.
+    /// Returns whether it passes by itself, once there is a connection again.
     pub(crate) fn is_passing(&self) -> bool {
         matches!(self, Error::NotConnected | Error::ConnectionLoss | Error::SessionEnded | Error::Throttled)
     }
 
-    /// Whether a write that failed so may have been carried out.
+    /// Returns whether a write that failed so may have been carried out.
     pub(crate) fn leaves_outcome_unknown(&self) -> bool {
         matches!(self, Error::ConnectionLoss | Error::SessionEnded | Error::Other(_))
     }
 
-    /// Whether this is the ensemble's own verdict on the request, which only a working connection can bring. Errors that
-    /// the layers on this side can make up themselves do not count.
+    /// Returns whether this is the ensemble's own verdict on the request, which needs a working connection. Errors that
+    /// the layers on this side can create themselves do not count.
     pub(crate) fn is_verdict(&self) -> bool {
         matches!(
             self,
@@ -87,20 +86,20 @@ impl Error {
     }
 }
 
-/// What happened to a watched node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 // Public as a part of the test kit's records.
+/// An event of a watched node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(not(feature = "testing"), allow(unreachable_pub))]
 pub enum Event {
-    /// It was created.
+    /// The node was created.
     NodeCreated,
-    /// It was deleted.
+    /// The node was deleted.
     NodeDeleted,
-    /// Its data was written.
+    /// The node's data was written.
     NodeDataChanged,
     /// A child was created or deleted.
     NodeChildrenChanged,
-    /// The session is over; nothing is known of the node.
+    /// The session has ended; the state of the node is not known.
     SessionEnded,
 }
 
@@ -119,9 +118,9 @@ impl Watch {
 impl Future for Watch {
     type Output = Event;
 
-    /// Resolves with the event; afterwards it stays pending for ever.
+    /// Resolves with the event; afterwards it stays pending forever.
     fn poll(mut self: std::pin::Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> std::task::Poll<Event> {
-        let slot = self.event.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let slot = self.event.get_mut();
         let Some(event) = slot else {
             return std::task::Poll::Pending;
         };
@@ -149,12 +148,12 @@ pub(crate) enum WatchMode {
     PersistentRecursive,
 }
 
-/// What a persistent watch tells.
+/// An event of a persistent watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PersistentEvent {
     /// Something happened to the node at this path.
     Node { path: String, event: Event },
-    /// Events may be missing, as there was a reconnect or too many of them were not read: read the tree again.
+    /// Events may be missing, after a reconnect or because too many were unread: read the tree again.
     Resync,
 }
 
@@ -204,48 +203,48 @@ pub(crate) enum OpResult {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Multi {
     Committed(Vec<OpResult>),
-    /// Nothing was changed; the step at `index` is the first that could not be done.
+    /// Nothing was changed; the step at `index` is the first that failed.
     Refused {
         index: usize,
         error: Error,
     },
 }
 
-/// What the answer to a request proves.
+/// What the answer to a request proves, from least to most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Proof {
-    /// That the server at the other end is alive: reads and pings.
+    /// The server at the other end is alive: reads and pings.
     Contact,
-    /// That this server is in touch with the leader: syncs.
+    /// This server is in touch with the leader: syncs.
     Leader,
-    /// That a quorum has seen it: writes, also those that the ensemble refused.
+    /// A quorum has seen the request: writes, also those that the ensemble refused.
     Quorum,
 }
 
 /// A connection that was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Loss {
-    /// When that was noticed. No request of the session was written between this moment and the next connection.
+    /// When the client noticed. No request of the session was written between this moment and the next connection.
     pub(crate) at: Instant,
     /// When the server was last heard of: the last message read, or the close or reset of the connection.
     pub(crate) last_contact: Instant,
 }
 
-/// Is told what happens to the connection of a session, at the moment at which it happens: before any waiting request
+/// Observes the connection of a session. Each call is made at the moment of the event, before any waiting request
 /// learns of it, and before the session's events. It must not block.
 pub(crate) trait Observer: Send + Sync + fmt::Debug {
-    /// A request to open the session, or to take it up again, is about to be written. From then on the servers may count
-    /// with another session timeout, whether the answer arrives or not.
+    /// A request to open or resume the session is about to be written. From then on the servers may use another session
+    /// timeout, whether the answer arrives or not.
     fn connecting(&self, at: Instant);
     /// The connection is up, and the servers granted this session timeout on it.
     fn connected(&self, granted: Duration);
     /// A request of this connection, written at `sent`, was answered.
     fn answered(&self, sent: Instant, proof: Proof);
-    /// The connection, once [connected](Self::connected), is lost. Not told at the end of a session.
+    /// The connection, once [connected](Self::connected), is lost. Not called at the end of a session.
     fn disconnected(&self, loss: Loss);
 }
 
-/// A change in the life of a session. None is left out.
+/// A change of a session's state. Every change is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SessionEvent {
     Disconnected(Loss),
@@ -259,7 +258,7 @@ pub(crate) enum SessionEvent {
 /// One ZooKeeper session.
 pub(crate) trait Session: Send + Sync + fmt::Debug {
     fn id(&self) -> i64;
-    /// The session timeout that the servers granted on the latest connection.
+    /// Returns the session timeout that the servers granted on the latest connection.
     #[cfg_attr(not(test), allow(dead_code))] // The lease keeps it; what a session says itself is for tests.
     fn timeout(&self) -> Duration;
 
@@ -276,10 +275,11 @@ pub(crate) trait Session: Send + Sync + fmt::Debug {
     fn multi(&self, ops: Vec<Op>) -> Reply<Multi>;
     fn sync(&self, path: &str) -> Reply<()>;
 
-    /// Arms a persistent watch; [`Error::Unimplemented`] by servers before 3.6.
+    /// Arms a persistent watch; [`Error::Unimplemented`] from servers before 3.6.
     fn watch_persistent(&self, path: &str, mode: WatchMode) -> Reply<PersistentWatch>;
 
-    /// Until as many calls of [`uncork`](Self::uncork), requests that are handed over may wait, so that they leave in one write.
+    /// Lets requests that are handed over wait until as many calls of [`uncork`](Self::uncork), so that they leave in
+    /// one write.
     fn cork(&self) {}
     /// Takes back one [`cork`](Self::cork).
     fn uncork(&self) {}
@@ -289,18 +289,18 @@ pub(crate) trait Session: Send + Sync + fmt::Debug {
     fn close(&self) -> BoxFuture<'static, ()>;
 }
 
-/// A session just opened, with everything that will happen to it.
+/// A session just opened, and its events.
 pub(crate) struct Opened {
     pub(crate) session: Arc<dyn Session>,
     pub(crate) events: BoxStream<'static, SessionEvent>,
 }
 
-/// Where sessions come from.
+/// Opens sessions.
 pub(crate) trait Ensemble: Send + Sync + fmt::Debug {
-    /// Opens one session, however long it takes. An error is one that does not pass by itself.
+    /// Opens one session, however long it takes. Returns only errors that do not pass by themselves.
     fn open(&self, observer: Arc<dyn Observer>) -> BoxFuture<'static, Result<Opened, Error>>;
-    /// What came of the latest attempts to connect, server by server; empty if there is nothing to complain of.
+    /// Returns the errors of the latest attempts to connect, server by server; empty if there are none.
     fn causes(&self) -> String;
-    /// The servers, as a person would name them.
+    /// Returns the servers, as an operator would write them.
     fn servers(&self) -> String;
 }

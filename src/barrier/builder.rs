@@ -7,12 +7,12 @@ use super::error::Error;
 use crate::client::Client;
 use crate::path;
 
-/// What a node holds travels to whoever reads it; this is plenty and far below the megabyte of a node.
+/// Every reader of the node receives its data. The limit is ample, and far below the megabyte that a node may hold.
 const MAX_DATA_BYTES: usize = 64 * 1024;
 
-/// The options of a [`Barrier`]; see [`Barrier::builder`].
+/// Configures a [`Barrier`]; see [`Barrier::builder`].
 #[derive(Debug, Clone)]
-#[must_use = "there is no barrier before start()"]
+#[must_use = "there is no barrier before build()"]
 pub struct BarrierBuilder {
     client: Client,
     path: String,
@@ -24,18 +24,19 @@ impl BarrierBuilder {
         BarrierBuilder { client: client.clone(), path, data: Vec::new() }
     }
 
-    /// What the node holds when it is set, for people to see who did; at most 65 536 bytes. Empty by default.
+    /// Sets the data of the node, such as the name of the process that set the barrier. At most 65 536 bytes; empty by
+    /// default.
     pub fn data(mut self, data: impl Into<Vec<u8>>) -> Self {
         self.data = data.into();
         self
     }
 
-    /// The barrier. Nothing is sent by this.
+    /// Creates the barrier object. Sends no request.
     ///
     /// # Errors
     /// [`Error::Client`] with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) for a malformed path;
     /// [`Error::InvalidOption`]; [`Error::Closed`] if the client has been closed.
-    pub fn start(self) -> Result<Barrier, Error> {
+    pub fn build(self) -> Result<Barrier, Error> {
         path::validate(&self.path).map_err(|error| Error::client(&self.path, error.into()))?;
         let path: Arc<str> = self.path.into();
         if self.data.len() > MAX_DATA_BYTES {

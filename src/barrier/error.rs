@@ -1,4 +1,4 @@
-//! What can go wrong at a barrier.
+//! The error of a barrier.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use crate::client::{self, ErrorKind};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The ensemble, or the way to it, is in the way.
-    // The text holds that of the cause, so the cause is not told twice as a `source`.
+    /// A request to ZooKeeper failed.
+    // The message contains that of the cause, so there is no `source` that would repeat it.
     #[error("barrier at {path}: {error}")]
     Client {
         /// The path of the barrier.
@@ -17,7 +17,8 @@ pub enum Error {
         /// What went wrong.
         error: client::Error,
     },
-    /// The client has been closed, or the runtime behind it has ended: see [`Client::last_error`](crate::Client::last_error).
+    /// The client has been closed, or the runtime behind it has ended; see
+    /// [`Client::last_error`](crate::Client::last_error).
     #[error("barrier at {path}: its client has been closed, or the runtime behind it has ended")]
     Closed {
         /// The path of the barrier.
@@ -28,13 +29,13 @@ pub enum Error {
     InvalidOption {
         /// The path of the barrier.
         path: Arc<str>,
-        /// Which value, and what is allowed.
+        /// The rejected value, and the allowed range.
         why: String,
     },
 }
 
 impl Error {
-    /// What went wrong, to decide by.
+    /// Returns the kind of the error, for code that decides how to react.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Error::Client { error, .. } => error.kind(),
@@ -43,12 +44,12 @@ impl Error {
         }
     }
 
-    /// Whether the same call may succeed later without anybody changing anything.
+    /// Returns whether the same call may succeed later without any intervention.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Error::Client { error, .. } if error.is_retryable())
     }
 
-    /// Whether the client is gone for good. A barrier belongs to no session, so nothing else is ever lost.
+    /// Returns whether the client is closed for good. A barrier belongs to no session, so nothing else can be lost.
     pub fn is_lost(&self) -> bool {
         matches!(self, Error::Closed { .. })
     }

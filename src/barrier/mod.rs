@@ -1,6 +1,7 @@
-//! A barrier that holds up whoever waits at it until it is removed: Curator's `DistributedBarrier`.
+//! A barrier that blocks all waiting processes until it is removed, compatible with Curator's `DistributedBarrier`.
 //!
-//! It is one node, and stands as long as that exists: through any crash, until somebody removes it.
+//! The barrier is one persistent node. It is set as long as that node exists: it survives the crash of any process, and
+//! ends when a client removes it.
 //!
 //! ```no_run
 //! use zookeeper_recipes::Client;
@@ -9,15 +10,27 @@
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let client = Client::builder("localhost:2181").connect().await?;
 //! let barrier = Barrier::new(&client, "/my-service/maintenance")?;
-//! barrier.set().await?; // from now on everybody waits
+//! barrier.set().await?; // from now on `wait` blocks
 //! // ...
-//! barrier.remove().await?; // and now everybody goes on
+//! barrier.remove().await?; // releases all waiting processes
 //!
-//! // Elsewhere:
+//! // In another process:
 //! barrier.wait().await?;
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # When things fail
+//!
+//! | event | what happens |
+//! |---|---|
+//! | connection `Suspended` | [`wait`](Barrier::wait) keeps waiting. |
+//! | | [`set`](Barrier::set) and [`remove`](Barrier::remove) retry as the client's retry policy allows. |
+//! | `Reconnected`, same session | `wait` checks the barrier again. |
+//! | session `Lost` | Nothing is lost: the barrier belongs to no session. `wait` continues with the next one. |
+//! | node deleted by another client | The barrier is removed. |
+//! | reply lost | `set` and `remove` are repeated until they are done. |
+//! | process stopped for longer than the session timeout | `wait` checks the barrier again. |
 
 mod builder;
 mod error;
@@ -34,9 +47,26 @@ use crate::backend;
 use crate::client::session::{Condition, Session};
 use crate::client::{self, Client, ErrorKind, parents};
 use crate::path::split;
-use crate::types::CreateMode;
+use crate::znode::CreateMode;
 
 /// A barrier across processes. Cheap to clone; any number of tasks may use one object.
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use zookeeper_recipes::Client;
+/// use zookeeper_recipes::barrier::{Barrier, Error};
+///
+/// # async fn example(client: Client) -> Result<(), Error> {
+/// let barrier = Barrier::builder(&client, "/my-service/maintenance")
+///     .data("set by deploy-42")
+///     .build()?;
+/// if !barrier.wait_timeout(Duration::from_secs(30)).await? {
+///     println!("the barrier is still set");
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "DistributedBarrier")]
 #[derive(Debug, Clone)]
 pub struct Barrier {
     client: Client,
@@ -45,29 +75,30 @@ pub struct Barrier {
 }
 
 impl Barrier {
-    /// The barrier at `path`, with default options.
+    /// Creates the object for the barrier at `path`, with default options. Sends no request.
     ///
     /// # Errors
-    /// As [`BarrierBuilder::start`].
+    /// As [`BarrierBuilder::build`].
     pub fn new(client: &Client, path: impl Into<String>) -> Result<Self, Error> {
-        Barrier::builder(client, path).start()
+        Barrier::builder(client, path).build()
     }
 
-    /// The options of the barrier at `path`.
+    /// Returns a builder for the barrier at `path`.
     pub fn builder(client: &Client, path: impl Into<String>) -> BarrierBuilder {
         BarrierBuilder::new(client, path.into())
     }
 
-    /// Puts the barrier up. That it stands already is fine.
+    /// Sets the barrier. Succeeds if it is set already.
     ///
     /// # Errors
-    /// [`Error::Client`]: for want of permission, or when there was no connection for as long as the client's retry policy
-    /// allows; then it may have been put up all the same. [`Error::Closed`].
+    /// [`Error::Client`] if a permission is missing, or if there was no connection for as long as the client's retry
+    /// policy allows; in that second case the barrier may have been set. [`Error::Closed`].
     ///
     /// # Cancel safety
-    /// Polled once, it may be put up also if the future is dropped.
+    /// Once polled, the barrier may be set even if the future is dropped.
+    #[doc(alias = "setBarrier")]
     pub async fn set(&self) -> Result<(), Error> {
-        // A barrier that stands is one, whoever put it up: so this may be repeated as a read may.
+        // It does not matter which client set the barrier, so this can be repeated like a read.
         let put_up = |session: &Arc<Session>, full: &str| {
             let (session, full) = (Arc::clone(session), full.to_owned());
             async move { self.put_up(&session, &full).await }
@@ -82,7 +113,7 @@ impl Barrier {
             match session.create(full, &self.data, CreateMode::Persistent, acls).await {
                 Ok(_) | Err(backend::Error::NodeExists) => return Ok(()),
                 Err(backend::Error::NoNode) => match parents::create(session, split(full).0, acls).await {
-                    // A parent can be taken away between two steps.
+                    // Another client can delete a parent between two steps.
                     Ok(_) | Err(backend::Error::NoNode) => {}
                     Err(error) => return Err(error),
                 },
@@ -91,13 +122,14 @@ impl Barrier {
         }
     }
 
-    /// Takes the barrier away, and lets everybody go on. That there is none is fine.
+    /// Removes the barrier, which releases all waiting tasks. Succeeds if the barrier is not set.
     ///
     /// # Errors
     /// As [`set`](Self::set).
     ///
     /// # Cancel safety
-    /// Polled once, it may be taken away also if the future is dropped.
+    /// Once polled, the barrier may be removed even if the future is dropped.
+    #[doc(alias = "removeBarrier")]
     pub async fn remove(&self) -> Result<(), Error> {
         match self.client.delete(&self.path, None).await {
             Err(error) if error.kind() != ErrorKind::NoNode => Err(Error::client(&self.path, error)),
@@ -105,34 +137,37 @@ impl Barrier {
         }
     }
 
-    /// Waits until there is no barrier, as long as it takes: also through the loss of the connection, or of a session. Returns at
-    /// once if there is none.
+    /// Waits until the barrier is removed, without a time limit: also across the loss of the connection or of the
+    /// session. Returns as soon as the servers answer if the barrier is not set.
     ///
     /// # Errors
-    /// [`Error::Client`] if the barrier cannot be watched, such as for want of permission; [`Error::Closed`].
+    /// [`Error::Client`] if the barrier cannot be watched, for example because a permission is missing;
+    /// [`Error::Closed`].
     ///
     /// # Cancel safety
     /// Cancel safe: the watch is removed.
+    #[doc(alias = "waitOnBarrier")]
     pub async fn wait(&self) -> Result<(), Error> {
-        // A loop over barriers that are not there must let other tasks run too.
+        // A caller that loops over barriers that are not set must still yield to other tasks.
         tokio::task::coop::consume_budget().await;
         self.gone(&mut false).await
     }
 
-    /// As [`wait`](Self::wait), for no longer than `timeout`: false if the barrier stood still by then, as far as the servers
-    /// have told.
+    /// Waits as [`wait`](Self::wait) does, but no longer than `timeout`. Returns false if the barrier was still set
+    /// then, according to the last answer of the servers.
     ///
     /// # Errors
-    /// [`ErrorKind::TimedOut`] if no server has told anything. Otherwise as [`wait`](Self::wait).
+    /// [`ErrorKind::TimedOut`] if no server answered in time. Otherwise as [`wait`](Self::wait).
     ///
     /// # Cancel safety
     /// As [`wait`](Self::wait).
+    #[doc(alias = "waitOnBarrier")]
     pub async fn wait_timeout(&self, timeout: Duration) -> Result<bool, Error> {
         tokio::task::coop::consume_budget().await;
         let mut seen = false;
         let waited = match Instant::now().checked_add(timeout) {
             Some(deadline) => timeout_at(deadline, self.gone(&mut seen)).await,
-            // A time beyond the end of the clock is none.
+            // A deadline that the clock cannot represent is no deadline.
             None => Ok(self.gone(&mut seen).await),
         };
         match waited {
@@ -145,30 +180,28 @@ impl Barrier {
         }
     }
 
-    /// The path of the barrier.
+    /// Returns the path of the barrier.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Resolves when there is no barrier; sets `seen` once there was one.
+    /// Resolves when the barrier is not set; sets `seen` once it was seen to be set.
     async fn gone(&self, seen: &mut bool) -> Result<(), Error> {
         let core = self.client.core();
         let full = core.full_path(&self.path);
         loop {
             let session = core.connected_session().await.map_err(|error| self.error(error))?;
             let Condition::Connected(connection) = session.condition() else { continue };
-            // A server that lags may not know of a barrier that stands already, so it is told to catch up first. A read of the
-            // data leaves no watch where there is no node.
+            // A lagging server may not have seen the barrier yet, so a sync makes it catch up first. A read of the data
+            // leaves no watch if the node does not exist.
             let (sync, read) = futures::join!(session.sync(&full), session.watch_data(&full));
             let watch = match sync.and(read) {
                 Ok((_, _, watch)) => watch,
                 Err(backend::Error::NoNode) => return Ok(()),
-                Err(error) if error.is_passing() => {
-                    session.loss_known(connection).await;
-                    continue;
-                }
                 Err(error) => {
-                    return Err(self.error(client::Error::from_backend("wait at", &self.path, error)));
+                    let failed = |error| self.error(client::Error::from_backend("wait at", &self.path, error));
+                    session.outlast(error, connection).await.map_err(failed)?;
+                    continue;
                 }
             };
             *seen = true;

@@ -7,10 +7,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::Client;
+use super::connect::{Environment, connect};
 use super::core::{Config, Heartbeat};
 use super::error::{Error, ErrorKind};
-use super::open::{Ground, open};
-use super::random::Random;
 use super::retry::RetryPolicy;
 use super::runtime::Runtime;
 #[cfg(feature = "sasl-digest-md5")]
@@ -21,9 +20,10 @@ use super::state::ErrorPolicy;
 use crate::backend;
 use crate::backend::zookeeper::connect_string::ConnectString;
 use crate::backend::zookeeper::{Options, ZooKeeperEnsemble};
-use crate::clock::Clock;
 use crate::path::Namespace;
-use crate::types::Acl;
+use crate::util::clock::Clock;
+use crate::util::random::Random;
+use crate::znode::Acl;
 
 /// The server's own limit is an i32 of milliseconds.
 const LONGEST_SESSION_TIMEOUT: Duration = Duration::from_millis(i32::MAX as u64);
@@ -31,30 +31,47 @@ const LONGEST_SESSION_TIMEOUT: Duration = Duration::from_millis(i32::MAX as u64)
 /// ZooKeeper's default for the largest request.
 const JUTE_MAX_BUFFER: usize = 0xf_ffff;
 
-/// What the recipes' own requests need.
+/// What the recipes' own requests need, in bytes.
 const LEAST_REQUEST: usize = 1024;
-/// An event belongs to no request that could fail instead of the connection; it is not much longer than its path.
+/// An event belongs to no request that could fail in place of the connection. It is little longer than its path.
 const LEAST_RESPONSE: usize = 64 * 1024;
 
-/// Somewhere else than a real ensemble.
+/// An ensemble other than the servers of a connect string.
 pub(crate) trait Host: fmt::Debug + Send + Sync {
-    /// What one new client stands on. Inside a tokio runtime.
-    fn ground(&self, session_timeout: Duration) -> Ground;
+    /// Returns the environment of one new client. Must be called inside a tokio runtime.
+    fn environment(&self, session_timeout: Duration) -> Environment;
 }
 
 /// What the client connects to.
 #[derive(Debug, Clone)]
-enum Whereto {
+enum Endpoint {
     ConnectString(String),
     #[cfg_attr(not(feature = "testing"), allow(dead_code))]
     Host(Arc<dyn Host>),
 }
 
-/// The options of a [`Client`]; see [`Client::builder`].
+/// The options of a [`Client`], made by [`Client::builder`].
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use zookeeper_recipes::{Client, ErrorPolicy, RetryPolicy};
+///
+/// # async fn example() -> Result<(), zookeeper_recipes::Error> {
+/// let client = Client::builder("zk1:2181,zk2:2181,zk3:2181/apps")
+///     .namespace("my-service")
+///     .session_timeout(Duration::from_secs(10))
+///     .error_policy(ErrorPolicy::Session)
+///     .retry(RetryPolicy::n_times(3, Duration::from_millis(500)))
+///     .connect()
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "CuratorFrameworkFactory")]
 #[derive(Clone)]
 #[must_use = "nothing happens before connect()"]
 pub struct ClientBuilder {
-    whereto: Whereto,
+    endpoint: Endpoint,
     namespace: String,
     session_timeout: Duration,
     connection_timeout: Duration,
@@ -81,7 +98,7 @@ impl fmt::Debug for ClientBuilder {
     // Credentials stay out of logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientBuilder")
-            .field("whereto", &self.whereto)
+            .field("endpoint", &self.endpoint)
             .field("namespace", &self.namespace)
             .field("session_timeout", &self.session_timeout)
             .field("connection_timeout", &self.connection_timeout)
@@ -91,17 +108,17 @@ impl fmt::Debug for ClientBuilder {
 
 impl ClientBuilder {
     pub(super) fn new(connect_string: &str) -> Self {
-        ClientBuilder::to(Whereto::ConnectString(connect_string.to_owned()))
+        ClientBuilder::to(Endpoint::ConnectString(connect_string.to_owned()))
     }
 
     #[cfg(feature = "testing")]
     pub(crate) fn at_host(host: Arc<dyn Host>) -> Self {
-        ClientBuilder::to(Whereto::Host(host))
+        ClientBuilder::to(Endpoint::Host(host))
     }
 
-    fn to(whereto: Whereto) -> Self {
+    fn to(endpoint: Endpoint) -> Self {
         ClientBuilder {
-            whereto,
+            endpoint,
             namespace: String::new(),
             session_timeout: Duration::from_secs(60),
             connection_timeout: Duration::from_secs(15),
@@ -125,114 +142,138 @@ impl ClientBuilder {
         }
     }
 
-    /// A path that is put before every path of this client; the leading slash may be left out, as in Curator. Recipes and
-    /// [`create_containers`](Client::create_containers) create it when needed. None by default.
+    /// Sets a path that the client prepends to every path it uses. The leading slash may be left out, as in Curator.
+    /// Recipes and [`create_containers`](Client::create_containers) create it when needed. Default: none.
+    #[doc(alias = "usingNamespace")]
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = namespace.into();
         self
     }
 
-    /// How long the ensemble keeps the session without hearing of it; the servers may grant more or less, by default two to
-    /// twenty of their ticks, and another value on each connection. What is held is measured by the smallest that was granted
-    /// in the session. Default 60 s, as Curator's. Shorter means a faster takeover from a crashed process, and more sessions lost to a slow network.
+    /// Sets how long the ensemble keeps the session without hearing from it. Default 60 s, as in Curator.
+    ///
+    /// The servers may grant more or less (by default they allow 2 to 20 of their ticks), and another value on each
+    /// connection. The lease of a hold uses the smallest value granted in the session. If a grant is not the value
+    /// asked for, the client logs a warning, once. A shorter timeout means a faster takeover from a crashed process,
+    /// and more sessions lost to a slow network.
+    #[doc(alias = "sessionTimeoutMs")]
     pub fn session_timeout(mut self, timeout: Duration) -> Self {
         self.session_timeout = timeout;
         self
     }
 
-    /// How long [`connect`](Self::connect), and any plain operation, waits for a connection. Default 15 s, as Curator's. The
-    /// first attempts share it: each server has its part of it to answer, or of a third of the session timeout if that is less,
-    /// but at least a second.
+    /// Sets how long [`connect`](Self::connect), and any plain operation, waits for a connection. Default 15 s, as in
+    /// Curator.
+    ///
+    /// The first attempts share this time equally among the servers, or a third of the session timeout if that is less.
+    /// Each attempt gets at least one second.
+    #[doc(alias = "connectionTimeoutMs")]
     pub fn connection_timeout(mut self, timeout: Duration) -> Self {
         self.connection_timeout = timeout;
         self
     }
 
-    /// The servers' `tickTime`: followers report to their leader twice in a tick, so it bounds how old the leader's
-    /// knowledge of a session can be. Never less than the servers': a smaller one voids the promise of the lease, a larger one
-    /// only shortens it. Default 2 s, as ZooKeeper's; what is above a quarter of the granted session timeout counts as a
-    /// quarter.
+    /// Sets the servers' `tickTime`. Default 2 s, as in ZooKeeper.
+    ///
+    /// Followers report to their leader twice in a tick, so it bounds how old the leader's knowledge of a session can
+    /// be. It must not be less than the servers' value: a smaller one voids the guarantee of the lease, a larger one
+    /// only shortens the lease. A value above a quarter of the granted session timeout counts as a quarter.
     pub fn tick_time(mut self, tick_time: Duration) -> Self {
         self.tick_time = tick_time;
         self
     }
 
-    /// The servers' `minSessionTimeout`, the smallest of all of them. While a request to reconnect is unanswered, a server may
-    /// have granted as little: under [`ErrorPolicy::Session`] what is held ends by then. Never more than that of any server: a
-    /// larger one voids the promise of the lease, until a server grants less than it. From then on the default applies to that
-    /// session, and a warning names both figures. Default two ticks, as ZooKeeper's; where all servers have a larger one,
-    /// naming it lets locks survive longer interruptions.
+    /// Sets the servers' `minSessionTimeout`, the smallest of all servers. Default two ticks, as in ZooKeeper.
+    ///
+    /// While a request to reconnect is unanswered, a server may already have granted this little. So under
+    /// [`ErrorPolicy::Session`] holds end by then. If all servers have a larger minimum than two ticks, setting it here
+    /// lets locks survive longer interruptions.
+    ///
+    /// It must not be more than the value of any server: a larger one voids the guarantee of the lease, until a server
+    /// grants less. From then on the default applies to that session, and a warning names both values.
     pub fn min_session_timeout(mut self, timeout: Duration) -> Self {
         self.min_session_timeout = Some(timeout);
         self
     }
 
-    /// How plain operations are repeated after a loss of the connection. Default [`RetryPolicy::default`].
+    /// Sets how plain operations are retried after a loss of the connection. Default [`RetryPolicy::default`]: delays
+    /// from 100 ms to 3 s, for 15 s.
+    #[doc(alias = "retryPolicy")]
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.retry = policy;
         self
     }
 
-    /// Which connection states end what recipes hold. Default [`ErrorPolicy::Standard`].
+    /// Sets which connection states end what recipes hold. Default [`ErrorPolicy::Standard`].
+    #[doc(alias = "connectionStateErrorPolicy")]
     pub fn error_policy(mut self, policy: ErrorPolicy) -> Self {
         self.error_policy = policy;
         self
     }
 
-    /// How the lease of the session is kept. Default [`Heartbeat::Sync`].
+    /// Sets how the lease of the session is extended. Default [`Heartbeat::Sync`].
     pub fn heartbeat(mut self, heartbeat: Heartbeat) -> Self {
         self.heartbeat = heartbeat;
         self
     }
 
-    /// Credentials, as in ZooKeeper's `addauth`; presented again on every connection. May be called several times.
+    /// Adds credentials, as ZooKeeper's `addauth` does. The client presents them on every connection. May be called
+    /// several times. Default: none.
+    #[doc(alias = "authorization")]
+    #[doc(alias = "addauth")]
     pub fn auth(mut self, scheme: impl Into<String>, auth: impl Into<Vec<u8>>) -> Self {
         self.auths.push((scheme.into(), auth.into()));
         self
     }
 
-    /// The ACL of every node that this client creates, also of missing parents. Default: everybody may do everything.
+    /// Sets the ACL of every node that this client creates, including missing parents. Default [`Acl::anyone_all`].
+    #[doc(alias = "aclProvider")]
     pub fn acls(mut self, acls: impl Into<Vec<Acl>>) -> Self {
         self.acls = acls.into();
         self
     }
 
-    /// The servers' `jute.maxbuffer`: what is larger they answer by cutting the connection, so it is refused here. Default
-    /// 1 048 575, as ZooKeeper's; at least 1 KiB.
+    /// Sets the largest request, in bytes; it should be the servers' `jute.maxbuffer`. Default 1 048 575, as in
+    /// ZooKeeper; at least 1 KiB. A server closes the connection when a request is larger, so the client refuses it
+    /// before it is sent.
+    #[doc(alias = "jute.maxbuffer")]
     pub fn max_request_bytes(mut self, bytes: usize) -> Self {
         self.max_request_bytes = bytes;
         self
     }
 
-    /// The longest answer that is read; a longer one is an error of its request. Default: no limit, as the servers have none for
-    /// what they answer; at least 64 KiB. Memory is taken as the bytes arrive, and never by an announced length.
+    /// Sets the longest answer that the client reads, in bytes. A longer one fails its request. Default: no limit, as
+    /// the servers do not limit their answers; at least 64 KiB. Memory is allocated as bytes arrive, never by an
+    /// announced length.
     pub fn max_response_bytes(mut self, bytes: usize) -> Self {
         self.max_response_bytes = bytes;
         self
     }
 
-    /// How long a server that owes an answer may be silent before the connection counts as lost and the next server is tried.
-    /// Default 0.4 of the granted session timeout, whatever the number of servers; at most the session timeout.
+    /// Sets how long a server that owes an answer may be silent before the connection counts as lost and the client
+    /// tries the next server. Default 0.4 of the granted session timeout, for any number of servers; at most the
+    /// session timeout.
     pub fn silence_timeout(mut self, timeout: Duration) -> Self {
         self.silence_timeout = Some(timeout);
         self
     }
 
-    /// Waits a random time of up to 100 ms before the first attempt after a lost connection: for large fleets, whose clients
-    /// would all come at once. Default false.
+    /// Sets whether the client waits a random time of up to 100 ms before the first attempt after a lost connection.
+    /// Useful for large fleets, whose clients would otherwise all reconnect at once. Default false.
     pub fn spread_reconnects(mut self, spread: bool) -> Self {
         self.spread_reconnects = spread;
         self
     }
 
-    /// Follows the servers of the ensemble's own configuration (`/zookeeper/config`), which an operator changes by `reconfig`:
-    /// they replace those of the connect string, now and after each change. A connection that stands is kept. Costs one read a
-    /// session, and one a change. Default false.
+    /// Sets whether the client follows the ensemble's dynamic configuration (`/zookeeper/config`), which an operator
+    /// changes by `reconfig`. Its servers then replace those of the connect string, at the start and after each change.
+    /// An open connection is kept. This costs one read per session, and one per change. Default false.
     ///
-    /// It is off by default, where Curator's `withEnsembleTracker` is on, as the addresses are often ones that only the servers
-    /// can reach. While none of them can be reached, those of the connect string are tried as well. A configuration without
-    /// client ports is not followed, which is logged: write `server.1=host:2888:3888;2181` instead of `clientPort`. Not together
-    /// with TLS, as the configuration names ports without it only.
+    /// Curator's `withEnsembleTracker` is on by default. Here it is off because the addresses in the configuration are
+    /// often reachable only for the servers. While none of them can be reached, the client tries those of the connect
+    /// string as well. It does not follow a configuration without client ports, and logs that: write
+    /// `server.1=host:2888:3888;2181` instead of `clientPort`. The option cannot be combined with TLS, as the
+    /// configuration names only ports without TLS.
     #[doc(alias = "withEnsembleTracker")]
     #[doc(alias = "reconfig")]
     pub fn ensemble_tracker(mut self, follow: bool) -> Self {
@@ -240,40 +281,42 @@ impl ClientBuilder {
         self
     }
 
-    /// Runs the session, its heartbeat and the clean-up on a thread of their own, for programs that block their runtime:
-    /// the session then survives. What is held is judged rightly in both cases. Default false.
+    /// Sets whether the session, its heartbeat and the deletes in the background run on a thread of their own. The
+    /// session then survives in programs that block their runtime. What is held is judged correctly in both cases.
+    /// Default false.
     pub fn dedicated_runtime(mut self, dedicated: bool) -> Self {
         self.dedicated_runtime = dedicated;
         self
     }
 
-    /// Encrypts connections.
+    /// Encrypts the connections to all hosts except those after `tcp://`. Default: no encryption; a host after
+    /// `tcp+tls://` requires this option.
     #[cfg(feature = "tls")]
     pub fn tls(mut self, tls: Tls) -> Self {
         self.tls = Some(tls);
         self
     }
 
-    /// Authenticates by SASL.
+    /// Authenticates by SASL. Default: no SASL.
     #[cfg(feature = "sasl-digest-md5")]
     pub fn sasl(mut self, sasl: Sasl) -> Self {
         self.sasl = Some(sasl);
         self
     }
 
-    /// Checks the options without connecting; [`connect`](Self::connect) does the same first.
+    /// Checks the options without connecting. [`connect`](Self::connect) does the same first.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] or [`ErrorKind::InvalidPath`], naming the value and what is allowed.
+    /// [`ErrorKind::InvalidArgument`] or [`ErrorKind::InvalidPath`]; the message names the value and what is allowed.
     pub fn validate(&self) -> Result<(), Error> {
-        if let Whereto::ConnectString(connect_string) = &self.whereto {
+        if let Endpoint::ConnectString(connect_string) = &self.endpoint {
             let connect_string = self.connect_string(connect_string)?;
             self.check_tracker(&connect_string)?;
         }
         self.config("").map(drop)
     }
 
-    /// Opens the first session. Inside a tokio runtime with time enabled.
+    /// Opens the first session, and returns the client. Must be called inside a tokio runtime with time enabled.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`], [`ErrorKind::InvalidPath`] for bad options; [`ErrorKind::ConnectionLoss`] if no
@@ -281,13 +324,14 @@ impl ClientBuilder {
     ///
     /// # Cancel safety
     /// Cancel safe: a session that was being opened is closed again, or expires.
+    #[doc(alias = "blockUntilConnected")]
     pub async fn connect(self) -> Result<Client, Error> {
         self.validate()?;
         let (closed, _) = watch::channel(None);
-        let ground = self.ground(closed.subscribe())?;
-        let config = self.config(&ground.ensemble.servers())?;
+        let environment = self.environment(closed.subscribe())?;
+        let config = self.config(&environment.ensemble.servers())?;
         let (servers, within) = (config.servers.clone(), config.connection_timeout);
-        open(ground, config, closed).await.map_err(|error| match error {
+        connect(environment, config, closed).await.map_err(|error| match error {
             backend::Error::Unreachable(causes) => {
                 let causes = if causes.is_empty() { format!("none of {servers} answered") } else { causes };
                 Error::new(ErrorKind::ConnectionLoss, format!("connect: not connected within {within:?}: {causes}"))
@@ -296,15 +340,15 @@ impl ClientBuilder {
         })
     }
 
-    fn ground(&self, mut closed: watch::Receiver<Option<bool>>) -> Result<Ground, Error> {
-        let connect_string = match &self.whereto {
-            Whereto::Host(host) => return Ok(host.ground(self.session_timeout)),
-            Whereto::ConnectString(connect_string) => connect_string,
+    fn environment(&self, mut closed: watch::Receiver<Option<bool>>) -> Result<Environment, Error> {
+        let connect_string = match &self.endpoint {
+            Endpoint::Host(host) => return Ok(host.environment(self.session_timeout)),
+            Endpoint::ConnectString(connect_string) => connect_string,
         };
         let connect_string = self.connect_string(connect_string)?;
         let runtime = if self.dedicated_runtime {
             Runtime::dedicated(async move {
-                // It ends as well when the client could not be built, and the sender is gone.
+                // The thread also ends if the client could not be built: then the sender is dropped.
                 let _ = closed.wait_for(|closed| closed.is_some()).await;
             })?
         } else {
@@ -326,7 +370,7 @@ impl ClientBuilder {
             follows_configuration: self.ensemble_tracker,
             ..Options::new(connect_string, self.session_timeout, clock, runtime.system_spawner(), jitter)
         });
-        Ok(Ground { ensemble: Arc::new(ensemble), runtime, clock, random })
+        Ok(Environment { ensemble: Arc::new(ensemble), runtime, clock, random })
     }
 
     fn connect_string(&self, connect_string: &str) -> Result<ConnectString, Error> {
@@ -336,7 +380,7 @@ impl ClientBuilder {
         Ok(connect_string)
     }
 
-    /// The ensemble's configuration names the ports without TLS, which servers may have closed.
+    /// Refuses TLS: the ensemble's configuration names the ports without TLS, which servers may have closed.
     fn check_tracker(&self, connect_string: &ConnectString) -> Result<(), Error> {
         let encrypts = connect_string.hosts().iter().any(|host| host.starts_with("tcp+tls://"));
         #[cfg(feature = "tls")]
@@ -349,7 +393,7 @@ impl ClientBuilder {
         Ok(())
     }
 
-    /// Encryption is asked for by `tls` or by `tcp+tls://` before a host; both need to know whom to trust.
+    /// Checks that encryption, asked for by `tls` or by `tcp+tls://` before a host, has authorities to trust.
     fn check_tls(&self, connect_string: &ConnectString) -> Result<(), Error> {
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
@@ -360,7 +404,8 @@ impl ClientBuilder {
             Some(host) => Err(Error::new(
                 ErrorKind::InvalidArgument,
                 format!(
-                    "connect string: {host} asks for encryption; call tls() with the authorities to trust (feature `tls`)"
+                    "connect string: {host} asks for encryption; call tls() with the authorities to \
+                     trust (feature `tls`)"
                 ),
             )),
         }
@@ -387,6 +432,7 @@ impl ClientBuilder {
         Ok(Config {
             servers: servers.to_owned(),
             namespace: Namespace::new(&self.namespace)?,
+            session_timeout: self.session_timeout,
             connection_timeout: self.connection_timeout,
             tick: self.tick_time,
             min_session_timeout: self.min_session_timeout,

@@ -1,36 +1,41 @@
 //! The state that all handles and tasks of one client share.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, watch};
 
+use super::deletion::Deletion;
 use super::error::{Error, ErrorKind};
-use super::janitor::Job;
+#[cfg(feature = "mutex")]
+use super::held_paths::HeldPaths;
 use super::lease::{Lease, LeaseOptions};
 use super::parents::Made;
-use super::random::Random;
 use super::requests::RequestLog;
 use super::retry::RetryPolicy;
 use super::runtime::Runtime;
 use super::session::{EndReason, Session};
 use super::state::{ConnectionState, ErrorPolicy, StatePublisher};
 use crate::backend::Ensemble;
-use crate::clock::{Clock, Instant};
 use crate::path::Namespace;
-use crate::types::Acl;
+use crate::util::backoff::Backoff;
+use crate::util::clock::{Clock, Instant};
+use crate::util::mutex::{Mutex, MutexGuard};
+use crate::util::random::Random;
+use crate::znode::Acl;
 
-/// How the lease of a session is extended.
+/// How the lease of a session is extended. The default is [`Sync`](Self::Sync).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Heartbeat {
-    /// A sync, which the leader of the ensemble answers alone. A leader that does not know it was deposed may answer one for
-    /// a moment: the guarantees assume that it stops within 1.5 ticks of its successor's start. (A leader steps down when a
-    /// majority has not answered its pings for `syncLimit` ticks; a successor needs an election first.)
+    /// By a sync, which only the leader of the ensemble answers. A leader that does not know it was deposed may answer
+    /// one for a moment. The guarantees assume that it stops within 1.5 ticks of its successor's start. (A leader steps
+    /// down when a majority has not answered its pings for `syncLimit` ticks; a successor needs an election first.)
     #[default]
     Sync,
-    /// A transaction that changes nothing, which a quorum of the servers must have seen. It needs no such assumption, and
-    /// costs one more log write every sixth of a session timeout. Syncs that recipes send then prove nothing.
+    /// By a transaction that changes nothing, which a quorum of the servers must have seen. It needs no such
+    /// assumption, and costs one more log write every sixth of a session timeout. Syncs that recipes send then prove
+    /// nothing.
     Quorum,
 }
 
@@ -39,6 +44,7 @@ pub enum Heartbeat {
 pub(crate) struct Config {
     pub(crate) servers: String,
     pub(crate) namespace: Namespace,
+    pub(crate) session_timeout: Duration,
     pub(crate) connection_timeout: Duration,
     pub(crate) tick: Duration,
     pub(crate) min_session_timeout: Option<Duration>,
@@ -50,7 +56,7 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// The lease of a session that is about to be opened.
+    /// Returns the lease of a session that is about to be opened.
     pub(crate) fn new_lease(&self, clock: Clock) -> Arc<Lease> {
         let options = LeaseOptions {
             tick: self.tick,
@@ -86,8 +92,8 @@ impl Ending {
         match self {
             Ending::Closed => Error::closed("client"),
             Ending::RuntimeGone => {
-                let why = "the tokio runtime on which the client was connected has ended, and its session with it; connect \
-                           another client, on a runtime that lasts";
+                let why = "the tokio runtime on which the client was connected has ended, and its session with it; \
+                           connect another client, on a runtime that lasts";
                 Error::new(ErrorKind::Closed, why)
             }
         }
@@ -101,12 +107,12 @@ const LINGER: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 struct Users {
     now: usize,
-    /// When the last one left.
+    /// When the last user left.
     gone: Option<Instant>,
 }
 
 impl Users {
-    /// Whether there is one, or was a moment ago.
+    /// Returns whether there is one, or was a moment ago.
     fn keep_the_lease(&self, now: Instant) -> bool {
         self.now > 0 || self.gone.is_some_and(|gone| now.since(gone) < LINGER)
     }
@@ -122,13 +128,17 @@ pub(crate) struct Core {
     pub(crate) runtime: Runtime,
     pub(crate) states: Arc<StatePublisher>,
     pub(crate) log: Arc<RequestLog>,
-    pub(crate) janitor: mpsc::UnboundedSender<Job>,
+    pub(crate) janitor: mpsc::UnboundedSender<Deletion>,
     pub(crate) current: watch::Sender<Current>,
     pub(crate) closing: watch::Sender<bool>,
     users: Mutex<Users>,
     pub(crate) first_user: Notify,
     last_error: Mutex<Option<Error>>,
     pub(crate) made: Made,
+    #[cfg(feature = "mutex")]
+    pub(crate) held_paths: Arc<HeldPaths>,
+    /// Done once the client has logged a session timeout other than the one asked for.
+    pub(crate) other_timeout: Once,
 }
 
 impl Core {
@@ -138,7 +148,7 @@ impl Core {
         clock: Clock,
         random: Random,
         runtime: Runtime,
-        janitor: mpsc::UnboundedSender<Job>,
+        janitor: mpsc::UnboundedSender<Deletion>,
         closing: watch::Sender<bool>,
     ) -> Arc<Self> {
         Arc::new(Core {
@@ -156,15 +166,19 @@ impl Core {
             first_user: Notify::new(),
             last_error: Mutex::new(None),
             made: Made::default(),
+            #[cfg(feature = "mutex")]
+            held_paths: Arc::default(),
+            other_timeout: Once::new(),
         })
     }
 
-    /// Keeps the lease of the current session, and of its successors, extended until dropped. Every recipe in use holds one.
+    /// Keeps the lease of the current session, and of its successors, extended until dropped. Every recipe in use holds
+    /// one.
     pub(crate) fn keep_alive(self: &Arc<Self>) -> KeepAlive {
         let mut users = self.users();
         // Under the lock: an earlier time could say that the lease is kept when the session has stopped keeping it.
         let now = self.clock.now();
-        // While the lease is kept anyway, nothing need be looked at: a wake-up here would cost each acquire one.
+        // If the lease is kept anyway, no wake-up is needed: it would cost every acquire one.
         let is_kept = users.keep_the_lease(now);
         users.now += 1;
         if !is_kept {
@@ -173,16 +187,16 @@ impl Core {
         KeepAlive(Arc::clone(self))
     }
 
-    /// Whether anything depends on the lease, or did so a moment ago.
+    /// Returns whether anything depends on the lease, or did so a moment ago.
     pub(crate) fn is_in_use(&self, now: Instant) -> bool {
         self.users().keep_the_lease(now)
     }
 
     fn users(&self) -> MutexGuard<'_, Users> {
-        self.users.lock().unwrap_or_else(PoisonError::into_inner)
+        self.users.lock()
     }
 
-    /// The lease of a session that is about to be opened.
+    /// Returns the lease of a session that is about to be opened.
     pub(crate) fn new_lease(&self) -> Arc<Lease> {
         self.config.new_lease(self.clock)
     }
@@ -213,8 +227,8 @@ impl Core {
         }
     }
 
-    /// Ends everything, unless that is done: the task that keeps the sessions of this client was dropped. Present and later
-    /// callers, on any runtime, get an error instead of waiting forever.
+    /// Closes the client, unless it is closed: the task that keeps its sessions was dropped. Present and later callers,
+    /// on any runtime, get an error instead of waiting forever.
     pub(crate) fn abandon(&self) {
         let now = self.current.borrow().clone();
         match now {
@@ -232,19 +246,24 @@ impl Core {
         self.states.end();
     }
 
+    /// Returns the delay after something that began then and has failed now.
+    pub(crate) fn next_delay(&self, backoff: &mut Backoff, began: Instant) -> Duration {
+        backoff.next(self.clock, &self.random, began)
+    }
+
     /// Remembers an error that no caller awaits.
     pub(crate) fn report(&self, error: Error) {
         tracing::warn!(%error, kind = ?error.kind(), "background error");
-        *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        *self.last_error.lock() = Some(error);
     }
 
-    /// Why the latest attempts to connect failed, while there is no connection.
+    /// Returns why the latest attempts to connect failed, while there is no connection.
     fn causes(&self) -> Option<String> {
         let causes = if self.states.latest().is_connected() { String::new() } else { self.ensemble.causes() };
         (!causes.is_empty()).then_some(causes)
     }
 
-    /// The same as a suffix for an error's text; empty if there is none.
+    /// Returns the same as a suffix for the text of an error; empty if there is no cause.
     pub(crate) fn why_not_connected(&self) -> String {
         self.causes().map_or(String::new(), |causes| format!("; not connected: {causes}"))
     }
@@ -253,7 +272,7 @@ impl Core {
         if let Some(causes) = self.causes() {
             return Some(Error::new(ErrorKind::ConnectionLoss, format!("not connected: {causes}")));
         }
-        self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.last_error.lock().clone()
     }
 
     /// Returns the path on the server.
@@ -286,7 +305,8 @@ mod tests {
     use super::*;
     use crate::testing::TestingServer;
 
-    /// With an earlier time it would find the lease kept, and send no wake-up to a session that has just stopped keeping it.
+    /// With an earlier time the user would find the lease kept, and send no wake-up to a session that has just stopped
+    /// keeping it.
     #[test]
     fn a_user_that_arrives_as_the_lease_is_given_up_compares_the_time_at_which_it_counts() {
         let world = Builder::new_current_thread().enable_all().start_paused(true).build().expect("a runtime");
@@ -313,7 +333,7 @@ mod tests {
             arriving.keep_alive()
         });
         begins.recv().expect("it begins");
-        // Long enough for the other thread to come as far as the lock. If it does not, this test finds nothing.
+        // Long enough for the other thread to reach the lock. If it does not, this test proves nothing.
         std::thread::sleep(Duration::from_millis(50));
         world.block_on(tokio::time::advance(LINGER));
         drop(users);

@@ -1,11 +1,11 @@
-//! Why an operation failed, and what may be done about it.
+//! The errors of operations, and how a caller can react to them.
 
 use std::fmt;
 
 use crate::backend;
 use crate::path::InvalidPath;
 
-/// Why an operation failed: what was being done, and an [`ErrorKind`] to decide by.
+/// An error of an operation: a text that names the operation, and an [`ErrorKind`] to decide by.
 ///
 /// ```
 /// use zookeeper_recipes::{Client, ErrorKind};
@@ -24,24 +24,25 @@ pub struct Error {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// There was no connection, or it broke; nothing was changed by this call, or repeating it is harmless.
+    /// There was no connection, or it broke. The call changed nothing, or repeating it is harmless.
     ConnectionLoss,
-    /// The session is over, and with it every node, guard and leadership it had. What depends on it never succeeds again, so
-    /// this is not retryable: acquire, or lead, anew. Plain reads and writes depend on no session and do not fail so.
+    /// The session ended, and with it every node, guard and leadership it had. What depends on it can never succeed
+    /// again, so this is not retryable: acquire the lock or the leadership again. Plain reads and writes do not depend
+    /// on a session and never fail this way.
     SessionLost,
-    /// A write was handed over and its result is not known: it may or may not have happened, or may happen yet.
+    /// A write was sent and its result is not known: it may or may not have happened, or may still happen.
     OutcomeUnknown,
-    /// There is no such node.
+    /// The node does not exist.
     NoNode,
-    /// There is such a node already.
+    /// The node exists already.
     NodeExists,
     /// The node has children.
     NotEmpty,
-    /// The node's version is another one.
+    /// The node has another version than the one given.
     BadVersion,
-    /// The session may not do this here.
+    /// The session does not have the permission.
     NoAuth,
-    /// The server refused the credentials, or does not offer SASL, which the client was told to use.
+    /// The server refused the credentials, or does not offer SASL although the client was told to use it.
     AuthFailed,
     /// The ACL is empty or malformed.
     InvalidAcl,
@@ -53,19 +54,20 @@ pub enum ErrorKind {
     InvalidArgument,
     /// The directory's 32-bit counter of sequential nodes is used up.
     SequenceExhausted,
-    /// The fence of this transaction no longer stands: what was held is released, lost or somebody else's. Nothing was changed.
+    /// The fence of this transaction is no longer valid: the hold was released or lost, or another process has acquired
+    /// it. Nothing was changed.
     Fenced,
     /// The server is overloaded.
     Throttled,
-    /// A quota of the path is used up.
+    /// A quota of the path is exceeded.
     QuotaExceeded,
     /// The server does not know this operation.
     Unimplemented,
-    /// The time allowed was over before anything was done.
+    /// The time allowed ended before anything was done.
     TimedOut,
     /// The client, or the recipe, has been closed, or its runtime has ended.
     Closed,
-    /// Something that has no kind of its own; the text tells.
+    /// Any other failure; the text describes it.
     Other,
 }
 
@@ -74,18 +76,18 @@ impl Error {
         Error { kind, message: message.into() }
     }
 
-    /// What went wrong, to decide by.
+    /// Returns the kind of failure, to decide by.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// Whether the same call may succeed later without anybody changing anything. What is [lost](Self::is_lost) is not had back
-    /// by repeating the call.
+    /// Returns whether the same call may succeed later without a change by the caller or an operator. Repeating the
+    /// call does not restore what [is lost](Self::is_lost).
     pub fn is_retryable(&self) -> bool {
         matches!(self.kind, ErrorKind::ConnectionLoss | ErrorKind::Throttled | ErrorKind::TimedOut)
     }
 
-    /// Whether what was held through the session is gone for good.
+    /// Returns whether everything held through the session is lost.
     pub fn is_lost(&self) -> bool {
         matches!(self.kind, ErrorKind::SessionLost | ErrorKind::Fenced | ErrorKind::Closed)
     }
@@ -98,8 +100,8 @@ impl Error {
         Error::new(ErrorKind::SessionLost, format!("{doing} {path}: the session is over"))
     }
 
-    /// As [`from_backend`](Self::from_backend), for what the next session can do as well as this one: its end is no more than
-    /// a loss of the connection.
+    /// As [`from_backend`](Self::from_backend), for what the next session can do as well as this one: the end of the
+    /// session counts as a loss of the connection.
     pub(crate) fn of_any_session(doing: &str, path: &str, error: backend::Error) -> Self {
         match error {
             backend::Error::SessionEnded => {
@@ -109,7 +111,7 @@ impl Error {
         }
     }
 
-    /// `doing` names the operation, as in `create`.
+    /// Maps an error of the backend. `doing` names the operation, such as `create`.
     pub(crate) fn from_backend(doing: &str, path: &str, error: backend::Error) -> Self {
         use backend::Error as B;
         let (kind, why) = match error {

@@ -1,4 +1,4 @@
-//! What makes a write safe: proof, checked by the ensemble in the same transaction, that its author still holds.
+//! Fences: proof, checked by the ensemble in the same transaction, that the author of a write still holds.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,27 +9,45 @@ use super::core::Core;
 use super::session::Session;
 use crate::backend::Op;
 
-/// Proof of holding, for a [`Transaction`](crate::Transaction): the transaction is carried out only while the node that
-/// stands for the lock or the leadership exists; for a claim of a queue, until it is settled, and while item and claim
-/// are as the claim made them. The check is made by the ensemble itself, so no clock and no pause of the process can
-/// deceive it.
+/// Proves, inside a [`Transaction`](crate::Transaction), that its author still holds a lock, a leadership or a claim.
 ///
-/// A fence guards writes to ZooKeeper. For any other store send the fencing token along and let the store refuse
-/// smaller ones than it has seen of the same lock, leadership or item.
+/// The ensemble carries out the transaction only while the node of the lock or leadership exists. For a claim of a
+/// queue it does so until the claim is settled, and while item and claim are as the claim made them. The ensemble makes
+/// the check, so neither a wrong clock nor a pause of the process can defeat it.
+///
+/// A fence guards writes to ZooKeeper. For any other store, send the fencing token along and let the store refuse
+/// tokens smaller than the largest it has seen for the same lock, leadership or item.
+///
+/// ```no_run
+/// # use zookeeper_recipes::Client;
+/// # use zookeeper_recipes::leader_latch::Leadership;
+/// # async fn example(client: Client, leadership: Leadership)
+/// # -> Result<(), zookeeper_recipes::Error> {
+/// let fence = leadership.fence();
+/// client
+///     .transaction()
+///     .check(&fence)
+///     .set_data("/my-service/report", "42", None)
+///     .commit()
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Fence {
     pub(crate) core: Arc<Core>,
     pub(crate) session: Arc<Session>,
-    /// The node that stands for what is held.
+    /// The node that represents the hold.
     pub(crate) path: Arc<str>,
-    /// The nodes that must have a certain data version; without any, the node above must exist.
+    /// The nodes that must have a certain data version. If there are none, the node above must exist.
     pub(crate) versions: Arc<[(Arc<str>, i32)]>,
-    /// Whether it was given back: after that another node may come to have the same path and version.
+    /// Turns true when the hold is given back: after that, another node may get the same path and version.
     pub(crate) given_back: Option<watch::Receiver<bool>>,
 }
 
 impl Fence {
-    /// The node that stands for what is held, as the server names it (within the connect string's own root).
+    /// Returns the path of the node that represents the hold, as the server names it (within the connect string's own
+    /// root).
     pub fn path(&self) -> &str {
         &self.path
     }
@@ -38,12 +56,12 @@ impl Fence {
         self.given_back.as_ref().is_some_and(|given_back| *given_back.borrow())
     }
 
-    /// The step that is refused once the node is gone.
+    /// Returns the step that the server refuses once the node is gone.
     pub(crate) fn check(&self) -> Op {
         Op::Check { path: self.path.to_string(), version: None }
     }
 
-    /// All steps of a transaction that prove that its author still holds.
+    /// Returns all steps of a transaction that prove that its author still holds.
     pub(crate) fn checks(&self) -> Vec<Op> {
         if self.versions.is_empty() {
             return vec![self.check()];

@@ -1,4 +1,4 @@
-//! Keeps one session: sends its heartbeats, and reports when it is in doubt and when it ends.
+//! Keeps one session: sends its heartbeats, and reports when the session is in doubt and when it ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,8 @@ use super::error::{Error, ErrorKind};
 use super::session::{Condition, EndReason, Session};
 use super::state::ConnectionState;
 use crate::backend::{self, Loss, Reply, SessionEvent};
-use crate::clock::Instant;
+use crate::util::clock::Instant;
+use crate::util::wait::forever;
 
 /// Heartbeats per session timeout.
 const BEATS: u32 = 6;
@@ -66,7 +67,7 @@ impl<'a> Keepalive<'a> {
             answers: FuturesUnordered::new(),
             checked: Duration::MAX,
         };
-        keepalive.warn_if_short();
+        keepalive.check_timeout();
         if !session.lease().is_settled() {
             // Its first connections broke before it could be used.
             keepalive.await_confirmation();
@@ -85,14 +86,15 @@ impl<'a> Keepalive<'a> {
                 return reason;
             }
             let wake = self.next_wake(now);
-            // Without a connection each attempt to reconnect may bring the deadline forward, which must be reported in time.
+            // Without a connection, each attempt to reconnect may bring the deadline forward, which must be reported in
+            // time.
             let down = matches!(self.phase, Phase::Down(_));
             let waits_for_lease = down || self.phase == Phase::Lapsed || (self.core.is_in_use(now) && !self.armed);
             let clock = self.core.clock;
             let nap = async {
                 match wake {
                     Some(at) => clock.sleep_until(at).await,
-                    None => std::future::pending().await,
+                    None => forever().await,
                 }
             };
             tokio::select! {
@@ -113,7 +115,7 @@ impl<'a> Keepalive<'a> {
         }
     }
 
-    /// Does what is due now.
+    /// Performs what is due now.
     fn act(&mut self, now: Instant) -> Option<EndReason> {
         match self.phase {
             Phase::Down(loss) => {
@@ -121,7 +123,7 @@ impl<'a> Keepalive<'a> {
                 // The servers must have expired it by now.
                 return (now >= loss.last_contact + self.session.timeout()).then_some(EndReason::GivenUp);
             }
-            // Also without a user: all that waits for a connection waits for the confirmation.
+            // Even without a user: all callers that wait for a connection wait for the confirmation.
             Phase::Unconfirmed => {
                 self.end_holds(now);
                 self.beat_if_due(now);
@@ -131,8 +133,8 @@ impl<'a> Keepalive<'a> {
         None
     }
 
-    /// Without a confirmed connection what is held under `ErrorPolicy::Session` ends at the deadline; the condition, set once
-    /// more, tells its holders.
+    /// Without a confirmed connection, holds under `ErrorPolicy::Session` end at the deadline. Setting the condition
+    /// once more notifies the holders.
     fn end_holds(&self, now: Instant) {
         if now >= self.session.lease().deadline() {
             self.session.set_condition(Condition::Suspended);
@@ -186,7 +188,7 @@ impl<'a> Keepalive<'a> {
         self.tell_suspended();
     }
 
-    /// Returns whether that is a change of the client's state.
+    /// Returns whether this changed the client's state.
     fn tell_suspended(&self) -> bool {
         self.session.set_condition(Condition::Suspended);
         self.core.states.publish(ConnectionState::Suspended)
@@ -204,8 +206,8 @@ impl<'a> Keepalive<'a> {
         }
     }
 
-    /// Sends a heartbeat. The first on a connection, or after a pause, is followed by a second one a tick after its answer,
-    /// as one alone proves nothing.
+    /// Sends a heartbeat. The first on a connection, or after a pause, is followed by a second one a tick after its
+    /// answer, as one alone proves nothing.
     fn beat(&mut self, now: Instant) {
         self.first_beat = self.next_beat.is_none();
         self.next_beat = Some(now + self.session.lease().least_timeout() / BEATS);
@@ -229,9 +231,9 @@ impl<'a> Keepalive<'a> {
         }
     }
 
-    /// Makes what depends on the session wait for the answer to a first heartbeat. A server can accept a session at the very
-    /// moment at which the ensemble expires it, but the leader does not answer for a session that it is closing. And
-    /// contenders then read after that heartbeat, so what they read is not older than the reconnect.
+    /// Makes everything that depends on the session wait for the answer to a first heartbeat. A server can accept a
+    /// session at the very moment at which the ensemble expires it, but the leader does not answer for a session that
+    /// it is closing. Contenders then read after that heartbeat, so what they read is not older than the reconnect.
     fn await_confirmation(&mut self) {
         self.phase = Phase::Unconfirmed;
         self.armed = false;
@@ -239,8 +241,8 @@ impl<'a> Keepalive<'a> {
         self.beat(self.core.clock.now());
     }
 
-    /// Ends the wait for that answer: the ensemble accepted the session on this connection, so it renewed it after the old
-    /// one broke.
+    /// Ends the wait for that answer: the ensemble accepted the session on this connection, so it renewed the session
+    /// after the old connection broke.
     fn confirm(&mut self) {
         if self.session.lease().is_proven() || !self.core.is_in_use(self.core.clock.now()) {
             self.resume();
@@ -258,12 +260,16 @@ impl<'a> Keepalive<'a> {
                 self.answers.clear();
                 self.phase = Phase::Down(loss);
                 if self.tell_suspended() {
-                    tracing::info!(session = self.session.label(), state = %ConnectionState::Suspended, "session in doubt");
+                    tracing::info!(
+                        session = self.session.label(),
+                        state = %ConnectionState::Suspended,
+                        "session in doubt"
+                    );
                 }
                 None
             }
             SessionEvent::Connected => {
-                self.warn_if_short();
+                self.check_timeout();
                 self.await_confirmation();
                 None
             }
@@ -281,8 +287,34 @@ impl<'a> Keepalive<'a> {
         }
     }
 
-    /// Warns of a session timeout that is too short for what the client was told. Once for each smaller one: a connection
-    /// may break and come back several times a second.
+    /// Checks the session timeout that the latest connection was granted.
+    fn check_timeout(&mut self) {
+        self.warn_if_other();
+        self.warn_if_short();
+    }
+
+    /// Warns, once per client, of a session timeout other than the one asked for: the next session is most likely
+    /// granted the same.
+    fn warn_if_other(&self) {
+        let (asked, granted) = (self.core.config.session_timeout, self.session.timeout());
+        // Both are sent in milliseconds.
+        if asked.as_millis() == granted.as_millis() {
+            return;
+        }
+        self.core.other_timeout.call_once(|| {
+            tracing::warn!(
+                session = self.session.label(),
+                ?asked,
+                ?granted,
+                "the servers granted another session timeout than the client asked for: ask for one from their \
+                 minSessionTimeout to their maxSessionTimeout (by default 2 to 20 ticks), or change these on all \
+                 servers"
+            );
+        });
+    }
+
+    /// Warns of a session timeout that is below the configured minimum or too short for the tick time. Once for each
+    /// smaller value: a connection may break and come back several times a second.
     fn warn_if_short(&mut self) {
         let (timeout, tick) = (self.session.lease().least_timeout(), self.core.config.tick);
         if timeout >= self.checked {
@@ -303,8 +335,8 @@ impl<'a> Keepalive<'a> {
                 session = self.session.label(),
                 ?timeout,
                 ?tick,
-                "the servers granted a session timeout of less than four ticks: leases are short, and what is held is lost to \
-                 small delays; raise the session timeout, or tell the client the servers' tick time"
+                "the servers granted a session timeout of less than four ticks: leases are short, and what is held is \
+                 lost to small delays; raise the session timeout, or tell the client the servers' tick time"
             );
         }
     }

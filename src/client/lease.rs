@@ -1,39 +1,41 @@
 //! The lease of a session: how long the client may rely on the session being alive.
 //!
 //! With T the session timeout, the servers expire a session T after they last heard of it. But only the *leader* of the
-//! ensemble counts, and it hears of a session only when the follower that serves it reports, with the leader's ping, every
-//! half tick. A follower that is cut off still answers pings, reads, even some syncs. So an answer alone proves little. An
-//! answer that must come from the leader (to a sync, a write) does prove something: the follower was still reporting then, so
-//! it has reported everything that it had heard a tick before.
+//! ensemble counts. It hears of a session only when the follower that serves the session reports, with the leader's
+//! ping, every half tick. A follower that is cut off still answers pings, reads, even some syncs. So an answer alone
+//! proves little. An answer that must come from the leader (to a sync, a write) does prove something: the follower was
+//! still reporting then, so it has reported everything that it had heard a tick before.
 //!
 //! When such a request, sent at s, is answered, the *anchor* becomes the send time of the newest request of the same
-//! connection whose answer had arrived at or before s − tick. Only answered requests count: a request can be delayed on its
-//! way, and only its answer shows when the follower had heard it. The session is alive until the *deadline*,
-//! `anchor + (T − tick/2) · 0.999`. The rest of T covers the follower's own delay and clocks that run at different speeds.
+//! connection whose answer had arrived at or before s − tick. Only answered requests count: a request can be delayed on
+//! its way, and only its answer shows when the follower had heard it. The session is alive until the *deadline*,
+//! `anchor + (T − tick/2) · 0.999`. The rest of T covers the follower's own delay and clocks that run at different
+//! speeds.
 //!
-//! T belongs to a connection: the servers grant it at each connect, and a reconnect can make a session expire earlier than
-//! the previous connection promised. An earlier T can apply again: a new leader starts every session with the timeout of its
-//! creation, and a late message of an old connection restores that connection's. So the lease uses the smallest T that this
-//! session was ever granted, and a reconnect sets a new deadline:
+//! T belongs to a connection: the servers grant it at each connect, and a reconnect can make a session expire earlier
+//! than the previous connection promised. An earlier T can apply again: a new leader starts every session with the
+//! timeout of its creation, and a late message of an old connection restores that connection's. So the lease uses the
+//! smallest T that this session was ever granted, and a reconnect sets a new deadline:
 //!
-//! 1. It falls when the request to reconnect is written, as its answer may be lost: no server grants less than its minimum.
-//!    That minimum is two ticks, or the option for it, unless a grant in this session was below the option.
-//! 2. When it is answered: T counts from the time of that request, up to the deadline before the loss.
-//! 3. When a quorum first answers on the new connection: the anchor is the time at which the old one was lost. A sync is not
-//!    enough: a leader that does not know it was deposed still resumes sessions and answers syncs.
+//! 1. The deadline is brought forward when the request to reconnect is written, as its answer may be lost: no server
+//!    grants less than its minimum. That minimum is two ticks, or the option for it, unless a grant in this session was
+//!    below the option.
+//! 2. When the request is answered, T counts from the time of that request, up to the deadline before the loss.
+//! 3. When a quorum first answers on the new connection, the anchor is the time at which the old one was lost. A sync
+//!    is not enough: a leader that does not know it was deposed still resumes sessions and answers syncs.
 //!
-//! One case is not covered: a server that was paused with a request to reconnect in its socket, grants less than the others,
-//! and resumes after the client has reached another one. It moves the session to itself. The client learns this at once, as
-//! it loses its connection, unless the network is cut at that very moment.
+//! One case is not covered: a server that was paused with a request to reconnect in its socket, grants less than the
+//! others, and resumes after the client has reached another one. It moves the session to itself. The client learns this
+//! at once, as it loses its connection, unless the network is cut at that very moment.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
 use crate::backend::{Loss, Observer, Proof};
-use crate::clock::{Clock, Instant};
+use crate::util::clock::{Clock, Instant};
+use crate::util::mutex::{Mutex, MutexGuard};
 
 /// How many answered requests are remembered per tick. A smaller number only makes the lease shorter.
 const GRAIN: u32 = 16;
@@ -45,7 +47,8 @@ const LEAST_TICKS: u32 = 2;
 pub(crate) struct LeaseOptions {
     /// The servers' tick time; more than a quarter of the session timeout counts as a quarter.
     pub(crate) tick: Duration,
-    /// The smallest session timeout that any server grants; two ticks if `None`, and in a session that was granted less.
+    /// The smallest session timeout that any server grants. If `None`, and in a session that was granted less, two
+    /// ticks.
     pub(crate) least_timeout: Option<Duration>,
     /// Whether a lost connection voids all grants, also before the deadline.
     pub(crate) ends_with_connection: bool,
@@ -131,17 +134,17 @@ impl Lease {
         Lease { clock, options, state: Mutex::new(state), extended: Notify::new() }
     }
 
-    /// The session timeout that the servers granted on the latest connection.
+    /// Returns the session timeout that the servers granted on the latest connection.
     pub(crate) fn timeout(&self) -> Duration {
         self.lock().timeout
     }
 
-    /// The smallest session timeout that the servers have granted in this session: what the lease is measured by.
+    /// Returns the smallest session timeout that the servers have granted in this session: the T of the lease.
     pub(crate) fn least_timeout(&self) -> Duration {
         self.lock().least
     }
 
-    /// The tick in use: the one that was configured, or a quarter of the session timeout if that is less.
+    /// Returns the tick in use: the one that was configured, or a quarter of the session timeout if that is less.
     pub(crate) fn tick(&self) -> Duration {
         self.tick_of(self.lock().least)
     }
@@ -150,7 +153,7 @@ impl Lease {
         self.lock().deadline
     }
 
-    /// Whether the session is connected, and the ensemble has renewed it on this connection.
+    /// Returns whether the session is connected, and the ensemble has renewed it on this connection.
     pub(crate) fn is_settled(&self) -> bool {
         let state = self.lock();
         state.link == Link::Proven && !state.suspended
@@ -179,8 +182,8 @@ impl Lease {
         self.extended.notify_waiters();
     }
 
-    /// Returns a grant, if the lease is valid for longer than a tick, which a first user's heartbeats take to extend it. A
-    /// grant in the last tick of an old lease would be lost at once, though nothing is wrong.
+    /// Returns a grant, if the lease is valid for longer than a tick, which a first user's heartbeats take to extend
+    /// it. A grant in the last tick of an old lease would be lost at once, without any failure.
     pub(crate) fn grant(&self) -> Option<Grant> {
         let state = self.lock();
         let lasts = self.clock.now() + self.tick_of(state.least) < state.deadline;
@@ -188,12 +191,12 @@ impl Lease {
         granted.then_some(Grant { epoch: state.epoch })
     }
 
-    /// Whether the session is known to be alive at this instant.
+    /// Returns whether the session is known to be alive at this instant.
     pub(crate) fn is_proven(&self) -> bool {
         self.is_running(&self.lock())
     }
 
-    /// Whether `grant` is still valid. Compares the clock at each call.
+    /// Returns whether `grant` is still valid. Compares the clock at each call.
     pub(crate) fn is_valid(&self, grant: Grant) -> bool {
         let state = self.lock();
         state.epoch == grant.epoch && self.is_running(&state)
@@ -212,15 +215,15 @@ impl Lease {
         self.options.tick.min(timeout / 4)
     }
 
-    /// The session timeout that an unanswered request to reconnect may have been granted, in a session whose smallest grant
-    /// so far is `least`.
+    /// Returns the session timeout that an unanswered request to reconnect may have been granted, in a session whose
+    /// smallest grant so far is `least`.
     fn least_to_expect(&self, least: Duration) -> Duration {
         // Once a server has granted less than the option, the option is wrong, and the next one may grant less still.
         let option = self.options.least_timeout.filter(|option| *option <= least);
         option.unwrap_or(self.tick_of(least) * LEAST_TICKS)
     }
 
-    /// How long a lease lasts after its anchor.
+    /// Returns how long a lease lasts after its anchor.
     fn length(&self, timeout: Duration) -> Duration {
         (timeout - self.tick_of(timeout) / 2).mul_f64(0.999)
     }
@@ -289,7 +292,7 @@ impl Lease {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -1,6 +1,5 @@
-//! Listeners: each on a task of its own, so that none delays another, let alone a recipe.
+//! Listeners. Each runs on a task of its own, so that none delays another or a recipe.
 
-use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -10,8 +9,21 @@ use tokio::sync::watch;
 use super::core::Core;
 use super::error::{Error, ErrorKind};
 use super::state::{ConnectionState, ConnectionStateListener};
+#[cfg(any(feature = "leader-selector", feature = "queue"))]
+pub(crate) use crate::util::panic::caught;
+pub(crate) use crate::util::panic::panic_text;
 
-/// Takes a listener away again. Dropping it leaves the listener in place.
+/// Removes a listener by [`remove`](Self::remove). Dropping the handle keeps the listener.
+///
+/// ```no_run
+/// # use zookeeper_recipes::{Client, ConnectionState};
+/// # fn example(client: &Client) {
+/// let handle = client.add_listener(|state: ConnectionState| async move {
+///     println!("{state}");
+/// });
+/// handle.remove();
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct ListenerHandle {
     removed: Arc<watch::Sender<bool>>,
@@ -24,7 +36,8 @@ impl ListenerHandle {
         (ListenerHandle { removed }, removal)
     }
 
-    /// The listener is called no more; a call under way is dropped at the await it is in.
+    /// Removes the listener. It is not called again, and a call under way is dropped at its current await.
+    #[doc(alias = "removeListener")]
     pub fn remove(&self) {
         self.removed.send_replace(true);
     }
@@ -39,19 +52,19 @@ struct Removal {
 }
 
 impl Removal {
-    /// Resolves when the listener is to go.
+    /// Resolves when the listener is to be removed.
     async fn requested(&mut self) {
         let _ = self.flag.wait_for(|removed| *removed).await;
     }
 }
 
-/// Somebody who is told news of one kind.
+/// Receives messages of one kind, such as states or events.
 pub(crate) trait Hearer<News>: Send + Sync + 'static {
     fn hear(&self, news: News) -> impl Future<Output = ()> + Send;
 }
 
-/// Tells `hearer` the news, one after the other, on a task of its own, until there are no more, or it is removed, or it
-/// panics: that is reported.
+/// Passes the messages to `hearer`, one after the other, on a task of its own, until they end, or the listener is
+/// removed, or it panics, which is reported.
 pub(crate) fn tell<News: Send + 'static>(
     core: &Arc<Core>,
     what: &'static str,
@@ -72,9 +85,9 @@ pub(crate) fn tell<News: Send + 'static>(
             let Some(next) = next else { return };
             let told = tokio::select! {
                 biased;
-                // A listener that never returns can be removed all the same.
+                // First, so that a listener that never returns can be removed as well.
                 () = removal.requested() => return,
-                // Also what the listener does before it makes its future.
+                // The listener can also panic before it makes its future.
                 told = AssertUnwindSafe(async { hearer.hear(next).await }).catch_unwind() => told,
             };
             if let Err(panic) = told {
@@ -85,29 +98,6 @@ pub(crate) fn tell<News: Send + 'static>(
         }
     });
     handle
-}
-
-/// What a panic said.
-pub(crate) fn panic_text(panic: Box<dyn Any + Send>) -> String {
-    let panic = match panic.downcast::<String>() {
-        Ok(text) => return *text,
-        Err(panic) => panic,
-    };
-    match panic.downcast::<&'static str>() {
-        Ok(text) => (*text).to_owned(),
-        Err(panic) => {
-            // Anything can be thrown, also what panics when it is dropped; what that throws in turn is never dropped.
-            if let Err(again) = std::panic::catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-                std::mem::forget(again);
-            }
-            "no message".to_owned()
-        }
-    }
-}
-
-/// Does something in which a user's code has a hand; what it panicked with, if it did.
-pub(crate) fn caught<T>(act: impl FnOnce() -> T) -> Result<T, String> {
-    std::panic::catch_unwind(AssertUnwindSafe(act)).map_err(panic_text)
 }
 
 /// Feeds the connection states of a client to a listener until the client is closed.

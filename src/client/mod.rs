@@ -1,23 +1,23 @@
 //! The client: sessions that are replaced when they end, connection states, retries, guaranteed deletes.
 
 pub(crate) mod builder;
+pub(crate) mod connect;
 pub(crate) mod core;
-pub(crate) mod delays;
+mod deletion;
 mod error;
 #[cfg(any(feature = "queue", feature = "throughput-balancer"))]
 pub(crate) mod events;
 mod fence;
+#[cfg(feature = "mutex")]
+pub(crate) mod held_paths;
 mod janitor;
 mod keepalive;
 pub(crate) mod lease;
 pub(crate) mod listener;
-pub(crate) mod open;
 pub(crate) mod ops;
 pub(crate) mod owned_node;
 pub(crate) mod parents;
-pub(crate) mod pool;
 pub(crate) mod protection;
-pub(crate) mod random;
 mod requests;
 mod retry;
 pub(crate) mod runtime;
@@ -25,6 +25,8 @@ mod security;
 pub(crate) mod session;
 mod state;
 mod supervisor;
+#[cfg(any(feature = "leader-latch", feature = "leader-selector"))]
+pub(crate) mod task;
 mod transaction;
 
 use std::fmt;
@@ -44,14 +46,16 @@ pub use self::retry::{InvalidRetryPolicy, RetryPolicy};
 pub use self::security::Sasl;
 #[cfg(feature = "tls")]
 pub use self::security::Tls;
-pub use self::state::{ConnectionState, ConnectionStateListener, ConnectionStates, ErrorPolicy, Lagged};
+pub use self::state::{
+    BoxConnectionStateListener, ConnectionState, ConnectionStateListener, ConnectionStates, ErrorPolicy, Lagged,
+};
 pub use self::transaction::{Transaction, TransactionResult};
 
-/// A connection to an ensemble that lasts: when a session ends, the next one is opened, and every recipe made with the
-/// client takes its place again by itself.
+/// A lasting connection to an ensemble. When its session ends, the client opens a new one, and every recipe made with
+/// the client rejoins automatically.
 ///
-/// Cheap to clone; all clones share one session. When the last one is dropped (recipes hold clones), the session is
-/// closed in the background; [`close`](Self::close) waits for it.
+/// A client is cheap to clone; all clones share one session. When the last clone is dropped (recipes hold clones), the
+/// session is closed in the background. [`close`](Self::close) waits for that.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -64,19 +68,22 @@ pub use self::transaction::{Transaction, TransactionResult};
 ///     .connect()
 ///     .await?;
 /// client.create_containers("/greetings").await?;
-/// client.create("/greetings/hello", "world", CreateMode::Ephemeral).await?;
+/// client
+///     .create("/greetings/hello", "world", CreateMode::Ephemeral)
+///     .await?;
 /// client.close().await
 /// # }
 /// ```
+#[doc(alias = "CuratorFramework")]
 #[derive(Clone)]
 pub struct Client {
     owner: Arc<Owner>,
 }
 
-/// Ends the client when its last handle goes.
+/// Closes the client when its last handle is dropped.
 struct Owner {
     core: Arc<Core>,
-    /// Some when everything is over: whether the server was told.
+    /// `Some` when the client is closed: whether the server was told.
     told: watch::Receiver<Option<bool>>,
 }
 
@@ -87,35 +94,40 @@ impl Drop for Owner {
 }
 
 impl Client {
-    /// The options of a client for the ensemble that `connect_string` names: `host[:port][,host[:port]…][/root]`, as for
-    /// ZooKeeper's own clients. The port is 2181 by default, an IPv6 address stands in brackets; every path is below `root`,
-    /// which must exist. `tcp+tls://` before a host asks for encryption of that one, `tcp://` for none.
+    /// Returns the options of a client for the ensemble that `connect_string` names:
+    /// `host[:port][,host[:port]…][/root]`, as for ZooKeeper's own clients.
+    ///
+    /// The port is 2181 by default. An IPv6 address is written in brackets. Every path is relative to `root`, which
+    /// must exist. `tcp+tls://` before a host encrypts the connection to that host, `tcp://` leaves it unencrypted.
+    #[doc(alias = "newClient")]
+    #[doc(alias = "connectString")]
     pub fn builder(connect_string: impl AsRef<str>) -> ClientBuilder {
         ClientBuilder::new(connect_string.as_ref())
     }
 
-    /// The state of the connection now, or the last one if the client [is closed](Self::is_closed). What recipes hold has
-    /// its own answers, which also heed the clock.
+    /// Returns the current state of the connection, or the last one if the client [is closed](Self::is_closed). For a
+    /// hold, ask the recipe's own methods: they also compare the clock.
     pub fn connection_state(&self) -> ConnectionState {
         self.core().states.latest()
     }
 
-    /// The state of the connection now, then every change.
+    /// Returns the current state of the connection, then every change.
     pub fn connection_states(&self) -> ConnectionStates {
         self.core().states.subscribe()
     }
 
-    /// Tells `listener` the state of the connection now, then every change, on a task of its own.
+    /// Calls `listener` with the current state of the connection, then with every change, on a task of its own.
+    #[doc(alias = "getConnectionStateListenable")]
     pub fn add_listener(&self, listener: impl ConnectionStateListener) -> ListenerHandle {
         listener::follow_states(self.core(), listener)
     }
 
-    /// Whether the client has been closed, or its runtime has ended: nothing works any more.
+    /// Returns whether the client has been closed, or its runtime has ended. Such a client cannot be used any more.
     pub fn is_closed(&self) -> bool {
         *self.core().closing.borrow()
     }
 
-    /// The id of the session in use, as the servers log it in hexadecimal (`{:#x}`); `None` between two sessions.
+    /// Returns the id of the current session; `None` between two sessions. The servers log it in hexadecimal (`{:#x}`).
     pub fn session_id(&self) -> Option<i64> {
         match &*self.core().current.borrow() {
             Current::Live(session) => Some(session.id()),
@@ -123,8 +135,8 @@ impl Client {
         }
     }
 
-    /// The session timeout that the servers granted on the latest connection: a reconnect can change it. `None` between two
-    /// sessions.
+    /// Returns the session timeout that the servers granted on the latest connection; `None` between two sessions. A
+    /// reconnect can change it.
     pub fn session_timeout(&self) -> Option<std::time::Duration> {
         match &*self.core().current.borrow() {
             Current::Live(session) => Some(session.timeout()),
@@ -132,32 +144,35 @@ impl Client {
         }
     }
 
-    /// The last error that no caller awaited: a session that could not be opened, a node that could not be deleted, a
-    /// listener that panicked.
+    /// Returns the last error that no caller awaited: a session that could not be opened, a node that could not be
+    /// deleted, a listener that panicked.
     ///
-    /// While there is no connection it tells what each server said to the latest attempts.
+    /// While there is no connection, it reports what each server answered to the latest attempts.
+    #[doc(alias = "UnhandledErrorListener")]
     pub fn last_error(&self) -> Option<Error> {
         self.core().last_error()
     }
 
-    /// How many requests were sent so far.
+    /// Returns how many requests were sent so far.
     pub fn request_counts(&self) -> RequestCounts {
         self.core().log.counts()
     }
 
-    /// Changes that happen together or not at all.
+    /// Returns an empty [`Transaction`], for changes that happen together or not at all.
+    #[doc(alias = "inTransaction")]
     pub fn transaction(&self) -> Transaction {
         Transaction::new(Arc::clone(self.core()))
     }
 
-    /// Ends the session and waits until the server has been told, so that others take over at once. Whatever recipes of
-    /// this client still hold is lost; their handles stay usable and say so. Closing twice is fine.
+    /// Ends the session and waits until the server has been told, so that other processes take over at once. Everything
+    /// that recipes of this client still hold is lost; their handles stay usable and report that. Closing twice is
+    /// fine.
     ///
     /// # Errors
-    /// [`ErrorKind::ConnectionLoss`] if no server could be told: then the session ends by its timeout.
+    /// [`ErrorKind::ConnectionLoss`] if no server could be told. The session then ends by its timeout.
     ///
     /// # Cancel safety
-    /// Once polled, the session is closed in the background also if the future is dropped.
+    /// Once polled, the session is closed in the background even if the future is dropped.
     pub async fn close(&self) -> Result<(), Error> {
         self.core().closing.send_replace(true);
         let mut told = self.owner.told.clone();

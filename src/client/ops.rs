@@ -8,28 +8,30 @@ use super::session::Session;
 use super::{Client, parents};
 use crate::backend::{Error as Refusal, Reply};
 use crate::path;
-use crate::types::{CreateMode, Stat};
+use crate::znode::{CreateMode, Stat};
 
 impl Client {
     /// Returns the data of a node, and its stat.
     ///
     /// # Errors
-    /// [`ErrorKind::NoNode`] if there is none; [`ErrorKind::InvalidPath`]; a loss of the connection is retried as the
-    /// client's [`RetryPolicy`](crate::RetryPolicy) allows.
+    /// [`ErrorKind::NoNode`] if the node does not exist; [`ErrorKind::InvalidPath`]. A loss of the connection is
+    /// retried as the client's [`RetryPolicy`](crate::RetryPolicy) allows.
     ///
     /// # Cancel safety
     /// Cancel safe: nothing is left behind.
+    #[doc(alias = "getData")]
     pub async fn get(&self, path: &str) -> Result<(Vec<u8>, Stat), Error> {
         self.core().read("get", path, |session, path| session.get_data(path)).await
     }
 
-    /// Returns the stat of a node, or `None` if there is no such node.
+    /// Returns the stat of a node, or `None` if the node does not exist.
     ///
     /// # Errors
     /// As [`get`](Self::get), without [`ErrorKind::NoNode`].
     ///
     /// # Cancel safety
     /// Cancel safe: nothing is left behind.
+    #[doc(alias = "checkExists")]
     pub async fn exists(&self, path: &str) -> Result<Option<Stat>, Error> {
         self.core().read("look for", path, |session, path| session.exists(path)).await
     }
@@ -41,21 +43,23 @@ impl Client {
     ///
     /// # Cancel safety
     /// Cancel safe: nothing is left behind.
+    #[doc(alias = "getChildren")]
     pub async fn children(&self, path: &str) -> Result<Vec<String>, Error> {
         let (children, _) =
             self.core().read("list the children of", path, |session, path| session.list_children(path)).await?;
         Ok(children)
     }
 
-    /// Sets the data of a node; only if its version is `version`, if one is given.
+    /// Sets the data of a node, and returns its new stat. If a `version` is given, the node must have that version.
     ///
     /// # Errors
     /// [`ErrorKind::NoNode`], [`ErrorKind::BadVersion`]; [`ErrorKind::InvalidArgument`] for version -1, which is not a
-    /// version, and for data above the [limit](crate::ClientBuilder::max_request_bytes); [`ErrorKind::OutcomeUnknown`] if the
-    /// connection broke before the answer: a set is not retried, as that could undo another client's.
+    /// version, and for data above the [limit](crate::ClientBuilder::max_request_bytes); [`ErrorKind::OutcomeUnknown`]
+    /// if the connection broke before the answer. A set is not retried, as that could undo another client's.
     ///
     /// # Cancel safety
-    /// A set that was handed over before the future was dropped may still be carried out.
+    /// A set that was sent before the future was dropped may still be carried out.
+    #[doc(alias = "setData")]
     pub async fn set(&self, path: &str, data: impl AsRef<[u8]>, version: Option<i32>) -> Result<Stat, Error> {
         let data = data.as_ref();
         check_version("set", path, version)?;
@@ -64,16 +68,16 @@ impl Client {
         self.core().write("set", path, write, |_, _| None).await
     }
 
-    /// Creates a node and returns its path, with the number that the server appended if `mode` is sequential. Its parent
-    /// must exist; see [`create_containers`](Self::create_containers). The ACL is the client's.
+    /// Creates a node with the client's ACL, and returns its path, with the number that the server appended if `mode`
+    /// is sequential. Its parent must exist; see [`create_containers`](Self::create_containers).
     ///
     /// # Errors
-    /// [`ErrorKind::NodeExists`], [`ErrorKind::NoNode`] if the parent is missing; [`ErrorKind::InvalidArgument`] for data above
-    /// the [limit](crate::ClientBuilder::max_request_bytes); [`ErrorKind::OutcomeUnknown`] if the
-    /// connection broke before the answer.
+    /// [`ErrorKind::NodeExists`], [`ErrorKind::NoNode`] if the parent is missing; [`ErrorKind::InvalidArgument`] for
+    /// data above the [limit](crate::ClientBuilder::max_request_bytes); [`ErrorKind::OutcomeUnknown`] if the connection
+    /// broke before the answer.
     ///
     /// # Cancel safety
-    /// A create that was handed over before the future was dropped may still be carried out.
+    /// A create that was sent before the future was dropped may still be carried out.
     pub async fn create(&self, path: &str, data: impl AsRef<[u8]>, mode: CreateMode) -> Result<String, Error> {
         let data = data.as_ref();
         let core = self.core();
@@ -84,15 +88,17 @@ impl Client {
         Ok(core.config.namespace.strip(&created).to_owned())
     }
 
-    /// Creates the node and all missing nodes above it as containers, which the server removes once they are empty again (as
-    /// persistent nodes if the server knows no containers). Existing ones are left unchanged.
+    /// Creates the node and all missing nodes above it as containers, which the server removes once they are empty
+    /// again (as persistent nodes if the server does not support containers). Existing nodes are left unchanged.
     ///
     /// # Errors
-    /// [`ErrorKind::NoAuth`], [`ErrorKind::InvalidPath`]; [`ErrorKind::NoNode`] if the root that the connect string names
-    /// does not exist.
+    /// [`ErrorKind::NoAuth`], [`ErrorKind::InvalidPath`]; [`ErrorKind::NoNode`] if the root that the connect string
+    /// names does not exist.
     ///
     /// # Cancel safety
     /// Cancel safe: some of the nodes may have been created.
+    #[doc(alias = "createContainers")]
+    #[doc(alias = "creatingParentContainersIfNeeded")]
     pub async fn create_containers(&self, path: &str) -> Result<(), Error> {
         path::validate_or_root(path)?;
         let core = self.core();
@@ -111,15 +117,15 @@ impl Client {
         }
     }
 
-    /// Deletes a node; only if its version is `version`, if one is given.
+    /// Deletes a node. If a `version` is given, the node must have that version.
     ///
     /// # Errors
     /// [`ErrorKind::NoNode`], [`ErrorKind::NotEmpty`], [`ErrorKind::BadVersion`]; [`ErrorKind::OutcomeUnknown`] if the
-    /// connection broke before the answer and a version was given. Without a version the delete is retried until the node is
-    /// known to be gone.
+    /// connection broke before the answer and a version was given. Without a version the delete is retried until the
+    /// node is known to be gone.
     ///
     /// # Cancel safety
-    /// A delete that was handed over before the future was dropped may still be carried out.
+    /// A delete that was sent before the future was dropped may still be carried out.
     pub async fn delete(&self, path: &str, version: Option<i32>) -> Result<(), Error> {
         check_version("delete", path, version)?;
         let write = |session: &Arc<Session>, full: &str| session.delete(full, version);
@@ -132,8 +138,8 @@ impl Client {
     }
 }
 
-/// Rejects version -1: ZooKeeper takes it for any version, so it would check nothing. Other negative numbers are versions
-/// too: those of nodes that were written more than 2^31 times.
+/// Rejects version -1: ZooKeeper treats it as any version, so it would check nothing. Other negative numbers are valid:
+/// those of nodes that were written more than 2^31 times.
 pub(crate) fn check_version(doing: &str, path: &str, version: Option<i32>) -> Result<(), Error> {
     match version {
         Some(-1) => Err(Error::new(
@@ -153,7 +159,7 @@ enum Verdict<T> {
 /// The attempts of one call.
 struct Retry<'a> {
     core: &'a Core,
-    started: crate::clock::Instant,
+    started: crate::util::clock::Instant,
     attempt: u32,
 }
 
@@ -198,8 +204,8 @@ impl Core {
         Err(Error::new(
             ErrorKind::InvalidArgument,
             format!(
-                "{doing} {path}: a request of about {request} bytes; servers take at most {limit} (their jute.maxbuffer; see \
-                 ClientBuilder::max_request_bytes)"
+                "{doing} {path}: a request of about {request} bytes; servers take at most {limit} (their \
+                 jute.maxbuffer; see ClientBuilder::max_request_bytes)"
             ),
         ))
     }
@@ -245,8 +251,8 @@ impl Core {
         }
     }
 
-    /// Sends a write. Retries only what was certainly not done, or what `settle` allows; `settle` gets the error and whether
-    /// an earlier attempt may have been carried out.
+    /// Sends a write. Retries only what was certainly not done, or what `settle` allows; `settle` gets the error and
+    /// whether an earlier attempt may have been carried out.
     async fn write<T: Send + 'static>(
         &self,
         doing: &'static str,
@@ -284,8 +290,8 @@ impl Core {
         }
     }
 
-    /// Waits for the answer to a write no longer than the connection timeout. After that a task keeps waiting, so that the
-    /// outcome is at least logged.
+    /// Waits for the answer to a write no longer than the connection timeout. After that a task keeps waiting, so that
+    /// the outcome is at least logged.
     pub(crate) async fn bounded<T: Send + 'static>(
         &self,
         doing: &'static str,

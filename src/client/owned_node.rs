@@ -1,25 +1,25 @@
-//! A node that this client owns, from the moment its create is handed over: whatever happens, it will be deleted.
+//! A node that this client owns, from the moment its create is handed over. It is deleted in every case.
 
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
 
-pub(crate) use super::janitor::HandedOver;
-use super::janitor::{Job, Target};
+pub(crate) use super::deletion::HandedOver;
+use super::deletion::{Deletion, DeletionTarget};
 use super::session::Session;
 use crate::backend::{self, Watch};
 use crate::path::split;
 
-/// The duty to delete one node. A drop hands the delete over at once, if there is a connection, and leaves the rest to the
-/// janitor.
+/// The duty to delete one node. A drop hands the delete over at once, if there is a connection, and leaves the rest to
+/// the janitor.
 #[derive(Debug)]
 pub(crate) struct OwnedNode {
     session: Arc<Session>,
-    target: Target,
+    target: DeletionTarget,
     /// The watch of the node, kept here so that it ends with the node.
     watch: Option<Watch>,
     restart_counter: Option<i64>,
-    janitor: mpsc::UnboundedSender<Job>,
+    janitor: mpsc::UnboundedSender<Deletion>,
     duty: bool,
     /// The server refused to delete it.
     refused: bool,
@@ -28,14 +28,14 @@ pub(crate) struct OwnedNode {
 }
 
 impl OwnedNode {
-    /// A node whose create is about to be handed over.
+    /// Takes on a node whose create is about to be handed over.
     pub(crate) fn expected(
         session: &Arc<Session>,
-        janitor: &mpsc::UnboundedSender<Job>,
+        janitor: &mpsc::UnboundedSender<Deletion>,
         dir: &Arc<str>,
         prefix: String,
     ) -> Self {
-        let target = Target::Prefix { dir: Arc::clone(dir), prefix };
+        let target = DeletionTarget::Prefix { dir: Arc::clone(dir), prefix };
         let (session, janitor) = (Arc::clone(session), janitor.clone());
         OwnedNode {
             session,
@@ -51,29 +51,29 @@ impl OwnedNode {
 
     /// Records the path under which the node was created.
     pub(crate) fn created(&mut self, path: Arc<str>) {
-        self.target = Target::Path(path);
+        self.target = DeletionTarget::Path(path);
     }
 
-    /// The path, once it is known.
+    /// Returns the path, once it is known.
     pub(crate) fn path(&self) -> Option<&Arc<str>> {
         match &self.target {
-            Target::Path(path) => Some(path),
-            Target::Prefix { .. } => None,
+            DeletionTarget::Path(path) => Some(path),
+            DeletionTarget::Prefix { .. } => None,
         }
     }
 
-    /// The last element of the path.
+    /// Returns the last element of the path.
     pub(crate) fn name(&self) -> &str {
         self.path().map_or("", |path| split(path).1)
     }
 
-    /// The watch of the node, if it is armed.
+    /// Returns the watch of the node, if it is armed.
     pub(crate) fn watch(&mut self) -> &mut Option<Watch> {
         &mut self.watch
     }
 
-    /// Has the directory deleted with the node, if no other node is in it and the transaction `made` created it: its counter
-    /// is nearly exhausted.
+    /// Has the directory deleted with the node, if no other node is in it and the transaction `made` created it: its
+    /// counter is nearly exhausted.
     pub(crate) fn set_restart_counter(&mut self, made: Option<i64>) {
         self.restart_counter = made;
     }
@@ -90,9 +90,9 @@ impl OwnedNode {
         self.duty = false;
     }
 
-    /// Deletes the node and waits until the server has done so. Fails if the session ends first or the server refuses; a drop
-    /// then leaves the node to the janitor. `handed` is the first attempt, if it was handed over already; one for another node
-    /// does not count.
+    /// Deletes the node and waits until the server has done so. Fails if the session ends first or the server refuses;
+    /// a drop then leaves the node to the janitor. `handed` is the first attempt, if it was handed over already; one
+    /// for another node does not count.
     pub(crate) async fn delete(&mut self, handed: Option<HandedOver>) -> Result<(), backend::Error> {
         let mut handed = handed.filter(|handed| self.path() == Some(handed.path()));
         loop {
@@ -113,14 +113,12 @@ impl OwnedNode {
                     return Ok(());
                 }
                 Ok(Some(found)) => self.target = found,
-                Err(error) if error.is_passing() => {
-                    // The next round checks the outcome.
-                    let _ = self.session.connected_after_loss(connection).await;
-                }
-                // The janitor retries with growing delays.
                 Err(error) => {
-                    self.refused = true;
-                    return Err(error);
+                    if let Err(refused) = self.session.outlast(error, connection).await {
+                        // The janitor retries with growing delays.
+                        self.refused = true;
+                        return Err(refused);
+                    }
                 }
             }
         }
@@ -130,12 +128,12 @@ impl OwnedNode {
 impl Drop for OwnedNode {
     fn drop(&mut self) {
         if self.duty {
-            // Now, not later by the janitor: the next create of this session must not queue behind the node.
+            // At once, and not later by the janitor: the next create of this session must not queue behind the node.
             let handed = match &self.target {
-                Target::Path(path) if !self.refused => HandedOver::delete(&self.session, path),
+                DeletionTarget::Path(path) if !self.refused => HandedOver::delete(&self.session, path),
                 _ => None,
             };
-            let job = Job {
+            let job = Deletion {
                 session: Arc::clone(&self.session),
                 target: self.target.clone(),
                 handed,
@@ -143,7 +141,7 @@ impl Drop for OwnedNode {
                 restart_counter: self.restart_counter,
                 done: self.done.take(),
             };
-            // The janitor is gone only when the client is closed, and then the node is gone too.
+            // The janitor ends only when the client is closed, and then the node is deleted too.
             let _ = self.janitor.send(job);
         }
     }
@@ -154,7 +152,7 @@ mod tests {
     use super::*;
     use crate::client::Client;
     use crate::testing::TestingServer;
-    use crate::types::CreateMode;
+    use crate::znode::CreateMode;
 
     #[tokio::test(start_paused = true)]
     async fn the_delete_of_another_node_does_not_count() {

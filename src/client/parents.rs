@@ -1,19 +1,20 @@
 //! The directories above a node.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use super::session::Session;
 use crate::backend;
 use crate::path::ancestors;
 #[cfg(feature = "queue")]
 use crate::path::split;
-use crate::types::{Acl, CreateMode};
+use crate::util::mutex::{Mutex, MutexGuard};
+use crate::znode::{Acl, CreateMode};
 
-/// So many directories are remembered at most, the latest.
+/// The most directories that are remembered: the latest ones.
 const MOST_MADE: usize = 1024;
 
-/// Directories that this client has made, and by which transaction: the only ones that it takes away again.
+/// Directories that this client has created, and by which transaction. It deletes no others.
 #[derive(Debug, Default)]
 pub(crate) struct Made(Mutex<VecDeque<(Arc<str>, i64)>>);
 
@@ -27,37 +28,38 @@ impl Made {
         made.push_back((Arc::clone(dir), czxid));
     }
 
-    /// The transaction that made it, if this client did.
+    /// Returns the transaction that created the directory, if this client did.
     pub(crate) fn by(&self, dir: &str) -> Option<i64> {
         self.lock().iter().find(|(known, _)| &**known == dir).map(|(_, czxid)| *czxid)
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<(Arc<str>, i64)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
-/// Creates `dir` and what is missing above it as containers, which the server removes when they are empty; as persistent
-/// nodes where it knows no containers. Walks up no further than the first directory that exists, so no permission is
-/// needed above it. The transaction that created `dir`, unless it was there.
+/// Creates `dir` and the missing directories above it as containers, which the server removes when they are empty; as
+/// persistent nodes if it does not support containers. Walks up no further than the first directory that exists, so no
+/// permission is needed above it. Returns the transaction that created `dir`, unless `dir` existed.
 pub(crate) async fn create(session: &Arc<Session>, dir: &str, acls: &[Acl]) -> Result<Option<i64>, backend::Error> {
     create_as(CreateMode::Container, session, dir, acls).await
 }
 
-/// As [`create`], but all that is missing is created to stay: where a counter must not restart, or data must not go.
+/// As [`create`], but all missing directories are persistent: for a counter that must not restart, or data that must
+/// stay.
 pub(crate) async fn create_persistent(session: &Arc<Session>, dir: &str, acls: &[Acl]) -> Result<(), backend::Error> {
     create_as(CreateMode::Persistent, session, dir, acls).await.map(drop)
 }
 
-/// Sees to it that `dir` exists, to stay; what is missing above it becomes containers, as by Curator. For directories that must
-/// survive a moment of emptiness.
+/// Ensures that `dir` exists as a persistent node. Missing directories above it become containers, as in Curator. For
+/// directories that must survive a moment of emptiness.
 #[cfg(feature = "queue")]
 pub(crate) async fn ensure(session: &Arc<Session>, dir: &str, acls: &[Acl]) -> Result<(), backend::Error> {
     loop {
         match session.create(dir, &[], CreateMode::Persistent, acls).await {
             Ok(_) | Err(backend::Error::NodeExists) => return Ok(()),
             Err(backend::Error::NoNode) => match create(session, split(dir).0, acls).await {
-                // A parent can be taken away between two steps.
+                // A parent can be deleted between two steps.
                 Ok(_) | Err(backend::Error::NoNode) => {}
                 Err(error) => return Err(error),
             },

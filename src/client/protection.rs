@@ -1,4 +1,4 @@
-//! Curator's protection: a name that can be recognised, so that a create whose answer was lost is found again.
+//! Curator's protection: a recognizable name, by which a create whose answer was lost is found again.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use uuid::Uuid;
 use super::session::Session;
 use crate::backend;
 
-/// What the name of a protected node begins with: `_c_<uuid>-` (40 bytes), as Curator writes it.
+/// Returns the prefix of a protected node's name: `_c_<uuid>-` (40 bytes), as Curator writes it.
 pub(crate) fn prefix(uuid: Uuid) -> String {
     format!("_c_{uuid}-")
 }
 
-/// The child of `dir` whose name begins with `prefix`, as of now: the list comes after a sync, as a server that lags
-/// may not know the node yet.
+/// Returns the child of `dir` whose name begins with `prefix`. The list follows a sync, as a server that lags may not
+/// know the node yet.
 pub(crate) async fn find(session: &Arc<Session>, dir: &str, prefix: &str) -> Result<Option<String>, backend::Error> {
     let (sync, list) = (session.sync(dir), session.list_children(dir));
     let (sync, list) = futures::join!(sync, list);

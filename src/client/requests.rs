@@ -1,8 +1,9 @@
 //! How many requests a client has sent, by kind.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The kinds of request that are counted apart.
+/// The kinds of request that are counted separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Request {
     Create,
@@ -46,9 +47,21 @@ impl RequestLog {
     }
 }
 
-/// How many requests a client has handed to its connection since it was built. A session costs its heartbeats; everything
-/// else is the doing of recipes and callers.
+/// How many requests a client has handed to its connection since it was built. A session costs its heartbeats; recipes
+/// and callers send everything else.
+///
+/// ```no_run
+/// # async fn example(client: zookeeper_recipes::Client)
+/// # -> Result<(), zookeeper_recipes::Error> {
+/// let before = client.request_counts();
+/// client.exists("/my-service").await?;
+/// let sent = client.request_counts() - before;
+/// println!("{} requests, {} heartbeats", sent.total(), sent.heartbeats);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct RequestCounts {
     /// Nodes created.
@@ -59,7 +72,7 @@ pub struct RequestCounts {
     pub reads: u64,
     /// Reads of one node that leave a watch, or of its children.
     pub watches: u64,
-    /// Data set.
+    /// Writes of data.
     pub writes: u64,
     /// Listings of children, without a watch.
     pub lists: u64,
@@ -67,21 +80,32 @@ pub struct RequestCounts {
     pub multis: u64,
     /// Syncs before a read that must not be stale.
     pub syncs: u64,
-    /// Requests that keep the lease of the session: about six in a session timeout while a recipe is in use.
+    /// Requests that keep the lease of the session: about six per session timeout while a recipe is in use.
     pub heartbeats: u64,
 }
 
 impl RequestCounts {
-    /// All of them, without the heartbeats.
+    /// Returns the number of all requests, without the heartbeats.
     pub fn total(&self) -> u64 {
         self.creates + self.deletes + self.reads + self.watches + self.writes + self.lists + self.multis + self.syncs
+    }
+}
+
+impl fmt::Display for RequestCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RequestCounts { creates, deletes, reads, watches, writes, lists, multis, syncs, heartbeats } = self;
+        write!(
+            f,
+            "creates={creates} deletes={deletes} reads={reads} watches={watches} writes={writes} lists={lists} \
+             multis={multis} syncs={syncs} heartbeats={heartbeats}"
+        )
     }
 }
 
 impl std::ops::Sub for RequestCounts {
     type Output = RequestCounts;
 
-    /// What was sent between two looks.
+    /// Returns the requests that were sent between two counts.
     fn sub(self, earlier: RequestCounts) -> RequestCounts {
         RequestCounts {
             creates: self.creates - earlier.creates,

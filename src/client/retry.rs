@@ -1,4 +1,4 @@
-//! When to try a request again that failed for a passing reason.
+//! The retry policies: when a request that failed for a passing reason is sent again.
 
 #[cfg(feature = "backoff")]
 mod backoff;
@@ -9,23 +9,22 @@ use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 
-/// No delay is shorter: a retry without any pause keeps a core busy and hits a server that is already in
-/// trouble.
+/// No delay is shorter: a retry without any pause keeps a core busy and loads a server that is already in trouble.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// Even one millisecond is beyond the longest possible `Duration` after that many doublings.
+/// After this many doublings even one millisecond exceeds the longest possible `Duration`.
 const MOST_DOUBLINGS: u32 = 80;
 
-/// When a request that failed for a passing reason (the connection was lost, say) is sent again, and when it
-/// is given up.
+/// Decides when a request that failed for a passing reason (a lost connection, for example) is sent again, and when it
+/// fails for good.
 ///
-/// A policy is asked after each failed try. It knows how many *retries* there have been, so `n` retries are
-/// up to `n + 1` tries, as in Curator, and the time since the operation began; it answers with the delay
-/// before the next try, or gives up. Only requests that may be repeated without harm are ever retried, and
-/// only errors that another try can mend.
+/// A policy is asked after each failed try. It gets the number of *retries* so far, so `n` retries are up to `n + 1`
+/// tries, as in Curator, and the time since the operation began. It answers with the delay before the next try, or
+/// gives up. Only requests that are harmless to repeat are ever retried, and only after errors that another try can
+/// resolve.
 ///
-/// The [default](RetryPolicy::default) suits most programs. A policy is a plain value: it can be cloned and
-/// shared by any number of operations, each of which starts from the beginning.
+/// The [default](RetryPolicy::default) suits most programs. A policy is a plain value: it can be cloned and shared by
+/// any number of operations, each of which starts from the beginning.
 ///
 /// | policy | delay before a retry | gives up |
 /// |---|---|---|
@@ -33,13 +32,13 @@ const MOST_DOUBLINGS: u32 = 80;
 /// | [`n_times`](Self::n_times) | always the same | after `n` retries |
 /// | [`until_elapsed`](Self::until_elapsed) | always the same | after a time |
 /// | [`forever`](Self::forever) | always the same | never, unless limited |
-/// | [`custom`](Self::custom) | your function's | when your function says so |
+/// | [`custom`](Self::custom) | returned by your function | when your function returns `None` |
 /// | [`never`](Self::never) | | at once |
 ///
-/// Each can be limited further by [`max_retries`](Self::max_retries) and [`max_elapsed`](Self::max_elapsed);
-/// when both are set, the one that is reached first ends it.
+/// [`max_retries`](Self::max_retries) and [`max_elapsed`](Self::max_elapsed) limit each of them further. If both are
+/// set, the limit that is reached first applies.
 ///
-/// Delays are counted in whole milliseconds and none is shorter than one, so that no policy can spin.
+/// Delays are in whole milliseconds and at least one, so that no policy can spin.
 ///
 /// # Examples
 ///
@@ -48,41 +47,46 @@ const MOST_DOUBLINGS: u32 = 80;
 /// use zookeeper_recipes::RetryPolicy;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// // About 100 ms, 200 ms, 400 ms, ... up to 3 s apart; at most 10 retries and at most one minute.
-/// let patient = RetryPolicy::exponential(Duration::from_millis(100), Duration::from_secs(3))?
+/// let (shortest, longest) =
+///     (Duration::from_millis(100), Duration::from_secs(3));
+///
+/// // About 100 ms, 200 ms, 400 ms, ... up to 3 s apart; at most 10 retries
+/// // and at most one minute.
+/// let patient = RetryPolicy::exponential(shortest, longest)?
 ///     .max_retries(10)
 ///     .max_elapsed(Duration::from_secs(60));
 ///
 /// // Curator's `RetryNTimes(3, 500)`.
 /// let simple = RetryPolicy::n_times(3, Duration::from_millis(500));
 ///
-/// // A rule of one's own: half a second more each time, for a quarter of an hour.
+/// // A custom rule: half a second more each time, for a quarter of an hour.
 /// let own = RetryPolicy::custom(|retries, elapsed| {
-///     let quarter_of_an_hour = Duration::from_secs(15 * 60);
-///     (elapsed < quarter_of_an_hour).then(|| Duration::from_millis(500) * retries.saturating_add(1))
+///     let limit = Duration::from_secs(15 * 60);
+///     let delay = Duration::from_millis(500) * retries.saturating_add(1);
+///     (elapsed < limit).then_some(delay)
 /// });
 ///
-/// // Bounds that were mixed up are found where they are written.
-/// assert!(RetryPolicy::exponential(Duration::from_secs(3), Duration::from_millis(100)).is_err());
+/// // A shortest delay above the longest one is an error.
+/// assert!(RetryPolicy::exponential(longest, shortest).is_err());
 /// # let _ = (patient, simple, own);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug, Clone)]
 pub struct RetryPolicy {
-    delays: Delays,
+    delays: Backoff,
     max_retries: Option<u32>,
     max_elapsed: Option<Duration>,
 }
 
-/// A [`RetryPolicy`] was asked for that makes no sense; the text says which value and what is allowed.
+/// A [`RetryPolicy`] was built from invalid values. The text names the value and what is allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid retry policy: {0}")]
 pub struct InvalidRetryPolicy(String);
 
-/// Where the delays come from, before the limits.
+/// The source of the delays, before the limits.
 #[derive(Debug, Clone)]
-enum Delays {
+enum Backoff {
     Never,
     Fixed(Duration),
     Exponential {
@@ -105,91 +109,98 @@ impl fmt::Debug for Custom {
     }
 }
 
-/// The exponential policy from 100 ms to 3 s that gives up 15 s after the operation began.
+/// Returns the exponential policy from 100 ms to 3 s that gives up 15 s after the operation began.
 ///
-/// Curator has no default policy, but its documentation and most programs use `ExponentialBackoffRetry(1000,
-/// 3)`, which lasts about as long as its default connection timeout: 15 s. The default here lasts as long; it
-/// begins with shorter delays, because most losses of a connection are mended within a fraction of a second.
+/// Curator has no default policy, but its documentation and most programs use `ExponentialBackoffRetry(1000, 3)`, which
+/// lasts about as long as its default connection timeout: 15 s. The default here lasts as long. It begins with shorter
+/// delays, because most lost connections return within a fraction of a second.
 impl Default for RetryPolicy {
     fn default() -> Self {
         let (base, max) = (Duration::from_millis(100), Duration::from_secs(3));
-        Self::of(Delays::Exponential { base, max }).max_elapsed(Duration::from_secs(15))
+        Self::of(Backoff::Exponential { base, max }).max_elapsed(Duration::from_secs(15))
     }
 }
 
 impl RetryPolicy {
-    /// Delays that start at `base`, double with each retry and never pass `max`, with jitter: the delay is
-    /// drawn evenly from its upper half, so that clients that failed together do not all come back together.
+    /// Returns a policy whose delays start at `base`, double with each retry and never exceed `max`, with jitter. The
+    /// delay is drawn uniformly from the upper half of the range, so that clients that failed together do not all retry
+    /// together.
     ///
-    /// Before jitter the delay of retry `r` (from 0) is `min(max, base * 2^r)`, the exponential back-off as
-    /// the crate `backon` computes it. (Curator's `BoundedExponentialBackoffRetry` draws a whole multiple of
-    /// `base` from 1 to `2^(r+1) - 1` instead, which lets a late retry follow after the shortest delay.)
+    /// Before jitter the delay of retry `r` (from 0) is `min(max, base * 2^r)`, the exponential back-off as the crate
+    /// `backon` computes it. (Curator's `BoundedExponentialBackoffRetry` draws a whole multiple of `base` from 1 to
+    /// `2^(r+1) - 1` instead, which lets a late retry follow after the shortest delay.)
     ///
-    /// Goes on for ever unless limited by [`max_retries`](Self::max_retries) or
-    /// [`max_elapsed`](Self::max_elapsed).
+    /// It retries forever unless limited by [`max_retries`](Self::max_retries) or [`max_elapsed`](Self::max_elapsed).
     ///
     /// # Errors
     ///
     /// `base` is zero, or greater than `max`.
+    #[doc(alias = "ExponentialBackoffRetry")]
+    #[doc(alias = "BoundedExponentialBackoffRetry")]
     pub fn exponential(base: Duration, max: Duration) -> Result<Self, InvalidRetryPolicy> {
         check_bounds(base, max)?;
-        Ok(Self::of(Delays::Exponential { base: base.max(SHORTEST), max: max.max(SHORTEST) }))
+        Ok(Self::of(Backoff::Exponential { base: base.max(SHORTEST), max: max.max(SHORTEST) }))
     }
 
-    /// `n` retries, `delay` apart; a delay below one millisecond is one millisecond. No retry if `n` is zero.
+    /// Returns a policy of `n` retries, `delay` apart. A delay below one millisecond is one millisecond. No retry if
+    /// `n` is zero.
+    #[doc(alias = "RetryNTimes")]
+    #[doc(alias = "RetryOneTime")]
     pub fn n_times(n: u32, delay: Duration) -> Self {
         Self::forever(delay).max_retries(n)
     }
 
-    /// Retries `delay` apart until `max` has passed since the operation began, see
-    /// [`max_elapsed`](Self::max_elapsed); a delay below one millisecond is one millisecond.
+    /// Returns a policy of retries that are `delay` apart, until `max` has passed since the operation began; see
+    /// [`max_elapsed`](Self::max_elapsed). A delay below one millisecond is one millisecond.
+    #[doc(alias = "RetryUntilElapsed")]
     pub fn until_elapsed(max: Duration, delay: Duration) -> Self {
         Self::forever(delay).max_elapsed(max)
     }
 
-    /// Retries `delay` apart for as long as it takes; a delay below one millisecond is one millisecond.
+    /// Returns a policy of retries that are `delay` apart, without end. A delay below one millisecond is one
+    /// millisecond.
+    #[doc(alias = "RetryForever")]
     pub fn forever(delay: Duration) -> Self {
-        Self::of(Delays::Fixed(whole_millis_up(delay)))
+        Self::of(Backoff::Fixed(whole_millis_up(delay)))
     }
 
-    /// Delays by a rule of one's own.
+    /// Returns a policy whose delays `delay` computes.
     ///
-    /// `delay` gets the number of retries so far (0 after the first try) and the time since the operation
-    /// began, and returns the delay before the next try, or `None` to give up. A delay below one millisecond
-    /// is one millisecond. The function is called on the tasks of the library: it must not block.
+    /// `delay` gets the number of retries so far (0 after the first try) and the time since the operation began. It
+    /// returns the delay before the next try, or `None` to give up. A delay below one millisecond is one millisecond.
+    /// The function is called on the tasks of the library: it must not block.
     pub fn custom(delay: impl Fn(u32, Duration) -> Option<Duration> + Send + Sync + 'static) -> Self {
-        Self::of(Delays::Custom(Custom(Arc::new(delay))))
+        Self::of(Backoff::Custom(Custom(Arc::new(delay))))
     }
 
-    /// No retry: the first failure is the result.
+    /// Returns a policy without retries: the first failure is the result.
     pub fn never() -> Self {
-        Self::of(Delays::Never)
+        Self::of(Backoff::Never)
     }
 
-    /// The same policy with at most `n` retries; replaces an earlier such limit.
+    /// Limits the policy to `n` retries. Replaces an earlier limit of this kind.
     #[must_use = "the policy is returned, not changed in place"]
     pub fn max_retries(self, n: u32) -> Self {
         Self { max_retries: Some(n), ..self }
     }
 
-    /// The same policy, giving up once `max` has passed since the operation began; replaces an earlier such
-    /// limit.
+    /// Limits the policy to the time `max` since the operation began. Replaces an earlier limit of this kind.
     ///
-    /// A delay that would pass the limit is shortened, so that the last try comes at the limit. The limit
-    /// ends the retries, not a try that is under way. No retry if `max` is below one millisecond.
+    /// A delay that would pass the limit is shortened, so that the last try is made at the limit. The limit ends the
+    /// retries, not a try that is under way. No retry if `max` is below one millisecond.
     #[must_use = "the policy is returned, not changed in place"]
     pub fn max_elapsed(self, max: Duration) -> Self {
         Self { max_elapsed: Some(max), ..self }
     }
 
-    fn of(delays: Delays) -> Self {
+    fn of(delays: Backoff) -> Self {
         Self { delays, max_retries: None, max_elapsed: None }
     }
 
-    /// The delay before the next try, or `None` to give up.
+    /// Returns the delay before the next try, or `None` to give up.
     ///
-    /// `attempt` counts the retries so far, `elapsed` the time since the operation began. `jitter` is a
-    /// random number from 0 to 1; it comes from outside so that a run of a test can be repeated exactly.
+    /// `attempt` counts the retries so far, `elapsed` the time since the operation began. `jitter` is a random number
+    /// from 0 to 1. The caller supplies it so that a test run can be repeated exactly.
     pub(crate) fn delay(&self, attempt: u32, elapsed: Duration, jitter: f64) -> Option<Duration> {
         if self.max_retries.is_some_and(|most| attempt >= most) {
             return None;
@@ -206,7 +217,7 @@ impl RetryPolicy {
     }
 }
 
-impl Delays {
+impl Backoff {
     fn delay(&self, attempt: u32, elapsed: Duration, jitter: f64) -> Option<Duration> {
         match self {
             Self::Never => None,
@@ -231,8 +242,8 @@ fn check_bounds(base: Duration, max: Duration) -> Result<(), InvalidRetryPolicy>
     Ok(())
 }
 
-/// `min(max, base * 2^attempt)`, in whole milliseconds: backon computes in single precision, which is exact
-/// to the millisecond for delays of up to four hours.
+/// Returns `min(max, base * 2^attempt)`, in whole milliseconds: backon computes in single precision, which is exact to
+/// the millisecond for delays of up to four hours.
 fn exponential(base: Duration, max: Duration, attempt: u32) -> Duration {
     let mut steps =
         ExponentialBuilder::new().with_factor(2.0).with_min_delay(base).with_max_delay(max).without_max_times().build();
@@ -240,13 +251,13 @@ fn exponential(base: Duration, max: Duration, attempt: u32) -> Duration {
     nearest_milli(step).min(max)
 }
 
-/// Between half of `delay` and all of it, by `jitter`: never above what was computed.
+/// Returns a delay between half of `delay` and all of it, by `jitter`: never above what was computed.
 fn upper_half(delay: Duration, jitter: f64) -> Duration {
     let half = delay / 2;
     whole_millis(half.saturating_add(half.mul_f64(jitter)).min(delay))
 }
 
-/// Keeps a random number that is none from ruining a delay.
+/// Replaces a random number that is not from 0 to 1, so that it cannot spoil a delay.
 fn unit(jitter: f64) -> f64 {
     if jitter.is_nan() { 0.5 } else { jitter.clamp(0.0, 1.0) }
 }
@@ -276,7 +287,7 @@ mod tests {
         RetryPolicy::exponential(base, max).expect("valid bounds")
     }
 
-    /// The delays of an operation whose tries take no time, with the greatest jitter.
+    /// Returns the delays of an operation whose tries take no time, with the greatest jitter.
     fn run(policy: &RetryPolicy) -> Vec<Duration> {
         let mut elapsed = Duration::ZERO;
         (0..100)

@@ -3,20 +3,25 @@
 use std::sync::Arc;
 use std::thread;
 
+#[cfg(feature = "testing")]
+use futures::future::BoxFuture;
 use tokio::runtime::Handle;
 
 use super::error::{Error, ErrorKind};
 use crate::backend;
-#[cfg(feature = "testing")]
-use crate::scheduler::Process;
 
-/// Something that runs tasks.
+/// Runs tasks in place of tokio: a simulated process does.
+#[cfg(feature = "testing")]
+pub(crate) trait Spawn: std::any::Any + std::fmt::Debug + Send + Sync {
+    fn spawn(&self, task: BoxFuture<'static, ()>);
+}
+
+/// A tokio runtime or a simulated process.
 #[derive(Debug, Clone)]
 enum Spawner {
     Tokio(Handle),
-    /// A simulated process, which can be frozen.
     #[cfg(feature = "testing")]
-    Process(Process),
+    Simulated(Arc<dyn Spawn>),
 }
 
 impl Spawner {
@@ -24,12 +29,12 @@ impl Spawner {
         match self {
             Spawner::Tokio(handle) => drop(handle.spawn(task)),
             #[cfg(feature = "testing")]
-            Spawner::Process(process) => process.spawn(task),
+            Spawner::Simulated(process) => process.spawn(Box::pin(task)),
         }
     }
 }
 
-/// The runtime of the caller, and the one that keeps the session alive: the same, or a thread of its own.
+/// The runtime of the caller, and the one that keeps the session alive: the same one, or a thread of its own.
 #[derive(Debug, Clone)]
 pub(crate) struct Runtime {
     user: Spawner,
@@ -37,7 +42,7 @@ pub(crate) struct Runtime {
 }
 
 impl Runtime {
-    /// The runtime this is called on, for both.
+    /// Returns the runtime that this is called on, for both.
     pub(crate) fn shared() -> Result<Self, Error> {
         let user = Handle::try_current()
             .map_err(|_| Error::new(ErrorKind::InvalidArgument, "a client must be connected inside a tokio runtime"))?;
@@ -45,8 +50,8 @@ impl Runtime {
         Ok(Runtime { system: user.clone(), user })
     }
 
-    /// A thread of its own for session, heartbeat and janitor, so that a caller who blocks the runtime keeps the session.
-    /// The thread ends when `until` resolves.
+    /// Starts a thread of its own for session, heartbeat and janitor, so that a caller who blocks the runtime keeps the
+    /// session. The thread ends when `until` resolves.
     pub(crate) fn dedicated(until: impl Future<Output = ()> + Send + 'static) -> Result<Self, Error> {
         let user = Runtime::shared()?.user;
         let failed =
@@ -60,20 +65,20 @@ impl Runtime {
         Ok(Runtime { user, system })
     }
 
-    /// A simulated process, for both.
+    /// Returns a simulated process, for both.
     #[cfg(feature = "testing")]
-    pub(crate) fn simulated(process: Process) -> Self {
-        let user = Spawner::Process(process);
+    pub(crate) fn simulated(process: impl Spawn) -> Self {
+        let user = Spawner::Simulated(Arc::new(process));
         Runtime { system: user.clone(), user }
     }
 
-    /// Runs what drives a simulation, on the runtime this is called on; what is wrong with that, if it cannot.
+    /// Runs the driver of a simulation on the runtime this is called on. Returns what that runtime lacks, if it cannot.
     #[cfg(feature = "testing")]
-    pub(crate) fn host(driver: futures::future::BoxFuture<'static, ()>) -> Result<(), &'static str> {
-        let no_runtime = "there is no tokio runtime here; call it inside one: in a #[tokio::test] or #[tokio::main] function, in \
-                          Runtime::block_on, or after Runtime::enter";
+    pub(crate) fn host(driver: BoxFuture<'static, ()>) -> Result<(), &'static str> {
+        let no_runtime = "there is no tokio runtime here; call it inside one: in a #[tokio::test] or #[tokio::main] \
+                          function, in Runtime::block_on, or after Runtime::enter";
         let handle = Handle::try_current().map_err(|_| no_runtime)?;
-        // The only way to ask: tokio's own panic says the same, but not where it was called.
+        // There is no other way to ask. tokio's own panic says the same, but not where it was called.
         let has_timers = std::panic::catch_unwind(|| drop(tokio::time::sleep(std::time::Duration::ZERO))).is_ok();
         if !has_timers {
             return Err("the tokio runtime here has no timers; build it with enable_time() or enable_all()");
@@ -82,21 +87,24 @@ impl Runtime {
         Ok(())
     }
 
-    /// The simulated process, if it is one.
+    /// Returns the simulated process, if it is one of this type.
     #[cfg(feature = "testing")]
-    pub(crate) fn process(&self) -> Option<&Process> {
+    pub(crate) fn process<P: Spawn>(&self) -> Option<&P> {
         match &self.user {
-            Spawner::Process(process) => Some(process),
+            Spawner::Simulated(process) => {
+                let process: &dyn std::any::Any = &**process;
+                process.downcast_ref()
+            }
             Spawner::Tokio(_) => None,
         }
     }
 
-    /// Runs a task on the runtime of the caller: recipes and listeners.
+    /// Runs a task of a recipe or a listener on the runtime of the caller.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.user.spawn(task);
     }
 
-    /// Runs a task beside the session.
+    /// Runs a task on the runtime of the session.
     pub(crate) fn spawn_system(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.system.spawn(task);
     }

@@ -18,11 +18,11 @@ use super::error::{Error, ErrorKind};
 #[cfg(feature = "sasl-digest-md5")]
 use crate::backend::zookeeper::sasl::Credentials;
 
-/// How connections are encrypted (feature `tls`).
+/// Configures the encryption of connections (feature `tls`).
 ///
 /// One of the given authorities must have signed the server's certificate, and the certificate must name the host of
 /// the connect string: a DNS name, or an address where the connect string has an address. Only its subject alternative
-/// names count. TLS 1.2 and 1.3 are spoken.
+/// names count. TLS 1.2 and 1.3 are supported.
 ///
 /// ```
 /// use zookeeper_recipes::Tls;
@@ -50,13 +50,13 @@ impl Default for Source {
 
 #[cfg(feature = "tls")]
 impl Tls {
-    /// Trusts no authority yet.
+    /// Returns a configuration that does not trust any authority yet.
     pub fn new() -> Self {
         Tls::default()
     }
 
-    /// Takes everything from a configuration of rustls, which the caller has built: its authorities or its own verifier,
-    /// its certificates, its provider of cryptography, its versions of TLS.
+    /// Uses a configuration of rustls as it is: its authorities or its own verifier, its certificates, its provider of
+    /// cryptography, its versions of TLS.
     ///
     /// This makes `rustls` a part of your interface to this crate: the type is that of rustls 0.23, and a new minor
     /// version of rustls is a new minor version of this crate.
@@ -82,11 +82,11 @@ impl Tls {
         Tls(Source::Config(config))
     }
 
-    /// Sets the authorities to trust, and revocation lists if there are any, in PEM. All of them stand in one text, as a
-    /// second call replaces the first.
+    /// Sets the authorities to trust, and revocation lists if there are any, in PEM. Pass all of them in one text, as a
+    /// second call replaces the first. Default: none; at least one authority is required.
     ///
-    /// With revocation lists, each authority of a server's certificate needs one: a server is refused if it is revoked,
-    /// or if no list tells.
+    /// With revocation lists, each authority of a server's certificate needs one: a server is refused if its
+    /// certificate is revoked, or if no list covers it.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] if the text holds no certificate, or is malformed; also after
@@ -99,8 +99,8 @@ impl Tls {
         }
     }
 
-    /// Sets what this client presents to servers that ask for it: a certificate, with those between it and the authority,
-    /// and its private key, in PEM. The key must not be encrypted.
+    /// Sets the certificate that this client presents to servers that ask for one, with the intermediate certificates
+    /// up to the authority, and its private key, in PEM. The key must not be encrypted. Default: none.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] if either is malformed or missing, or if they do not belong together; also after
@@ -113,12 +113,13 @@ impl Tls {
         }
     }
 
-    /// Whether a connection could be made at all.
+    /// Checks whether a connection could be made at all.
     pub(crate) fn check(&self) -> Result<(), Error> {
         self.client_config().map(drop)
     }
 
-    /// What each handshake needs. To be kept, as sessions of TLS are resumed only with the same configuration.
+    /// Returns what each handshake needs. The caller keeps it, as sessions of TLS are resumed only with the same
+    /// configuration.
     pub(crate) fn client_config(&self) -> Result<Arc<ClientConfig>, Error> {
         let (authorities, identity) = match &self.0 {
             Source::Config(config) => return Ok(Arc::clone(config)),
@@ -157,18 +158,19 @@ impl fmt::Debug for Tls {
 #[cfg(feature = "tls")]
 const CONFIG_IS_WHOLE: &str = "the configuration given to with_client_config() has its own";
 
-/// Named, as rustls panics where a program has several and has not chosen one.
+/// Returns a named provider, as rustls panics in a program that has several and has not chosen one.
 #[cfg(feature = "tls")]
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// The authorities to trust, from a text of certificates and revocation lists.
+/// Returns the verifier for the authorities in a text of certificates and revocation lists.
 #[cfg(feature = "tls")]
 fn verifier(pem: &str) -> Result<Arc<WebPkiServerVerifier>, String> {
     let mut roots = RootCertStore::empty();
     let certificates = certificates(pem)?;
-    // Bundles of operating systems hold old ones that cannot be read. They must not be in the way of the others.
+    // Bundles of operating systems hold old certificates that cannot be read. They must not prevent the use of the
+    // others.
     let (_, ignored) = roots.add_parsable_certificates(certificates);
     if roots.is_empty() {
         return Err("no certificate in the text can be read as one of an authority".to_owned());
@@ -197,7 +199,7 @@ fn certified_key(certificate: &str, key: &str) -> Result<CertifiedKey, String> {
     })
 }
 
-/// The certificates of a text, at least one.
+/// Returns the certificates of a text, at least one.
 #[cfg(feature = "tls")]
 fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, String> {
     let certificates = CertificateDer::pem_slice_iter(pem.as_bytes());
@@ -208,7 +210,7 @@ fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, String> {
     Ok(certificates)
 }
 
-/// The parser shows lines as lists of bytes.
+/// Describes an error of the parser, which shows lines as lists of bytes.
 #[cfg(feature = "tls")]
 fn pem_fault(error: pem::Error) -> String {
     match error {
@@ -227,21 +229,32 @@ fn invalid(what: &str, why: impl fmt::Display) -> Error {
     Error::new(ErrorKind::InvalidArgument, format!("TLS {what}: {why}"))
 }
 
-/// How the client authenticates by SASL (feature `sasl-digest-md5`).
+/// Configures how the client authenticates by SASL (feature `sasl-digest-md5`).
 ///
-/// The client and each server prove to each other that they know the password. A server that does not offer SASL is
+/// The client and each server prove to each other that they know the password. A server that does not offer SASL causes
 /// [`ErrorKind::AuthFailed`], where Java's client continues without a user: configure the servers before the clients.
 ///
-/// Servers let in other clients without a user, unless `enforce.auth.enabled` is set: what protects data is its
-/// [ACL](crate::ClientBuilder::acls), such as `sasl:alice`. And let the servers have the fix of ZOOKEEPER-4839: those without
-/// it accept any user name that they do not know, with the password of the user who authenticated last.
+/// Servers accept other clients without a user, unless `enforce.auth.enabled` is set: data is protected by its
+/// [ACL](crate::ClientBuilder::acls), such as `sasl:alice`. Use servers that have the fix of ZOOKEEPER-4839: without it
+/// they accept any user name that they do not know, with the password of the user who authenticated last.
+///
+/// ```
+/// use zookeeper_recipes::{Client, Sasl};
+///
+/// # fn main() -> Result<(), zookeeper_recipes::Error> {
+/// let sasl = Sasl::digest_md5("alice", "secret")?;
+/// let builder = Client::builder("zk1:2181").sasl(sasl);
+/// # let _ = builder;
+/// # Ok(())
+/// # }
+/// ```
 #[cfg(feature = "sasl-digest-md5")]
 #[derive(Clone)]
 pub struct Sasl(Credentials);
 
 #[cfg(feature = "sasl-digest-md5")]
 impl Sasl {
-    /// A user name and a password, as configured in the server's JAAS file.
+    /// Returns the credentials of a user, as configured in the server's JAAS file.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] if the user name is empty.
@@ -281,7 +294,7 @@ mod tests {
         error.to_string()
     }
 
-    /// The text between the lines that begin and end it.
+    /// Returns the text between the lines that begin and end it.
     fn pem(label: &str, content: &str) -> String {
         format!("-----BEGIN {label}-----\n{content}\n-----END {label}-----\n")
     }
@@ -302,7 +315,7 @@ mod tests {
             let why = why(Tls::new().ca_pem(&text));
             assert!(why.starts_with("TLS CA certificates: ") && why.contains(expected), "{text}: {why}");
         }
-        // What cannot be read is not in the way of what can.
+        // A certificate that cannot be read does not prevent the use of the others.
         Tls::new().ca_pem(&(pem("CERTIFICATE", "AAAA") + &good)).expect("one of two authorities");
     }
 

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use super::lease::{Grant, Lease};
 use super::requests::{Request, RequestLog};
 use crate::backend::{self, Multi, Op, PersistentWatch, Reply, Watch, WatchMode};
-use crate::types::{Acl, CreateMode, Stat};
+use crate::znode::{Acl, CreateMode, Stat};
 
 /// Whether a session can be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(crate) enum Condition {
 pub(crate) enum EndReason {
     /// The servers reported that it expired: its nodes are gone.
     Expired,
-    /// Without contact for so long that the servers must have expired it, or ended for no given reason.
+    /// The client had no contact for so long that the servers must have expired it, or it ended for no given reason.
     GivenUp,
     /// The server refused the credentials; its nodes may remain until the server expires it.
     Refused,
@@ -60,7 +60,7 @@ impl Session {
         self.backend.id()
     }
 
-    /// The id as the servers log it.
+    /// Returns the id as the servers log it.
     pub(crate) fn label(&self) -> String {
         format!("{:#x}", self.id())
     }
@@ -103,9 +103,9 @@ impl Session {
 
     /// Waits until the session is connected; returns the reason if it has ended instead.
     ///
-    /// A connection counts once a quorum has confirmed it. The lease knows of a loss at once, the condition a moment later:
-    /// without a look at the lease a request could leave on the next connection before it is confirmed, and a deposed leader
-    /// could answer it.
+    /// A connection counts once a quorum has confirmed it. The lease knows of a loss at once, the condition a moment
+    /// later. Without a check of the lease, a request could leave on the next connection before that is confirmed, and
+    /// a deposed leader could answer it.
     pub(crate) async fn connected(&self) -> Result<u64, EndReason> {
         let mut conditions = self.conditions();
         loop {
@@ -121,8 +121,8 @@ impl Session {
         }
     }
 
-    /// As [`connected`](Self::connected), and also waits until the lease is valid. A process that was paused past the end of
-    /// its session does not know that yet, nor that its connection is dead.
+    /// As [`connected`](Self::connected), and also waits until the lease is valid. A process that was paused past the
+    /// end of its session does not know that yet, nor that its connection is dead.
     pub(crate) async fn proven(&self) -> Result<u64, EndReason> {
         let mut conditions = self.conditions();
         loop {
@@ -147,8 +147,8 @@ impl Session {
         self.connected().await
     }
 
-    /// Waits, after a request failed because of the connection, until the session's condition shows the loss, which takes a
-    /// moment.
+    /// Waits, after a request failed because of the connection, until the session's condition shows the loss, which
+    /// takes a moment.
     pub(crate) async fn loss_known(&self, connection: u64) {
         let mut conditions = self.conditions();
         let changed = conditions.wait_for(|condition| *condition != Condition::Connected(connection));
@@ -156,10 +156,9 @@ impl Session {
         let _ = tokio::time::timeout(self.lease.tick(), changed).await;
     }
 
-    /// Runs `attempt` whenever there is a connection, until it succeeds or fails for good: after an error that passes by itself it
-    /// is run again, once there is a connection after the one that was lost. [`backend::Error::SessionEnded`] if the session
-    /// ends first; no other error that it returns is a passing one.
-    #[cfg(any(feature = "queue", feature = "throughput-balancer"))]
+    /// Runs `attempt` while there is a connection, until it succeeds or fails for good. After a passing error it is run
+    /// again, once there is a connection after the one that was lost. Returns [`backend::Error::SessionEnded`] if the
+    /// session ends first; no other error that it returns is a passing one.
     pub(crate) async fn retry_while_passing<T, Fut>(
         &self,
         mut attempt: impl FnMut() -> Fut,
@@ -176,9 +175,8 @@ impl Session {
         }
     }
 
-    /// Waits, after this error on this connection, until a retry makes sense, as far as [`connected`](Self::connected) does not.
-    /// Returns the error if it does not pass by itself.
-    #[cfg(any(feature = "queue", feature = "throughput-balancer"))]
+    /// Waits, after this error on this connection, until a retry makes sense, for the cases that
+    /// [`connected`](Self::connected) does not cover. Returns the error if it is not a passing one.
     pub(crate) async fn outlast(&self, error: backend::Error, connection: u64) -> Result<(), backend::Error> {
         if !error.is_passing() {
             return Err(error);
@@ -292,7 +290,7 @@ impl Drop for Contending {
     }
 }
 
-/// Uncorks the session again, whatever happens meanwhile.
+/// Uncorks the session when dropped, also after a panic.
 struct Corked<'a>(&'a dyn backend::Session);
 
 impl<'a> Corked<'a> {

@@ -1,8 +1,11 @@
 //! The connection states of a client, and the ways to follow them.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use crate::util::mutex::Mutex;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use futures::stream::{BoxStream, StreamExt};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
@@ -12,40 +15,60 @@ const CAPACITY: usize = 1_024;
 
 /// The state of a client's connection: Curator's names, in Curator's order.
 ///
-/// A client starts `Connected`. It is `Suspended` while it is disconnected, or was without proof of life for so long that the
-/// ensemble may soon expire its session. It then becomes either `Reconnected` with the same session, or `Lost` and then
-/// `Reconnected` with a new one. `Lost` always comes before the `Reconnected` of a new session.
+/// A client starts `Connected`. It becomes `Suspended` when it is disconnected, or has had no proof of life for so long
+/// that the ensemble may soon expire its session. It then becomes either `Reconnected` with the same session, or `Lost`
+/// and then `Reconnected` with a new one. `Lost` always precedes the `Reconnected` of a new session.
 ///
-/// The servers grant a session timeout at every connect. With T the smallest that they granted in this session, and L the one
-/// that they granted on its latest connection, each state is published when:
+/// The servers grant a session timeout at every connect. T is the smallest that they granted in this session, and L the
+/// one that they granted on its latest connection.
 ///
-/// | state | when |
+/// | state | published when |
 /// |---|---|
 /// | `Connected` | the first session is open; once per client |
-/// | `Suspended` | the connection broke; or the server left a request unanswered for 0.4 T ([`silence_timeout`](crate::ClientBuilder::silence_timeout)), or a ping, which is sent after T/3, at most 10 s, without a request; or the lease expired on an open connection, as after a pause of the process |
-/// | `Reconnected` | a quorum of the ensemble has answered on a new connection; or the lease is proven again |
-/// | `Lost` | the servers reported the end of the session; or L has passed since the last contact, so that they must have ended it; or they refused the credentials |
+/// | `Suspended` | the connection broke, the server was silent for too long, or the lease expired while connected |
+/// | `Reconnected` | a quorum of the ensemble has answered on a new connection, or the lease is proven again |
+/// | `Lost` | the servers ended the session or refused the credentials, or L has passed since the last contact |
 ///
-/// What is held ends before `Lost`: at the end of its lease, which is shorter than T and so than L, or with `Suspended` under
+/// A server is silent for too long if it leaves a request unanswered for 0.4 T
+/// ([`silence_timeout`](crate::ClientBuilder::silence_timeout)), or a ping. The client sends a ping after T/3 without a
+/// request, at most 10 s. The lease expires on an open connection when the process was paused, for example. After L
+/// without contact the servers must have ended the session.
+///
+/// A hold ends before `Lost`: at the end of its lease, which is shorter than T and so than L, or with `Suspended` under
 /// [`ErrorPolicy::Standard`]. The client gives up no session in an outage shorter than L.
+///
+/// ```no_run
+/// use futures::StreamExt;
+/// use zookeeper_recipes::{Client, ConnectionState};
+///
+/// # async fn example(client: Client) {
+/// let mut states = client.connection_states();
+/// while let Some(Ok(state)) = states.next().await {
+///     if state == ConnectionState::Suspended {
+///         println!("cause: {:?}", client.last_error());
+///     }
+/// }
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum ConnectionState {
     /// The first session is open. Published once per client.
     Connected,
-    /// The session may be lost: under [`ErrorPolicy::Standard`] nothing is held now.
-    /// [`Client::last_error`](crate::Client::last_error) tells each server's answer to the attempts to reconnect.
+    /// The session may be lost. Under [`ErrorPolicy::Standard`] nothing is held now.
+    /// [`Client::last_error`](crate::Client::last_error) reports each server's answer to the attempts to reconnect.
     Suspended,
-    /// The connection is back: with the same session after `Suspended`, with a new one after `Lost`.
+    /// The connection is restored: with the same session after `Suspended`, with a new one after `Lost`.
     Reconnected,
-    /// The session is gone, and with it everything it held.
+    /// The session has ended, and with it everything it held.
     Lost,
     /// Connected to a read-only server. Not used in this version: such servers are avoided.
     ReadOnly,
 }
 
 impl ConnectionState {
-    /// Whether requests can be sent.
+    /// Returns whether requests can be sent.
     pub fn is_connected(self) -> bool {
         matches!(self, ConnectionState::Connected | ConnectionState::Reconnected | ConnectionState::ReadOnly)
     }
@@ -63,22 +86,28 @@ impl fmt::Display for ConnectionState {
     }
 }
 
-/// Which connection states end what is held: Curator's two error policies.
+/// Decides which connection states end a hold: Curator's two error policies. The default is
+/// [`Standard`](Self::Standard).
+#[doc(alias = "ConnectionStateErrorPolicy")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum ErrorPolicy {
-    /// `Suspended` and `Lost`: what is held is given up as soon as the connection is in doubt, and reacquired with the same
-    /// node if the connection recovers in time.
+    /// `Suspended` and `Lost` end a hold: it ends as soon as the connection is in doubt, and is reacquired with the
+    /// same node if the connection recovers in time.
+    #[doc(alias = "StandardConnectionStateErrorPolicy")]
     #[default]
     Standard,
-    /// Only `Lost`: what is held survives a short outage, but never longer than the lease, so never longer than the ensemble
-    /// keeps the session. Once a server was asked to resume the session and has not answered, the lease lasts at most
-    /// [two ticks](crate::ClientBuilder::min_session_timeout): the server may have granted a smaller session timeout. So an
-    /// outage of all servers that lasts longer ends what is held, though the session survives it.
+    /// Only `Lost` ends a hold: it survives a short outage, but never longer than the lease, so never longer than the
+    /// ensemble keeps the session.
+    ///
+    /// Once a server was asked to resume the session and has not answered, the lease lasts at most [two
+    /// ticks](crate::ClientBuilder::min_session_timeout): the server may have granted a smaller session timeout. So an
+    /// outage of all servers that lasts longer ends a hold, though the session survives it.
+    #[doc(alias = "SessionConnectionStateErrorPolicy")]
     Session,
 }
 
-/// The reader fell 1 024 states behind: the stream has lost some, and has ended.
+/// A reader of connection states fell 1 024 states behind. The stream has dropped some states, and has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{missed} connection states were not read in time and are lost; subscribe again")]
 pub struct Lagged {
@@ -103,17 +132,17 @@ impl StatePublisher {
     }
 
     pub(crate) fn latest(&self) -> ConnectionState {
-        *self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.latest.lock()
     }
 
-    /// Publishes a state, unless it is the latest already. Returns whether it has.
+    /// Publishes a state, unless it is the latest already. Returns whether it was published.
     pub(crate) fn publish(&self, state: ConnectionState) -> bool {
-        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut latest = self.latest.lock();
         if *latest == state {
             return false;
         }
         *latest = state;
-        if let Some(changes) = &*self.changes.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(changes) = &*self.changes.lock() {
             // No subscribers is fine.
             let _ = changes.send(state);
         }
@@ -122,14 +151,14 @@ impl StatePublisher {
 
     /// Ends all streams: the client is closed.
     pub(crate) fn end(&self) {
-        self.changes.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.changes.lock().take();
     }
 
-    /// The latest state, then every later one.
+    /// Returns the latest state, then every later one.
     pub(crate) fn subscribe(&self) -> ConnectionStates {
         // Nothing is published under this lock, so no state is missed between the two.
-        let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        let changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|all| all.subscribe());
+        let latest = self.latest.lock();
+        let changes = self.changes.lock().as_ref().map(|all| all.subscribe());
         let first = futures::stream::iter([Ok(*latest)]);
         let later = futures::stream::unfold(changes, |changes| async move {
             let mut changes = changes?;
@@ -143,8 +172,8 @@ impl StatePublisher {
     }
 }
 
-/// The connection states of a client: the latest one first, then every change, in order, with none left out. A reader
-/// that falls 1 024 states behind gets [`Lagged`] and the end. Ends when the client is closed.
+/// A stream of a client's connection states: the latest one first, then every change, in order and complete. A reader
+/// that falls 1 024 states behind gets [`Lagged`], and the stream ends. It also ends when the client is closed.
 pub struct ConnectionStates {
     states: BoxStream<'static, Result<ConnectionState, Lagged>>,
 }
@@ -166,10 +195,11 @@ impl fmt::Debug for ConnectionStates {
     }
 }
 
-/// Receives every connection state, in its own task: a slow listener delays no other, and one that panics is reported and
-/// removed. Closures `Fn(ConnectionState) -> Future` are listeners too.
+/// Receives every connection state, in its own task. A slow listener delays no other. A listener that panics is
+/// reported and removed. Closures `Fn(ConnectionState) -> Future` are listeners too.
 pub trait ConnectionStateListener: Send + Sync + 'static {
-    /// The first call passes the state at the time the listener was added, the others every change.
+    /// Receives one state. The first call passes the state at the time the listener was added, later calls every
+    /// change.
     fn state_changed(&self, state: ConnectionState) -> impl Future<Output = ()> + Send;
 }
 
@@ -183,10 +213,71 @@ where
     }
 }
 
+impl<L: ConnectionStateListener + ?Sized> ConnectionStateListener for Arc<L> {
+    fn state_changed(&self, state: ConnectionState) -> impl Future<Output = ()> + Send {
+        (**self).state_changed(state)
+    }
+}
+
+/// A [`ConnectionStateListener`] of any type, for a collection of listeners, or one that is chosen at run time.
+///
+/// A listener in an [`Arc`] is a listener too, so one listener can be added in several places.
+///
+/// ```no_run
+/// use zookeeper_recipes::{
+///     BoxConnectionStateListener, Client, ConnectionState,
+/// };
+/// # use zookeeper_recipes::ConnectionStateListener;
+///
+/// # struct Gauge;
+/// # impl ConnectionStateListener for Gauge {
+/// #     async fn state_changed(&self, _: ConnectionState) {}
+/// # }
+/// # fn example(client: &Client) {
+/// let log = |state: ConnectionState| async move { println!("{state}") };
+/// let listeners = vec![
+///     BoxConnectionStateListener::new(log),
+///     BoxConnectionStateListener::new(Gauge),
+/// ];
+/// for listener in listeners {
+///     client.add_listener(listener);
+/// }
+/// # }
+/// ```
+pub struct BoxConnectionStateListener(Box<dyn BoxedListener>);
+
+/// The listener with a future of one type, as a trait needs that to be a `dyn`.
+trait BoxedListener: Send + Sync {
+    fn changed(&self, state: ConnectionState) -> BoxFuture<'_, ()>;
+}
+
+impl<L: ConnectionStateListener> BoxedListener for L {
+    fn changed(&self, state: ConnectionState) -> BoxFuture<'_, ()> {
+        self.state_changed(state).boxed()
+    }
+}
+
+impl BoxConnectionStateListener {
+    /// Boxes `listener`.
+    pub fn new(listener: impl ConnectionStateListener) -> Self {
+        BoxConnectionStateListener(Box::new(listener))
+    }
+}
+
+impl ConnectionStateListener for BoxConnectionStateListener {
+    fn state_changed(&self, state: ConnectionState) -> impl Future<Output = ()> + Send {
+        self.0.changed(state)
+    }
+}
+
+impl fmt::Debug for BoxConnectionStateListener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BoxConnectionStateListener").finish_non_exhaustive()
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use futures::FutureExt;
-
     use super::*;
 
     #[test]

@@ -19,15 +19,15 @@ const AFTER_FAILURE: Duration = Duration::from_secs(3);
 /// Delay after refused credentials: they rarely become valid by themselves, and repeated attempts lock accounts.
 const AFTER_AUTH_FAILED: Duration = Duration::from_secs(30);
 
-/// Runs until the client is closed or its last handle is gone.
+/// Runs until the client is closed or its last handle is dropped.
 pub(crate) struct Supervisor {
     pub(crate) core: Arc<Core>,
     pub(crate) closing: watch::Receiver<bool>,
-    /// Set when everything has ended: whether the server was informed.
+    /// Set once the client is closed: whether the server was informed.
     pub(crate) closed: watch::Sender<Option<bool>>,
 }
 
-/// A runtime that ends drops its tasks: nothing keeps the session any more.
+/// A runtime that ends drops its tasks. After that the session is not kept any more.
 impl Drop for Supervisor {
     fn drop(&mut self) {
         self.core.abandon();
@@ -51,7 +51,7 @@ impl Supervisor {
                 return;
             }
             self.core.states.publish(ConnectionState::Lost);
-            // The next session is opened without waiting until the server has heard of it.
+            // The next session is opened without waiting until the server knows of the end.
             let telling = tokio::time::timeout(session.timeout() * 2, told);
             self.core.runtime.spawn_system(async move { drop(telling.await) });
             let Some((opened, lease)) = self.reopen(reason).await else {

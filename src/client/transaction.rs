@@ -9,18 +9,27 @@ use super::ops::{check_version, outcome_unknown};
 use super::session::{EndReason, Session};
 use crate::backend::{Error as Refusal, Multi, Op, OpResult};
 use crate::path;
-use crate::types::{CreateMode, Stat};
+use crate::znode::{CreateMode, Stat};
 
 /// Collects changes, then [`commit`](Self::commit)s all of them or none.
 ///
 /// ```no_run
-/// # async fn example(client: zookeeper_recipes::Client, leadership: zookeeper_recipes::leader_latch::Leadership)
+/// # use zookeeper_recipes::Client;
+/// # use zookeeper_recipes::leader_latch::Leadership;
+/// # async fn example(client: Client, leadership: Leadership)
 /// # -> Result<(), Box<dyn std::error::Error>> {
 /// // Only the leader writes, however late this write arrives.
-/// client.transaction().check(&leadership.fence()).set_data("/report", b"42", None).commit().await?;
+/// client
+///     .transaction()
+///     .check(&leadership.fence())
+///     .set_data("/report", b"42", None)
+///     .commit()
+///     .await?;
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias = "CuratorTransaction")]
+#[doc(alias = "CuratorMultiTransaction")]
 #[derive(Debug)]
 #[must_use = "nothing happens before commit()"]
 pub struct Transaction {
@@ -30,20 +39,20 @@ pub struct Transaction {
     bad: Option<Error>,
 }
 
-/// What one step of a committed transaction did, in the order of the steps; fences have no result of their own.
+/// The result of one step of a committed transaction. Results are in the order of the steps; fences have none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TransactionResult {
-    /// The node had the version asked for.
+    /// The node had the given version.
     Checked,
     /// The node was created under this path.
     Created {
-        /// Its path, with the number that the server appended.
+        /// The node's path, with the number that the server appended.
         path: String,
     },
     /// The data was set.
     DataSet {
-        /// The stat after it.
+        /// The stat after the change.
         stat: Stat,
     },
     /// The node was deleted.
@@ -55,8 +64,8 @@ impl Transaction {
         Transaction { core, fences: Vec::new(), steps: Vec::new(), bad: None }
     }
 
-    /// Makes the whole transaction depend on what `fence` stands for; it is sent on the session of the fence or not at
-    /// all.
+    /// Makes the whole transaction depend on the hold of `fence`. The transaction is sent on the session of the fence
+    /// or not at all.
     pub fn check(mut self, fence: &Fence) -> Self {
         if !Arc::ptr_eq(&fence.core, &self.core) {
             self.fail(Error::new(ErrorKind::InvalidArgument, "commit: the fence belongs to another client"));
@@ -70,23 +79,23 @@ impl Transaction {
         self
     }
 
-    /// The node exists and its data has this version.
+    /// Adds a check: the node must exist and its data must have this version.
     pub fn check_version(self, path: &str, version: i32) -> Self {
         self.step(path, |path| Op::Check { path, version: Some(version) })
     }
 
-    /// Creates a node, with the ACL of the client.
+    /// Adds the creation of a node, with the ACL of the client.
     pub fn create(self, path: &str, data: impl Into<Vec<u8>>, mode: CreateMode) -> Self {
         let acls = self.core.config.acls.clone();
         self.step(path, |path| Op::Create { path, data: data.into(), mode, acls })
     }
 
-    /// Sets the data of a node; only at this version, if one is given.
+    /// Adds a write of a node's data. If a `version` is given, the node must have that version.
     pub fn set_data(self, path: &str, data: impl Into<Vec<u8>>, version: Option<i32>) -> Self {
         self.step(path, |path| Op::SetData { path, data: data.into(), version })
     }
 
-    /// Deletes a node; only at this version, if one is given.
+    /// Adds the deletion of a node. If a `version` is given, the node must have that version.
     pub fn delete(self, path: &str, version: Option<i32>) -> Self {
         self.step(path, |path| Op::Delete { path, version })
     }
@@ -105,22 +114,23 @@ impl Transaction {
         self
     }
 
-    /// The first fault counts; it is returned by `commit`.
+    /// Keeps the first error, which `commit` returns.
     fn fail(&mut self, error: Error) {
         self.bad.get_or_insert(error);
     }
 
-    /// Carries out all steps, or none. It is sent once: only what was certainly not sent is tried again.
+    /// Carries out all steps, or none. The transaction is sent once: only what was certainly not sent is retried.
     ///
     /// # Errors
-    /// [`ErrorKind::Fenced`]: a fence no longer stands. [`ErrorKind::SessionLost`]: the session of the fences is over; also after
-    /// the process stood still for longer than that: a fenced transaction is sent only once the session is known to live.
-    /// [`ErrorKind::OutcomeUnknown`]: no answer came. [`ErrorKind::InvalidArgument`]: version -1, which is none, or more data than
-    /// a server takes. Otherwise the error of the first step that could not be done;
-    /// nothing was changed then.
+    /// * [`ErrorKind::Fenced`]: a fence is no longer valid.
+    /// * [`ErrorKind::SessionLost`]: the session of the fences has ended, or the process was stopped past its end. A
+    ///   fenced transaction is sent only once the session is known to be alive.
+    /// * [`ErrorKind::OutcomeUnknown`]: no answer arrived.
+    /// * [`ErrorKind::InvalidArgument`]: version -1, which is not a version, or more data than a server accepts.
+    /// * Otherwise the error of the first step that failed; nothing was changed then.
     ///
     /// # Cancel safety
-    /// A transaction that was handed over before the future was dropped may happen all the same; as a whole.
+    /// A transaction that was sent before the future was dropped may still be carried out, as a whole.
     pub async fn commit(self) -> Result<Vec<TransactionResult>, Error> {
         if let Some(error) = self.bad {
             return Err(error);
@@ -160,7 +170,7 @@ impl Transaction {
                 Ok(outcome) => return Ok(outcome),
                 Err(Refusal::NotConnected) => {
                     let again = tokio::time::timeout_at(until, session.connected_after_loss(connection)).await;
-                    // The next round looks at what came of it.
+                    // The next round checks the outcome.
                     let _ = again.map_err(|_| too_late())?;
                 }
                 Err(error) if error.leaves_outcome_unknown() => return Err(outcome_unknown("commit", first)),
@@ -169,19 +179,19 @@ impl Transaction {
         }
     }
 
-    /// Waits until the session can carry the transaction. With a fence it must also be known to live: once its lease is over,
-    /// what was held is over, and whether the ensemble still knows the session is asked first. So what comes too late is
-    /// refused before it is sent, and not lost on its way.
+    /// Waits until the session can carry the transaction. With a fence it must also be known to be alive: once its
+    /// lease is over, the hold is over, and the transaction first waits for proof that the ensemble still knows the
+    /// session. So a late transaction is refused before it is sent, and its outcome is known.
     async fn ready(&self, session: &Session) -> Result<u64, EndReason> {
         if self.fences.is_empty() || session.lease().is_proven() {
             return session.connected().await;
         }
-        // Proof comes only while somebody needs it.
+        // The lease is proven only while it has a user.
         let _needed = self.core.keep_alive();
         session.proven().await
     }
 
-    /// What came of it; the first steps `checked` the fences.
+    /// Returns the outcome; the first steps `checked` the fences.
     fn results(&self, outcome: Multi, checked: usize) -> Result<Vec<TransactionResult>, Error> {
         match outcome {
             Multi::Committed(results) => {
@@ -198,7 +208,7 @@ impl Transaction {
         }
     }
 
-    /// The fence to which a check belongs.
+    /// Returns the path of the fence to which a check belongs.
     fn fence_of(&self, check: usize) -> &str {
         let mut owners = self.fences.iter().flat_map(|fence| std::iter::repeat_n(fence.path(), fence.checks().len()));
         owners.nth(check).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! What a holder works with: the hold, and the contender's side of it.
+//! The hold, which a holder works with, and the contender's side of it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::task::Poll;
 
 use tokio::sync::watch;
 
+use super::Spec;
 use crate::client::Fence;
 use crate::client::core::Core;
 use crate::client::lease::Grant;
@@ -21,11 +22,12 @@ struct Signals {
     revoked: bool,
 }
 
-/// One uninterrupted period of holding. Once ended it never counts again, also when the same place holds again.
+/// One uninterrupted period of holding. Once ended it stays ended, also when the same place holds again.
 #[derive(Clone)]
 pub(crate) struct Hold {
     core: Arc<Core>,
     session: Arc<Session>,
+    spec: Arc<Spec>,
     path: Arc<str>,
     token: i64,
     grant: Grant,
@@ -33,25 +35,35 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    /// Whether it is certain, at this instant, that no other contender holds. Compares the clock at each call.
+    /// Returns whether it is certain, at this instant, that no other contender holds. Compares the clock at each call.
     pub(crate) fn is_held(&self) -> bool {
         !self.signals.borrow().ended && self.session.lease().is_valid(self.grant)
     }
 
-    /// The transaction that created the node: greater for every later holder of the line.
+    /// Returns the transaction that created the node. It is greater for every later holder of the line.
     pub(crate) fn token(&self) -> i64 {
         self.token
     }
 
-    /// The path of the node on the server.
+    /// Returns the path of the node on the server.
     pub(crate) fn path(&self) -> &Arc<str> {
         &self.path
+    }
+
+    /// Returns the path of the line, as the user of the client named it.
+    pub(crate) fn dir(&self) -> &str {
+        self.core.config.namespace.strip(&self.spec.dir)
+    }
+
+    /// Returns the data that the node was created with.
+    pub(crate) fn data(&self) -> &[u8] {
+        &self.spec.data
     }
 
     /// Resolves when the hold has ended.
     pub(crate) async fn lost(&self) {
         let mut signals = self.signals.subscribe();
-        // The sender is here.
+        // The sender still exists.
         let _ = signals.wait_for(|signals| signals.ended).await;
     }
 
@@ -78,13 +90,14 @@ impl Hold {
         .await
     }
 
-    /// Ends the hold, then hands over the delete of the node, so that no later request of this client overtakes it. Hands over
-    /// nothing if the hold has ended already, or there is no connection. It neither blocks nor spawns, so a `drop` may call it.
+    /// Ends the hold, then hands over the delete of the node, so that no later request of this client overtakes it.
+    /// Hands over nothing if the hold has ended already, or there is no connection. It neither blocks nor spawns, so a
+    /// `drop` may call it.
     pub(crate) fn release(&self) -> Option<HandedOver> {
         if self.end() { HandedOver::delete(&self.session, &self.path) } else { None }
     }
 
-    /// Returns whether it had not ended before.
+    /// Ends the hold. Returns whether it had not ended before.
     fn end(&self) -> bool {
         self.signals.send_if_modified(|signals| !std::mem::replace(&mut signals.ended, true))
     }
@@ -112,21 +125,29 @@ impl fmt::Debug for Hold {
 
 /// The contender's side of a [`Hold`]: ends it when dropped.
 #[derive(Debug)]
-pub(super) struct Term {
+pub(super) struct HoldOwner {
     pub(super) hold: Hold,
 }
 
-impl Term {
-    pub(super) fn new(core: &Arc<Core>, session: &Arc<Session>, path: &Arc<str>, token: i64, grant: Grant) -> Self {
+impl HoldOwner {
+    pub(super) fn new(
+        core: &Arc<Core>,
+        session: &Arc<Session>,
+        spec: &Arc<Spec>,
+        path: &Arc<str>,
+        token: i64,
+        grant: Grant,
+    ) -> Self {
         let hold = Hold {
             core: Arc::clone(core),
             session: Arc::clone(session),
+            spec: Arc::clone(spec),
             path: Arc::clone(path),
             token,
             grant,
             signals: watch::Sender::default(),
         };
-        Term { hold }
+        HoldOwner { hold }
     }
 
     /// Asks the holder to release.
@@ -135,7 +156,7 @@ impl Term {
     }
 }
 
-impl Drop for Term {
+impl Drop for HoldOwner {
     fn drop(&mut self) {
         self.hold.end();
     }

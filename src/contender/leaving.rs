@@ -1,20 +1,21 @@
-//! How a caller ends what the task of a place keeps: the caller ends the hold and hands the delete over, the task does the rest.
-
-use std::sync::{Mutex, MutexGuard, PoisonError};
+//! How a caller ends a hold that a task keeps. The caller ends the hold and hands the delete over, and the task does
+//! the rest.
 
 use super::Hold;
 use crate::client::owned_node::HandedOver;
+use crate::util::mutex::{Mutex, MutexGuard};
 
-/// What the caller and the task share. Both take the lock, so that the task neither leaves nor publishes a hold while a caller
-/// is between the word to leave and the delete.
+/// The state that the caller and the task share. Both take the lock, so that the task neither leaves nor publishes a
+/// hold while a caller is between the request to leave and the delete.
 #[derive(Debug, Default)]
 pub(crate) struct Leaving {
     delete: Mutex<Option<HandedOver>>,
 }
 
 impl Leaving {
-    /// For the caller: tells the task to leave, then ends the hold that `hold` returns, and hands over the delete of its node.
-    /// In this order, as the task would take the event of that delete for a deletion by another client.
+    /// Tells the task to leave, ends the hold that `hold` returns, and hands over the delete of its node. The caller
+    /// uses it. The order matters: otherwise the task would take the event of that delete for a deletion by another
+    /// client.
     pub(crate) fn release(&self, tell: impl FnOnce(), hold: impl FnOnce() -> Option<Hold>) {
         let mut delete = self.lock();
         tell();
@@ -23,12 +24,12 @@ impl Leaving {
         }
     }
 
-    /// For the task, before it ends the hold by itself. Returns the delete, if a caller has handed it over.
+    /// Returns the delete, if a caller has handed it over. The task uses it before it ends the hold by itself.
     pub(crate) fn handed_over(&self) -> Option<HandedOver> {
         self.lock().take()
     }
 
-    /// For the task: runs `publish` at a moment at which no caller is releasing.
+    /// Runs `publish` at a moment when no caller is releasing. The task uses it.
     #[cfg(feature = "leader-latch")]
     pub(crate) fn in_order<T>(&self, publish: impl FnOnce() -> T) -> T {
         let _no_release = self.lock();
@@ -36,6 +37,6 @@ impl Leaving {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<HandedOver>> {
-        self.delete.lock().unwrap_or_else(PoisonError::into_inner)
+        self.delete.lock()
     }
 }

@@ -1,86 +1,111 @@
-//! A place in a line of sequential ephemeral nodes: enter, wait, hold, leave.
+//! Contenders: each keeps a place in a line of sequential ephemeral nodes. It enters, waits, holds and leaves.
 //!
-//! The first contender holds. Every other one watches the node just before its own, so one change wakes one waiter. The names
-//! are Curator's, so contenders of both kinds share one line.
+//! The first contender holds. Every other one watches the node just before its own, so one change wakes one waiter. The
+//! names are Curator's, so contenders of both kinds share one line.
 //!
-//! A contender is a value whose [news](Standing::next) its own task or the caller's awaits. It can be dropped, or no longer
-//! awaited, safely at any await.
+//! A contender is a value: its own task, or the caller's, awaits its [next state](Contender::next). It can be dropped,
+//! or no longer awaited, at any await.
 //!
-//! What this adds to Curator's recipe:
+//! This adds to Curator's recipe:
 //!
-//! * a node counts as ours only if our live session owns it;
-//! * a contender watches its own node if it will hold without another list, and while it holds if its recipe asks for that:
-//!   it notices a deletion by hand. A waiter further back notices it with its next list;
-//! * a waiter whose predecessor was the head leads without another request, but only if that node was *deleted* on a
-//!   connection on which both nodes had been seen;
-//! * what is held ends with the lease, by the clock. Only the first two of a line send heartbeats; every other
-//!   waiter proves the lease together with its list, if need be.
+//! * A node counts as ours only if our live session owns it.
+//! * A contender watches its own node if it will hold without another list, and while it holds if its recipe asks for
+//!   that. So it notices a deletion by another client. A waiter further back notices it with its next list.
+//! * A waiter whose predecessor was the head holds without another request, but only if that node was *deleted* on a
+//!   connection on which both nodes had been seen.
+//! * A hold ends with the lease, by the clock. Only the first two of a line send heartbeats. Every other waiter proves
+//!   the lease together with its list, if need be.
 
-mod enter;
+#[allow(clippy::module_inception)]
+mod contender;
+mod entry;
 mod hold;
 #[cfg(any(feature = "leader-latch", feature = "leader-selector"))]
 pub(crate) mod leadership;
 #[cfg(any(feature = "leader-latch", feature = "mutex"))]
 mod leaving;
 mod left_behind;
-mod look;
+#[cfg(any(feature = "leader-latch", feature = "leader-selector"))]
+pub(crate) mod observe;
 pub(crate) mod order;
 #[cfg(any(feature = "leader-latch", feature = "leader-selector"))]
 pub(crate) mod participants;
 mod place;
-mod standing;
 
 use std::sync::Arc;
 
+pub(crate) use self::contender::Contender;
 pub(crate) use self::hold::Hold;
 #[cfg(any(feature = "leader-latch", feature = "mutex"))]
 pub(crate) use self::leaving::Leaving;
 pub(crate) use self::left_behind::LeftBehind;
-pub(crate) use self::standing::{News, Standing};
 use crate::backend;
 use crate::client::core::Core;
 use crate::client::session::Session;
 use crate::client::{Client, Error};
 use crate::path::join;
 
-/// What Curator writes into the node of a holder that is asked to release.
+/// The data that Curator writes into the node of a holder that it asks to release.
 pub(crate) const REVOKED: &[u8] = b"__REVOKE__";
 
-/// The line to enter, and the name to enter it with.
+/// The line to enter, and the node to enter it with.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct Spec {
     /// The directory on the server.
     pub(crate) dir: Arc<str>,
-    /// What the name of our node ends in before the number: `latch-`, `lock-`.
+    /// The end of our node's name before the number: `latch-`, `lock-`.
     pub(crate) base: &'static str,
     /// Other bases that belong to the same line.
     pub(crate) also_count: Vec<String>,
     /// The data of our node.
     pub(crate) data: Vec<u8>,
-    /// Whether a holder that never had to wait watches its node, too.
+    /// Whether a holder that never had to wait watches its node too.
     pub(crate) watch_own: bool,
     /// The nodes that block another entry.
     pub(crate) left_behind: LeftBehind,
 }
 
-impl Line {
+impl Spec {
+    /// Returns the line of an election at `path`, for a participant with this id.
+    #[cfg(any(feature = "leader-latch", feature = "leader-selector"))]
+    pub(crate) fn of_participant(core: &Core, path: &str, base: &'static str, id: &str) -> Self {
+        Spec {
+            dir: core.full_path(path).into(),
+            base,
+            also_count: Vec::new(),
+            data: id.as_bytes().to_vec(),
+            watch_own: true,
+            left_behind: LeftBehind::default(),
+        }
+    }
+
     /// Returns all bases that belong to the line.
     pub(crate) fn bases(&self) -> Vec<&str> {
         std::iter::once(self.base).chain(self.also_count.iter().map(String::as_str)).collect()
     }
 }
 
-/// The state of a place in the line.
-#[derive(Debug)]
-enum State {
+/// The state of a contender.
+#[derive(Debug, Clone)]
+pub(crate) enum State {
+    /// It is creating its node.
+    Entering,
+    /// It has a node, at this path on the server, and does not know its position yet.
+    Entered(Arc<str>),
     /// Another contender is before it.
     Behind,
     /// It is first, but the lease is not proven yet.
     Unproven,
     /// It is first, and its session is known to be alive.
     Held(Hold),
-    /// The connection is in doubt: what was held is given up; the node is kept.
+    /// The connection is in doubt: what was held has ended; the node is kept.
     Suspended,
+    /// Its place is lost, with the session or because another client deleted the node. It takes a new one.
+    Lost,
+    /// It could not enter, or read the line. It retries with growing delays.
+    Failed(Error),
+    /// The client was closed. No other state follows.
+    Closed,
 }
 
 /// Why a contender lost its place, or could not get one.
@@ -94,15 +119,15 @@ enum End {
     Failed(Error),
 }
 
-/// Returns the queue of a directory: its children in order. Where the number does not decide, the transaction that created
-/// them does.
+/// Returns the queue of a directory: its children in order. Where the number does not decide, the transaction that
+/// created them does.
 pub(crate) async fn queue(
     session: &Arc<Session>,
     dir: &str,
     children: Vec<String>,
     bases: &[&str],
 ) -> Result<order::Queue, backend::Error> {
-    let line = match order::Line::of(children, bases).into_queue() {
+    let line = match order::Listing::of(children, bases).into_queue() {
         Ok(queue) => return Ok(queue),
         Err(line) => line,
     };

@@ -3,10 +3,11 @@
 //! The server appends its directory's counter to the name of each contender's node, and the lowest number is first. Two
 //! things make that more than a sort of the names:
 //!
-//! - The directory may hold other nodes. Only names that end in one of the line's bases and a number belong to the line.
-//! - The counter is a signed 32-bit number. At 2147483647 it sticks, and inside a burst of creates it may turn negative. From
-//!   there on the numbers do not tell the order. Such nodes come after all others and are ordered by the transaction that
-//!   created them (`czxid`), which has to be read from the server.
+//! - The directory may hold other nodes. Only names that end in one of the line's bases and a number belong to the
+//!   line.
+//! - The counter is a signed 32-bit number. At 2147483647 it sticks, and inside a burst of creates it may turn
+//!   negative. From there on the numbers do not tell the order. Such nodes come after all others and are ordered by
+//!   the transaction that created them (`czxid`), which has to be read from the server.
 
 /// From here on the counter of the directory is nearly exhausted: the last 2^20 numbers before it sticks.
 const NEAR_EXHAUSTION: u32 = (1 << 31) - (1 << 20);
@@ -14,7 +15,7 @@ const NEAR_EXHAUSTION: u32 = (1 << 31) - (1 << 20);
 /// The value at which the counter sticks; more than one node can carry it.
 const STUCK: u32 = i32::MAX as u32;
 
-/// What the number at the end of a name says about its place.
+/// The place that the number at the end of a name stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Number {
     /// The place in the line: smaller numbers were created earlier.
@@ -23,10 +24,10 @@ pub(crate) enum Number {
     Exhausted,
 }
 
-/// The number of a node of this line, or `None` for a foreign node.
+/// Returns the number of a node of this line, or `None` for a foreign node.
 ///
-/// The number is the text after the *last* occurrence of a base, as in Curator: everything before it belongs
-/// to the contender (`_c_<uuid>-`) and may contain the base too. The first base that fits decides.
+/// The number is the text after the *last* occurrence of a base, as in Curator: everything before it belongs to the
+/// contender (`_c_<uuid>-`) and may contain the base too. The first base that fits decides.
 pub(crate) fn number_of(name: &str, bases: &[&str]) -> Option<Number> {
     bases.iter().find_map(|base| parse_number(name.rsplit_once(base)?.1))
 }
@@ -45,12 +46,12 @@ fn parse_number(text: &str) -> Option<Number> {
 
 /// The nodes of one line as found in a listing, in no order yet.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct Listing {
     ordered: Vec<(u32, String)>,
     unresolved: Vec<String>,
 }
 
-impl Line {
+impl Listing {
     /// Picks the nodes of the line out of the children of its directory.
     pub(crate) fn of(children: impl IntoIterator<Item = String>, bases: &[&str]) -> Self {
         let mut line = Self { ordered: Vec::new(), unresolved: Vec::new() };
@@ -64,7 +65,7 @@ impl Line {
         line
     }
 
-    /// The names whose `czxid` must be read before the line can be ordered; nearly always none.
+    /// Returns the names whose `czxid` must be read before the line can be ordered; nearly always none.
     pub(crate) fn unresolved(&self) -> &[String] {
         &self.unresolved
     }
@@ -118,13 +119,13 @@ impl Queue {
         self.names.get(before).map(String::as_str)
     }
 
-    /// All names in order.
+    /// Returns all names in order.
     pub(crate) fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// Whether the directory's counter is within 2^20 of its end (or past it), so that the directory should
-    /// be deleted when it is empty: a new one counts from zero.
+    /// Returns whether the directory's counter is within 2^20 of its end, or past it. Then the directory should be
+    /// deleted when it is empty, as a new one counts from zero.
     pub(crate) fn is_near_exhaustion(&self) -> bool {
         self.near_exhaustion
     }
@@ -140,8 +141,8 @@ mod tests {
 
     const LOCK: &[&str] = &["lock-"];
 
-    fn line(names: &[&str], bases: &[&str]) -> Line {
-        Line::of(names.iter().map(|name| name.to_string()), bases)
+    fn line(names: &[&str], bases: &[&str]) -> Listing {
+        Listing::of(names.iter().map(|name| name.to_string()), bases)
     }
 
     fn queue(names: &[&str], bases: &[&str]) -> Queue {
@@ -257,9 +258,9 @@ mod tests {
         assert!(!queue(&[], LOCK).is_near_exhaustion());
     }
 
-    /// What a server hands out around the limit: it counts up, sticks at the end, and `wrapped` creates of a
-    /// burst see the counter turned negative. Names in creation order with the transaction that made each of
-    /// them.
+    /// Returns the names that a server hands out around the limit. It counts up, sticks at the end, and `wrapped`
+    /// creates of a burst see the counter turned negative. The names are in creation order, with the transaction that
+    /// made each of them.
     fn created(start: i64, count: usize, wrapped: &[bool]) -> Vec<(String, i64)> {
         let name = |i: usize| {
             let number = (start + i as i64).min(i64::from(i32::MAX));
@@ -273,7 +274,7 @@ mod tests {
     }
 
     fn ordered(names: Vec<String>, czxids: &HashMap<String, i64>) -> Queue {
-        Line::of(names, LOCK).resolve(|name| czxids.get(name).copied())
+        Listing::of(names, LOCK).resolve(|name| czxids.get(name).copied())
     }
 
     fn listing_and_permutation() -> impl Strategy<Value = (Vec<String>, Vec<String>)> {
@@ -327,7 +328,7 @@ mod tests {
         fn padded_numbers_sort_as_texts_do(numbers in prop::collection::btree_set(0..STUCK, 0..50)) {
             let names = numbers.iter().rev().map(|number| format!("lock-{number:010}"));
             let mut expected: Vec<_> = names.collect();
-            let queue = Line::of(expected.clone(), LOCK).into_queue().expect("numbers decide");
+            let queue = Listing::of(expected.clone(), LOCK).into_queue().expect("numbers decide");
             expected.sort();
             prop_assert_eq!(queue.names(), &expected[..]);
         }

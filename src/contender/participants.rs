@@ -1,23 +1,26 @@
-//! The participants of an election, for any client to read.
+//! The participants of an election, which any client can read.
 
+use std::fmt;
 use std::sync::Arc;
 
 use super::names;
-use crate::client::pool::Pool;
 use crate::client::{Client, Error, ErrorKind};
 use crate::path::join;
+use crate::util::task_set::TaskSet;
 
 /// How many participants' ids are read at once.
 const AT_ONCE: usize = 64;
 
-/// The longest id, as every list of participants holds it: ample, and far below the megabyte of a node.
+/// The largest id in bytes. A list of participants holds every id; this is plenty, and far below a node's limit of a
+/// megabyte.
 pub(crate) const MAX_ID_BYTES: usize = 64 * 1024;
 
 /// One participant of an election.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Participant {
-    /// The id it was given; bytes that are not UTF-8 are replaced.
+    /// The id of the participant. Bytes that are not UTF-8 are replaced.
     pub id: String,
     /// Whether it is first in the line.
     pub is_leader: bool,
@@ -31,10 +34,17 @@ impl Participant {
     }
 }
 
+impl fmt::Display for Participant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let leads = if self.is_leader { ", leading" } else { "" };
+        write!(f, "{:?} ({}{leads})", self.id, self.path)
+    }
+}
+
 /// Returns the first of the line, if there is one.
 pub(crate) async fn leader(client: &Client, path: &str, base: &str) -> Result<Option<Participant>, Error> {
     for name in names(client, path, &[base]).await? {
-        // One that left since the list is skipped: the next one leads.
+        // A participant that left since the list is skipped: the next one leads.
         if let Some(leader) = read(client, path, &name).await? {
             return Ok(Some(Participant { is_leader: true, ..leader }));
         }
@@ -45,7 +55,7 @@ pub(crate) async fn leader(client: &Client, path: &str, base: &str) -> Result<Op
 /// Returns all participants, in order.
 pub(crate) async fn participants(client: &Client, path: &Arc<str>, base: &str) -> Result<Vec<Participant>, Error> {
     let mut names = names(client, path, &[base]).await?.into_iter();
-    let (mut found, mut reads) = (Vec::with_capacity(names.len()), Pool::new());
+    let (mut found, mut reads) = (Vec::with_capacity(names.len()), TaskSet::new());
     loop {
         for name in names.by_ref().take(AT_ONCE - reads.len()) {
             let (client, path) = (client.clone(), Arc::clone(path));

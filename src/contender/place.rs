@@ -1,20 +1,29 @@
 //! A place in the line: waits for the node before ours, holds, and handles a lost connection in both.
 
+use std::mem::discriminant;
 use std::sync::Arc;
+use std::time::Duration;
 
-use futures::FutureExt;
+use futures::future::{FutureExt, OptionFuture, TryFutureExt, join};
 
-use super::enter::Entered;
-use super::hold::Term;
-use super::{End, Line, State};
-use crate::backend::{Event, Watch};
-use crate::client::core::{Core, KeepAlive};
+use super::entry::Entered;
+use super::hold::HoldOwner;
+use super::{End, Spec, State, queue};
+use crate::backend::{self, Event, Watch};
+use crate::client::Error;
+use crate::client::core::{Core, Heartbeat, KeepAlive};
 use crate::client::owned_node::OwnedNode;
 use crate::client::session::{Condition, Contending, Session};
+use crate::path;
+use crate::util::wait::{fired, forever};
+use crate::znode::Stat;
+
+/// After a reconnect every contender reads its nodes. This spreads a hundred contenders of the session over 50 ms.
+const LOOK_AGAIN_SPREAD: Duration = Duration::from_micros(500);
 
 /// Our position, as far as it is known.
 #[derive(Debug)]
-pub(super) enum Position {
+enum Position {
     /// The line must be listed.
     Unknown,
     /// No contender is before us.
@@ -24,82 +33,82 @@ pub(super) enum Position {
 }
 
 #[derive(Debug)]
-pub(super) struct Predecessor {
-    pub(super) path: String,
+struct Predecessor {
+    path: String,
     /// It was the first of the line: when it is gone, we are first.
-    pub(super) was_head: bool,
+    was_head: bool,
     /// `None`: to be armed, or rearmed.
-    pub(super) watch: Option<Watch>,
-}
-
-/// The state that was reported last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
-    Entered,
-    Behind,
-    Unproven,
-    Held,
-    Suspended,
+    watch: Option<Watch>,
 }
 
 /// Why a check of the line was cut short.
-pub(super) enum Broken {
+enum Broken {
     /// The connection failed, at either end.
     Connection,
     End(End),
 }
 
-/// A node in the line, and what is known about it.
+type Read = Result<(Vec<u8>, Stat, Option<Watch>), backend::Error>;
+
+/// The request to send for our own node.
+enum Own {
+    Leave,
+    Read,
+    Watch,
+}
+
+/// A node in the line, and our knowledge of it.
 #[derive(Debug)]
 pub(super) struct Place {
-    // Dropped first: what is held ends before anything else happens to the node.
-    term: Option<Term>,
-    pub(super) core: Arc<Core>,
-    pub(super) session: Arc<Session>,
-    pub(super) line: Arc<Line>,
-    pub(super) node: OwnedNode,
-    pub(super) path: Arc<str>,
+    // Dropped first: the hold ends before anything else happens to the node.
+    owner: Option<HoldOwner>,
+    core: Arc<Core>,
+    session: Arc<Session>,
+    spec: Arc<Spec>,
+    node: OwnedNode,
+    path: Arc<str>,
     czxid: i64,
     /// The children, if there is a list that was made after our create.
-    pub(super) children: Option<Vec<String>>,
+    children: Option<Vec<String>>,
     /// The connection on which our node was last seen.
-    pub(super) verified: u64,
+    verified: u64,
     /// A request failed on this connection: none is sent until more is known about it.
     failed_on: Option<u64>,
-    pub(super) position: Position,
+    position: Position,
     /// Present while the lease must be extended, see [`stands`](Self::stands).
     keep_alive: Option<KeepAlive>,
-    /// Whether the node is watched also while no contender is before it.
-    pub(super) watch_own: bool,
+    /// Whether the node is watched even while no contender is before it.
+    watch_own: bool,
     /// We were asked to release.
     revoked: bool,
     /// The log has reported that the directory's counter is nearly exhausted.
-    pub(super) exhaustion_told: bool,
-    told: Told,
-    news: Option<State>,
+    exhaustion_told: bool,
+    state: State,
+    /// Whether [`next`](Self::next) has returned the state.
+    told: bool,
     _contending: Contending,
 }
 
 impl Place {
-    pub(super) fn new(core: &Arc<Core>, session: &Arc<Session>, line: &Arc<Line>, entered: Entered) -> Self {
+    pub(super) fn new(core: &Arc<Core>, session: &Arc<Session>, spec: &Arc<Spec>, entered: Entered) -> Self {
         Place {
-            term: None,
+            owner: None,
             core: Arc::clone(core),
             session: Arc::clone(session),
-            line: Arc::clone(line),
+            spec: Arc::clone(spec),
             node: entered.node,
-            path: entered.path,
+            path: Arc::clone(&entered.path),
             czxid: entered.czxid,
             children: entered.children,
             verified: entered.connection,
             failed_on: None,
             position: Position::Unknown,
             keep_alive: None,
-            watch_own: line.watch_own,
+            watch_own: spec.watch_own,
             revoked: false,
             exhaustion_told: false,
-            told: Told::Entered,
-            news: None,
+            state: State::Entered(Arc::clone(&entered.path)),
+            told: true,
             _contending: session.contender(),
         }
     }
@@ -114,8 +123,8 @@ impl Place {
         let session = Arc::clone(&self.session);
         let mut conditions = session.conditions();
         loop {
-            if let Some(state) = self.news.take() {
-                return Ok(state);
+            if !std::mem::replace(&mut self.told, true) {
+                return Ok(self.state.clone());
             }
             // Created before the lease is read, so no extension is missed.
             let extended = session.lease().extended();
@@ -124,7 +133,7 @@ impl Place {
                 Condition::Ended(_) => return Err(End::SessionOver),
                 Condition::Suspended => self.doubt(),
                 Condition::Connected(connection) if self.failed_on == Some(connection) => {
-                    // The next round checks the outcome. A holder is told then, and not only after a reconnect.
+                    // The next round checks the outcome. So a holder is notified now, and not only after a reconnect.
                     session.loss_known(connection).await;
                     self.failed_on = None;
                     continue;
@@ -146,7 +155,7 @@ impl Place {
                     }
                 }
             }
-            if self.news.is_some() {
+            if !self.told {
                 continue;
             }
             let first = matches!(self.position, Position::Head);
@@ -169,32 +178,32 @@ impl Place {
         }
     }
 
-    /// Takes the event that the watch of our node may already have, for a holder whose place is not awaited. Returns whether
-    /// that was a change, which has spent the watch: only a read of the node rearms it.
+    /// Takes the event that the watch of our node may already have, for a holder whose place is not awaited. Returns
+    /// whether that was a change. A change has used up the watch, and only a read of the node rearms it.
     pub(super) fn glance(&mut self) -> bool {
         let Some(event) = fired(self.node.watch()).now_or_never() else { return false };
         let gone = self.own_changed(event).is_some();
         if gone {
-            self.term = None;
+            self.owner = None;
         }
         !gone
     }
 
-    /// Gives up the place and what is held with it. Returns the node.
+    /// Gives up the place and the hold. Returns the node.
     pub(super) fn into_node(self) -> OwnedNode {
-        drop(self.term);
+        drop(self.owner);
         self.node
     }
 
-    /// Ends what is held; the node stays.
+    /// Ends the hold; the node stays.
     pub(super) fn relinquish(&mut self) {
-        self.term = None;
+        self.owner = None;
     }
 
-    /// Records our position. The first of the line keeps the lease extended, and so does the one behind it, which will be
-    /// first without another request. All others prove the lease together with their next list, so a line of any length costs
-    /// the heartbeats of two.
-    pub(super) fn stands(&mut self, position: Position) {
+    /// Records our position. The first of the line keeps the lease extended. So does the one behind it, which will be
+    /// first without another request. All others prove the lease together with their next list, so a line of any length
+    /// costs the heartbeats of two.
+    fn stands(&mut self, position: Position) {
         let warm = match &position {
             Position::Head => true,
             Position::Behind(before) => before.was_head,
@@ -208,24 +217,24 @@ impl Place {
         self.position = position;
     }
 
-    /// Handles a connection in doubt: what was held may have ended.
+    /// Handles a connection in doubt, on which the hold may have ended.
     fn doubt(&mut self) {
         if !self.holds() {
-            self.term = None;
-            self.tell(Told::Suspended, State::Suspended);
+            self.owner = None;
+            self.tell(State::Suspended);
         }
     }
 
     fn holds(&self) -> bool {
-        self.term.as_ref().is_some_and(|term| term.hold.is_held())
+        self.owner.as_ref().is_some_and(|owner| owner.hold.is_held())
     }
 
-    /// Updates what we know on this connection, and holds if we are first. Returns as soon as there is news; the next call
-    /// continues from there.
+    /// Updates the position on this connection, and holds if it is the first. Returns as soon as there is a state to
+    /// tell; the next call continues from there.
     async fn attend(&mut self, connection: u64) -> Result<(), Broken> {
         if !self.holds() {
-            // A lapse may be over before it is seen here. The end of what was held waits for no answer.
-            self.term = None;
+            // A lapse of the lease may be over before it is noticed here. The end of the hold waits for no answer.
+            self.owner = None;
         }
         if connection != self.verified {
             self.verify(connection).await?;
@@ -236,9 +245,9 @@ impl Place {
             }
             match self.position {
                 Position::Head => self.hold(),
-                _ => self.tell(Told::Behind, State::Behind),
+                _ => self.tell(State::Behind),
             }
-            if self.news.is_some() {
+            if !self.told {
                 return Ok(());
             }
             self.watch().await?;
@@ -248,23 +257,24 @@ impl Place {
         }
     }
 
-    /// Holds, if that is not done yet and the lease is valid. Otherwise the next extension of the lease leads back here.
+    /// Holds, if that is not done yet and the lease is valid. Otherwise the next extension of the lease leads back
+    /// here.
     fn hold(&mut self) {
         if self.holds() {
             return;
         }
-        self.term = None;
+        self.owner = None;
         let Some(grant) = self.session.grant() else {
-            self.tell(Told::Unproven, State::Unproven);
+            self.tell(State::Unproven);
             return;
         };
-        let term = Term::new(&self.core, &self.session, &self.path, self.czxid, grant);
+        let owner = HoldOwner::new(&self.core, &self.session, &self.spec, &self.path, self.czxid, grant);
         if self.revoked {
-            term.revoke();
+            owner.revoke();
         }
-        self.told = Told::Held;
-        self.news = Some(State::Held(term.hold.clone()));
-        self.term = Some(term);
+        self.state = State::Held(owner.hold.clone());
+        self.told = false;
+        self.owner = Some(owner);
     }
 
     /// Handles an event of our node: it was changed, or deleted by another client.
@@ -273,8 +283,8 @@ impl Place {
         (event == Event::NodeDeleted).then_some(End::NodeGone)
     }
 
-    /// Handles an event of the node before ours. Only its deletion moves us, and only if it was seen on the connection on
-    /// which both nodes were verified. Anything else is read again.
+    /// Handles an event of the node before ours. Only its deletion moves us, and only if it was seen on the connection
+    /// on which both nodes were verified. Anything else is read again.
     fn predecessor_changed(&mut self, event: Event, condition: Condition) -> Option<End> {
         let Position::Behind(predecessor) = &mut self.position else {
             return None;
@@ -293,35 +303,179 @@ impl Place {
         None
     }
 
-    /// Takes in the data of our node, whenever it is read.
-    pub(super) fn note_data(&mut self, data: &[u8]) {
+    /// Reads the mark of a revocation from the data of our node, whenever that is read.
+    fn note_data(&mut self, data: &[u8]) {
         if data == super::REVOKED && !self.revoked {
             self.revoked = true;
-            if let Some(term) = &self.term {
-                term.revoke();
+            if let Some(owner) = &self.owner {
+                owner.revoke();
             }
         }
     }
 
-    fn tell(&mut self, told: Told, state: State) {
-        if self.told != told {
-            self.told = told;
-            self.news = Some(state);
+    /// Makes the next call of [`next`](Self::next) return the state, unless it is the one that was returned last.
+    fn tell(&mut self, state: State) {
+        if discriminant(&self.state) != discriminant(&state) {
+            self.state = state;
+            self.told = false;
         }
     }
-}
 
-/// Resolves when a watch fires; never without one.
-async fn fired(watch: &mut Option<Watch>) -> Event {
-    match watch {
-        Some(watch) => watch.await,
-        None => std::future::pending().await,
+    /// Checks after a reconnect that our node and the one before it still exist. The session's first heartbeat is ahead
+    /// of these reads on the connection, so they are not older than the reconnect.
+    async fn verify(&mut self, connection: u64) -> Result<(), Broken> {
+        let spread = LOOK_AGAIN_SPREAD * u32::try_from(self.session.contenders()).unwrap_or(u32::MAX);
+        if spread > LOOK_AGAIN_SPREAD {
+            tokio::time::sleep(spread.mul_f64(self.core.random.unit())).await;
+        }
+        let own = if self.watches_own() { Own::Watch } else { Own::Read };
+        self.read_nodes(own, matches!(self.position, Position::Behind(_))).await?;
+        self.verified = connection;
+        Ok(())
+    }
+
+    /// Arms the missing watches. Afterwards the position may be unknown.
+    async fn watch(&mut self) -> Result<(), Broken> {
+        let own = if self.watches_own() && self.node.watch().is_none() { Own::Watch } else { Own::Leave };
+        let predecessor = matches!(self.position, Position::Behind(Predecessor { watch: None, .. }));
+        self.read_nodes(own, predecessor).await
+    }
+
+    /// Returns whether to watch our node. A waiter that lists the line before it holds need not, as the list shows the
+    /// node.
+    fn watches_own(&self) -> bool {
+        match &self.position {
+            Position::Unknown => false,
+            Position::Head => self.watch_own,
+            Position::Behind(before) => before.was_head,
+        }
+    }
+
+    /// Reads our node, and the one before it with a watch, in one round trip.
+    async fn read_nodes(&mut self, own: Own, predecessor: bool) -> Result<(), Broken> {
+        let (own, predecessor) = self.session.together(|| {
+            let own = match own {
+                Own::Leave => None,
+                Own::Read => {
+                    let read = self.session.get_data(&self.path);
+                    Some(read.map_ok(|(data, stat)| (data, stat, None)).left_future())
+                }
+                Own::Watch => {
+                    let read = self.session.watch_data(&self.path);
+                    Some(read.map_ok(|(data, stat, watch)| (data, stat, Some(watch))).right_future())
+                }
+            };
+            let predecessor = match &self.position {
+                Position::Behind(before) if predecessor => Some(self.session.watch_data(&before.path)),
+                _ => None,
+            };
+            (own, predecessor)
+        });
+        if let Some(own) = own {
+            let answer = own.await;
+            self.own_seen(answer)?;
+        }
+        if let (Some(answer), Position::Behind(before)) = (predecessor, &mut self.position) {
+            match answer.await {
+                Ok((_, _, watch)) => before.watch = Some(watch),
+                // It was deleted while it was not watched: list again.
+                Err(backend::Error::NoNode) => self.stands(Position::Unknown),
+                Err(error) => return Err(self.broken(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that our node exists and that our session owns it.
+    fn own_seen(&mut self, answer: Read) -> Result<(), Broken> {
+        match answer {
+            Ok((data, stat, watch)) if stat.ephemeral_owner == self.session.id() => {
+                if watch.is_some() {
+                    *self.node.watch() = watch;
+                }
+                self.note_data(&data);
+                Ok(())
+            }
+            Ok(_) | Err(backend::Error::NoNode) => Err(Broken::End(End::NodeGone)),
+            Err(error) => Err(self.broken(error)),
+        }
+    }
+
+    /// Finds our position in the line.
+    async fn look(&mut self) -> Result<(), Broken> {
+        let children = match self.children.take() {
+            Some(children) => children,
+            None => self.list().await?,
+        };
+        let queue = queue(&self.session, &self.spec.dir, children, &self.spec.bases()).await;
+        let queue = queue.map_err(|error| self.broken(error))?;
+        self.note_exhaustion(queue.is_near_exhaustion());
+        let name = self.node.name();
+        let Some(position) = queue.position(name) else {
+            return Err(Broken::End(End::NodeGone));
+        };
+        self.stands(match queue.predecessor_of(name) {
+            None => Position::Head,
+            Some(before) => Position::Behind(Predecessor {
+                path: path::join(&self.spec.dir, before),
+                was_head: position == 1,
+                watch: None,
+            }),
+        });
+        Ok(())
+    }
+
+    /// Lists the directory. If it does not exist, another client deleted both it and our node.
+    ///
+    /// The list may show that we are first. If nothing has extended the lease until now, it is proven in the same round
+    /// trip: both requests are handed over before either is awaited.
+    async fn list(&self) -> Result<Vec<String>, Broken> {
+        let (proof, listed) = self.session.together(|| {
+            let proof = self.session.grant().is_none().then(|| match self.core.config.heartbeat {
+                Heartbeat::Sync => self.session.heartbeat(),
+                Heartbeat::Quorum => self.session.quorum_heartbeat(),
+            });
+            (proof, self.session.list_children(&self.spec.dir))
+        });
+        // If the proof fails, the lease gives no grant, so nothing is held.
+        let (listed, _) = join(listed, OptionFuture::from(proof)).await;
+        match listed {
+            Ok((children, _)) => Ok(children),
+            Err(backend::Error::NoNode) => Err(Broken::End(End::NodeGone)),
+            Err(error) => Err(self.broken(error)),
+        }
+    }
+
+    fn note_exhaustion(&mut self, near: bool) {
+        let made = near.then(|| self.core.made.by(&self.spec.dir)).flatten();
+        if near && !self.exhaustion_told {
+            let how = match made {
+                Some(_) => "that is tried whenever a participant leaves",
+                None => "delete it when it has no participants: this client does not, as it has not made it",
+            };
+            tracing::warn!(
+                dir = &*self.spec.dir,
+                how,
+                "the counter of this directory nears 2^31 and cannot go on; it starts again when the directory is \
+                 deleted"
+            );
+        }
+        self.exhaustion_told = near;
+        self.node.set_restart_counter(made);
+    }
+
+    /// Sorts the failure of a request: it passes with the connection, or it does not.
+    fn broken(&self, error: backend::Error) -> Broken {
+        if error.is_passing() {
+            return Broken::Connection;
+        }
+        Broken::End(End::Failed(Error::from_backend("stand in line at", &self.spec.dir, error)))
     }
 }
 
 async fn predecessor_event(position: &mut Position) -> Event {
     match position {
         Position::Behind(predecessor) => fired(&mut predecessor.watch).await,
-        _ => std::future::pending().await,
+        _ => forever().await,
     }
 }

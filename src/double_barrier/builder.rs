@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use super::DoubleBarrier;
 use super::error::Error;
-use super::site::{READY, Site};
+use super::znodes::{READY, Znodes};
 use crate::client::Client;
 use crate::path;
 
-/// What a node holds travels to whoever reads it; this is plenty and far below the megabyte of a node.
+/// Every reader of the node receives its data. The limit is ample, and far below the megabyte that a node may hold.
 const MAX_DATA_BYTES: usize = 64 * 1024;
-/// What the check of one member takes of the request that opens a round, besides the barrier's path: a name and a header.
+/// Bytes that the check of one member adds to the request that opens a round, besides the path: a name and a header.
 const CHECK_BYTES: usize = 64;
 
-/// The options of a [`DoubleBarrier`]; see [`DoubleBarrier::builder`].
+/// Configures a [`DoubleBarrier`]; see [`DoubleBarrier::builder`].
 #[derive(Debug, Clone)]
-#[must_use = "there is no barrier before start()"]
+#[must_use = "there is no barrier before build()"]
 pub struct DoubleBarrierBuilder {
     client: Client,
     path: String,
@@ -28,19 +28,19 @@ impl DoubleBarrierBuilder {
         DoubleBarrierBuilder { client: client.clone(), path, members, data: Vec::new() }
     }
 
-    /// What the nodes of this member hold, for people to see who waits; at most 65 536 bytes. Empty by default.
+    /// Sets the data of this member's nodes, such as the name of its process. At most 65 536 bytes; empty by default.
     pub fn data(mut self, data: impl Into<Vec<u8>>) -> Self {
         self.data = data.into();
         self
     }
 
-    /// The barrier. Nothing is sent before the first enter.
+    /// Creates the barrier object. Sends no request; the first [`enter`](DoubleBarrier::enter) does.
     ///
     /// # Errors
     /// [`Error::Client`] with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) for a malformed path;
-    /// [`Error::InvalidOption`] for a number of members that is zero, or more than one transaction can check (about a
-    /// megabyte's worth of paths), and for too much data; [`Error::Closed`] if the client has been closed.
-    pub fn start(self) -> Result<DoubleBarrier, Error> {
+    /// [`Error::InvalidOption`] for zero members, for more members than one transaction can check (about a megabyte of
+    /// paths), and for too much data; [`Error::Closed`] if the client has been closed.
+    pub fn build(self) -> Result<DoubleBarrier, Error> {
         path::validate(&self.path).map_err(|error| Error::client(&self.path, error.into()))?;
         let path: Arc<str> = self.path.into();
         let invalid = |why: String| Err(Error::InvalidOption { path: Arc::clone(&path), why });
@@ -65,7 +65,7 @@ impl DoubleBarrierBuilder {
             return Err(Error::Closed { path });
         }
         let ready = path::join(&dir, READY).into();
-        let site = Site { core: Arc::clone(core), path, dir, ready, members: self.members, data: self.data };
-        Ok(DoubleBarrier::at(self.client, site))
+        let znodes = Znodes { core: Arc::clone(core), path, dir, ready, members: self.members, data: self.data };
+        Ok(DoubleBarrier::at(self.client, znodes))
     }
 }

@@ -1,4 +1,4 @@
-//! Entering: create the own node, then wait for `ready`, and create it if enough are there.
+//! Entering: create the member's node, then wait for `ready`, and create it if enough members have arrived.
 
 use std::time::Duration;
 
@@ -6,22 +6,24 @@ use futures::FutureExt;
 use tokio::time::{Instant, sleep_until};
 
 use super::error::Error;
-use super::member::{LONG, Member, Trouble, fired, over};
-use super::site::{READY, View, commit};
+use super::member::{AttemptError, LONG, Member};
+use super::znodes::{READY, View, commit};
 use crate::backend::{self, Event, Op, Watch};
 use crate::client::owned_node::OwnedNode;
 use crate::client::{parents, protection};
-use crate::types::{CreateMode, Stat};
+use crate::util::wait::{fired, sleep_until_opt};
+use crate::znode::{CreateMode, Stat};
 
-/// Several can see that enough are there. The last to come opens; the others leave it this time for that.
+/// Several members can see that enough have arrived. The last to arrive opens the round; the others give it this much
+/// time to do so.
 const HEAD_START: Duration = Duration::from_millis(100);
 
 /// What a member sees after it has created its node.
 pub(super) struct Look {
     pub(super) view: View,
-    /// The `ready` that was there, if one was.
+    /// `ready`, if it existed.
     pub(super) ready: Option<Stat>,
-    /// Fires when it appears, if there was none.
+    /// Fires when `ready` appears, if it did not exist.
     watch: Watch,
 }
 
@@ -30,36 +32,36 @@ enum Wake {
     Opened,
     /// Something changed: look again.
     Changed,
-    /// The one who should open has had its time.
+    /// The member that should open the round has had its time.
     NobodyOpened,
     TimeOver,
 }
 
 impl Member {
-    /// Enters; false if the time was over first, and then there is no node. Dropped at an await, [`withdraw`](Self::withdraw)
-    /// is to follow.
+    /// Enters. Returns false if the time was up first; then there is no node. If the future is dropped, the caller must
+    /// call [`withdraw`](Self::withdraw).
     pub(super) async fn enter(&mut self, patience: Option<Instant>) -> Result<bool, Error> {
         let mut asked = false;
         loop {
             let Some(connection) = self.connection(patience).await? else {
-                return match (&self.ghost, asked) {
-                    (Some(_), _) => Err(Error::left_behind(&self.site.path)),
+                return match (&self.leftover, asked) {
+                    (Some(_), _) => Err(Error::left_behind(&self.znodes.path)),
                     (None, true) => Ok(false),
-                    (None, false) => Err(Error::no_server_asked(&self.site.path)),
+                    (None, false) => Err(Error::no_server_asked(&self.znodes.path)),
                 };
             };
             asked = true;
             match self.enter_on(connection, patience).await {
                 Ok(entered) => return Ok(entered),
                 // The directory was deleted, and our node with it.
-                Err(Trouble::Request(backend::Error::NoNode)) => self.start_over(),
+                Err(AttemptError::Request(backend::Error::NoNode)) => self.start_over(),
                 Err(trouble) => self.bear("enter", connection, trouble).await?,
             }
         }
     }
 
-    /// Waits for a connection; `None` if the time was over first. Without a node any session will do, and time matters; with
-    /// one it is its session or none, and whoever waits decides how long.
+    /// Waits for a connection; `None` if the time was up first. Without a node any session will do, and `patience`
+    /// limits the wait. With a node only its session will do, and only the caller limits the wait.
     async fn connection(&mut self, patience: Option<Instant>) -> Result<Option<u64>, Error> {
         loop {
             let reason = match &self.node {
@@ -73,22 +75,22 @@ impl Member {
                         Ok(connection) => return Ok(Some(connection)),
                         Err(reason) => reason,
                     },
-                    () = over(patience) => return Ok(None),
+                    () = sleep_until_opt(patience) => return Ok(None),
                 },
             };
-            tracing::debug!(path = &*self.site.path, ?reason, "session over before there was a node");
+            tracing::debug!(path = &*self.znodes.path, ?reason, "session over before there was a node");
             tokio::select! {
                 biased;
-                session = self.site.core.connected_session() => {
-                    self.session = session.map_err(|error| Error::client(&self.site.path, error))?;
+                session = self.znodes.core.connected_session() => {
+                    self.session = session.map_err(|error| Error::client(&self.znodes.path, error))?;
                 }
-                () = over(patience) => return Ok(None),
+                () = sleep_until_opt(patience) => return Ok(None),
             }
         }
     }
 
-    async fn enter_on(&mut self, connection: u64, patience: Option<Instant>) -> Result<bool, Trouble> {
-        self.banish_ghost().await?;
+    async fn enter_on(&mut self, connection: u64, patience: Option<Instant>) -> Result<bool, AttemptError> {
+        self.delete_leftover().await?;
         loop {
             let look = match (&self.node, self.czxid) {
                 (None, _) => match self.arrive().await? {
@@ -113,7 +115,7 @@ impl Member {
             }
             let entered = match look.ready {
                 Some(ready) if Some(ready.czxid) > self.czxid => true,
-                Some(ready) => self.come_late(&look.view, &ready).await?,
+                Some(ready) => self.join_open_round(&look.view, &ready).await?,
                 None => match self.await_opening(look, connection, patience).await? {
                     Some(false) => return Ok(false),
                     opened => opened.is_some(),
@@ -126,37 +128,37 @@ impl Member {
         }
     }
 
-    /// The node, or the directory with it, is gone.
+    /// The node was deleted, alone or with the directory: takes a new name.
     fn start_over(&mut self) {
         tracing::warn!(path = &*self.path, "our node was deleted by somebody else; a new one is made");
         self.gone();
         self.take_name();
     }
 
-    /// A node of ours of an earlier session would be counted as somebody else.
-    async fn banish_ghost(&mut self) -> Result<(), backend::Error> {
-        if let Some(ghost) = &self.ghost {
-            match self.session.delete(ghost, None).await {
-                Ok(_) | Err(backend::Error::NoNode) => self.ghost = None,
+    /// Deletes our node of an earlier session, which would count as another member.
+    async fn delete_leftover(&mut self) -> Result<(), backend::Error> {
+        if let Some(leftover) = &self.leftover {
+            match self.session.delete(leftover, None).await {
+                Ok(_) | Err(backend::Error::NoNode) => self.leftover = None,
                 Err(error) => return Err(error),
             }
         }
         Ok(())
     }
 
-    /// Creates the node and looks around, in one flight; nothing if the directory had to be made first, or the outcome is to
-    /// be looked for.
+    /// Creates the node and looks at the barrier, in one flight. Returns `None` if the directory had to be created
+    /// first, or if the outcome of the create has to be looked up.
     async fn arrive(&mut self) -> Result<Option<Look>, backend::Error> {
-        let (site, session) = (&self.site, &self.session);
-        self.node = Some(OwnedNode::expected(session, &site.core.janitor, &site.dir, self.name.clone()));
+        let (znodes, session) = (&self.znodes, &self.session);
+        self.node = Some(OwnedNode::expected(session, &znodes.core.janitor, &znodes.dir, self.name.clone()));
         self.loose_ends = true;
-        let acls = &site.core.config.acls;
-        let create = session.create(&self.path, &site.data, CreateMode::Ephemeral, acls);
-        let (list, ready) = (session.list_children(&site.dir), session.watch_exists(&site.ready));
+        let acls = &znodes.core.config.acls;
+        let create = session.create(&self.path, &znodes.data, CreateMode::Ephemeral, acls);
+        let (list, ready) = (session.list_children(&znodes.dir), session.watch_exists(&znodes.ready));
         let (created, listed, ready) = futures::join!(create, list, ready);
         match created {
             Ok((_, stat)) => self.created(stat.czxid),
-            // Our own, of an attempt whose answer was lost: there is no such name twice.
+            // Names are unique, so it is ours, from an attempt whose answer was lost.
             Err(backend::Error::NodeExists) => return Ok(None),
             Err(error) if error.leaves_outcome_unknown() => return Err(error),
             Err(error) => {
@@ -164,9 +166,9 @@ impl Member {
                 if error != backend::Error::NoNode {
                     return Err(error);
                 }
-                let (session, site) = (&self.session, &self.site);
-                return match parents::create(session, &site.dir, &site.core.config.acls).await {
-                    // A parent can be taken away between two steps.
+                let (session, znodes) = (&self.session, &self.znodes);
+                return match parents::create(session, &znodes.dir, &znodes.core.config.acls).await {
+                    // Another client can delete a parent between two steps.
                     Ok(_) | Err(backend::Error::NoNode) => Ok(None),
                     Err(error) => Err(error),
                 };
@@ -183,16 +185,16 @@ impl Member {
         }
     }
 
-    /// Looks for a node whose create was not answered. It counts only if our live session owns it.
+    /// Looks for a node whose create was not answered. It counts only if our current session owns it.
     async fn recover(&mut self) -> Result<(), backend::Error> {
-        let found = protection::find(&self.session, &self.site.dir, &self.name).await?;
+        let found = protection::find(&self.session, &self.znodes.dir, &self.name).await?;
         let stat = match found {
             Some(_) => self.session.exists(&self.path).await?,
             None => None,
         };
         match stat {
             Some(stat) if stat.ephemeral_owner == self.session.id() => self.created(stat.czxid),
-            // It may have been there, and been seen: the next one is another.
+            // It may have existed and been seen, so the next node has another name.
             _ => {
                 self.gone();
                 self.take_name();
@@ -201,18 +203,19 @@ impl Member {
         Ok(())
     }
 
-    /// Looks around, in one flight. The list comes first: whatever is decided compares the number of the gate that it tells,
-    /// so what was seen after it need not be right any more, but what was seen before it would not be noticed to be wrong.
+    /// Looks at the barrier, in one flight. The list comes first: every decision checks the generation number of the
+    /// list. So what was seen after the list may be outdated, because the check notices that. If something seen before
+    /// the list were outdated, the check would not notice.
     async fn look(&self) -> Result<Look, backend::Error> {
-        let list = self.session.list_children(&self.site.dir);
-        let ready = self.session.watch_exists(&self.site.ready);
+        let list = self.session.list_children(&self.znodes.dir);
+        let ready = self.session.watch_exists(&self.znodes.ready);
         let (listed, ready) = futures::join!(list, ready);
         let ((children, stat), (ready, watch)) = (listed?, ready?);
         Ok(Look { view: View::new(children, stat, &self.name), ready, watch })
     }
 
-    /// Waits until the round is open, opening it if enough are there: `Some(true)`. `Some(false)` says that the time was over
-    /// and the node is gone; `None` that it takes another look.
+    /// Waits until the round is open, and opens it if enough members have arrived: `Some(true)`. `Some(false)` means
+    /// that the time was up and the node is gone; `None` means that the caller has to look again.
     async fn await_opening(
         &mut self,
         look: Look,
@@ -221,8 +224,8 @@ impl Member {
     ) -> Result<Option<bool>, backend::Error> {
         let Look { view, watch, .. } = look;
         let mut ready = Some(watch);
-        let enough = view.others.len() + 1 >= self.site.members;
-        // The directory's last change is our create: all others were there before us.
+        let enough = view.others.len() + 1 >= self.znodes.members;
+        // The directory's last change is our create, so all others arrived before us.
         let last = Some(view.stat.pzxid) == self.czxid;
         let wake = match enough && last {
             true => Wake::NobodyOpened,
@@ -234,11 +237,11 @@ impl Member {
             Wake::NobodyOpened => self.open(&view).await?.then_some(true),
             Wake::TimeOver => self.give_up(&view).await?.then_some(false),
         };
-        // Of whatever got in the way on this connection, the event came before the refusal.
+        // If a change on this connection caused the refusal, its event came before the refusal.
         Ok(done.or_else(|| (fired(&mut ready).now_or_never() == Some(Event::NodeCreated)).then_some(true)))
     }
 
-    /// Waits for whatever comes next. `enough`: so many are there that somebody is about to open.
+    /// Waits for the next event. `enough`: enough members have arrived, so one of them is about to open the round.
     async fn wait(
         &mut self,
         ready: &mut Option<Watch>,
@@ -247,7 +250,7 @@ impl Member {
         enough: bool,
     ) -> Result<Wake, backend::Error> {
         let begun = Instant::now();
-        // It goes back to the node afterwards, to end with it at no cost.
+        // Given back to the node afterwards, whose deletion ends it at no cost.
         let mut own = self.node.as_mut().and_then(|node| node.watch().take());
         let wake = loop {
             tokio::select! {
@@ -261,7 +264,7 @@ impl Member {
                     break Wake::Changed;
                 }
                 () = sleep_until(begun + HEAD_START), if enough => break Wake::NobodyOpened,
-                () = over(patience) => break Wake::TimeOver,
+                () = sleep_until_opt(patience) => break Wake::TimeOver,
                 () = sleep_until(begun + LONG), if own.is_none() => {
                     match self.session.watch_data(&self.path).await {
                         Ok((_, _, watch)) => own = Some(watch),
@@ -277,27 +280,27 @@ impl Member {
         Ok(wake)
     }
 
-    /// Opens the round, if those who were counted are there and nobody has turned the gate since.
+    /// Opens the round, if the counted members still exist and the generation has not changed since.
     async fn open(&self, view: &View) -> Result<bool, backend::Error> {
-        let counted = view.others.iter().take(self.site.members - 1).chain([&self.name]);
-        let mut ops: Vec<Op> = counted.map(|name| Op::Check { path: self.site.child(name), version: None }).collect();
-        ops.push(self.site.turn(&self.session, &view.stat).await?);
-        let acls = self.site.core.config.acls.clone();
+        let counted = view.others.iter().take(self.znodes.members - 1).chain([&self.name]);
+        let mut ops: Vec<Op> = counted.map(|name| Op::Check { path: self.znodes.child(name), version: None }).collect();
+        ops.push(self.znodes.turn(&self.session, &view.stat).await?);
+        let acls = self.znodes.core.config.acls.clone();
         ops.push(Op::Create {
-            path: self.site.ready.to_string(),
+            path: self.znodes.ready.to_string(),
             data: Vec::new(),
             mode: CreateMode::Persistent,
             acls,
         });
         let opened = commit(&self.session, ops).await?;
-        tracing::debug!(path = &*self.site.path, opened, there = view.others.len() + 1, "{READY}");
+        tracing::debug!(path = &*self.znodes.path, opened, there = view.others.len() + 1, "{READY}");
         Ok(opened)
     }
 
-    /// Takes the node away, if no round has opened since there was none in this view.
+    /// Deletes the node, if no round has opened since this view, which showed none.
     async fn give_up(&mut self, view: &View) -> Result<bool, backend::Error> {
         let ops = vec![
-            Op::Check { path: self.site.dir.to_string(), version: Some(view.stat.version) },
+            Op::Check { path: self.znodes.dir.to_string(), version: Some(view.stat.version) },
             Op::Delete { path: self.path.to_string(), version: None },
         ];
         let gone = commit(&self.session, ops).await?;
@@ -308,7 +311,8 @@ impl Member {
         Ok(gone)
     }
 
-    /// A process that was stopped may learn of an opening long after its session was over: past the lease it asks first.
+    /// Asks the servers first if the lease is over: a process that was stopped may learn of an opening long after its
+    /// session has expired.
     async fn prove(&self) -> Result<(), backend::Error> {
         if self.session.grant().is_none() {
             self.session.exists(&self.path).await?;

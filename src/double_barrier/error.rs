@@ -1,4 +1,4 @@
-//! What can go wrong at a double barrier.
+//! The error of a double barrier.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use crate::client::{self, ErrorKind};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The ensemble, or the way to it, is in the way; or the session ended.
-    // The text holds that of the cause, so the cause is not told twice as a `source`.
+    /// A request to ZooKeeper failed, or the session ended.
+    // The message contains that of the cause, so there is no `source` that would repeat it.
     #[error("double barrier at {path}: {error}")]
     Client {
         /// The path of the barrier.
@@ -17,34 +17,36 @@ pub enum Error {
         /// What went wrong.
         error: client::Error,
     },
-    /// The client has been closed, or the runtime behind it has ended: see [`Client::last_error`](crate::Client::last_error).
+    /// The client has been closed, or the runtime behind it has ended; see
+    /// [`Client::last_error`](crate::Client::last_error).
     #[error("double barrier at {path}: its client has been closed, or the runtime behind it has ended")]
     Closed {
         /// The path of the barrier.
         path: Arc<str>,
     },
-    /// Another call on the same object is under way. An object is one member; make another one for another member.
+    /// Another call on the same object is under way. An object is one member; create another object for another member.
     #[error(
-        "double barrier at {path}: another call on this object is under way; an object is one member, so make another one \
-         for another member"
+        "double barrier at {path}: another call on this object is under way; an object is one member, so make another \
+         one for another member"
     )]
     Busy {
         /// The path of the barrier.
         path: Arc<str>,
     },
-    /// To enter is for who is outside.
+    /// `enter` was called while the member was inside.
     #[error("double barrier at {path}: this member is inside already; leave before entering again")]
     AlreadyInside {
         /// The path of the barrier.
         path: Arc<str>,
     },
-    /// To leave is for who is inside.
+    /// `leave` was called while the member was outside.
     #[error("double barrier at {path}: this member is not inside; enter before leaving")]
     NotInside {
         /// The path of the barrier.
         path: Arc<str>,
     },
-    /// Somebody deleted the node of this member while it was inside: the others need not have waited for it.
+    /// Another client deleted the node of this member while the member was inside. The others may have left without
+    /// waiting for it.
     #[error(
         "double barrier at {path}: the node {node} of this member was deleted by somebody else while it was inside"
     )]
@@ -59,13 +61,13 @@ pub enum Error {
     InvalidOption {
         /// The path of the barrier.
         path: Arc<str>,
-        /// Which value, and what is allowed.
+        /// The rejected value, and the allowed range.
         why: String,
     },
 }
 
 impl Error {
-    /// What went wrong, to decide by.
+    /// Returns the kind of the error, for code that decides how to react.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Error::Client { error, .. } => error.kind(),
@@ -78,13 +80,14 @@ impl Error {
         }
     }
 
-    /// Whether the same call may succeed later without anybody changing anything. What [is lost](Error::is_lost) is not
-    /// retried but entered anew: whatever `leave` returns, the member is outside.
+    /// Returns whether the same call may succeed later without any intervention. After an error for which
+    /// [`is_lost`](Error::is_lost) is true, call `enter` and not the same call again: whatever `leave` returns, the
+    /// member is outside.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Error::Client { error, .. } if error.is_retryable())
     }
 
-    /// Whether the place in the round, or the client, is gone for good.
+    /// Returns whether the place in the round was lost, or the client is closed for good.
     pub fn is_lost(&self) -> bool {
         match self {
             Error::Client { error, .. } => error.is_lost(),
@@ -93,14 +96,14 @@ impl Error {
         }
     }
 
-    /// A node of an earlier call is not known to be gone yet.
+    /// The deletion of an earlier call's node has not been confirmed yet.
     pub(super) fn left_behind(path: &str) -> Self {
         let message =
             format!("enter {path}: the node of an earlier call may stand yet; it is deleted in the background");
         Error::client(path, client::Error::new(ErrorKind::OutcomeUnknown, message))
     }
 
-    /// The time was over before there was a connection.
+    /// The time was up before there was a connection.
     pub(super) fn no_server_asked(path: &str) -> Self {
         let message = format!("enter {path}: no server could be asked in time");
         Error::client(path, client::Error::new(ErrorKind::TimedOut, message))

@@ -1,21 +1,22 @@
-//! Leaving: everybody's node goes, the lowest one's last, and `ready` with it.
+//! Leaving: all members delete their nodes, the lowest one last, together with `ready`.
 //!
-//! The lowest waits for the highest, again and again until it is alone. Everybody else deletes its node first, and then
-//! waits for the gate to turn, which is the end of the round; and for the lowest, whose part somebody else must take if it
-//! is gone before that.
+//! The lowest member waits for the highest, repeatedly, until it is alone. Every other member deletes its node first,
+//! and then waits for the generation to change, which is the end of the round. It also watches the lowest member,
+//! because another member must end the round if the lowest one is gone before that.
 
 use std::sync::Arc;
 
 use tokio::time::{Instant, sleep_until};
 
 use super::error::Error;
-use super::member::{LONG, Member, Trouble, fired, over};
-use super::site::{Gate, View, commit};
+use super::member::{AttemptError, LONG, Member};
+use super::znodes::{Generation, View, commit};
 use crate::backend::{self, Event, Op, Watch};
+use crate::util::wait::{fired, sleep_until_opt};
 
 /// Why a wait ended.
 enum Wake {
-    /// The gate turned: the round is over.
+    /// The generation changed: the round is over.
     Over,
     /// Something changed: look again.
     Changed,
@@ -23,8 +24,8 @@ enum Wake {
 }
 
 impl Member {
-    /// Leaves; false if the time was over before all others had left. Dropped at an await, [`withdraw`](Self::withdraw) is to
-    /// follow.
+    /// Leaves. Returns false if the time was up before all others had left. If the future is dropped, the caller must
+    /// call [`withdraw`](Self::withdraw).
     pub(super) async fn leave(&mut self, patience: Option<Instant>) -> Result<bool, Error> {
         loop {
             let connection = match self.session.connected().await {
@@ -41,8 +42,8 @@ impl Member {
         }
     }
 
-    async fn leave_on(&mut self, connection: u64, patience: Option<Instant>) -> Result<bool, Trouble> {
-        let mut gate: Option<Watch> = None;
+    async fn leave_on(&mut self, connection: u64, patience: Option<Instant>) -> Result<bool, AttemptError> {
+        let mut generation: Option<Watch> = None;
         loop {
             let Some(view) = self.who_is_there().await? else { return Ok(true) };
             if view.others.is_empty() {
@@ -53,10 +54,10 @@ impl Member {
             }
             let lowest_is_own = view.own && self.name < view.others[0];
             let mut other = if lowest_is_own {
-                let highest = self.site.child(&view.others[view.others.len() - 1]);
+                let highest = self.znodes.child(&view.others[view.others.len() - 1]);
                 watched(self.session.watch_data(&highest).await)?
             } else {
-                match self.step_out(&view, &mut gate).await? {
+                match self.step_out(&view, &mut generation).await? {
                     Some(lowest) => lowest,
                     None => return Ok(true),
                 }
@@ -64,7 +65,7 @@ impl Member {
             if other.is_none() {
                 continue;
             }
-            match self.await_others(&mut gate, &mut other, connection, patience).await? {
+            match self.await_others(&mut generation, &mut other, connection, patience).await? {
                 Wake::Over => return Ok(true),
                 Wake::Changed => {}
                 Wake::TimeOver => return self.part().await,
@@ -72,48 +73,48 @@ impl Member {
         }
     }
 
-    /// Who is there; nothing if the round is over, as far as a member without a node can tell.
-    async fn who_is_there(&mut self) -> Result<Option<View>, Trouble> {
-        let view = match self.site.view(&self.session, &self.name).await {
+    /// Lists the members; `None` if the round is over, as far as a member without a node can tell.
+    async fn who_is_there(&mut self) -> Result<Option<View>, AttemptError> {
+        let view = match self.znodes.view(&self.session, &self.name).await {
             Ok(view) => Some(view),
             Err(backend::Error::NoNode) => None,
             Err(error) => return Err(error.into()),
         };
         match view {
             Some(view) if view.own => {
-                self.round = Some(view.gate());
+                self.round = Some(view.generation());
                 Ok(Some(view))
             }
             view => {
                 let stepped_out = self.stepped_out;
                 self.gone();
                 if !stepped_out {
-                    return Err(Trouble::NodeDeleted);
+                    return Err(AttemptError::NodeDeleted);
                 }
-                Ok(view.filter(|view| Some(view.gate()) == self.round))
+                Ok(view.filter(|view| Some(view.generation()) == self.round))
             }
         }
     }
 
-    /// Nobody else is there: ends the round. False if that is no longer so.
+    /// Ends the round as the last member. Returns false if another member has appeared.
     async fn be_the_last(&mut self, view: &View) -> Result<bool, backend::Error> {
         if !view.own {
-            // Whoever should have done it has crashed.
-            return Ok(!view.ready || self.site.remove_ready(&self.session, &view.stat, None).await?);
+            // The member that should have ended the round has crashed.
+            return Ok(!view.ready || self.znodes.remove_ready(&self.session, &view.stat, None).await?);
         }
         let mut ops = vec![
-            self.site.turn(&self.session, &view.stat).await?,
+            self.znodes.turn(&self.session, &view.stat).await?,
             Op::Delete { path: self.path.to_string(), version: Some(self.version) },
         ];
         if view.ready {
-            ops.push(Op::Delete { path: self.site.ready.to_string(), version: None });
+            ops.push(Op::Delete { path: self.znodes.ready.to_string(), version: None });
         }
         self.stepped_out = true;
         if commit(&self.session, ops).await? {
             self.gone();
             return Ok(true);
         }
-        // Somebody may have joined the round by writing to our node: then we are not the last.
+        // Another member may have joined the round by writing to our node. Then we are not the last.
         self.stepped_out = false;
         if let Some(stat) = self.session.exists(&self.path).await? {
             self.version = stat.version;
@@ -121,15 +122,15 @@ impl Member {
         Ok(false)
     }
 
-    /// Deletes the node, unless that is done, and watches the gate and the lowest of the others, in one flight: `Some` with the
-    /// watch of the lowest, if it is there. `None` says that the round is over.
+    /// Deletes the node, unless that is done, and watches the generation and the lowest of the others, in one flight.
+    /// Returns the watch of the lowest, if that exists. `None` means that the round is over.
     async fn step_out(
         &mut self,
         view: &View,
-        gate: &mut Option<Watch>,
+        generation: &mut Option<Watch>,
     ) -> Result<Option<Option<Watch>>, backend::Error> {
-        let lowest = self.site.child(&view.others[0]);
-        let watch_gate = gate.is_none().then(|| self.session.watch_data(&self.site.dir));
+        let lowest = self.znodes.child(&view.others[0]);
+        let watch_gate = generation.is_none().then(|| self.session.watch_data(&self.znodes.dir));
         let watch_lowest = self.session.watch_data(&lowest);
         let delete = self.node.is_some().then(|| self.session.delete(&self.path, None));
         self.stepped_out = true;
@@ -153,14 +154,14 @@ impl Member {
         }
         match watched_gate {
             Some(Ok((_, stat, watch))) => {
-                // While our node stood, the round was on.
+                // While our node existed, the round was open.
                 if view.own {
-                    self.round = Some(Gate::of(&stat));
+                    self.round = Some(Generation::of(&stat));
                 }
-                if self.round != Some(Gate::of(&stat)) {
+                if self.round != Some(Generation::of(&stat)) {
                     return Ok(None);
                 }
-                *gate = Some(watch);
+                *generation = Some(watch);
             }
             Some(Err(backend::Error::NoNode)) => return Ok(None),
             Some(Err(error)) => return Err(error),
@@ -171,7 +172,7 @@ impl Member {
 
     async fn await_others(
         &mut self,
-        gate: &mut Option<Watch>,
+        generation: &mut Option<Watch>,
         other: &mut Option<Watch>,
         connection: u64,
         patience: Option<Instant>,
@@ -181,8 +182,8 @@ impl Member {
         let wake = loop {
             tokio::select! {
                 biased;
-                event = fired(gate) => {
-                    *gate = None;
+                event = fired(generation) => {
+                    *generation = None;
                     break match event {
                         Event::NodeDataChanged | Event::NodeDeleted => Wake::Over,
                         _ => Wake::Changed,
@@ -194,8 +195,8 @@ impl Member {
                     break Wake::Changed;
                 }
                 () = self.disturbed(connection) => return Err(backend::Error::ConnectionLoss),
-                () = over(patience) => break Wake::TimeOver,
-                // The lowest may be waiting for one who waits for the next round, if its own node was deleted by somebody.
+                () = sleep_until_opt(patience) => break Wake::TimeOver,
+                // If another client deleted our node, the member that we wait for may already wait for the next round.
                 () = sleep_until(begun + LONG), if self.node.is_some() && own.is_none() => {
                     own = watched(self.session.watch_data(&self.path).await)?;
                     if own.is_none() {
@@ -210,13 +211,13 @@ impl Member {
         Ok(wake)
     }
 
-    /// Leaves without the others; true if they have left by now.
-    async fn part(&mut self) -> Result<bool, Trouble> {
+    /// Leaves without waiting for the others. Returns true if they have left by now.
+    async fn part(&mut self) -> Result<bool, AttemptError> {
         let delete = self.node.is_some().then(|| self.session.delete(&self.path, None));
         self.stepped_out = true;
-        let (session, site, name) = (Arc::clone(&self.session), Arc::clone(&self.site), self.name.clone());
-        // Handed over behind the delete, so whoever deletes last sees that nobody is left.
-        let list = session.list_children(&site.dir);
+        let (session, znodes, name) = (Arc::clone(&self.session), Arc::clone(&self.znodes), self.name.clone());
+        // Sent after the delete, so the member that deletes last sees that no other is left.
+        let list = session.list_children(&znodes.dir);
         if let Some(deleted) = delete {
             match deleted.await {
                 Ok(()) | Err(backend::Error::NoNode) => self.gone(),
@@ -228,18 +229,18 @@ impl Member {
             Err(backend::Error::NoNode) => return Ok(true),
             Err(error) => return Err(error.into()),
         };
-        if Some(view.gate()) != self.round {
+        if Some(view.generation()) != self.round {
             return Ok(true);
         }
         if view.others.is_empty() && view.ready {
-            // Refused, somebody else has done it, or comes for the next round.
-            self.site.remove_ready(&session, &view.stat, None).await?;
+            // If refused, another member has done it, or one arrives for the next round.
+            self.znodes.remove_ready(&session, &view.stat, None).await?;
         }
         Ok(view.others.is_empty())
     }
 }
 
-/// The watch; none if there is no such node.
+/// Returns the watch; `None` if the node does not exist.
 fn watched<T, S>(watched: Result<(T, S, Watch), backend::Error>) -> Result<Option<Watch>, backend::Error> {
     match watched {
         Ok((_, _, watch)) => Ok(Some(watch)),

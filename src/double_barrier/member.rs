@@ -1,107 +1,109 @@
-//! One member, from its arrival until nothing of it is left: a task of its own, so that a caller may go at any time.
+//! One member, from its arrival until no trace of it is left. It is a task of its own, so a caller may be dropped at
+//! any time.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use super::error::Error;
-use super::site::{Gate, Site};
-use crate::backend::{self, Event, Watch};
+use super::znodes::{Generation, Znodes};
+use crate::backend;
 use crate::client::owned_node::OwnedNode;
 use crate::client::session::{Condition, EndReason, Session};
 use crate::client::{self, ErrorKind};
 use crate::path::join;
+use crate::util::wait::sleep_until_opt;
 
-/// Who waits for longer than this watches its own node, so that it hears of it when somebody deletes it.
+/// A member that waits for longer than this watches its own node, to learn when another client deletes it.
 pub(super) const LONG: Duration = Duration::from_secs(1);
 
-/// Where the answer goes; gone when nobody waits for it any more.
+/// Receives the answer; closed when no caller waits for it any more.
 pub(super) type Told = oneshot::Sender<Result<bool, Error>>;
 
-/// To leave, and by when to have given up on the others.
+/// Asks the task to leave. `patience` is when it stops waiting for the others.
 #[derive(Debug)]
-pub(super) struct Order {
+pub(super) struct LeaveCommand {
     pub(super) patience: Option<Instant>,
     pub(super) told: Told,
 }
 
-/// A node of an earlier time, of a session that is over, which may stand yet.
-pub(super) type Ghost = Option<Arc<str>>;
+/// A node of a session that is over, which may still exist.
+pub(super) type Leftover = Option<Arc<str>>;
 
-/// What an attempt ended with that brought no verdict.
+/// Why an attempt ended without a result.
 #[derive(Debug)]
-pub(super) enum Trouble {
-    /// A request failed; whether that passes, its error tells.
+pub(super) enum AttemptError {
+    /// A request failed. Its error tells whether a retry can help.
     Request(backend::Error),
-    /// Our node was deleted by somebody else while we were inside.
+    /// Another client deleted our node while we were inside.
     NodeDeleted,
 }
 
-impl From<backend::Error> for Trouble {
+impl From<backend::Error> for AttemptError {
     fn from(error: backend::Error) -> Self {
-        Trouble::Request(error)
+        AttemptError::Request(error)
     }
 }
 
-/// A member, and what is known of its node.
+/// A member, and what it knows of its node.
 #[derive(Debug)]
 pub(super) struct Member {
-    pub(super) site: Arc<Site>,
+    pub(super) znodes: Arc<Znodes>,
     pub(super) session: Arc<Session>,
     pub(super) name: String,
     pub(super) path: Arc<str>,
-    /// There is one from before its create is handed over until it is known to be gone.
+    /// Set from before the create is sent until the node is known to be gone.
     pub(super) node: Option<OwnedNode>,
-    /// The transaction that created it, once that is known.
+    /// The transaction that created the node, once that is known.
     pub(super) czxid: Option<i64>,
-    /// Its data version, as far as we know.
+    /// The node's data version, as far as we know.
     pub(super) version: i32,
-    /// It joined a round, or may have: the answer was lost.
+    /// The member joined a round, or may have: the answer was lost.
     pub(super) joining: bool,
-    /// The gate of the round we are in, as last seen while our node stood.
-    pub(super) round: Option<Gate>,
-    /// A delete of the node was handed over.
+    /// The generation of the round we are in, as last seen while our node existed.
+    pub(super) round: Option<Generation>,
+    /// A delete of the node was sent.
     pub(super) stepped_out: bool,
-    /// Whether a `ready` that nobody needs may be our doing.
+    /// Whether this member may have left a `ready` that no member needs.
     pub(super) loose_ends: bool,
-    pub(super) ghost: Ghost,
+    pub(super) leftover: Leftover,
 }
 
-/// Sees one member through: it enters, waits to be told to leave, leaves. Whenever its caller is gone it withdraws.
+/// Runs one member: enters, waits for the command to leave, leaves. Withdraws whenever its caller is gone.
 pub(super) async fn attend(
-    site: Arc<Site>,
-    ghost: Ghost,
+    znodes: Arc<Znodes>,
+    leftover: Leftover,
     patience: Option<Instant>,
     mut told: Told,
-    orders: oneshot::Receiver<Order>,
-    settled: oneshot::Sender<Ghost>,
+    orders: oneshot::Receiver<LeaveCommand>,
+    settled: oneshot::Sender<Leftover>,
 ) {
     let arrival = async {
         tokio::select! {
             biased;
             () = told.closed() => None,
-            session = site.core.connected_session() => Some(session),
-            () = over(patience) => None,
+            session = znodes.core.connected_session() => Some(session),
+            () = sleep_until_opt(patience) => None,
         }
     };
     let session = match arrival.await {
         Some(Ok(session)) => session,
         nothing => {
-            // Nothing was handed over.
+            // Nothing was sent.
             let answer = match nothing {
-                Some(Err(error)) => Err(Error::client(&site.path, error)),
-                _ if ghost.is_some() => Err(Error::left_behind(&site.path)),
-                _ => Err(Error::no_server_asked(&site.path)),
+                Some(Err(error)) => Err(Error::client(&znodes.path, error)),
+                _ if leftover.is_some() => Err(Error::left_behind(&znodes.path)),
+                _ => Err(Error::no_server_asked(&znodes.path)),
             };
-            // Nobody may be waiting for either.
-            let _ = settled.send(ghost);
+            // The receiver of either may be gone.
+            let _ = settled.send(leftover);
             let _ = told.send(answer);
             return;
         }
     };
-    let mut member = Member::new(site, session, ghost);
+    let mut member = Member::new(znodes, session, leftover);
     let entered = tokio::select! {
         biased;
         () = told.closed() => None,
@@ -111,7 +113,7 @@ pub(super) async fn attend(
     let mut settled = Some(settled);
     if member.tell(told, entered, &mut settled)
         && inside
-        && let Ok(Order { patience, mut told }) = orders.await
+        && let Ok(LeaveCommand { patience, mut told }) = orders.await
     {
         let left = tokio::select! {
             biased;
@@ -120,36 +122,16 @@ pub(super) async fn attend(
         };
         member.tell(told, left, &mut settled);
     }
-    let ghost = member.withdraw().await;
+    let leftover = member.withdraw().await;
     if let Some(settled) = settled {
-        let _ = settled.send(ghost);
-    }
-}
-
-/// Resolves when the time is over; never if there is no end to it.
-pub(super) async fn over(patience: Option<Instant>) {
-    match patience {
-        Some(patience) => sleep_until(patience).await,
-        None => std::future::pending().await,
-    }
-}
-
-/// Resolves when a watch fires; never if there is none.
-pub(super) async fn fired(watch: &mut Option<Watch>) -> Event {
-    match watch {
-        Some(watch) => {
-            let event = watch.await;
-            tracing::trace!(?event, "watch");
-            event
-        }
-        None => std::future::pending().await,
+        let _ = settled.send(leftover);
     }
 }
 
 impl Member {
-    fn new(site: Arc<Site>, session: Arc<Session>, ghost: Ghost) -> Self {
+    fn new(znodes: Arc<Znodes>, session: Arc<Session>, leftover: Leftover) -> Self {
         let mut member = Member {
-            site,
+            znodes,
             session,
             name: String::new(),
             path: "".into(),
@@ -160,22 +142,22 @@ impl Member {
             round: None,
             stepped_out: false,
             loose_ends: false,
-            ghost,
+            leftover,
         };
         member.take_name();
         member
     }
 
-    /// A name that nobody has had before, so that no answer about another node can be taken for one about ours.
+    /// Takes a name that was never used before, so that no answer about another node can be taken for one about ours.
     pub(super) fn take_name(&mut self) {
-        self.name = self.site.core.random.uuid().to_string();
-        self.path = join(&self.site.dir, &self.name).into();
+        self.name = self.znodes.core.random.uuid().to_string();
+        self.path = join(&self.znodes.dir, &self.name).into();
         self.czxid = None;
         self.version = 0;
         self.joining = false;
     }
 
-    /// The node is known not to be there.
+    /// Notes that the node is known not to exist.
     pub(super) fn gone(&mut self) {
         if let Some(node) = self.node.take() {
             node.gone();
@@ -183,64 +165,64 @@ impl Member {
         self.czxid = None;
     }
 
-    /// Answers the caller, if there is something to answer; whether it heard. When nothing is left to be seen to, that is said
-    /// first, so that the caller need not wait for it.
+    /// Sends the answer to the caller, if there is one, and returns whether the caller received it. If nothing is left
+    /// to clean up, `settled` is sent first, so that the caller need not wait for it.
     fn tell(
         &self,
         told: Told,
         answer: Option<Result<bool, Error>>,
-        settled: &mut Option<oneshot::Sender<Ghost>>,
+        settled: &mut Option<oneshot::Sender<Leftover>>,
     ) -> bool {
         let Some(answer) = answer else { return false };
         if self.node.is_none()
             && !self.loose_ends
             && let Some(settled) = settled.take()
         {
-            let _ = settled.send(self.ghost.clone());
+            let _ = settled.send(self.leftover.clone());
         }
         told.send(answer).is_ok()
     }
 
-    /// Resolves when the connection on which watches were armed is in doubt.
+    /// Resolves when the connection on which watches were set is in doubt.
     pub(super) async fn disturbed(&self, connection: u64) {
         let mut conditions = self.session.conditions();
-        // The session gone without a word is the end as well.
+        // A session that is dropped without a final condition has ended as well.
         let _ = conditions.wait_for(|condition| *condition != Condition::Connected(connection)).await;
     }
 
-    /// The session ended, and with it this member.
+    /// Returns the error for the end of the session, which ends this member too.
     pub(super) fn ended(&self, doing: &str, reason: EndReason) -> Error {
         match reason {
-            EndReason::Closed => Error::Closed { path: Arc::clone(&self.site.path) },
-            _ => Error::client(&self.site.path, client::Error::session_lost(doing, &self.site.path)),
+            EndReason::Closed => Error::Closed { path: Arc::clone(&self.znodes.path) },
+            _ => Error::client(&self.znodes.path, client::Error::session_lost(doing, &self.znodes.path)),
         }
     }
 
-    /// What to tell of trouble that does not pass; after trouble that does, waits until its cause is known.
-    pub(super) async fn bear(&self, doing: &str, connection: u64, trouble: Trouble) -> Result<(), Error> {
+    /// Returns the error to report, if a retry cannot help. Otherwise waits until the cause of the failure is known.
+    pub(super) async fn bear(&self, doing: &str, connection: u64, trouble: AttemptError) -> Result<(), Error> {
         let error = match trouble {
-            Trouble::Request(error) if error.is_passing() => {
+            AttemptError::Request(error) if error.is_passing() => {
                 self.session.loss_known(connection).await;
                 return Ok(());
             }
-            Trouble::Request(error) => error,
-            Trouble::NodeDeleted => {
-                let (path, node) = (Arc::clone(&self.site.path), Arc::clone(&self.path));
+            AttemptError::Request(error) => error,
+            AttemptError::NodeDeleted => {
+                let (path, node) = (Arc::clone(&self.znodes.path), Arc::clone(&self.path));
                 return Err(Error::NodeDeleted { path, node });
             }
         };
         let unknown = error.leaves_outcome_unknown();
-        let mut error = client::Error::from_backend(doing, &self.site.path, error);
+        let mut error = client::Error::from_backend(doing, &self.znodes.path, error);
         if unknown && self.node.is_some() {
             let message = format!("{error}; the node, if there is one, is deleted in the background");
             error = client::Error::new(ErrorKind::OutcomeUnknown, message);
         }
-        Err(Error::client(&self.site.path, error))
+        Err(Error::client(&self.znodes.path, error))
     }
 
-    /// Sees to it that nothing of this member is left, however long it takes; the node that may stand yet if its session ends
-    /// first. It is the janitor's then, too.
-    async fn withdraw(&mut self) -> Ghost {
+    /// Removes what is left of this member, however long it takes. Returns the node that may still exist if its session
+    /// ends first; the janitor deletes that node too.
+    async fn withdraw(&mut self) -> Leftover {
         if let Some(mut node) = self.node.take()
             && let Err(error) = node.delete(None).await
         {
@@ -255,19 +237,21 @@ impl Member {
                     self.loose_ends = true;
                     self.session.loss_known(connection).await;
                 }
-                // A `ready` without members does no harm: whoever comes next removes it.
-                Err(error) => tracing::debug!(path = &*self.site.path, ?error, "could not look for a leftover `ready`"),
+                // A `ready` without members is harmless: the next member to arrive removes it.
+                Err(error) => {
+                    tracing::debug!(path = &*self.znodes.path, ?error, "could not look for a leftover `ready`")
+                }
             }
         }
-        self.ghost.take()
+        self.leftover.take()
     }
 
-    /// Removes `ready` if nobody is there.
+    /// Removes `ready` if there are no members.
     async fn tidy(&self) -> Result<(), backend::Error> {
-        match self.site.view(&self.session, &self.name).await {
+        match self.znodes.view(&self.session, &self.name).await {
             Ok(view) if view.ready && view.others.is_empty() => {
-                // Refused, somebody else has done something about it.
-                self.site.remove_ready(&self.session, &view.stat, None).await.map(drop)
+                // If refused, another member has acted on it.
+                self.znodes.remove_ready(&self.session, &view.stat, None).await.map(drop)
             }
             Ok(_) | Err(backend::Error::NoNode) => Ok(()),
             Err(error) => Err(error),

@@ -1,8 +1,9 @@
-//! A barrier that a number of members pass together, on the way in and on the way out: Curator's `DistributedDoubleBarrier`.
+//! A barrier that a number of members enter together and leave together, compatible with Curator's
+//! `DistributedDoubleBarrier`.
 //!
-//! Nobody's [`enter`](DoubleBarrier::enter) returns before as many members as the barrier asks for are there, and nobody's
-//! [`leave`](DoubleBarrier::leave) before all of them have left. Members on Curator's double barrier meet ours at the same
-//! path.
+//! [`enter`](DoubleBarrier::enter) returns when as many members as the barrier requires have arrived.
+//! [`leave`](DoubleBarrier::leave) returns when all members of the round have left. Members that use Curator's double
+//! barrier at the same path take part in the same rounds.
 //!
 //! ```no_run
 //! use zookeeper_recipes::Client;
@@ -10,10 +11,10 @@
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let client = Client::builder("localhost:2181").connect().await?;
-//! // One object a member; here this process is one of three.
+//! // One object for each member. This process is one of three.
 //! let barrier = DoubleBarrier::new(&client, "/my-job/barrier", 3)?;
 //! for step in 0..10 {
-//!     barrier.enter().await?; // all three are there
+//!     barrier.enter().await?; // all three have arrived
 //!     println!("step {step}");
 //!     barrier.leave().await?; // all three are done
 //! }
@@ -21,53 +22,103 @@
 //! # }
 //! ```
 //!
-//! # What a member may believe
+//! Consecutive rounds at one path are safe only if all members use this library. With a Curator member they can hang;
+//! [use a separate path for each round](#together-with-curator) in that case.
 //!
-//! A round opens once, in one transaction, which checks that those who are counted are there: a member that dies before that
-//! lets nobody through early, and one whose time runs out is either in the round, and its
-//! [`enter_timeout`](DoubleBarrier::enter_timeout) returns true, or was not counted. So all members of a round that get an
-//! answer get the same one. A member that gets an error may have been counted; so may one whose process crashed, until its
-//! session is over.
+//! # Guarantees
 //!
-//! Whoever comes while the round is on is let in as well, so there may be more members than the barrier asks for, and all of
-//! them are waited for on the way out. A member that dies inside, or while it leaves, is waited for until its session is
-//! over, and no longer. What a round whose members have all crashed leaves behind (the node `ready`) does not open the next
-//! one.
+//! A round opens once, in one transaction, which checks that the nodes of all counted members exist. A member that dies
+//! before that lets no other member through early. A member whose time runs out either is in the round, and its
+//! [`enter_timeout`](DoubleBarrier::enter_timeout) returns true, or was not counted. So all members of a round that get
+//! an answer get the same one. A member that gets an error may have been counted. So may a member whose process
+//! crashed, until its session is over.
 //!
-//! The end of the session is an error ([`SessionLost`](crate::ErrorKind::SessionLost)): of the call under way, at once, or of
-//! the next [`leave`](DoubleBarrier::leave), which is to be called in any case. Then the member is outside, and may enter again.
-//! A member at work inside for long can hear of it by [`Client::connection_states`](crate::Client::connection_states). A short
-//! loss of the connection is waited out, under either error policy.
+//! A member that arrives while a round is open enters that round as well. So a round may have more members than the
+//! barrier requires, and `leave` waits for all of them. If a member dies inside, or while it leaves, the others wait
+//! until its session is over, and no longer. If all members of a round crash, the node `ready` that they leave behind
+//! does not open the next round.
+//!
+//! If the session ends, the member gets [`SessionLost`](crate::ErrorKind::SessionLost): from the call under way, at
+//! once, or from the next [`leave`](DoubleBarrier::leave). Call `leave` in any case. After that the member is outside,
+//! and may enter again. A member that works inside for long can learn of the loss from
+//! [`Client::connection_states`](crate::Client::connection_states). A short loss of the connection causes no error,
+//! under either error policy.
+//!
+//! # When things fail
+//!
+//! T is the session timeout that the servers granted.
+//!
+//! | event | what happens |
+//! |---|---|
+//! | connection `Suspended`, either error policy | `enter` and `leave` keep waiting. |
+//! | | The node remains, and with it the place in the round. |
+//! | `Reconnected`, same session | The member checks the same node and the round again. |
+//! | | It notices a round that opened or ended meanwhile. |
+//! | session `Lost` | The call under way, or the next `leave`, returns an error. The member may enter again. |
+//! | | The others wait for its node until the session is over, and no longer. |
+//! | own node deleted while entering | The member creates a new node. (It watches its own node after one second.) |
+//! | own node deleted while inside | `leave` returns an error, and the others do not wait. |
+//! | `ready` deleted by hand | No member leaves early, unless another member enters before they have left. |
+//! | reply to the create lost | The node is found by its name, or created again. There are never two nodes. |
+//! | reply to another step lost | Opening, ending, joining, giving up: transactions whose result is looked up. |
+//! | | A timed call that cannot find the result by its deadline returns `OutcomeUnknown`. |
+//! | process stopped for longer than T | An error after it resumes, even if the round opened meanwhile. |
+//! | | The others continue without it. |
 //!
 //! # Costs
 //!
-//! To enter is three requests in one flight, and for the last to come the transaction that opens the round. To leave is a list,
-//! then three requests in one flight. With eight members that is about 7.3 requests a member and round, and never more than 8.
+//! `enter` takes three requests in one flight; the last member to arrive also sends the transaction that opens the
+//! round. `leave` takes a list, then three requests in one flight. With eight members that is about 7.3 requests for
+//! each member and round, and never more than 8.
 //!
 //! # Together with Curator
 //!
-//! The nodes are Curator's: `<path>/<uuid>` for each member, ephemeral, and `<path>/ready`. Its members and ours count each
-//! other, open rounds for each other, and wait for each other to leave. What its algorithm does not do it does not do
-//! beside ours either: a Curator member deletes `ready` when it leaves, whoever is still entering, and may be let through by
-//! a stale one; a time-out of ours can cross its opening. Promises hold among members of this library.
+//! The nodes are Curator's: an ephemeral `<path>/<uuid>` for each member, and `<path>/ready`. Members of Curator and of
+//! this library count each other, open rounds for each other, and wait for each other to leave. The guarantees above
+//! hold only among members of this library. A Curator member deletes `ready` when it leaves, even if other members are
+//! still entering, and a stale `ready` can let it through. A timeout of a member of this library can coincide with an
+//! opening by a Curator member.
 //!
-//! The *data version* of the node at the path is the number of the rounds, and Curator leaves it alone. What the node holds is
-//! kept; but do not write to it while members are leaving, as they would take that for the end of the round.
+//! **Consecutive rounds with Curator members can hang.** Curator's `leave` lists the directory repeatedly until the
+//! members are gone. It does not know rounds: a member that has already entered the next round looks like one that has
+//! not left. That member waits for the Curator member to enter, and the Curator member waits for it to leave. So use a
+//! separate path for each round, in Java as well:
 //!
-//! Every child of the path but `ready` counts as a member, as with Curator: keep nothing else there. And leave `ready` alone while
-//! a round is on. Without it nobody leaves early, but whoever enters then takes those inside for waiting ones: enough of them, and
-//! a new round opens, which ends the leaving of the old one; too few, and the leaving wait for the newcomer as well.
+//! ```no_run
+//! # use zookeeper_recipes::{Client, double_barrier::{DoubleBarrier, Error}};
+//! # async fn example(client: Client) -> Result<(), Error> {
+//! for step in 0..10 {
+//!     let path = format!("/jobs/step-{step}");
+//!     let barrier = DoubleBarrier::new(&client, path, 3)?;
+//!     barrier.enter().await?;
+//!     println!("step {step}");
+//!     barrier.leave().await?;
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Or enter again only after the Curator processes report that their `leave` has returned. It is not enough to wait
+//! until the directory is empty: another member of this library may have entered again by then, and waits for yours.
+//!
+//! The *data version* of the node at the path counts the rounds; Curator does not change it. The node's data is kept.
+//! Do not write to the node while members are leaving, because they would take the write for the end of the round.
+//!
+//! As with Curator, every child of the path except `ready` counts as a member: keep nothing else there. Do not delete
+//! `ready` while a round is open. Its absence lets no member leave early, but a member that enters then takes the
+//! members inside for waiting ones. If there are enough of them, a new round opens, which ends the leaving of the old
+//! one. If there are too few, the leaving members wait for the new member as well.
 
 mod builder;
 mod enter;
 mod error;
-mod late;
+mod join;
 mod leave;
 mod member;
-mod site;
+mod znodes;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -75,45 +126,64 @@ use tokio::time::{Instant, timeout_at};
 
 pub use self::builder::DoubleBarrierBuilder;
 pub use self::error::Error;
-use self::member::{Ghost, Order};
-use self::site::Site;
+use self::member::{LeaveCommand, Leftover};
+use self::znodes::Znodes;
 use crate::client::core::KeepAlive;
 use crate::client::{self, Client, ErrorKind};
+use crate::util::mutex::Mutex;
 
-/// Of the time that a call may take, this part (and at most that much) is kept for taking the node back, so that the call
-/// can say for certain that it left nothing.
+/// The part of a call's timeout, and the most of it, that is reserved for deleting the node, so that the call can tell
+/// for certain that no node is left.
 const TO_LEAVE: (u32, Duration) = (8, Duration::from_secs(1));
 
-/// One member of a double barrier, for any number of rounds. Make an object for each member; calls on one object come one
-/// after the other, and those that do not are an error.
+/// One member of a double barrier, for any number of rounds. Create an object for each member. Calls on one object must
+/// not overlap: a second call returns [`Error::Busy`].
 ///
-/// Dropping it while it is inside is leaving without waiting for the others. While it exists the client keeps its lease, at the
-/// cost of six small requests a session timeout.
+/// A member that is dropped while it is inside leaves without waiting for the others. While the object exists, the
+/// client keeps its lease, at the cost of six small requests in each session timeout.
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use zookeeper_recipes::Client;
+/// use zookeeper_recipes::double_barrier::{DoubleBarrier, Error};
+///
+/// # async fn example(client: Client) -> Result<(), Error> {
+/// let barrier = DoubleBarrier::builder(&client, "/my-job/barrier", 3)
+///     .data("worker-7")
+///     .build()?;
+/// if barrier.enter_timeout(Duration::from_secs(60)).await? {
+///     println!("all three have arrived");
+///     barrier.leave().await?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "DistributedDoubleBarrier")]
 pub struct DoubleBarrier {
     client: Client,
-    site: Arc<Site>,
+    znodes: Arc<Znodes>,
     slot: Mutex<Slot>,
     _keep_alive: KeepAlive,
 }
 
-/// Where the member is, between two calls.
+/// The state of the member between two calls.
 #[derive(Debug)]
 enum Slot {
-    /// Outside; what an earlier call left is being seen to, and may leave a ghost.
-    Outside(Option<oneshot::Receiver<Ghost>>),
+    /// Outside. The task of an earlier call may still be cleaning up; it sends the node that it could not delete.
+    Outside(Option<oneshot::Receiver<Leftover>>),
     /// A call is under way.
     Busy,
     Inside(Inside),
 }
 
-/// The line to the task of a member that is inside. Dropped, the task withdraws.
+/// The channels to the task of a member that is inside. If they are dropped, the task withdraws.
 #[derive(Debug)]
 struct Inside {
-    orders: oneshot::Sender<Order>,
-    settling: oneshot::Receiver<Ghost>,
+    orders: oneshot::Sender<LeaveCommand>,
+    settling: oneshot::Receiver<Leftover>,
 }
 
-/// A call under way. However it ends, the slot then holds `back`.
+/// A call under way. When it ends, in whatever way, the slot holds `back`.
 struct Call<'a> {
     slot: &'a Mutex<Slot>,
     back: Slot,
@@ -121,9 +191,9 @@ struct Call<'a> {
 
 impl<'a> Call<'a> {
     fn begin(barrier: &'a DoubleBarrier) -> Result<Self, Error> {
-        let mut slot = barrier.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = barrier.slot.lock();
         match std::mem::replace(&mut *slot, Slot::Busy) {
-            Slot::Busy => Err(Error::Busy { path: Arc::clone(&barrier.site.path) }),
+            Slot::Busy => Err(Error::Busy { path: Arc::clone(&barrier.znodes.path) }),
             back => Ok(Call { slot: &barrier.slot, back }),
         }
     }
@@ -132,7 +202,7 @@ impl<'a> Call<'a> {
 impl Drop for Call<'_> {
     fn drop(&mut self) {
         let back = std::mem::replace(&mut self.back, Slot::Outside(None));
-        *self.slot.lock().unwrap_or_else(PoisonError::into_inner) = back;
+        *self.slot.lock() = back;
     }
 }
 
@@ -146,7 +216,7 @@ struct Time {
 impl Time {
     fn of(timeout: Duration) -> Self {
         let (part, most) = TO_LEAVE;
-        // A time beyond the end of the clock is none.
+        // A deadline that the clock cannot represent is no deadline.
         let deadline = Instant::now().checked_add(timeout);
         Time { patience: deadline.map(|deadline| deadline - (timeout / part).min(most)), deadline }
     }
@@ -155,7 +225,7 @@ impl Time {
         self.deadline.is_some_and(|deadline| deadline <= Instant::now())
     }
 
-    /// What `answer` says, if it does so in time.
+    /// Returns the answer, if it comes in time.
     async fn limit<F: Future>(self, answer: F) -> Option<F::Output> {
         match self.deadline {
             Some(deadline) => timeout_at(deadline, answer).await.ok(),
@@ -165,47 +235,54 @@ impl Time {
 }
 
 impl DoubleBarrier {
-    /// A member of the barrier at `path`, with default options: a round opens when `members` are there.
+    /// Creates a member of the barrier at `path`, with default options. A round opens when `members` have arrived.
     ///
     /// # Errors
-    /// As [`DoubleBarrierBuilder::start`].
+    /// As [`DoubleBarrierBuilder::build`].
     pub fn new(client: &Client, path: impl Into<String>, members: usize) -> Result<Self, Error> {
-        DoubleBarrier::builder(client, path, members).start()
+        DoubleBarrier::builder(client, path, members).build()
     }
 
-    /// The options of a member of the barrier at `path`, where a round opens when `members` are there. All members must give
-    /// the same number: with several, whoever counts to its own opens the round for all who are there.
+    /// Returns a builder for a member of the barrier at `path`, where a round opens when `members` have arrived. All
+    /// members must give the same number. If the numbers differ, the first member whose number is reached opens the
+    /// round for all that have arrived.
     pub fn builder(client: &Client, path: impl Into<String>, members: usize) -> DoubleBarrierBuilder {
         DoubleBarrierBuilder::new(client, path.into(), members)
     }
 
-    fn at(client: Client, site: Site) -> Self {
+    fn at(client: Client, znodes: Znodes) -> Self {
         let keep_alive = client.core().keep_alive();
-        DoubleBarrier { client, site: Arc::new(site), slot: Mutex::new(Slot::Outside(None)), _keep_alive: keep_alive }
+        DoubleBarrier {
+            client,
+            znodes: Arc::new(znodes),
+            slot: Mutex::new(Slot::Outside(None)),
+            _keep_alive: keep_alive,
+        }
     }
 
-    /// Waits until enough members are there, or a round is on already. Then the member is inside.
+    /// Waits until enough members have arrived, or enters the round that is open. After that the member is inside.
     ///
     /// # Errors
     /// [`ErrorKind::SessionLost`] if the session ended meanwhile: the member is outside, and may enter again. Otherwise
-    /// [`Error::Client`], such as for want of permission; [`Error::AlreadyInside`]; [`Error::Busy`]; [`Error::Closed`].
+    /// [`Error::Client`], for example if a permission is missing; [`Error::AlreadyInside`]; [`Error::Busy`];
+    /// [`Error::Closed`].
     ///
     /// # Cancel safety
-    /// Cancel safe: the member is outside, and its node is deleted in the background. Until then others may count it; the
-    /// next enter on the same object waits for that.
+    /// Cancel safe: the member is outside, and its node is deleted in the background. Until then others may count it.
+    /// The next `enter` on the same object waits for the deletion.
     pub async fn enter(&self) -> Result<(), Error> {
         self.enter_in(Time::default()).await.map(drop)
     }
 
-    /// As [`enter`](Self::enter), for no longer than `timeout` in all. False says that the round did not open, and that no
-    /// node is left. Waiting ends an eighth of the time (at most a second) before the deadline, to leave time to take the node
-    /// back. With no time at all it is false, and nothing is sent.
+    /// Enters as [`enter`](Self::enter) does, in no more than `timeout` in all. Returns false if the round did not
+    /// open; then no node is left. The last eighth of the timeout, at most one second, is reserved for deleting the
+    /// node. A zero timeout returns false without a request.
     ///
     /// # Errors
-    /// [`ErrorKind::TimedOut`] if no server could be asked in time: nothing is known of the round, and no node is left.
-    /// [`ErrorKind::OutcomeUnknown`] if it could not be found out in time whether the round opened, or whether the node of an
-    /// earlier call is gone: the member is outside, and its node is deleted in the background, at the latest with the session.
-    /// Otherwise as [`enter`](Self::enter).
+    /// [`ErrorKind::TimedOut`] if there was no connection in time: nothing is known of the round, and no node is left.
+    /// [`ErrorKind::OutcomeUnknown`] if it could not be determined in time whether the round opened, or whether the
+    /// node of an earlier call is gone: the member is outside, and its node is deleted in the background, at the latest
+    /// with the session. Otherwise as [`enter`](Self::enter).
     ///
     /// # Cancel safety
     /// As [`enter`](Self::enter).
@@ -213,25 +290,28 @@ impl DoubleBarrier {
         self.enter_in(Time::of(timeout)).await
     }
 
-    /// Waits until all members of the round have left. Then, and whatever else it returns, the member is outside.
+    /// Waits until all members of the round have left. Whatever it returns, except [`Error::Busy`], the member is
+    /// outside afterwards.
     ///
     /// # Errors
     /// [`ErrorKind::SessionLost`] if the session ended meanwhile, or while the member was inside;
-    /// [`Error::NodeDeleted`] if somebody deleted its node. Otherwise as [`enter`](Self::enter), but [`Error::NotInside`].
+    /// [`Error::NodeDeleted`] if another client deleted its node. Otherwise as [`enter`](Self::enter), with
+    /// [`Error::NotInside`] instead of [`Error::AlreadyInside`].
     ///
     /// # Cancel safety
-    /// Once polled, the member leaves also if the future is dropped: its node is deleted in the background, and the others need
-    /// not wait for it.
+    /// Once polled, the member leaves even if the future is dropped: its node is deleted in the background, and the
+    /// others do not wait for it.
     pub async fn leave(&self) -> Result<(), Error> {
         self.leave_in(Time::default()).await.map(drop)
     }
 
-    /// As [`leave`](Self::leave), for no longer than `timeout` in all. False says that others were inside still when the time was
-    /// over; the own node is gone. Waiting ends an eighth of the time (at most a second) before the deadline.
+    /// Leaves as [`leave`](Self::leave) does, in no more than `timeout` in all. Returns false if other members were
+    /// still inside when the time was up; this member's node is gone. The wait ends before the deadline, by an eighth
+    /// of the timeout, at most one second.
     ///
     /// # Errors
-    /// [`ErrorKind::OutcomeUnknown`] if it could not be confirmed in time that the own node is gone: it is deleted in the
-    /// background, at the latest with the session. Otherwise as [`leave`](Self::leave).
+    /// [`ErrorKind::OutcomeUnknown`] if it could not be confirmed in time that this member's node is gone: it is
+    /// deleted in the background, at the latest with the session. Otherwise as [`leave`](Self::leave).
     ///
     /// # Cancel safety
     /// As [`leave`](Self::leave).
@@ -239,42 +319,43 @@ impl DoubleBarrier {
         self.leave_in(Time::of(timeout)).await
     }
 
-    /// The path of the barrier.
+    /// Returns the path of the barrier.
     pub fn path(&self) -> &str {
-        &self.site.path
+        &self.znodes.path
     }
 
-    /// How many members open a round.
+    /// Returns the number of members that open a round.
+    #[doc(alias = "memberQty")]
     pub fn members(&self) -> usize {
-        self.site.members
+        self.znodes.members
     }
 
     async fn enter_in(&self, time: Time) -> Result<bool, Error> {
-        // A loop over calls that fail at once must let other tasks run too.
+        // A caller that loops over calls that fail at once must still yield to other tasks.
         tokio::task::coop::consume_budget().await;
         let mut call = Call::begin(self)?;
-        let ghost = match &mut call.back {
+        let leftover = match &mut call.back {
             Slot::Outside(None) => None,
-            // A task that is gone with its runtime leaves nothing that it knew of.
+            // A task that ended with its runtime leaves nothing that it knew of.
             Slot::Outside(Some(settling)) => match time.limit(settling).await {
                 Some(settled) => settled.ok().flatten(),
-                None => return Err(Error::left_behind(&self.site.path)),
+                None => return Err(Error::left_behind(&self.znodes.path)),
             },
-            _ => return Err(Error::AlreadyInside { path: Arc::clone(&self.site.path) }),
+            _ => return Err(Error::AlreadyInside { path: Arc::clone(&self.znodes.path) }),
         };
         if time.is_over() {
-            let answer = if ghost.is_none() { Ok(false) } else { Err(Error::left_behind(&self.site.path)) };
-            // The next call must know of it.
+            let answer = if leftover.is_none() { Ok(false) } else { Err(Error::left_behind(&self.znodes.path)) };
+            // The next call must learn of the leftover.
             let (settled, settling) = oneshot::channel();
-            let _ = settled.send(ghost);
+            let _ = settled.send(leftover);
             call.back = Slot::Outside(Some(settling));
             return answer;
         }
         let (told, answer) = oneshot::channel();
         let (orders, ordered) = oneshot::channel();
         let (settled, settling) = oneshot::channel();
-        let site = Arc::clone(&self.site);
-        self.site.core.runtime.spawn(member::attend(site, ghost, time.patience, told, ordered, settled));
+        let znodes = Arc::clone(&self.znodes);
+        self.znodes.core.runtime.spawn(member::attend(znodes, leftover, time.patience, told, ordered, settled));
         call.back = Slot::Outside(Some(settling));
         let entered = self.answer("enter", time, answer).await?;
         if entered && let Slot::Outside(Some(settling)) = std::mem::replace(&mut call.back, Slot::Outside(None)) {
@@ -284,29 +365,29 @@ impl DoubleBarrier {
     }
 
     async fn leave_in(&self, time: Time) -> Result<bool, Error> {
-        // A loop over calls that fail at once must let other tasks run too.
+        // A caller that loops over calls that fail at once must still yield to other tasks.
         tokio::task::coop::consume_budget().await;
         let mut call = Call::begin(self)?;
         let back = std::mem::replace(&mut call.back, Slot::Outside(None));
         let Slot::Inside(Inside { orders, settling }) = back else {
             call.back = back;
-            return Err(Error::NotInside { path: Arc::clone(&self.site.path) });
+            return Err(Error::NotInside { path: Arc::clone(&self.znodes.path) });
         };
         call.back = Slot::Outside(Some(settling));
         let (told, answer) = oneshot::channel();
-        // The task may be gone with its runtime; then there is no answer either.
-        let _ = orders.send(Order { patience: time.patience, told });
+        // The task may have ended with its runtime; then there is no answer either.
+        let _ = orders.send(LeaveCommand { patience: time.patience, told });
         self.answer("leave", time, answer).await
     }
 
-    /// The answer of the member's task.
+    /// Waits for the answer of the member's task.
     async fn answer(
         &self,
         doing: &str,
         time: Time,
         answer: oneshot::Receiver<Result<bool, Error>>,
     ) -> Result<bool, Error> {
-        let path = &self.site.path;
+        let path = &self.znodes.path;
         match time.limit(answer).await {
             Some(Ok(answer)) => {
                 tracing::debug!(path = &**path, doing, ?answer, "double barrier");
@@ -326,8 +407,8 @@ impl DoubleBarrier {
 impl fmt::Debug for DoubleBarrier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DoubleBarrier")
-            .field("path", &self.site.path)
-            .field("members", &self.site.members)
+            .field("path", &self.znodes.path)
+            .field("members", &self.znodes.members)
             .field("client", &self.client)
             .finish_non_exhaustive()
     }

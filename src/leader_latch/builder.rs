@@ -1,6 +1,7 @@
-//! The options of a latch.
+//! The builder of a latch.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use super::error::Error;
 use super::task::{self, Shared};
@@ -9,7 +10,20 @@ use crate::client::Client;
 use crate::contender::participants::MAX_ID_BYTES;
 use crate::path;
 
-/// The options of a [`LeaderLatch`]; see [`LeaderLatch::builder`].
+/// Configures a [`LeaderLatch`]; see [`LeaderLatch::builder`].
+///
+/// ```no_run
+/// use zookeeper_recipes::Client;
+/// use zookeeper_recipes::leader_latch::{CloseMode, Error, LeaderLatch};
+///
+/// # fn example(client: &Client) -> Result<(), Error> {
+/// let latch = LeaderLatch::builder(client, "/my-service/leader")
+///     .id("worker-7")
+///     .close_mode(CloseMode::NotifyLeader)
+///     .start()?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 #[must_use = "nothing happens before start()"]
 pub struct LeaderLatchBuilder {
@@ -24,24 +38,25 @@ impl LeaderLatchBuilder {
         LeaderLatchBuilder { client: client.clone(), path, id: String::new(), close_mode: CloseMode::default() }
     }
 
-    /// What others see of this participant, at most 65 536 bytes. Empty by default.
+    /// Sets the id that other clients read of this participant, at most 65 536 bytes. Default: empty.
+    #[doc(alias = "setId")]
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = id.into();
         self
     }
 
-    /// What [`LeaderLatch::close`] does for listeners.
+    /// Sets what [`LeaderLatch::close`] does about listeners. Default: [`CloseMode::Silent`].
     pub fn close_mode(mut self, mode: CloseMode) -> Self {
         self.close_mode = mode;
         self
     }
 
-    /// Enters the election in the background and returns at once, also while there is no connection, and also outside a
-    /// runtime: the work is done on the client's.
+    /// Enters the election in the background and returns at once, even while there is no connection. It may be called
+    /// outside a runtime, as the latch runs on the runtime of the client.
     ///
     /// # Errors
-    /// [`Error::Client`] with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) for a malformed path;
-    /// [`Error::InvalidId`]; [`Error::Closed`] if the client has been closed.
+    /// [`Error::Client`] with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) if the path is malformed.
+    /// [`Error::InvalidId`] if the id is too long. [`Error::Closed`] if the client has been closed.
     pub fn start(self) -> Result<LeaderLatch, Error> {
         path::validate(&self.path).map_err(|error| Error::client(&self.path, error.into()))?;
         let path: Arc<str> = self.path.into();
@@ -51,8 +66,8 @@ impl LeaderLatchBuilder {
         if *self.client.core().closing.borrow() {
             return Err(Error::Closed { path });
         }
-        let shared = Arc::new(Shared::new(path, self.id, self.close_mode));
-        let (stop, finished) = task::spawn(&self.client, &shared);
-        Ok(LeaderLatch { client: self.client, shared, stop, finished })
+        let shared = Arc::new(Shared::new(path, self.id));
+        let task = task::spawn(&self.client, &shared);
+        Ok(LeaderLatch { client: self.client, shared, close_mode: self.close_mode, told: AtomicU64::new(0), task })
     }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with a latch.
+//! The errors of a latch.
 
 use std::sync::Arc;
 
@@ -8,36 +8,36 @@ use crate::client::{self, ErrorKind};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The ensemble, or the way to it, is in the way.
-    // The text holds that of the cause, so the cause is not told twice as a `source`.
+    /// A request to ZooKeeper failed.
+    // The text contains that of the cause, so `source` does not repeat it.
     #[error("leader latch at {path}: {error}")]
     Client {
         /// The path of the election.
         path: Arc<str>,
-        /// What went wrong.
+        /// The cause.
         error: client::Error,
     },
-    /// The latch, or its client, has been closed, or the runtime behind it has ended: see
-    /// [`Client::last_error`](crate::Client::last_error).
+    /// The latch or its client has been closed, or the runtime behind it has ended.
+    /// [`Client::last_error`](crate::Client::last_error) may tell why.
     #[error("leader latch at {path}: it, or its client, has been closed, or the runtime behind it has ended")]
     Closed {
         /// The path of the election.
         path: Arc<str>,
     },
-    /// The id does not fit.
+    /// The id is too long.
     #[error("leader latch at {path}: an id of {bytes} bytes; at most {max} are allowed")]
     InvalidId {
         /// The path of the election.
         path: Arc<str>,
-        /// How long the id is.
+        /// The length of the id in bytes.
         bytes: usize,
-        /// How long it may be.
+        /// The largest length in bytes.
         max: usize,
     },
 }
 
 impl Error {
-    /// What went wrong, to decide by.
+    /// Returns the kind of the error, for code that reacts to it.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Error::Client { error, .. } => error.kind(),
@@ -46,12 +46,12 @@ impl Error {
         }
     }
 
-    /// Whether the same call may succeed later without anybody changing anything.
+    /// Returns whether the same call may succeed later without another change.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Error::Client { error, .. } if error.is_retryable())
     }
 
-    /// Whether the latch, or what it held, is gone for good.
+    /// Returns whether the latch, or its leadership, is lost for good.
     pub fn is_lost(&self) -> bool {
         match self {
             Error::Client { error, .. } => error.is_lost(),

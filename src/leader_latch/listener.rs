@@ -1,7 +1,9 @@
 //! Listeners of a latch.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::fmt;
+use std::sync::Arc;
 
+use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -11,17 +13,132 @@ use crate::client::ListenerHandle;
 use crate::client::core::Core;
 use crate::client::listener::{self, Hearer};
 use crate::contender::Hold;
+use crate::util::mutex::Mutex;
 
-/// Is told when leadership is gained and lost, in this order, on a task of its own. A slow listener hears late, so ask the
-/// leadership before acting on it. A panicking listener is reported and removed.
+/// Is notified when leadership is gained and when it is lost, in this order, on a task of its own.
+///
+/// A slow listener is notified late, so check the leadership before you act on it. A listener that panics is logged and
+/// removed.
+///
+/// ```no_run
+/// use zookeeper_recipes::leader_latch::{
+///     LeaderLatch, LeaderLatchListener, Leadership,
+/// };
+///
+/// struct Log;
+///
+/// impl LeaderLatchListener for Log {
+///     async fn is_leader(&self, leadership: Leadership) {
+///         println!("leading with token {}", leadership.fencing_token());
+///     }
+///     async fn not_leader(&self) {
+///         println!("no longer leading");
+///     }
+/// }
+///
+/// # fn example(latch: &LeaderLatch) {
+/// let handle = latch.add_listener(Log);
+/// // Later:
+/// handle.remove();
+/// # }
+/// ```
 pub trait LeaderLatchListener: Send + Sync + 'static {
-    /// Leadership was gained.
+    /// Is called when leadership was gained.
+    #[doc(alias = "isLeader")]
     fn is_leader(&self, leadership: Leadership) -> impl Future<Output = ()> + Send;
-    /// Leadership was lost, or given up with [`CloseMode::NotifyLeader`](super::CloseMode::NotifyLeader).
+    /// Is called when leadership was lost, or given up with
+    /// [`CloseMode::NotifyLeader`](super::CloseMode::NotifyLeader).
+    #[doc(alias = "notLeader")]
     fn not_leader(&self) -> impl Future<Output = ()> + Send;
 }
 
-/// Something to tell a listener.
+impl<L: LeaderLatchListener + ?Sized> LeaderLatchListener for Arc<L> {
+    fn is_leader(&self, leadership: Leadership) -> impl Future<Output = ()> + Send {
+        (**self).is_leader(leadership)
+    }
+
+    fn not_leader(&self) -> impl Future<Output = ()> + Send {
+        (**self).not_leader()
+    }
+}
+
+/// Holds a [`LeaderLatchListener`] of any type, for a collection of listeners or one that is chosen at run time.
+///
+/// To add one listener to several latches, put it in an [`Arc`]: that is a listener too.
+///
+/// ```no_run
+/// use zookeeper_recipes::leader_latch::{
+///     BoxLeaderLatchListener, LeaderLatch, LeaderLatchListener, Leadership,
+/// };
+///
+/// struct Log;
+///
+/// impl LeaderLatchListener for Log {
+///     async fn is_leader(&self, leadership: Leadership) {
+///         println!("{} leads {}", leadership.id(), leadership.path());
+///     }
+///     async fn not_leader(&self) {
+///         println!("leads no more");
+///     }
+/// }
+/// # struct Gauge;
+/// # impl LeaderLatchListener for Gauge {
+/// #     async fn is_leader(&self, _: Leadership) {}
+/// #     async fn not_leader(&self) {}
+/// # }
+///
+/// # fn example(latch: &LeaderLatch) {
+/// let listeners = vec![
+///     BoxLeaderLatchListener::new(Log),
+///     BoxLeaderLatchListener::new(Gauge),
+/// ];
+/// for listener in listeners {
+///     latch.add_listener(listener);
+/// }
+/// # }
+/// ```
+pub struct BoxLeaderLatchListener(Box<dyn BoxedListener>);
+
+/// A listener whose futures have one type, as only such a trait can be a `dyn`.
+trait BoxedListener: Send + Sync {
+    fn gained(&self, leadership: Leadership) -> BoxFuture<'_, ()>;
+    fn lost(&self) -> BoxFuture<'_, ()>;
+}
+
+impl<L: LeaderLatchListener> BoxedListener for L {
+    fn gained(&self, leadership: Leadership) -> BoxFuture<'_, ()> {
+        self.is_leader(leadership).boxed()
+    }
+
+    fn lost(&self) -> BoxFuture<'_, ()> {
+        self.not_leader().boxed()
+    }
+}
+
+impl BoxLeaderLatchListener {
+    /// Boxes `listener`.
+    pub fn new(listener: impl LeaderLatchListener) -> Self {
+        BoxLeaderLatchListener(Box::new(listener))
+    }
+}
+
+impl LeaderLatchListener for BoxLeaderLatchListener {
+    fn is_leader(&self, leadership: Leadership) -> impl Future<Output = ()> + Send {
+        self.0.gained(leadership)
+    }
+
+    fn not_leader(&self) -> impl Future<Output = ()> + Send {
+        self.0.lost()
+    }
+}
+
+impl fmt::Debug for BoxLeaderLatchListener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BoxLeaderLatchListener").finish_non_exhaustive()
+    }
+}
+
+/// A message to a listener.
 #[derive(Debug)]
 enum News {
     IsLeader(Hold),
@@ -44,10 +161,10 @@ impl Listeners {
     ) -> ListenerHandle {
         let (sender, mut news) = mpsc::unbounded_channel();
         {
-            // Under this lock no news is told, so the listener misses none and hears none twice.
-            let mut all = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+            // No message is sent under this lock, so the listener misses none and gets none twice.
+            let mut all = self.news.lock();
             if let Some(hold) = state.borrow().term() {
-                // The receiver is at hand.
+                // The receiver still exists.
                 let _ = sender.send(News::IsLeader(hold.clone()));
             }
             all.push(sender);
@@ -56,9 +173,9 @@ impl Listeners {
         listener::tell(core, "leader latch listener", news, Follower(listener))
     }
 
-    /// Publishes the state and tells the listeners what it means for them, as one step.
+    /// Publishes the state and sends the listeners what follows from it, as one step.
     pub(super) fn publish(&self, state: &watch::Sender<LatchState>, new: LatchState) {
-        let mut all = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.news.lock();
         let gained = new.term().cloned();
         let old = state.send_replace(new);
         if old.term().is_some() {
@@ -69,13 +186,14 @@ impl Listeners {
         }
     }
 
-    /// As `publish` of a state without leadership; resolves when every listener that had to hear of it has returned.
+    /// Publishes a state without leadership. The future resolves when every listener that had to be notified has
+    /// returned.
     pub(super) fn publish_and_wait(
         &self,
         state: &watch::Sender<LatchState>,
         new: LatchState,
     ) -> BoxFuture<'static, ()> {
-        let mut all = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.news.lock();
         let old = state.send_replace(new);
         let mut heard = Vec::new();
         if old.term().is_some() {
@@ -87,15 +205,15 @@ impl Listeners {
         }
         Box::pin(async move {
             for returned in heard {
-                // Dropped when the listener has returned, or is gone.
+                // Dropped when the listener has returned, or was removed.
                 let _ = returned.await;
             }
         })
     }
 
-    /// Lets all listeners go.
+    /// Removes all listeners.
     pub(super) fn clear(&self) {
-        self.news.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.news.lock().clear();
     }
 }
 

@@ -1,7 +1,7 @@
-//! Leader election in which a leader leads until it closes or loses its place: Curator's `LeaderLatch`.
+//! Leader election in which the leader leads until it closes its latch or loses its place: Curator's `LeaderLatch`.
 //!
-//! Every participant creates a node in one directory; the one with the lowest number leads. Java services that use Curator's
-//! latch on the same path take part in the same election.
+//! Every participant creates a node in one directory. The participant whose node has the lowest number leads. Java
+//! services that use Curator's latch on the same path take part in the same election.
 //!
 //! ```no_run
 //! use zookeeper_recipes::Client;
@@ -9,34 +9,60 @@
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let client = Client::builder("localhost:2181").connect().await?;
-//! let latch = LeaderLatch::builder(&client, "/my-service/leader").id("worker-7").start()?;
+//! let latch = LeaderLatch::builder(&client, "/my-service/leader")
+//!     .id("worker-7")
+//!     .start()?;
 //! loop {
 //!     let leadership = latch.wait_for_leadership().await?;
-//!     // Dropped at its next await when the leadership is lost; then the latch competes again.
+//!     // Dropped at its next await when the leadership is lost.
 //!     let done = leadership.run(async { /* lead */ }).await;
 //!     if done.is_ok() {
 //!         break;
 //!     }
+//!     // The latch competes again by itself.
 //! }
 //! latch.close().await?;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! # What a leader may believe
+//! # What a leader can rely on
 //!
-//! A [`Leadership`] compares the clock whenever it is asked: it says no before the ensemble can have given the leadership
-//! to somebody else, also after the process was stopped for longer than its session. Three cases are beyond any clock: a
-//! virtual machine that is paused or restored; servers that end the session before its time is over, by an administrator's
-//! hand or with their data; and an operator who deletes the leader's node, as the old leader hears of it no sooner than the
-//! new one. Writes that carry the [`fence`](Leadership::fence) are safe in every case.
+//! [`Leadership::is_held`] compares the clock at each call. It turns false before the ensemble can give the leadership
+//! to another participant, also if the process was stopped for longer than its session. A clock cannot cover three
+//! cases:
 //!
-//! # When the connection is in doubt
+//! * a virtual machine that is paused or restored;
+//! * servers that end the session before its timeout, because of an administrator or because they lost their data;
+//! * an operator who deletes the leader's node, as the old leader learns of it no sooner than the new one.
 //!
-//! With [`ErrorPolicy::Standard`](crate::ErrorPolicy::Standard) leadership ends when the connection does, and comes back
-//! with the same node (and the same fencing token) if the session survived. With
-//! [`ErrorPolicy::Session`](crate::ErrorPolicy::Session) it lasts until the lease is over. After the loss of a session
-//! the latch enters the line again with the next one, for as long as it lives.
+//! Writes that carry the [`fence`](Leadership::fence) are safe in every case.
+//!
+//! # When things fail
+//!
+//! T is the session timeout that the servers granted. [`ErrorPolicy::Standard`](crate::ErrorPolicy::Standard) is the
+//! default policy of a client.
+//!
+//! | event | what happens |
+//! |---|---|
+//! | connection suspended, policy [`Standard`] | Leadership ends. The latch keeps its node. |
+//! | connection suspended, policy [`Session`] | Leadership lasts until the lease expires, never longer than T. |
+//! | reconnected in the same session | The latch verifies its node and keeps its place. |
+//! | reconnected, after `Standard` ended the term | The leader leads again with the same token, as a new term. |
+//! | session lost | Leadership ends. The latch creates a new node in the next session. |
+//! | leader's node deleted by another client | The leader is notified and rejoins. No participant is promoted twice. |
+//! | waiter's node deleted by another client | It rejoins, at the latest when the node before its own is deleted. |
+//! | reply to a create lost | The latch finds its node by name, or creates it again. It never has two nodes. |
+//! | reply to a delete lost | The latch repeats the delete until the node is gone. |
+//! | process stopped for longer than T | The first `is_held()` after it wakes returns false. |
+//! | no permission to create or read | `wait_for_leadership` fails. The latch retries with growing delays. |
+//!
+//! Until the notification of a deletion arrives, `is_held()` of the old leader may still return true. A waiter whose
+//! node was deleted after the leader's in the same transaction may lead until its own notification arrives. The
+//! ensemble refuses the fence of either.
+//!
+//! [`Standard`]: crate::ErrorPolicy::Standard
+//! [`Session`]: crate::ErrorPolicy::Session
 
 mod builder;
 mod error;
@@ -47,78 +73,103 @@ mod task;
 
 use std::fmt;
 use std::sync::Arc;
-
-use tokio::sync::watch;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use self::builder::LeaderLatchBuilder;
 pub use self::error::Error;
-pub use self::listener::LeaderLatchListener;
+pub use self::listener::{BoxLeaderLatchListener, LeaderLatchListener};
 pub use self::observe::{LeaderStream, observe_leader};
 pub use self::state::{LatchState, LatchStatus};
 use self::task::Shared;
+use crate::client::task::Task;
 use crate::client::{Client, ListenerHandle};
 pub use crate::contender::leadership::{Leadership, LeadershipLost};
 use crate::contender::participants;
 pub use crate::contender::participants::Participant;
+use crate::util::state_receiver::StateReceiver;
 
-/// What its node's name ends in, before the number: Curator's.
+/// The end of a node's name before the number, as Curator writes it.
 pub(crate) const BASE: &str = "latch-";
 
-/// What `close` does for listeners.
+/// Selects what [`LeaderLatch::close`] does about listeners. [`Silent`](Self::Silent) is the default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum CloseMode {
-    /// Listeners are let go first and hear nothing.
+    /// Removes the listeners first. They are not notified. This is the default.
+    #[doc(alias = "SILENT")]
     #[default]
     Silent,
-    /// A leader's listeners hear `not_leader`; the node is deleted, and with it the leadership passed on, when they have
-    /// returned. One that never returns holds that up: remove it, close with `Silent` as well, or drop the latch. Do not wait
-    /// for `close` inside a listener.
+    /// Calls `not_leader` of a leader's listeners, and deletes the node when they have returned. Only then can another
+    /// participant lead. A listener that never returns delays that: remove it, close with `Silent` as well, or drop the
+    /// latch. Do not await `close` inside a listener.
+    #[doc(alias = "NOTIFY_LEADER")]
     NotifyLeader,
 }
 
 /// A participant of a leader election.
 ///
-/// Dropping it leaves the election in the background, without telling listeners; [`close`](Self::close) waits for it.
-/// If the runtime that keeps the session is gone by then, the node stays until the session ends.
+/// Dropping it leaves the election in the background and does not notify listeners. [`close`](Self::close) leaves it
+/// and waits until that is done. If the runtime that keeps the session has ended before, the node stays until the
+/// session ends.
+///
+/// ```no_run
+/// use zookeeper_recipes::Client;
+/// use zookeeper_recipes::leader_latch::{Error, LeaderLatch};
+///
+/// # async fn example(client: Client) -> Result<(), Error> {
+/// let latch = LeaderLatch::builder(&client, "/my-service/leader")
+///     .id("worker-7")
+///     .start()?;
+/// if latch.has_leadership() {
+///     println!("{} leads", latch.id());
+/// }
+/// for participant in latch.participants().await? {
+///     println!("{participant}");
+/// }
+/// latch.close().await?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct LeaderLatch {
     client: Client,
     shared: Arc<Shared>,
-    stop: watch::Sender<bool>,
-    finished: watch::Receiver<bool>,
+    close_mode: CloseMode,
+    /// The number of the last failure to enter that a waiter got as an error.
+    told: AtomicU64,
+    task: Task<Result<(), Error>>,
 }
 
 impl LeaderLatch {
-    /// The options of a participant of the election at `path`.
+    /// Returns a builder for a participant of the election at `path`.
     pub fn builder(client: &Client, path: impl Into<String>) -> LeaderLatchBuilder {
         LeaderLatchBuilder::new(client, path.into())
     }
 
-    /// Waits until this participant leads. May be called again after a leadership was lost, and by several tasks: all get
-    /// the same leadership.
+    /// Waits until this participant leads. It may be called again after a leadership was lost. If several tasks call
+    /// it, all of them get the same leadership.
     ///
     /// # Errors
-    /// [`Error::Client`] if the line could not be entered or seen, such as for want of permission. The latch goes on
-    /// trying, ever more slowly; the next call waits for the next attempt. [`Error::Closed`] if the latch or its client was
-    /// closed, or its runtime has ended.
+    /// [`Error::Client`] if the latch could not create its node or read the election, for example without permission.
+    /// The latch retries with growing delays, and the next call waits for the next attempt. [`Error::Closed`] if the
+    /// latch or its client was closed, or its runtime has ended.
     ///
     /// # Cancel safety
-    /// Cancel safe: the place in the line is kept by the latch, not by this call.
+    /// Cancel safe: the latch keeps its place in the election, whether or not this call is awaited.
+    #[doc(alias = "await")]
     pub async fn wait_for_leadership(&self) -> Result<Leadership, Error> {
         // A loop over short terms must let other tasks run too.
         tokio::task::coop::consume_budget().await;
-        let told = self.shared.told();
-        let mut states = self.state();
-        let mut finished = self.finished.clone();
+        let told = self.told.load(Ordering::Acquire);
+        let mut states = self.shared.state.subscribe();
         loop {
             let state = states.borrow_and_update().clone();
             if let Some(leadership) = state.leadership() {
                 return Ok(leadership);
             }
-            if let Some((number, error)) = state.failure()
-                && number > told
+            if let Some(error) = state.error()
+                && state.failures() > told
             {
-                self.shared.tell(number);
+                self.told.fetch_max(state.failures(), Ordering::AcqRel);
                 return Err(error.clone());
             }
             if state.status() == LatchStatus::Closed {
@@ -127,103 +178,124 @@ impl LeaderLatch {
             tokio::select! {
                 biased;
                 _ = states.changed() => {}
-                // Also when the task is gone without a word, and with it its runtime.
-                _ = finished.wait_for(|finished| *finished) => return Err(self.shared.closed()),
+                // The task may also have ended with its runtime.
+                _ = self.task.outcome() => return Err(self.shared.closed()),
             }
         }
     }
 
-    /// Whether this participant leads at this instant: compares the clock at each call.
+    /// Returns whether this participant leads at this instant. It compares the clock at each call.
+    #[doc(alias = "hasLeadership")]
     pub fn has_leadership(&self) -> bool {
         self.shared.state.borrow().is_leader()
     }
 
-    /// The state, to look at or to wait for changes of. What is read from the channel later still heeds the clock.
-    pub fn state(&self) -> watch::Receiver<LatchState> {
-        self.shared.state.subscribe()
+    /// Returns the state, to read it or to wait for changes. A state that was read earlier still compares the clock
+    /// when it is asked.
+    ///
+    /// ```no_run
+    /// # async fn example(
+    /// #     latch: zookeeper_recipes::leader_latch::LeaderLatch,
+    /// # ) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut state = latch.state();
+    /// let leading = state.wait_for(|state| state.is_leader()).await?;
+    /// println!("{}", leading.status());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "getState")]
+    pub fn state(&self) -> StateReceiver<LatchState> {
+        StateReceiver::new(self.shared.state.subscribe(), |state| state.status() == LatchStatus::Closed)
     }
 
-    /// Who leads, now and after every change: `None` while nobody does. See [`observe_leader`].
+    /// Returns a stream of the leader, now and after every change. An item is `None` while there is no leader. See
+    /// [`observe_leader`].
     pub fn observe_leader(&self) -> LeaderStream {
         observe::stream(self.client.clone(), Arc::clone(&self.shared.path))
     }
 
-    /// Who leads, as the ensemble knows it; `None` if nobody does.
+    /// Returns the leader as the ensemble knows it, or `None` if there is none.
     ///
     /// # Errors
-    /// [`Error::Client`].
+    /// [`Error::Client`] if a request to ZooKeeper failed.
     ///
     /// # Cancel safety
     /// Cancel safe: it only reads.
+    #[doc(alias = "getLeader")]
     pub async fn leader(&self) -> Result<Option<Participant>, Error> {
         let leader = participants::leader(&self.client, &self.shared.path, BASE).await;
         leader.map_err(|error| Error::client(&self.shared.path, error))
     }
 
-    /// Everybody in the line, the leader first.
+    /// Returns all participants in order, the leader first.
     ///
     /// # Errors
-    /// [`Error::Client`].
+    /// [`Error::Client`] if a request to ZooKeeper failed.
     ///
     /// # Cancel safety
     /// Cancel safe: it only reads.
+    #[doc(alias = "getParticipants")]
     pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
         let all = participants::participants(&self.client, &self.shared.path, BASE).await;
         all.map_err(|error| Error::client(&self.shared.path, error))
     }
 
-    /// The id given to this participant.
+    /// Returns the id of this participant. It is empty if none was set.
+    #[doc(alias = "getId")]
     pub fn id(&self) -> &str {
         &self.shared.id
     }
 
-    /// The path of the election.
+    /// Returns the path of the election.
     pub fn path(&self) -> &str {
         &self.shared.path
     }
 
-    /// The path of this participant's own node, while it has one. Having a node does not mean to lead.
+    /// Returns the path of this participant's node, or `None` while it has none. A participant with a node does not
+    /// necessarily lead.
+    #[doc(alias = "getOurPath")]
     pub fn our_path(&self) -> Option<String> {
-        self.shared.our_path()
+        self.shared.state.borrow().node().map(str::to_owned)
     }
 
-    /// Tells `listener` when leadership is gained and lost, on a task of its own. A latch that leads already tells it so
-    /// at once.
+    /// Notifies `listener` when leadership is gained and lost, on a task of its own. If the latch leads already, it
+    /// notifies the listener at once.
+    #[doc(alias = "addListener")]
     pub fn add_listener(&self, listener: impl LeaderLatchListener) -> ListenerHandle {
         self.shared.listeners.add(self.client.core(), &self.shared.state, listener)
     }
 
-    /// Leaves the election, as [`close_with`](Self::close_with) and the builder's close mode.
+    /// Leaves the election with the [close mode](LeaderLatchBuilder::close_mode) of the builder, by default
+    /// [`CloseMode::Silent`]. See [`close_with`](Self::close_with).
     ///
     /// # Errors
     /// [`Error::Client`] if the node could not be deleted.
     ///
     /// # Cancel safety
-    /// Once polled, it is carried out in the background also if the future is dropped.
+    /// Once it was polled, the latch leaves in the background even if the future is dropped.
     pub async fn close(&self) -> Result<(), Error> {
-        self.close_with(self.shared.close_mode).await
+        self.close_with(self.close_mode).await
     }
 
-    /// Leaves the election: leadership ends, listeners are told if `mode` says so, then the node is deleted. Returns when
-    /// the server has deleted it, or its session is over. Closing twice is fine; the first mode counts.
+    /// Leaves the election. The leadership ends first, then listeners are notified if `mode` asks for that, then the
+    /// node is deleted. Returns when the server has deleted the node, or the session has ended. It may be called twice;
+    /// the first mode counts.
     ///
     /// # Errors
     /// [`Error::Client`] if the node could not be deleted.
     ///
     /// # Cancel safety
-    /// Once polled, it is carried out in the background also if the future is dropped.
+    /// Once it was polled, the latch leaves in the background even if the future is dropped.
     pub async fn close_with(&self, mode: CloseMode) -> Result<(), Error> {
-        self.shared.end(mode, &self.stop);
-        let mut finished = self.finished.clone();
-        // The task gone without a word: its runtime is, and there is nothing to wait for.
-        let _ = finished.wait_for(|finished| *finished).await;
-        self.shared.outcome()
+        self.shared.close(mode);
+        // A task that ended with its runtime has no outcome, and there is nothing to wait for.
+        self.task.outcome().await.unwrap_or(Ok(()))
     }
 }
 
 impl Drop for LeaderLatch {
     fn drop(&mut self) {
-        self.shared.end(CloseMode::Silent, &self.stop);
+        self.shared.close(CloseMode::Silent);
     }
 }
 

@@ -1,47 +1,45 @@
-//! What a latch is doing.
+//! The state of a latch.
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::Leadership;
 use super::error::Error;
-use crate::contender::Hold;
+use crate::contender::{Hold, State};
+use crate::path::Namespace;
 
-/// The state of a latch at some moment. It goes on heeding the clock: a state that said yes says no once the lease is
-/// over, however long ago it was read.
+/// The state of a latch at one moment. It still compares the clock at each call: [`is_leader`](Self::is_leader) turns
+/// false when the lease expires, however long ago the state was read.
 #[derive(Debug, Clone)]
 pub struct LatchState {
-    phase: Phase,
+    /// The state of its contender.
+    state: State,
+    /// The path of its node, while it has one.
+    node: Option<Arc<str>>,
+    /// The number of failures to enter the election.
+    failures: u64,
+    /// The last failure to enter, until another state follows.
+    error: Option<Error>,
 }
 
-#[derive(Debug, Clone)]
-pub(super) enum Phase {
-    Entering,
-    Waiting,
-    Leading(Hold),
-    Suspended,
-    Lost,
-    /// With its number: the failures of a latch are counted.
-    Failed(u64, Error),
-    Closed,
-}
-
-/// What a latch is doing, in a word.
+/// The status of a latch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum LatchStatus {
-    /// Its node is being created.
+    /// It creates its node.
     Entering,
-    /// Somebody else leads, or the lease is not proven yet.
+    /// Another participant leads, or the lease is not proven yet.
     Waiting,
     /// It leads.
     Leading,
-    /// The connection is in doubt; its node is kept.
+    /// The connection is in doubt. It keeps its node.
     Suspended,
-    /// Its session, or its node, is gone; it enters again.
+    /// Its session or its node is gone. It enters again.
     Lost,
-    /// It could not enter; it tries again, ever more slowly. [`LatchState::error`] tells why.
+    /// It could not enter. It retries with growing delays. [`LatchState::error`] returns the reason.
     Failed,
-    /// It has left for good.
+    /// It has left and will not enter again.
     Closed,
 }
 
@@ -60,52 +58,67 @@ impl fmt::Display for LatchStatus {
 }
 
 impl LatchState {
-    pub(super) fn new(phase: Phase) -> Self {
-        LatchState { phase }
+    pub(super) fn new() -> Self {
+        LatchState { state: State::Entering, node: None, failures: 0, error: None }
     }
 
-    /// Whether it leads at this instant: compares the clock at each call.
+    /// Returns the state that follows this one when the contender is in `state`.
+    pub(super) fn next(&self, state: State, path: &str, namespace: &Namespace) -> Self {
+        let (mut failures, mut error, mut node) = (self.failures, None, self.node.clone());
+        match &state {
+            State::Entered(full) => node = Some(namespace.strip(full).into()),
+            State::Entering | State::Lost | State::Closed => node = None,
+            State::Failed(cause) => {
+                (failures, node) = (failures + 1, None);
+                error = Some(Error::client(path, cause.clone()));
+            }
+            State::Behind | State::Unproven | State::Held(_) | State::Suspended => {}
+        }
+        LatchState { state, node, failures, error }
+    }
+
+    /// Returns whether the latch leads at this instant. It compares the clock at each call.
+    #[doc(alias = "hasLeadership")]
     pub fn is_leader(&self) -> bool {
-        matches!(&self.phase, Phase::Leading(hold) if hold.is_held())
+        self.term().is_some_and(Hold::is_held)
     }
 
-    /// The term as leader, if it leads at this instant.
+    /// Returns the leadership if the latch leads at this instant.
     pub fn leadership(&self) -> Option<Leadership> {
-        match &self.phase {
-            Phase::Leading(hold) if hold.is_held() => Some(Leadership::new(hold.clone())),
-            _ => None,
-        }
+        self.term().filter(|hold| hold.is_held()).map(|hold| Leadership::new(hold.clone()))
     }
 
-    /// What it is doing. A leader whose lease is over is `Suspended`.
+    /// Returns the status. A leader whose lease has expired is `Suspended`.
     pub fn status(&self) -> LatchStatus {
-        match &self.phase {
-            Phase::Entering => LatchStatus::Entering,
-            Phase::Waiting => LatchStatus::Waiting,
-            Phase::Leading(hold) if hold.is_held() => LatchStatus::Leading,
-            Phase::Leading(_) | Phase::Suspended => LatchStatus::Suspended,
-            Phase::Lost => LatchStatus::Lost,
-            Phase::Failed(..) => LatchStatus::Failed,
-            Phase::Closed => LatchStatus::Closed,
+        match &self.state {
+            State::Entering | State::Entered(_) => LatchStatus::Entering,
+            State::Behind | State::Unproven => LatchStatus::Waiting,
+            State::Held(hold) if hold.is_held() => LatchStatus::Leading,
+            State::Held(_) | State::Suspended => LatchStatus::Suspended,
+            State::Lost => LatchStatus::Lost,
+            State::Failed(_) => LatchStatus::Failed,
+            State::Closed => LatchStatus::Closed,
         }
     }
 
-    /// Why the line could not be entered, if that is so.
+    /// Returns why the latch could not enter the election, if it could not.
     pub fn error(&self) -> Option<&Error> {
-        self.failure().map(|(_, error)| error)
+        self.error.as_ref()
     }
 
-    pub(super) fn failure(&self) -> Option<(u64, &Error)> {
-        match &self.phase {
-            Phase::Failed(number, error) => Some((*number, error)),
-            _ => None,
-        }
+    /// Returns the number of failures so far, which identifies the one that [`error`](Self::error) returns.
+    pub(super) fn failures(&self) -> u64 {
+        self.failures
     }
 
-    /// The term as leader that this state began, lasting or not.
+    pub(super) fn node(&self) -> Option<&str> {
+        self.node.as_deref()
+    }
+
+    /// Returns the term that this state began, whether or not it still lasts.
     pub(super) fn term(&self) -> Option<&Hold> {
-        match &self.phase {
-            Phase::Leading(hold) => Some(hold),
+        match &self.state {
+            State::Held(hold) => Some(hold),
             _ => None,
         }
     }

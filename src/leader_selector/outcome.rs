@@ -1,46 +1,63 @@
-//! How terms end, and who is told.
+//! The outcomes of terms, and their subscribers.
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures::Stream;
 use tokio::sync::mpsc;
 
 use super::error::Error;
+use crate::util::mutex::Mutex;
 
-/// The end of a term.
+/// The outcome of a term.
 #[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Outcome {
     /// The fencing token of the term.
     pub fencing_token: i64,
     /// How it ended.
     pub end: TermEnd,
-    /// The node could not be deleted: nobody else leads until the server allows it, which is tried again and again, or the
-    /// session ends.
+    /// Why the node could not be deleted, if it could not. The delete is retried until the server permits it or the
+    /// session ends. Until then no other participant leads.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::util::text::serialize_opt"))]
     pub release_error: Option<Error>,
 }
 
 /// How a term ended.
 #[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum TermEnd {
-    /// The listener has returned without an error while it led.
+    /// The listener returned without an error while it led.
     Returned,
-    /// The listener has returned an error.
-    Failed(Arc<dyn std::error::Error + Send + Sync>),
-    /// The listener has panicked, with this message.
+    /// The listener returned an error.
+    Failed(
+        #[cfg_attr(feature = "serde", serde(serialize_with = "crate::util::text::serialize"))]
+        Arc<dyn std::error::Error + Send + Sync>,
+    ),
+    /// The listener panicked, with this message.
     Panicked(String),
-    /// The leadership was lost before the listener had returned.
+    /// The leadership was lost before the listener returned.
     Lost,
-    /// The leadership was interrupted before the listener had returned.
+    /// The leadership was interrupted before the listener returned.
     Interrupted,
 }
 
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (fencing token {})", self.end, self.fencing_token)?;
+        match &self.release_error {
+            Some(error) => write!(f, "; the node could not be deleted: {error}"),
+            None => Ok(()),
+        }
+    }
+}
+
 impl TermEnd {
-    /// Whether the listener failed, by an error or a panic.
+    /// Returns whether the listener failed, with an error or a panic.
     pub fn is_failure(&self) -> bool {
         matches!(self, TermEnd::Failed(_) | TermEnd::Panicked(_))
     }
@@ -58,8 +75,8 @@ impl fmt::Display for TermEnd {
     }
 }
 
-/// The ends of a selector's terms, from the moment of the call on, with none left out: read it, or drop it, as it keeps what
-/// was not read. Ends when the selector is closed.
+/// A stream of the outcomes of a selector's terms, from [`outcomes`](super::LeaderSelector::outcomes) on. It leaves
+/// none out and keeps those that were not read, so read it or drop it. It ends when the selector is closed.
 #[derive(Debug)]
 pub struct Outcomes {
     outcomes: mpsc::UnboundedReceiver<Outcome>,
@@ -73,10 +90,10 @@ impl Stream for Outcomes {
     }
 }
 
-/// Those who are told.
+/// The subscribers of the outcomes.
 #[derive(Debug, Default)]
 pub(super) struct Subscribers {
-    /// None: there will be no more outcomes.
+    /// `None` if no more outcomes follow.
     senders: Mutex<Option<Vec<mpsc::UnboundedSender<Outcome>>>>,
 }
 
@@ -87,19 +104,19 @@ impl Subscribers {
 
     pub(super) fn subscribe(&self) -> Outcomes {
         let (sender, outcomes) = mpsc::unbounded_channel();
-        if let Some(senders) = &mut *self.senders.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(senders) = &mut *self.senders.lock() {
             senders.push(sender);
         }
         Outcomes { outcomes }
     }
 
     pub(super) fn tell(&self, outcome: &Outcome) {
-        if let Some(senders) = &mut *self.senders.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(senders) = &mut *self.senders.lock() {
             senders.retain(|sender| sender.send(outcome.clone()).is_ok());
         }
     }
 
     pub(super) fn end(&self) {
-        self.senders.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.senders.lock().take();
     }
 }

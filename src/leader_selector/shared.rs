@@ -1,16 +1,17 @@
-//! What the handle and the task of a selector share.
+//! The state that the handle and the task of a selector share.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 
-use super::CloseMode;
-use super::builder::RequeuePolicy;
-use super::error::Error;
+use super::RunningTerm;
 use super::outcome::{Outcome, Subscribers};
+use super::requeue::RequeuePolicy;
 use super::state::{Phase, SelectorState};
 use crate::client::listener::caught;
+use crate::contender::State;
+use crate::util::mutex::Mutex;
 
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -20,14 +21,12 @@ pub(super) struct Shared {
     pub(super) grace_period: Duration,
     pub(super) state: watch::Sender<SelectorState>,
     pub(super) outcomes: Subscribers,
-    /// Whether it stands in line, or is to.
+    /// Whether it waits in the election, or must join it.
     wanted: watch::Sender<bool>,
-    /// Whether and how it is to end.
-    closing: watch::Sender<Option<CloseMode>>,
-    /// Interrupts the running term; there is one as long as that was not done.
+    /// Whether and how it must end.
+    closing: watch::Sender<Option<RunningTerm>>,
+    /// Interrupts the running term. It is present until the term was interrupted.
     interrupt: Mutex<Option<oneshot::Sender<()>>>,
-    /// Why the node could not be deleted when the line was left last.
-    left: Mutex<Option<Error>>,
 }
 
 impl Shared {
@@ -37,12 +36,11 @@ impl Shared {
             id,
             requeue,
             grace_period,
-            state: watch::Sender::new(SelectorState { phase: Phase::Entering, last_outcome: None }),
+            state: watch::Sender::new(SelectorState { phase: Phase::Contending(State::Entering), last_outcome: None }),
             outcomes: Subscribers::new(),
             wanted: watch::Sender::new(true),
             closing: watch::Sender::new(None),
             interrupt: Mutex::default(),
-            left: Mutex::default(),
         }
     }
 
@@ -53,7 +51,7 @@ impl Shared {
     pub(super) fn publish_outcome(&self, outcome: Outcome) {
         let mut last = Some(outcome.clone());
         self.state.send_modify(|state| std::mem::swap(&mut state.last_outcome, &mut last));
-        // The error of the term before may go with this, and its destructor may panic: that is not the selector's end.
+        // This may drop the error of the term before, and its destructor may panic. The selector must survive that.
         if let Err(message) = caught(move || drop(last)) {
             tracing::warn!(
                 path = &*self.path,
@@ -65,12 +63,12 @@ impl Shared {
         self.outcomes.tell(&outcome);
     }
 
-    /// Stands in line once more; whether that is news.
+    /// Has the selector join once more. Returns whether that changes anything.
     pub(super) fn want(&self) -> bool {
         self.closing.borrow().is_none() && !self.wanted.send_replace(true)
     }
 
-    /// The place in line is used up, unless it is always renewed.
+    /// Notes that the request to join was used up, unless the selector always joins again.
     pub(super) fn used(&self) {
         self.wanted.send_replace(self.requeue.is_some());
     }
@@ -79,15 +77,15 @@ impl Shared {
         *self.wanted.borrow()
     }
 
-    /// Resolves when it is to stand in line.
+    /// Resolves when the selector must join the election.
     pub(super) async fn wanted(&self) {
         let mut wanted = self.wanted.subscribe();
         // The sender is at hand.
         let _ = wanted.wait_for(|wanted| *wanted).await;
     }
 
-    /// Has the selector end; the strictest mode counts.
-    pub(super) fn close(&self, mode: CloseMode) {
+    /// Has the selector end. The strictest mode counts.
+    pub(super) fn close(&self, mode: RunningTerm) {
         self.closing.send_if_modified(|closing| {
             let stricter = closing.is_none_or(|before| before < mode);
             if stricter {
@@ -97,36 +95,27 @@ impl Shared {
         });
     }
 
-    /// Resolves when the selector is to end at least so strictly.
-    pub(super) async fn closing(&self, least: CloseMode) {
+    /// Resolves when the selector must end at least as strictly as this.
+    pub(super) async fn closing(&self, least: RunningTerm) {
         let mut closing = self.closing.subscribe();
         // The sender is at hand.
         let _ = closing.wait_for(|mode| mode.is_some_and(|mode| mode >= least)).await;
     }
 
-    pub(super) fn set_left(&self, error: Option<Error>) {
-        *self.left.lock().unwrap_or_else(PoisonError::into_inner) = error;
-    }
-
-    /// How leaving the line went the last time.
-    pub(super) fn left(&self) -> Result<(), Error> {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner).clone().map_or(Ok(()), Err)
-    }
-
-    /// A term begins; resolves with its interruption.
+    /// Begins a term. The receiver resolves when it is interrupted.
     pub(super) fn begin_term(&self) -> oneshot::Receiver<()> {
         let (interrupt, interrupted) = oneshot::channel();
-        *self.interrupt.lock().unwrap_or_else(PoisonError::into_inner) = Some(interrupt);
+        *self.interrupt.lock() = Some(interrupt);
         interrupted
     }
 
     pub(super) fn end_term(&self) {
-        self.interrupt.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.interrupt.lock().take();
     }
 
-    /// Interrupts the running term; whether there was one that was not interrupted yet.
+    /// Interrupts the running term. Returns false if there is none, or it was interrupted already.
     pub(super) fn interrupt(&self) -> bool {
-        let interrupt = self.interrupt.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let interrupt = self.interrupt.lock().take();
         interrupt.is_some_and(|interrupt| interrupt.send(()).is_ok())
     }
 }

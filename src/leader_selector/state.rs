@@ -1,57 +1,70 @@
-//! What a selector is doing.
+//! The state of a selector.
 
 use std::fmt;
 
 use super::error::Error;
 use super::outcome::Outcome;
-use crate::contender::Hold;
+use crate::contender::{Hold, State};
 
-/// The state of a selector at some moment. It goes on heeding the clock: a state that said yes says no once the lease is
-/// over, however long ago it was read.
+/// The state of a selector at one moment. It still compares the clock at each call: [`is_leader`](Self::is_leader)
+/// turns false when the lease expires, however long ago the state was read.
 #[derive(Debug, Clone)]
 pub struct SelectorState {
     pub(super) phase: Phase,
     pub(super) last_outcome: Option<Outcome>,
 }
 
+/// The phase of a selector, between terms and in them.
 #[derive(Debug, Clone)]
 pub(super) enum Phase {
-    Entering,
-    Waiting,
-    Leading(Hold),
+    /// It takes part in the election; this is the state of its contender.
+    Contending(State),
+    /// Its term is over. The listener has not returned yet, or the node is not deleted yet.
     Ending,
-    Suspended,
-    Lost,
+    /// It enters again after a delay.
     Pausing,
+    /// It could not enter the election.
     Failed(Error),
+    /// It waits to be requeued.
     Idle,
-    Closed,
 }
 
-/// What a selector is doing, in a word.
+impl Phase {
+    /// Returns the term, whether or not it still lasts.
+    fn term(&self) -> Option<&Hold> {
+        match self {
+            Phase::Contending(State::Held(hold)) => Some(hold),
+            _ => None,
+        }
+    }
+}
+
+/// The status of a selector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum SelectorStatus {
-    /// Its node is being created.
+    /// It creates its node.
     Entering,
-    /// Somebody else leads, or the lease is not proven yet.
+    /// Another participant leads, or the lease is not proven yet.
     Waiting,
     /// It leads.
     Leading,
-    /// Its leadership is over; the listener has yet to return, or the node to be deleted.
+    /// Its leadership is over. The listener has not returned yet, or the node is not deleted yet.
     Ending,
-    /// The connection is in doubt while it waits; its node is kept.
+    /// The connection is in doubt while it waits. It keeps its node.
     Suspended,
-    /// Its session, or its node, is gone while it waited; it enters again.
+    /// Its session or its node is gone while it waited. It enters again.
     Lost,
-    /// Its term is over; it enters again by itself when the requeue policy's delay is.
+    /// Its term is over. It enters again by itself after the delay of the requeue policy, or of a
+    /// failed term.
     Pausing,
-    /// It could not enter the line; [`SelectorState::error`] tells why. With auto-requeue it tries again, ever more slowly;
-    /// without, [`LeaderSelector::requeue`](super::LeaderSelector::requeue) does.
+    /// It could not enter the election. [`SelectorState::error`] returns the reason. With auto-requeue it retries with
+    /// growing delays. Without, it waits for [`LeaderSelector::requeue`](super::LeaderSelector::requeue).
     Failed,
-    /// Its term is over; it waits for [`LeaderSelector::requeue`](super::LeaderSelector::requeue).
+    /// Its term is over. It waits for [`LeaderSelector::requeue`](super::LeaderSelector::requeue).
     Idle,
-    /// It has left for good.
+    /// It has left and will not enter again.
     Closed,
 }
 
@@ -73,36 +86,38 @@ impl fmt::Display for SelectorStatus {
 }
 
 impl SelectorState {
-    /// Whether it leads at this instant: compares the clock at each call.
+    /// Returns whether the selector leads at this instant. It compares the clock at each call.
+    #[doc(alias = "hasLeadership")]
     pub fn is_leader(&self) -> bool {
-        matches!(&self.phase, Phase::Leading(hold) if hold.is_held())
+        self.phase.term().is_some_and(Hold::is_held)
     }
 
-    /// The fencing token of its term, if it leads at this instant.
+    /// Returns the fencing token of its term if the selector leads at this instant.
     pub fn fencing_token(&self) -> Option<i64> {
-        match &self.phase {
-            Phase::Leading(hold) if hold.is_held() => Some(hold.token()),
-            _ => None,
-        }
+        self.phase.term().filter(|hold| hold.is_held()).map(Hold::token)
     }
 
-    /// What it is doing. A leader whose lease is over is `Ending`.
+    /// Returns the status. A leader whose lease has expired is `Ending`.
     pub fn status(&self) -> SelectorStatus {
         match &self.phase {
-            Phase::Entering => SelectorStatus::Entering,
-            Phase::Waiting => SelectorStatus::Waiting,
-            Phase::Leading(hold) if hold.is_held() => SelectorStatus::Leading,
-            Phase::Leading(_) | Phase::Ending => SelectorStatus::Ending,
-            Phase::Suspended => SelectorStatus::Suspended,
-            Phase::Lost => SelectorStatus::Lost,
+            Phase::Contending(state) => match state {
+                State::Entering | State::Entered(_) => SelectorStatus::Entering,
+                State::Behind | State::Unproven => SelectorStatus::Waiting,
+                State::Held(hold) if hold.is_held() => SelectorStatus::Leading,
+                State::Held(_) => SelectorStatus::Ending,
+                State::Suspended => SelectorStatus::Suspended,
+                State::Lost => SelectorStatus::Lost,
+                State::Failed(_) => SelectorStatus::Failed,
+                State::Closed => SelectorStatus::Closed,
+            },
+            Phase::Ending => SelectorStatus::Ending,
             Phase::Pausing => SelectorStatus::Pausing,
             Phase::Failed(_) => SelectorStatus::Failed,
             Phase::Idle => SelectorStatus::Idle,
-            Phase::Closed => SelectorStatus::Closed,
         }
     }
 
-    /// Why the line could not be entered, if that is so.
+    /// Returns why the selector could not enter the election, if it could not.
     pub fn error(&self) -> Option<&Error> {
         match &self.phase {
             Phase::Failed(error) => Some(error),
@@ -110,7 +125,7 @@ impl SelectorState {
         }
     }
 
-    /// How the last term ended, if there was one.
+    /// Returns the outcome of the last term, if there was one.
     pub fn last_outcome(&self) -> Option<&Outcome> {
         self.last_outcome.as_ref()
     }

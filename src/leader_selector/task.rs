@@ -1,163 +1,148 @@
-//! The task of a selector: stands in line, leads, and stands in line again, until the selector is closed.
+//! The task of a selector. It waits, leads, and waits again, until the selector is closed.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
-
-use super::builder::RequeuePolicy;
 use super::error::Error;
 use super::listener::LeaderSelectorListener;
 use super::outcome::{Outcome, TermEnd};
+use super::requeue::RequeuePolicy;
 use super::shared::Shared;
 use super::state::Phase;
-use super::yielding::others_stand_in;
-use super::{BASE, CloseMode, term};
+use super::{BASE, RunningTerm, term};
 use crate::backend;
 use crate::client::core::Core;
-use crate::client::delays::Delays;
+use crate::client::task::Task;
 use crate::client::{self, Client};
-use crate::contender::{Hold, LeftBehind, Line, News, Standing};
+use crate::contender::observe::Observer;
+use crate::contender::{Contender, Hold, Spec, State};
+use crate::util::backoff::Backoff;
 
-/// Delays after a listener failed, each twice the one before, up to the second figure.
+/// The first and the longest delay after a listener failed. Each is twice the one before.
 const AFTER_FAILED_TERM: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 
-/// Starts the task. It does not hold the client's handle, so a selector alone keeps its client alive only while it exists
-/// itself.
+/// Starts the task. The task does not keep a handle of the client, so the selector keeps its client alive only while it
+/// exists.
 pub(super) fn spawn(
     client: &Client,
     shared: &Arc<Shared>,
     listener: impl LeaderSelectorListener,
-) -> watch::Receiver<bool> {
-    let (finished, seen) = watch::channel(false);
+) -> Task<Result<(), Error>> {
     let core = client.core();
-    let line = Arc::new(Line {
-        dir: core.full_path(&shared.path).into(),
-        base: BASE,
-        also_count: Vec::new(),
-        data: shared.id.clone().into_bytes(),
-        watch_own: true,
-        left_behind: LeftBehind::default(),
-    });
-    let task = Task {
-        standing: Standing::new(core, &line),
+    let spec = Arc::new(Spec::of_participant(core, &shared.path, BASE, &shared.id));
+    let participant = Participant {
+        contender: Contender::new(core, &spec),
         core: Arc::clone(core),
         shared: Arc::clone(shared),
         listener,
-        line,
-        failed_terms: Delays::new(AFTER_FAILED_TERM),
+        left: Ok(()),
+        failed_terms: Backoff::new(AFTER_FAILED_TERM),
     };
-    core.runtime.spawn(async move {
-        task.run().await;
-        finished.send_replace(true);
-    });
-    seen
+    Task::spawn(&core.runtime, participant.run())
 }
 
-/// What came of standing in line.
-enum Stood {
+/// How a wait for the leadership ended.
+enum WaitEnd {
     Held(Hold),
-    /// The line cannot be entered, and nobody wants to go on trying.
+    /// The line cannot be entered, and the selector must not retry by itself.
     Failed,
-    /// The selector is to end.
+    /// The selector must end.
     Closing,
     /// The client was closed.
     Closed,
 }
 
-struct Task<L> {
+struct Participant<L> {
     core: Arc<Core>,
     shared: Arc<Shared>,
     listener: L,
-    line: Arc<Line>,
-    standing: Standing,
-    failed_terms: Delays,
+    contender: Contender,
+    /// Whether the node could be deleted the last time the contender left the line.
+    left: Result<(), Error>,
+    failed_terms: Backoff,
 }
 
-/// However it ends: also when it is dropped with its runtime, nobody shall wait for ever.
-impl<L> Drop for Task<L> {
+/// Notifies waiters however the task ends, also when it is dropped with its runtime.
+impl<L> Drop for Participant<L> {
     fn drop(&mut self) {
-        self.standing.relinquish();
-        self.shared.publish(Phase::Closed);
+        self.contender.relinquish();
+        self.shared.publish(Phase::Contending(State::Closed));
         self.shared.outcomes.end();
     }
 }
 
-impl<L: LeaderSelectorListener> Task<L> {
-    async fn run(mut self) {
+impl<L: LeaderSelectorListener> Participant<L> {
+    async fn run(mut self) -> Result<(), Error> {
         loop {
-            match self.stand().await {
-                Stood::Held(hold) => {
-                    let pause = self.term(hold).await;
-                    if !self.rest(pause).await {
-                        break;
-                    }
-                }
-                Stood::Failed => {
-                    if !self.rest(Duration::ZERO).await {
-                        break;
-                    }
-                }
-                Stood::Closing => {
+            let pause = match self.wait_in_line().await {
+                WaitEnd::Held(hold) => self.term(hold).await,
+                WaitEnd::Failed => Duration::ZERO,
+                WaitEnd::Closing => {
                     self.leave().await;
                     break;
                 }
-                Stood::Closed => break,
+                WaitEnd::Closed => break,
+            };
+            if !self.rest(pause).await {
+                break;
             }
         }
+        self.left.clone()
     }
 
-    /// Stands in line until first.
-    async fn stand(&mut self) -> Stood {
+    /// Waits until the contender holds.
+    async fn wait_in_line(&mut self) -> WaitEnd {
         let shared = Arc::clone(&self.shared);
         loop {
-            let news = tokio::select! {
+            let state = tokio::select! {
                 biased;
-                () = shared.closing(CloseMode::Finish) => return Stood::Closing,
-                news = self.standing.next() => news,
+                () = shared.closing(RunningTerm::Finish) => return WaitEnd::Closing,
+                state = self.contender.next() => state,
             };
             let (path, id) = (&*shared.path, &shared.id);
-            match &news {
-                News::Held(hold) => tracing::info!(path, id, token = hold.token(), "leading"),
-                News::Failed(error) => tracing::warn!(path, id, %error, kind = ?error.kind(), "cannot take part"),
-                news => tracing::debug!(path, id, ?news, "selector"),
-            }
-            shared.publish(match news {
-                News::Entering => Phase::Entering,
-                News::Entered(_) => continue,
-                News::Behind | News::Unproven => Phase::Waiting,
-                News::Held(hold) => return Stood::Held(hold),
-                News::Suspended => Phase::Suspended,
-                News::Lost => Phase::Lost,
-                News::Failed(error) => {
-                    let failed = Phase::Failed(Error::client(path, error));
-                    if shared.requeue.is_none() {
-                        // First, so that who sees the failure can requeue.
-                        shared.used();
-                        shared.publish(failed);
-                        return Stood::Failed;
-                    }
-                    failed
+            match state {
+                State::Held(hold) => {
+                    tracing::info!(path, id, token = hold.token(), "leading");
+                    return WaitEnd::Held(hold);
                 }
-                News::Closed => return Stood::Closed,
-            });
+                State::Failed(error) => {
+                    tracing::warn!(path, id, %error, kind = ?error.kind(), "cannot take part");
+                    let failed = Phase::Failed(Error::client(path, error));
+                    if shared.requeue.is_some() {
+                        shared.publish(failed);
+                        continue;
+                    }
+                    // Before the state is published, so that a caller that sees the failure can requeue.
+                    shared.used();
+                    shared.publish(failed);
+                    return WaitEnd::Failed;
+                }
+                State::Closed => return WaitEnd::Closed,
+                state => {
+                    tracing::debug!(path, id, ?state, "selector");
+                    // For followers of the state, a contender with a node is still one that enters.
+                    if !matches!(state, State::Entered(_)) {
+                        shared.publish(Phase::Contending(state));
+                    }
+                }
+            }
         }
     }
 
-    /// One term, up to the deletion of the node; how long to pause after it.
+    /// Runs one term, up to the deletion of the node. Returns how long to pause after it.
     async fn term(&mut self, hold: Hold) -> Duration {
         let (began, fencing_token) = (self.core.clock.now(), hold.token());
-        // First, so that who has seen it lead can requeue.
+        // Before the state is published, so that a caller that sees it lead can requeue.
         self.shared.used();
-        let end = term::lead(&self.shared, &self.listener, &mut self.standing, hold).await;
+        let end = term::lead(&self.shared, &self.listener, &mut self.contender, hold).await;
         let (path, id) = (&*self.shared.path, &self.shared.id);
         let pause = if end.is_failure() {
             tracing::warn!(path, id, token = fencing_token, %end, "term over");
-            self.failed_terms.next(&self.core, began)
+            self.core.next_delay(&mut self.failed_terms, began)
         } else {
             tracing::info!(path, id, token = fencing_token, %end, "term over");
             if let TermEnd::Returned = end {
-                self.failed_terms = Delays::new(AFTER_FAILED_TERM);
+                self.failed_terms = Backoff::new(AFTER_FAILED_TERM);
             }
             Duration::ZERO
         };
@@ -166,20 +151,20 @@ impl<L: LeaderSelectorListener> Task<L> {
         pause
     }
 
-    /// Leaves the line; the error, if the node could not be deleted.
+    /// Leaves the line. Returns the error if the node could not be deleted.
     async fn leave(&mut self) -> Option<Error> {
         let path = &self.shared.path;
-        let error = match self.standing.leave().await {
-            // What was lost or given up with the session needs no deleting by us.
+        let error = match self.contender.leave().await {
+            // A node that was lost or given up with the session needs no delete.
             Ok(()) | Err(backend::Error::SessionEnded) => None,
             Err(error) => Some(client::Error::from_backend("delete our node in", path, error)),
         };
         let error = error.map(|error| Error::client(path, error));
-        self.shared.set_left(error.clone());
+        self.left = error.clone().map_or(Ok(()), Err);
         error
     }
 
-    /// Stays out of the line until it is time, or somebody asks, to enter it; false if the selector is to end.
+    /// Stays out of the line until it is time to enter, or a caller requeues. Returns false if the selector must end.
     async fn rest(&mut self, pause: Duration) -> bool {
         let shared = Arc::clone(&self.shared);
         let again = async {
@@ -199,7 +184,7 @@ impl<L: LeaderSelectorListener> Task<L> {
         };
         tokio::select! {
             biased;
-            () = shared.closing(CloseMode::Finish) => false,
+            () = shared.closing(RunningTerm::Finish) => false,
             () = again => true,
         }
     }
@@ -213,9 +198,9 @@ impl<L: LeaderSelectorListener> Task<L> {
         self.shared.publish(Phase::Pausing);
         tokio::time::sleep(delay).await;
         if !policy.yield_to_others.is_zero() {
-            let others = others_stand_in(&self.core, &self.line);
-            // Nobody came: then it is our turn again.
-            let _ = tokio::time::timeout(policy.yield_to_others, others).await;
+            let mut line = Observer::new(&self.core, &self.shared.path, BASE);
+            // If the line cannot be observed, entering it fails with the same error and reports it.
+            let _ = tokio::time::timeout(policy.yield_to_others, line.occupied()).await;
         }
     }
 }

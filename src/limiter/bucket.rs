@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The parts in which permits are counted. A rate of r permits a second brings r parts a nanosecond.
+/// How many parts a permit has. A rate of r permits a second brings r parts a nanosecond.
 const PARTS: u128 = 1_000_000_000;
-/// Beyond the burst there is room for what comes in this time, in nanoseconds: timers tick in milliseconds, and wake late on a
-/// machine that is busy. What came in the meantime would be lost, and the rate never be reached.
+/// Beyond the burst there is room for what the rate brings in this time, in nanoseconds. Timers tick in milliseconds
+/// and fire late on a busy machine. Without this room, what came in the meantime would be lost and the rate never be
+/// reached.
 const TIMER_SLACK: u128 = 10_000_000;
 
 /// What has accumulated, in parts of a permit: less than 2^65 permits of 10^9 parts, so nothing overflows.
@@ -16,21 +17,21 @@ pub(super) struct Bucket {
     rate: u64,
     burst: u64,
     parts: u128,
-    /// It is filled up to this instant.
+    /// The instant up to which it is filled.
     at: Instant,
 }
 
-/// Permits are not there yet.
+/// Permits are not available yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// They are after this time, if nothing changes.
+    /// They are available after this time, if nothing changes.
     For(Duration),
-    /// They never are at the present rate, which is 0.
+    /// They never are at the current rate, which is 0.
     ForRate,
 }
 
 impl Bucket {
-    /// An empty one.
+    /// Returns an empty bucket.
     pub(super) fn new(rate: u64, burst: u64, now: Instant) -> Self {
         Bucket { rate, burst, parts: 0, at: now }
     }
@@ -39,7 +40,7 @@ impl Bucket {
         self.rate
     }
 
-    /// Time passes.
+    /// Fills the bucket up to `now`.
     pub(super) fn fill(&mut self, now: Instant) {
         let passed = now.saturating_duration_since(self.at).as_nanos();
         let more = passed.saturating_mul(self.rate.into());
@@ -47,13 +48,13 @@ impl Bucket {
         self.at = self.at.max(now);
     }
 
-    /// What has accumulated stays, as far as there is room for it.
+    /// Sets the rate. What has accumulated stays, as far as there is room for it.
     pub(super) fn set_rate(&mut self, rate: u64) {
         self.rate = rate;
         self.parts = self.parts.min(self.capacity());
     }
 
-    /// Takes permits, which are no more than the burst.
+    /// Takes permits, which are at most the burst.
     pub(super) fn take(&mut self, permits: u64) -> Result<(), Wait> {
         let parts = u128::from(permits) * PARTS;
         if self.rate == 0 {

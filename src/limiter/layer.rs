@@ -1,4 +1,4 @@
-//! The limiter around a service of tower.
+//! A tower service behind a limiter.
 
 use std::fmt;
 use std::task::{Context, Poll, ready};
@@ -9,14 +9,14 @@ use tower_service::Service;
 
 use super::{Error, ShareLimiter};
 
-/// What a limited service fails with: any error, as `tower::BoxError`.
+/// The error of a limited service: any error, as `tower::BoxError`.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Limits services to the rate of a [`ShareLimiter`]: one permit a request.
 ///
-/// All services made by it, and their clones, share the one limiter, whose rate you keep a handle to. Their error is a
-/// [`BoxError`], as in tower's own layers that may fail by themselves: the service's error, or [`Error::Closed`] once the limiter
-/// is [closed](ShareLimiter::close).
+/// All services made by it, and their clones, share one limiter, of which you keep a handle to set the rate. Their
+/// error is a [`BoxError`], as in tower's own layers that can fail themselves: the service's error, or
+/// [`Error::Closed`] once the limiter is [closed](ShareLimiter::close).
 ///
 /// ```
 /// use std::convert::Infallible;
@@ -34,7 +34,10 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 ///     type Error = Infallible;
 ///     type Future = Ready<Result<u32, Infallible>>;
 ///
-///     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+///     fn poll_ready(
+///         &mut self,
+///         _: &mut Context<'_>,
+///     ) -> Poll<Result<(), Infallible>> {
 ///         Poll::Ready(Ok(()))
 ///     }
 ///
@@ -52,7 +55,8 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// limiter.set_rate(50)?;
 ///
 /// limiter.close();
-/// let error = poll_fn(|cx| service.poll_ready(cx)).await.expect_err("no more permits");
+/// let ready = poll_fn(|cx| service.poll_ready(cx)).await;
+/// let error = ready.expect_err("no more permits");
 /// assert!(error.is::<zookeeper_recipes::limiter::Error>());
 /// # Ok(())
 /// # }
@@ -63,7 +67,7 @@ pub struct ShareLimitLayer {
 }
 
 impl ShareLimitLayer {
-    /// A layer on this limiter.
+    /// Returns a layer on this limiter.
     pub fn new(limiter: ShareLimiter) -> Self {
         ShareLimitLayer { limiter }
     }
@@ -77,8 +81,10 @@ impl<S> Layer<S> for ShareLimitLayer {
     }
 }
 
-/// A service that is ready when a permit has been granted. A permit that is not used, as the service was dropped, is lost; one
-/// that was granted before the limiter was closed is still good.
+/// A service that is ready when a permit has been granted.
+///
+/// A permit that is not used because the service was dropped is lost. A permit that was granted before the limiter was
+/// closed stays valid.
 pub struct ShareLimit<S> {
     inner: S,
     limiter: ShareLimiter,
@@ -87,9 +93,9 @@ pub struct ShareLimit<S> {
 
 /// The permit for the next request.
 enum Permit {
-    /// Nobody has asked whether the service is ready.
+    /// No caller has asked whether the service is ready.
     None,
-    /// It stands in line for one.
+    /// It waits for one.
     Awaited(BoxFuture<'static, Result<(), Error>>),
     /// It has one.
     Granted,
@@ -128,7 +134,7 @@ where
     type Future = MapErr<S::Future, fn(S::Error) -> BoxError>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        // The service first: no permit is taken for one that cannot use it.
+        // The service first, so that no permit is taken for a service that cannot use it.
         ready!(self.inner.poll_ready(cx)).map_err(Into::into)?;
         self.poll_permit(cx).map_err(Into::into)
     }
@@ -142,7 +148,7 @@ where
     }
 }
 
-/// A clone stands in line for itself.
+/// A clone waits for its own permits.
 impl<S: Clone> Clone for ShareLimit<S> {
     fn clone(&self) -> Self {
         ShareLimit::new(self.inner.clone(), self.limiter.clone())

@@ -1,8 +1,8 @@
-//! A rate limiter for a share that changes: a rate that can be set while it is used, and whose change causes no burst.
+//! Limits a rate that can change while it is used. A change of the rate causes no burst.
 //!
 //! [`ShareLimiter`] grants permits at a rate of so many a second, first come first served. It is made for a share of a
-//! cluster-wide maximum, which another process changes at any moment; it needs no server and can be used for any other rate.
-//! A member of a throughput balancer drives it by itself (`ThroughputBalancerBuilder::limiter`).
+//! cluster-wide maximum, which another process may change at any moment. It needs no server and can be used for any
+//! other rate. A member of a throughput balancer drives it by itself (`ThroughputBalancerBuilder::limiter`).
 //!
 //! ```
 //! use zookeeper_recipes::limiter::ShareLimiter;
@@ -16,7 +16,7 @@
 //! }
 //! assert_eq!(start.elapsed().as_millis(), 100);
 //!
-//! // Holds from this line on, for those who wait already too.
+//! // Takes effect at once, also for tasks that already wait.
 //! limiter.set_rate(50)?;
 //! limiter.acquire(1).await?;
 //! assert_eq!(start.elapsed().as_millis(), 120);
@@ -24,26 +24,32 @@
 //! # }
 //! ```
 //!
-//! # What it promises
+//! # Guarantees
 //!
-//! * In any time of d seconds it grants at most `rate · d` permits, plus, once, its capacity: the
-//!   [burst](ShareLimiter::with_burst) and what the rate brings in 10 ms, without which timers that tick in milliseconds, and
-//!   wake late on a busy machine, would never let the rate be reached.
-//! * Permits come from time alone: a new limiter has none, and neither has one whose rate was 0. A raised rate grants nothing
-//!   for the time before; what had accumulated is kept, up to the new capacity. After a lowered rate whoever waits for the
-//!   rest of a permit waits for the same rest, at the new rate.
-//! * [`set_rate`](ShareLimiter::set_rate) is not async and has taken effect when it returns: whoever has to confirm a lowered
-//!   share can do so then.
-//! * At a rate of 0 it grants nothing. Nobody is turned away, all wait for the next rate, in their order.
-//! * [`close`](ShareLimiter::close) ends it, for good: whoever waits, or comes later, is told so.
-//! * While a member of a throughput balancer drives it nobody else sets its rate: that would be more than the member's share,
-//!   and so more than the cluster's maximum, and nobody would hear of it.
+//! * In any d seconds it grants at most `rate · d` permits plus, once, its capacity: the
+//!   [burst](ShareLimiter::with_burst) and what the rate brings in 10 ms. Without those 10 ms the rate would never be
+//!   reached, because timers tick in milliseconds and fire late on a busy machine.
+//! * Permits come from time alone. A new limiter has none, and neither has one whose rate was 0. A raised rate grants
+//!   nothing for the time before. What had accumulated is kept, up to the new capacity. After a lowered rate, a task
+//!   that waits for the rest of a permit waits for the same rest, at the new rate.
+//! * [`set_rate`](ShareLimiter::set_rate) is not async and has taken effect when it returns. Code that has to confirm a
+//!   lowered share can do so then.
+//! * At a rate of 0 it grants nothing. Tasks that wait are not rejected: they wait for the next rate, in their order.
+//! * [`close`](ShareLimiter::close) ends it for good. Waiting and later calls return an error.
+//! * While a member of a throughput balancer drives it, no other code can set its rate. A higher rate would exceed the
+//!   member's share, and so the cluster's maximum, without any notice.
 //!
-//! This is the generic cell rate algorithm (GCRA), kept in permits and not in a point of time, so that a change of the rate
-//! leaves it as it is. The crate `governor` has the same algorithm for a rate that is fixed when its limiter is made: to
-//! change it takes a new limiter, which starts with a fresh burst and knows none of those who wait. So this one is our own.
+//! # Why not an existing crate
 //!
-//! Time is that of tokio: a paused clock pauses the limiter. With the feature `tower` a `ShareLimitLayer` limits a service.
+//! This is the generic cell rate algorithm (GCRA), kept in permits and not in a point of time, so that a change of the
+//! rate leaves it as it is. The crate `governor` has the same algorithm for a rate that is fixed when its limiter is
+//! created. Changing that rate takes a new limiter, which starts with a full burst and does not know the tasks that
+//! wait.
+//!
+//! # Time
+//!
+//! Time is that of tokio: a paused clock pauses the limiter. With the feature `tower`, a `ShareLimitLayer` limits a
+//! service.
 
 mod bucket;
 mod error;
@@ -51,7 +57,7 @@ mod error;
 mod layer;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, timeout};
@@ -60,8 +66,25 @@ use self::bucket::{Bucket, Wait};
 pub use self::error::Error;
 #[cfg(feature = "tower")]
 pub use self::layer::{BoxError, ShareLimit, ShareLimitLayer};
+use crate::util::mutex::{Mutex, MutexGuard};
 
-/// Grants permits at a rate that can be changed at any time; see the [module](self). Cheap to clone; all clones are one limiter.
+/// Grants permits at a rate that can be changed at any time; see the [module](self).
+///
+/// Cheap to clone; all clones are the same limiter.
+///
+/// ```
+/// use zookeeper_recipes::limiter::ShareLimiter;
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let limiter = ShareLimiter::with_burst(100, 20)?;
+/// tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+/// limiter.acquire(20).await?; // accumulated
+/// assert_eq!((limiter.rate(), limiter.burst()), (100, 20));
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "RateLimiter")]
 #[derive(Clone)]
 pub struct ShareLimiter {
     shared: Arc<Shared>,
@@ -70,32 +93,33 @@ pub struct ShareLimiter {
 struct Shared {
     burst: u64,
     state: Mutex<State>,
-    /// One permit, held by the first of those who wait; the others follow in their order. It is closed with the limiter.
+    /// One permit, held by the first task that waits; the others follow in their order. Closed with the limiter.
     front: Semaphore,
-    /// Tells the first one of a new rate, or that there will be none.
+    /// Notifies the first waiting task of a new rate, or that there will be none.
     changed: Notify,
 }
 
 struct State {
     bucket: Bucket,
-    /// Says what the rate is, whenever it matters; none if it is as it was set.
+    /// Returns the rate whenever it is needed; `None` if the rate is as it was set.
     source: Option<Box<Source>>,
-    /// Whether somebody has the [`Reins`]; if not, the rate is the user's to set.
+    /// Whether there are [`Reins`]; if not, the user sets the rate.
     is_driven: bool,
-    /// How many wait. Nobody who comes later is served before them.
+    /// How many tasks wait. Later calls are not served before them.
     waiting: usize,
 }
 
 type Source = dyn Fn() -> u64 + Send + Sync;
 
 impl ShareLimiter {
-    /// A limiter of `rate` permits a second, which are acquired one by one: with a burst of 1.
+    /// Returns a limiter of `rate` permits a second with a burst of 1: permits are acquired one by one.
     pub fn new(rate: u64) -> Self {
         ShareLimiter::of(rate, 1)
     }
 
-    /// A limiter of `rate` permits a second, of which up to `burst`, and what the rate brings in 10 ms, accumulate while nobody
-    /// takes them, and up to `burst` can be acquired at once.
+    /// Returns a limiter of `rate` permits a second, of which up to `burst` can be acquired at once.
+    ///
+    /// Unused permits accumulate up to `burst` plus what the rate brings in 10 ms.
     ///
     /// # Errors
     /// [`Error::NoBurst`] if `burst` is 0: nothing could ever be acquired.
@@ -113,17 +137,19 @@ impl ShareLimiter {
         ShareLimiter { shared: Arc::new(Shared { burst, state: Mutex::new(state), front, changed }) }
     }
 
-    /// Takes `permits` as soon as they are there, after all who came before. To take 0 returns at once. While the rate is 0 it
-    /// waits, for ever if no other rate comes.
+    /// Takes `permits` as soon as they are available, after all earlier calls.
+    ///
+    /// Taking 0 returns at once. While the rate is 0 it waits, forever if no other rate is set.
     ///
     /// # Errors
-    /// [`Error::TooMany`], at once, if they are more than the burst: so many are never there. [`Error::Closed`] once the limiter
-    /// is [closed](Self::close), also while it waits, and also for 0 permits.
+    /// [`Error::TooMany`], at once, if `permits` is more than the burst: that many are never available.
+    /// [`Error::Closed`] once the limiter is [closed](Self::close), also while it waits, and also for 0 permits.
     ///
     /// # Cancel safety
-    /// Cancel safe: nothing is taken, and those behind move up. A future that is neither polled nor dropped holds them up.
+    /// Cancel safe: nothing is taken, and later calls move up. A future that is neither polled nor dropped holds them
+    /// up.
     pub async fn acquire(&self, permits: u64) -> Result<(), Error> {
-        // A loop over permits that are there must let other tasks run too.
+        // A loop over permits that are available must let other tasks run too.
         tokio::task::coop::consume_budget().await;
         if self.try_acquire(permits)? {
             return Ok(());
@@ -133,14 +159,14 @@ impl ShareLimiter {
         loop {
             let changed = self.shared.changed.notified();
             tokio::pin!(changed);
-            // From here on a change is not missed, also if it comes before the wait.
+            // From here on no change is missed, not even one before the wait.
             changed.as_mut().enable();
             let wait = match self.shared.open()?.take(permits) {
                 Ok(()) => break,
                 Err(wait) => wait,
             };
             match wait {
-                // Whichever comes first, the next look tells what to do.
+                // Whichever comes first, the next round decides.
                 Wait::For(time) => timeout(time, changed).await.unwrap_or_default(),
                 Wait::ForRate => changed.await,
             }
@@ -149,11 +175,11 @@ impl ShareLimiter {
         Ok(())
     }
 
-    /// Takes `permits` if they are there and nobody waits for any; says whether it did.
+    /// Takes `permits` if they are available and no other call waits for any. Returns whether it did.
     ///
     /// # Errors
-    /// [`Error::TooMany`] if they are more than the burst: so many are never there. [`Error::Closed`] once the limiter is
-    /// [closed](Self::close).
+    /// [`Error::TooMany`] if `permits` is more than the burst: that many are never available. [`Error::Closed`] once
+    /// the limiter is [closed](Self::close).
     pub fn try_acquire(&self, permits: u64) -> Result<bool, Error> {
         let mut state = self.shared.open()?;
         let burst = self.shared.burst;
@@ -163,19 +189,22 @@ impl ShareLimiter {
         Ok(permits == 0 || (state.waiting == 0 && state.take(permits).is_ok()))
     }
 
-    /// From now on `rate` permits a second; at 0 all wait for the next rate. It has taken effect when this returns.
+    /// Sets the rate to `rate` permits a second; at 0 all calls wait for the next rate. Has taken effect when it
+    /// returns.
     ///
     /// # Errors
-    /// Nothing has changed then. [`Error::Driven`] while a member of a throughput balancer drives the limiter: until that member
-    /// leaves or is dropped. [`Error::Closed`] once the limiter is [closed](Self::close).
+    /// After an error nothing has changed. [`Error::Driven`] while a member of a throughput balancer drives the
+    /// limiter, until that member leaves or is dropped. [`Error::Closed`] once the limiter is [closed](Self::close).
     pub fn set_rate(&self, rate: u64) -> Result<(), Error> {
         self.shared.set(false, |state| state.fix(rate))
     }
 
-    /// As [`set_rate`](Self::set_rate), for as long as `lease` says yes. It is asked each time permits are to be granted and must
-    /// not use the limiter itself. While it says no the rate is 0, and what had accumulated is gone.
+    /// Sets the rate as [`set_rate`](Self::set_rate) does, for as long as `lease` returns true.
     ///
-    /// Those who wait do not notice by themselves that a lease which was over holds again: set the rate anew.
+    /// `lease` is called each time permits are to be granted and must not use the limiter itself. While it returns
+    /// false, the rate is 0 and what had accumulated is gone.
+    ///
+    /// Waiting calls do not notice by themselves that a lease which was over is valid again: set the rate again.
     ///
     /// # Errors
     /// As [`set_rate`](Self::set_rate).
@@ -202,7 +231,7 @@ impl ShareLimiter {
         self.shared.set(false, |state| state.follow(move || if lease() { rate } else { 0 }))
     }
 
-    /// As [`set_rate`](Self::set_rate), until `deadline`, from which on the rate is 0.
+    /// Sets the rate as [`set_rate`](Self::set_rate) does, until `deadline`. From then on the rate is 0.
     ///
     /// # Errors
     /// As [`set_rate`](Self::set_rate).
@@ -210,9 +239,11 @@ impl ShareLimiter {
         self.set_rate_while(rate, move || Instant::now() < deadline)
     }
 
-    /// Ends the limiter, and all its clones, for good, as [`Semaphore::close`] does: nothing is granted from now on, also if a
-    /// member of a throughput balancer drives it, and whoever waits, or comes later, is told [`Error::Closed`]. For shutting
-    /// down; to stop it for a while set a rate of 0. To close it twice is fine.
+    /// Closes the limiter and all its clones for good, as [`Semaphore::close`] does.
+    ///
+    /// Nothing is granted from now on, even if a member of a throughput balancer drives it. Waiting and later calls
+    /// return [`Error::Closed`]. This is for shutting down; to stop for a while, set a rate of 0. Closing twice is
+    /// allowed.
     ///
     /// ```
     /// use zookeeper_recipes::limiter::{Error, ShareLimiter};
@@ -232,7 +263,7 @@ impl ShareLimiter {
     /// # }
     /// ```
     pub fn close(&self) {
-        // This first: whoever locks the state after it finds the limiter closed.
+        // First, so that a call that locks the state after it finds the limiter closed.
         self.shared.front.close();
         let old = self.shared.state().fix(0);
         // As in `Shared::set`.
@@ -240,22 +271,22 @@ impl ShareLimiter {
         self.shared.changed.notify_waiters();
     }
 
-    /// Whether it was [closed](Self::close).
+    /// Returns whether the limiter was [closed](Self::close).
     pub fn is_closed(&self) -> bool {
         self.shared.front.is_closed()
     }
 
-    /// How many permits a second are granted: 0 also when its lease is over, or it is closed.
+    /// Returns how many permits a second are granted: 0 also when the lease is over or the limiter is closed.
     pub fn rate(&self) -> u64 {
         self.shared.state().rate()
     }
 
-    /// How many permits can be acquired at once.
+    /// Returns how many permits can be acquired at once.
     pub fn burst(&self) -> u64 {
         self.shared.burst
     }
 
-    /// The right to set the rate from now on, unless somebody else has it or the limiter is closed.
+    /// Returns the right to set the rate from now on, unless it is taken or the limiter is closed.
     #[cfg(feature = "throughput-balancer")]
     pub(crate) fn reins(&self) -> Result<Reins, Error> {
         let mut state = self.shared.open()?;
@@ -266,7 +297,7 @@ impl ShareLimiter {
     }
 }
 
-/// The right to set the rate of a limiter, which nobody else has meanwhile.
+/// The exclusive right to set the rate of a limiter.
 #[cfg(feature = "throughput-balancer")]
 #[derive(Debug)]
 pub(crate) struct Reins {
@@ -275,15 +306,15 @@ pub(crate) struct Reins {
 
 #[cfg(feature = "throughput-balancer")]
 impl Reins {
-    /// From now on the rate is what `source` says, whenever it matters. It may fall by itself, but not rise, as those who wait
-    /// would not notice; and it must not use the limiter.
+    /// Makes the rate what `source` returns whenever it is needed. It may fall by itself but not rise, because waiting
+    /// calls would not notice; and it must not use the limiter.
     pub(crate) fn follow(&self, source: impl Fn() -> u64 + Send + Sync + 'static) {
-        // Refused if the limiter is closed: it grants nothing then.
+        // Refused if the limiter is closed, which grants nothing.
         let _ = self.limiter.shared.set(true, |state| state.follow(source));
     }
 }
 
-/// Let go, the limiter stands at 0 until its user sets a rate.
+/// Dropping the reins sets the rate to 0 until the user sets another one.
 #[cfg(feature = "throughput-balancer")]
 impl Drop for Reins {
     fn drop(&mut self) {
@@ -303,20 +334,20 @@ impl fmt::Debug for ShareLimiter {
 }
 
 impl Shared {
-    /// A lease that panics leaves the state as it was.
+    /// Locks the state. A lease that panics leaves it as it was.
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
-    /// The state, unless the limiter is closed. That is looked at under the lock, which [`ShareLimiter::close`] takes too: when
-    /// it has returned nobody is about to grant any more.
+    /// Locks the state, unless the limiter is closed. This is checked under the lock, which [`ShareLimiter::close`]
+    /// takes too: once it has returned, no call is about to grant any more.
     fn open(&self) -> Result<MutexGuard<'_, State>, Error> {
         let state = self.state();
         if self.front.is_closed() { Err(Error::Closed) } else { Ok(state) }
     }
 
-    /// Changes the rate, for a user or the driver, whoever may; what has come until now is of the old one. `change` returns what
-    /// has become of no use.
+    /// Changes the rate for the user or the driver, whichever has the right. What has accumulated until now comes from
+    /// the old rate. `change` returns what is no longer used.
     fn set(&self, by_driver: bool, change: impl FnOnce(&mut State) -> Option<Box<Source>>) -> Result<(), Error> {
         let mut state = self.open()?;
         if state.is_driven != by_driver {
@@ -325,7 +356,7 @@ impl Shared {
         state.pass();
         let old = change(&mut state);
         drop(state);
-        // What a user's source owns may do as it likes when it is dropped.
+        // Dropping a user's source may run any code, so it happens outside the lock.
         drop(old);
         self.changed.notify_waiters();
         Ok(())
@@ -337,7 +368,7 @@ impl State {
         self.source.as_ref().map_or(self.bucket.rate(), |source| source())
     }
 
-    /// A rate that stays as it is. Returns the source of the one until now, if it had one.
+    /// Sets a fixed rate. Returns the source of the rate until now, if it had one.
     fn fix(&mut self, rate: u64) -> Option<Box<Source>> {
         self.bucket.set_rate(rate);
         self.source.take()
@@ -350,7 +381,8 @@ impl State {
         old
     }
 
-    /// The bucket fills up to now. When the rate fell in the meantime nobody knows when: what came since is of the lower one.
+    /// Fills the bucket up to now. When the rate fell in the meantime, the moment is unknown: all that accumulated
+    /// since counts at the lower rate.
     fn pass(&mut self) {
         let (rate, now) = (self.rate(), Instant::now());
         if rate < self.bucket.rate() {
@@ -366,7 +398,7 @@ impl State {
     }
 }
 
-/// One who waits is counted until this is dropped.
+/// Counts a waiting call until it is dropped.
 struct Waiting<'a>(&'a Shared);
 
 impl<'a> Waiting<'a> {

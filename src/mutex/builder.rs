@@ -1,19 +1,33 @@
-//! The options of a mutex.
+//! The builder of a mutex.
 
 use std::sync::Arc;
 
 use super::error::Error;
 use super::{BASE, InterProcessMutex};
 use crate::client::Client;
-use crate::contender::{LeftBehind, Line, REVOKED};
+use crate::contender::{LeftBehind, REVOKED, Spec};
 use crate::path;
 
-/// What a node holds travels to whoever reads it; this is plenty and far below the megabyte of a node.
+/// The largest data of a node. Every reader of the node receives it; this is plenty, and far below a node's limit of a
+/// megabyte.
 const MAX_DATA_BYTES: usize = 64 * 1024;
 
-/// The options of an [`InterProcessMutex`]; see [`InterProcessMutex::builder`].
+/// Configures an [`InterProcessMutex`]; see [`InterProcessMutex::builder`].
+///
+/// ```no_run
+/// use zookeeper_recipes::Client;
+/// use zookeeper_recipes::mutex::{Error, InterProcessMutex};
+///
+/// # fn example(client: &Client) -> Result<(), Error> {
+/// let mutex = InterProcessMutex::builder(client, "/my-service/lock")
+///     .data("worker-7")
+///     .also_count(["__lock__"])
+///     .build()?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
-#[must_use = "there is no mutex before start()"]
+#[must_use = "there is no mutex before build()"]
 pub struct InterProcessMutexBuilder {
     client: Client,
     path: String,
@@ -26,26 +40,29 @@ impl InterProcessMutexBuilder {
         InterProcessMutexBuilder { client: client.clone(), path, data: Vec::new(), also_count: Vec::new() }
     }
 
-    /// What the nodes of this mutex object hold, for people to see who stands in line; at most 65 536 bytes. Empty by default.
+    /// Sets the data of this mutex's nodes, so that operators can see which process waits. At most 65 536 bytes.
+    /// Default: empty.
+    #[doc(alias = "getLockNodeBytes")]
     pub fn data(mut self, data: impl Into<Vec<u8>>) -> Self {
         self.data = data.into();
         self
     }
 
-    /// Other kinds of nodes that stand in the same line: those whose names end in one of these texts and a number.
-    /// `["__lock__"]` counts the nodes of kazoo's `Lock`, whose `extra_lock_patterns` must name `"lock-"` in turn. None by
-    /// default.
+    /// Counts other kinds of nodes as participants: those whose names end in one of these texts and a number.
+    /// `["__lock__"]` counts the nodes of kazoo's `Lock`, whose `extra_lock_patterns` must contain `"lock-"` in turn.
+    /// Default: none.
+    #[doc(alias = "extra_lock_patterns")]
     pub fn also_count<T: Into<String>>(mut self, bases: impl IntoIterator<Item = T>) -> Self {
         self.also_count = bases.into_iter().map(Into::into).collect();
         self
     }
 
-    /// The mutex. Nothing is sent before the first acquire.
+    /// Returns the mutex. It sends no request before the first acquire.
     ///
     /// # Errors
-    /// [`Error::Client`] with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) for a malformed path;
-    /// [`Error::InvalidOption`]; [`Error::Closed`] if the client has been closed.
-    pub fn start(self) -> Result<InterProcessMutex, Error> {
+    /// [`Error::Client`] with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) if the path is malformed.
+    /// [`Error::InvalidOption`] if an option is out of its range. [`Error::Closed`] if the client has been closed.
+    pub fn build(self) -> Result<InterProcessMutex, Error> {
         path::validate(&self.path).map_err(|error| Error::client(&self.path, error.into()))?;
         let path: Arc<str> = self.path.into();
         let invalid = |why: String| Err(Error::InvalidOption { path: Arc::clone(&path), why });
@@ -57,14 +74,15 @@ impl InterProcessMutexBuilder {
         }
         if let Some(base) = self.also_count.iter().find(|base| base.is_empty() || base.contains('/')) {
             return invalid(format!(
-                "also_count: {base:?} cannot be the end of a node's name before its number; it must be a text without '/'"
+                "also_count: {base:?} cannot be the end of a node's name before its number; it must be a text \
+                 without '/'"
             ));
         }
         let core = self.client.core();
         if *core.closing.borrow() {
             return Err(Error::Closed { path });
         }
-        let line = Line {
+        let spec = Spec {
             dir: core.full_path(&path).into(),
             base: BASE,
             also_count: self.also_count,
@@ -72,6 +90,6 @@ impl InterProcessMutexBuilder {
             watch_own: false,
             left_behind: LeftBehind::default(),
         };
-        Ok(InterProcessMutex { client: self.client, path, line: Arc::new(line) })
+        Ok(InterProcessMutex { client: self.client, path, spec: Arc::new(spec) })
     }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with a mutex.
+//! The errors of a mutex.
 
 use std::sync::Arc;
 
@@ -8,24 +8,27 @@ use crate::client::{self, ErrorKind};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The ensemble, or the way to it, is in the way.
-    // The text holds that of the cause, so the cause is not told twice as a `source`.
+    /// A request to ZooKeeper failed.
+    // The text contains that of the cause, so `source` does not repeat it.
     #[error("mutex at {path}: {error}")]
     Client {
         /// The path of the mutex.
         path: Arc<str>,
-        /// What went wrong.
+        /// The cause.
         error: client::Error,
     },
-    /// The client has been closed, or the runtime behind it has ended: see [`Client::last_error`](crate::Client::last_error).
+    /// The client has been closed, or the runtime behind it has ended.
+    /// [`Client::last_error`](crate::Client::last_error) may tell why.
     #[error("mutex at {path}: its client has been closed, or the runtime behind it has ended")]
     Closed {
         /// The path of the mutex.
         path: Arc<str>,
     },
-    /// The lock had been lost before it was released, or entered again: somebody else may have held it since. Acquire anew.
+    /// The lock had been lost before it was released or re-entered, so another participant may have held it since.
+    /// Acquire it again.
     #[error(
-        "mutex at {path}: the lock had been lost before this call, so somebody else may have held it since; acquire it anew"
+        "mutex at {path}: the lock had been lost before this call, so another client may have held it since; acquire \
+         it again"
     )]
     Lost {
         /// The path of the mutex.
@@ -36,13 +39,13 @@ pub enum Error {
     InvalidOption {
         /// The path of the mutex.
         path: Arc<str>,
-        /// Which value, and what is allowed.
+        /// The value, and what is allowed.
         why: String,
     },
 }
 
 impl Error {
-    /// What went wrong, to decide by.
+    /// Returns the kind of the error, for code that reacts to it.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Error::Client { error, .. } => error.kind(),
@@ -52,12 +55,12 @@ impl Error {
         }
     }
 
-    /// Whether the same call may succeed later without anybody changing anything.
+    /// Returns whether the same call may succeed later without another change.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Error::Client { error, .. } if error.is_retryable())
     }
 
-    /// Whether the lock, or the client, is gone for good.
+    /// Returns whether the lock or the client is lost for good.
     pub fn is_lost(&self) -> bool {
         match self {
             Error::Client { error, .. } => error.is_lost(),

@@ -1,7 +1,7 @@
-//! A lock that one holder has at a time, across processes and machines: Curator's `InterProcessMutex`.
+//! A lock with one holder at a time, across processes and machines: Curator's `InterProcessMutex`.
 //!
-//! Everybody who wants the lock places a node in one directory; the first of the line holds it, first come first served.
-//! Java services that use Curator's mutex on the same path stand in the same line.
+//! Every caller that wants the lock creates a node in one directory. The first node holds the lock, and the others wait
+//! in the order of arrival. Java services that use Curator's mutex on the same path wait in the same order.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -11,7 +11,8 @@
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let client = Client::builder("localhost:2181").connect().await?;
 //! let mutex = InterProcessMutex::new(&client, "/my-service/lock")?;
-//! if let Some(guard) = mutex.acquire_timeout(Duration::from_secs(5)).await? {
+//! let timeout = Duration::from_secs(5);
+//! if let Some(guard) = mutex.acquire_timeout(timeout).await? {
 //!     // Dropped at its next await when the lock is lost.
 //!     let done = guard.run(async { /* the critical section */ }).await;
 //!     guard.release().await?;
@@ -21,32 +22,67 @@
 //! # }
 //! ```
 //!
-//! # What a holder may believe
+//! # What a holder can rely on
 //!
-//! A [`MutexGuard`] compares the clock whenever it is [asked](MutexGuard::is_held): it says no before the ensemble can have
-//! given the lock to somebody else, also after the process was stopped for longer than its session. Beyond any clock are a
-//! virtual machine that is paused or restored, servers that end the session before its time is over (by an administrator's
-//! hand, or with their data), and an operator who deletes the holder's node. And between asking and writing any process can be
-//! stopped. Writes that carry the [`fence`](MutexGuard::fence), or the
-//! [token](MutexGuard::fencing_token) to a store that compares it, are safe in every case.
+//! [`MutexGuard::is_held`] compares the clock at each call. It turns false before the ensemble can give the lock to
+//! another participant, also if the process was stopped for longer than its session. A clock cannot cover three cases:
 //!
-//! With [`ErrorPolicy::Standard`](crate::ErrorPolicy::Standard) a lock is lost as soon as the connection is in doubt; with
-//! [`ErrorPolicy::Session`](crate::ErrorPolicy::Session) when the lease is over. What was lost never comes back: drop the
-//! guard (or [release](MutexGuard::release) it, which is an error then) and acquire anew: its node stands in the line until the
-//! guard goes, and while the session lives it keeps the others waiting. A call that waits for the lock survives both, and takes a new place when its session is lost.
+//! * a virtual machine that is paused or restored;
+//! * servers that end the session before its timeout, because of an administrator or because they lost their data;
+//! * an operator who deletes the holder's node.
+//!
+//! Besides, any process can be stopped between the check and the write. Writes that carry the
+//! [`fence`](MutexGuard::fence), or the [token](MutexGuard::fencing_token) to a store that compares it, are safe in
+//! every case.
+//!
+//! # When things fail
+//!
+//! T is the session timeout that the servers granted. [`ErrorPolicy::Standard`](crate::ErrorPolicy::Standard) is the
+//! default policy of a client.
+//!
+//! | event | what happens |
+//! |---|---|
+//! | connection suspended, policy [`Standard`] | The lock is lost. Its node stays until the guard is dropped. |
+//! | connection suspended, policy [`Session`] | The lock lasts until the lease expires, never longer than T. |
+//! | connection suspended while waiting | The waiter keeps its node and its place, with either policy. |
+//! | reconnected in the same session, holder | A lost guard stays lost. |
+//! | reconnected in the same session, waiter | The waiter verifies its node and keeps its place. |
+//! | session lost, holder | The lock is lost. [`release`](MutexGuard::release) returns an error. |
+//! | session lost, waiter | The waiter creates a new node in the next session, behind those that wait by then. |
+//! | holder's node deleted by another client | A holder that watches its node is notified. The fence is refused. |
+//! | waiter's node deleted by another client | The waiter creates a new node. |
+//! | reply to a create lost | The waiter finds its node by name, or creates it again. It never has two nodes. |
+//! | reply to a delete lost | The delete is repeated until the node is gone, also after the guard was dropped. |
+//! | outcome unknown at a deadline | A timed call returns `OutcomeUnknown`. The node is deleted in the background. |
+//! | process stopped for longer than T | The next `is_held()` returns false. A write with the fence is refused. |
+//!
+//! A holder watches its node if it waited right behind the holder before it, or if it has called
+//! [`lost`](MutexGuard::lost), [`run`](MutexGuard::run) or [`on_revoke`](MutexGuard::on_revoke).
+//!
+//! Always drop or release a guard, even a lost one. Until you do, its node keeps its place while the session lives, and
+//! blocks the other waiters. A lost guard does not recover: acquire the lock again.
 //!
 //! # Re-entering
 //!
-//! A second [`acquire`](InterProcessMutex::acquire) waits for the first to be released, also in the same task: tasks are not
-//! threads, and two branches of one `join!` would both be let in if the lock looked at who asks. Re-entering is explicit:
-//! [`MutexGuard::reenter`] makes another guard on the same hold, and the lock goes with the last of them.
+//! A second [`acquire`](InterProcessMutex::acquire) waits for the release of the first, also in the same task. Tasks
+//! are not threads: if the lock compared callers, two branches of one `join!` would both get it.
+//! [`MutexGuard::reenter`] re-enters explicitly. It returns another guard on the same hold, and the lock is released
+//! with the last guard.
+//!
+//! A caller that has waited for ten seconds, while this client held the lock all the time, finds a hint in the log
+//! (INFO), once a wait.
+//!
+//! [`Standard`]: crate::ErrorPolicy::Standard
+//! [`Session`]: crate::ErrorPolicy::Session
 
 mod builder;
 mod error;
 mod guard;
-mod held;
+mod hint;
+mod shared;
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,20 +91,20 @@ use tokio::time::{Instant, timeout_at};
 pub use self::builder::InterProcessMutexBuilder;
 pub use self::error::Error;
 pub use self::guard::{LockLost, MutexGuard};
-use self::held::Held;
+use self::shared::Inner;
 use crate::client::session::Session;
 use crate::client::{self, Client, ErrorKind};
-use crate::contender::{self, Hold, Line, News, REVOKED, Standing};
+use crate::contender::{self, Contender, Hold, REVOKED, Spec, State};
 use crate::path::{self, join};
 
-/// What its node's name ends in, before the number: Curator's.
+/// The end of a node's name before the number, as Curator writes it.
 const BASE: &str = "lock-";
 
-/// Of the time that a call may take, this part (and at most that much) is kept for taking the place in line back, so that
-/// the call can say for certain that it left nothing.
+/// One in so many parts of a call's time, up to this limit, is reserved for leaving the line. So the call can tell for
+/// certain that it left no node.
 const TO_LEAVE: (u32, Duration) = (8, Duration::from_secs(1));
 
-/// What a call has seen of the line by the time at which it gives up.
+/// What a call has seen of the line when its time is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Seen {
     /// No answer yet.
@@ -79,57 +115,62 @@ enum Seen {
     Another,
 }
 
-/// A lock across processes. Cheap to clone; any number of tasks may use one object, each acquire stands in line for itself.
+/// A lock across processes. A clone is cheap. Any number of tasks may use one mutex, and each acquire takes a place of
+/// its own.
 ///
-/// By itself it costs nothing. While a lock is held, and for the next one in line, the client keeps its lease, at the cost of six
-/// small requests a session timeout; a waiter further back costs nothing either.
+/// A mutex that is not held costs nothing. While a lock is held, and for the next waiter, the client keeps its lease,
+/// at the cost of six small requests per session timeout. A waiter further back costs nothing either.
+#[doc(alias = "InterProcessLock")]
 #[derive(Clone)]
 pub struct InterProcessMutex {
     client: Client,
     path: Arc<str>,
-    line: Arc<Line>,
+    spec: Arc<Spec>,
 }
 
 impl InterProcessMutex {
-    /// A mutex at `path`, with default options.
+    /// Returns a mutex at `path` with default options: no data, and no other kinds of nodes.
     ///
     /// # Errors
-    /// As [`InterProcessMutexBuilder::start`].
+    /// As [`InterProcessMutexBuilder::build`].
     pub fn new(client: &Client, path: impl Into<String>) -> Result<Self, Error> {
-        InterProcessMutex::builder(client, path).start()
+        InterProcessMutex::builder(client, path).build()
     }
 
-    /// The options of a mutex at `path`.
+    /// Returns a builder for a mutex at `path`.
     pub fn builder(client: &Client, path: impl Into<String>) -> InterProcessMutexBuilder {
         InterProcessMutexBuilder::new(client, path.into())
     }
 
-    /// Waits for the lock, as long as it takes: also through the loss of a session, after which a new place in line is taken.
+    /// Waits for the lock without a limit. If the session is lost meanwhile, it takes a new place in the next session.
     ///
     /// # Errors
-    /// [`Error::Client`] if the line could not be entered or seen, such as for want of permission; [`Error::Closed`] if the
-    /// client was closed, or the runtime behind it has ended.
+    /// [`Error::Client`] if the node could not be created or the waiters could not be read, for example without
+    /// permission. [`Error::Closed`] if the client was closed, or the runtime behind it has ended.
     ///
     /// # Cancel safety
-    /// Cancel safe: the place in line is given up, and its node deleted in the background.
+    /// Cancel safe: the place is given up, and its node is deleted in the background.
     pub async fn acquire(&self) -> Result<MutexGuard, Error> {
         // A loop over locks that are free must let other tasks run too.
         tokio::task::coop::consume_budget().await;
-        let mut standing = self.stand();
-        let hold = self.held(&mut standing, &mut Seen::Nothing).await?;
-        Ok(self.guard(standing, hold))
+        let mut contender = self.stand();
+        let hold = self.held(&mut contender, &mut Seen::Nothing).await?;
+        Ok(self.guard(contender, hold))
     }
 
-    /// As [`acquire`](Self::acquire), for no longer than `timeout` in all: for connecting, entering, waiting, and for leaving
-    /// again. `None` means that another participant was ahead in the line, and that this call has left no node there. The last
-    /// eighth of the time, at most a second, is reserved for leaving.
+    /// Waits for the lock like [`acquire`](Self::acquire), but for at most `timeout`. This bounds the whole call:
+    /// connecting, creating the node, waiting and leaving. The last eighth of the timeout, at most 1 s, is reserved for
+    /// leaving.
+    ///
+    /// `None` means that another participant was ahead, and that this call has left no node.
     ///
     /// # Errors
-    /// [`ErrorKind::TimedOut`] if no other participant was seen ahead: no server could be asked in time, or the lock was free and
-    /// no server confirmed in time that the session is alive. A zero timeout returns it at once, without a request: see
-    /// [`try_acquire`](Self::try_acquire), which asks without waiting. [`ErrorKind::OutcomeUnknown`] if it could not be confirmed
-    /// in time that the node is gone: it is deleted in the background, at the latest with the session. Otherwise as
-    /// [`acquire`](Self::acquire).
+    /// * [`ErrorKind::TimedOut`] if no other participant was seen ahead: no server could be asked in time, or the lock
+    ///   was free and no server confirmed in time that the session is alive. A zero timeout returns it at once, without
+    ///   a request; [`try_acquire`](Self::try_acquire) asks without waiting.
+    /// * [`ErrorKind::OutcomeUnknown`] if it could not be confirmed in time that the node is gone. It is deleted in the
+    ///   background, at the latest with the session.
+    /// * Otherwise as [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -141,31 +182,33 @@ impl InterProcessMutex {
         let Some(deadline) = Instant::now().checked_add(timeout) else {
             return self.acquire().await.map(Some);
         };
-        let (mut standing, mut seen) = (self.stand(), Seen::Nothing);
-        let waited = timeout_at(deadline - to_leave(timeout), self.held(&mut standing, &mut seen)).await;
+        let (mut contender, mut seen) = (self.stand(), Seen::Nothing);
+        let waited = timeout_at(deadline - to_leave(timeout), self.held(&mut contender, &mut seen)).await;
         match waited {
             Ok(held) => {
                 let hold = held?;
-                Ok(Some(self.guard(standing, hold)))
+                Ok(Some(self.guard(contender, hold)))
             }
             Err(_) => {
-                self.give_up(standing, deadline).await?;
+                self.give_up(contender, deadline).await?;
                 self.not_had(seen, timeout)
             }
         }
     }
 
-    /// The lock if it is free; `None` if somebody holds it, or stands in line for it. Waits for nobody but the servers, and
-    /// for these no longer than the client's connection timeout.
+    /// Returns the lock if it is free, or `None` if another participant holds it or waits for it. It waits for the
+    /// servers only, and at most for the client's connection timeout.
     ///
-    /// A client that holds nothing, and has held nothing for some seconds, sends no heartbeats. Its first acquire has to prove
-    /// that the session is alive: mostly by the very requests of the acquire, as the session's pings were answered a tick before;
-    /// if none was, by two heartbeats one [tick](crate::ClientBuilder::tick_time) apart, and the call takes that long.
+    /// A client that holds nothing, and has held nothing for some seconds, sends no heartbeats. Its first acquire must
+    /// prove that the session is alive. Mostly the requests of the acquire itself do so, as the session's pings were
+    /// answered a tick before. If none was, two heartbeats one [tick](crate::ClientBuilder::tick_time) apart do, and
+    /// the call takes that long.
     ///
     /// # Errors
-    /// [`ErrorKind::TimedOut`] if no server could be asked, or none confirmed that the session is alive, in time;
-    /// [`ErrorKind::OutcomeUnknown`] if it could not be confirmed in time that the node is gone: it is deleted in the background.
-    /// Otherwise as [`acquire`](Self::acquire).
+    /// * [`ErrorKind::TimedOut`] if no server could be asked, or none confirmed that the session is alive, in time.
+    /// * [`ErrorKind::OutcomeUnknown`] if it could not be confirmed in time that the node is gone. It is deleted in the
+    ///   background.
+    /// * Otherwise as [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -173,67 +216,80 @@ impl InterProcessMutex {
         tokio::task::coop::consume_budget().await;
         let within = self.client.core().config.connection_timeout;
         let deadline = Instant::now() + within;
-        let (mut standing, mut seen) = (self.stand(), Seen::Nothing);
-        match timeout_at(deadline - to_leave(within), self.first(&mut standing, &mut seen)).await {
-            Ok(Ok(Some(hold))) => Ok(Some(self.guard(standing, hold))),
+        let (mut contender, mut seen) = (self.stand(), Seen::Nothing);
+        match timeout_at(deadline - to_leave(within), self.first(&mut contender, &mut seen)).await {
+            Ok(Ok(Some(hold))) => Ok(Some(self.guard(contender, hold))),
             Ok(Err(error)) => Err(error),
             Ok(Ok(None)) | Err(_) => {
-                self.give_up(standing, deadline).await?;
+                self.give_up(contender, deadline).await?;
                 self.not_had(seen, within)
             }
         }
     }
 
-    /// The paths of the nodes in line, the holder's first. [`revoke`] takes one.
+    /// Returns the paths of all participants' nodes in order, the holder's first. [`revoke`] takes such a path.
     ///
     /// # Errors
-    /// [`Error::Client`].
+    /// [`Error::Client`] if a request to ZooKeeper failed.
     ///
     /// # Cancel safety
     /// Cancel safe: it only reads.
+    #[doc(alias = "getParticipantNodes")]
     pub async fn participants(&self) -> Result<Vec<String>, Error> {
-        let names = contender::names(&self.client, &self.path, &self.line.bases()).await;
+        let names = contender::names(&self.client, &self.path, &self.spec.bases()).await;
         let names = names.map_err(|error| self.error(error))?;
         Ok(names.iter().map(|name| join(&self.path, name)).collect())
     }
 
-    /// The path of the mutex.
+    /// Returns the path of the mutex.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    fn stand(&self) -> Standing {
-        Standing::new(self.client.core(), &self.line)
+    fn stand(&self) -> Contender {
+        Contender::new(self.client.core(), &self.spec)
     }
 
-    /// Stands in line until the lock is held.
-    async fn held(&self, standing: &mut Standing, seen: &mut Seen) -> Result<Hold, Error> {
-        loop {
-            // Whoever stands before us goes some day.
-            if let Some(hold) = self.first(standing, seen).await? {
-                return Ok(hold);
-            }
+    /// Waits until the lock is held.
+    async fn held(&self, contender: &mut Contender, seen: &mut Seen) -> Result<Hold, Error> {
+        if let Some(hold) = self.first(contender, seen).await? {
+            return Ok(hold);
         }
+        let waiting = async {
+            loop {
+                // The contender ahead leaves at some time.
+                if let Some(hold) = self.first(contender, seen).await? {
+                    return Ok(hold);
+                }
+            }
+        };
+        let (mut waiting, hint) = (pin!(waiting), hint::after_a_while(self.client.core(), &self.path));
+        tokio::select! {
+            biased;
+            held = &mut waiting => return held,
+            () = hint => {}
+        }
+        waiting.await
     }
 
-    /// As `held`, but `None` when somebody stands before us.
-    async fn first(&self, standing: &mut Standing, seen: &mut Seen) -> Result<Option<Hold>, Error> {
+    /// Waits like `held`, but returns `None` if a contender is ahead.
+    async fn first(&self, contender: &mut Contender, seen: &mut Seen) -> Result<Option<Hold>, Error> {
         loop {
-            match standing.next().await {
-                News::Held(hold) => return Ok(Some(hold)),
-                News::Behind => {
+            match contender.next().await {
+                State::Held(hold) => return Ok(Some(hold)),
+                State::Behind => {
                     *seen = Seen::Another;
                     return Ok(None);
                 }
-                News::Unproven if *seen == Seen::Nothing => *seen = Seen::Free,
-                News::Failed(error) => return Err(self.error(error)),
-                News::Closed => return Err(Error::Closed { path: Arc::clone(&self.path) }),
-                news => tracing::debug!(path = &*self.path, ?news, "mutex"),
+                State::Unproven if *seen == Seen::Nothing => *seen = Seen::Free,
+                State::Failed(error) => return Err(self.error(error)),
+                State::Closed => return Err(Error::Closed { path: Arc::clone(&self.path) }),
+                state => tracing::debug!(path = &*self.path, ?state, "mutex"),
             }
         }
     }
 
-    /// What to say when the time was over and nothing is left in the line.
+    /// Returns the result of a call whose time is over and which has left no node.
     fn not_had(&self, seen: Seen, within: Duration) -> Result<Option<MutexGuard>, Error> {
         let why = match seen {
             Seen::Another => return Ok(None),
@@ -245,9 +301,9 @@ impl InterProcessMutex {
         Err(self.error(client::Error::new(ErrorKind::TimedOut, message)))
     }
 
-    /// Leaves the line; an error if it is not certain by the deadline that nothing of ours is left there.
-    async fn give_up(&self, mut standing: Standing, deadline: Instant) -> Result<(), Error> {
-        let why = match timeout_at(deadline, standing.leave()).await {
+    /// Leaves the line. Fails if it is not certain by the deadline that no node of ours is left.
+    async fn give_up(&self, mut contender: Contender, deadline: Instant) -> Result<(), Error> {
+        let why = match timeout_at(deadline, contender.leave()).await {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(error)) => client::Error::from_backend("leave the line at", &self.path, error).to_string(),
             Err(_) => format!("leave the line at {}: no answer in time", self.path),
@@ -257,9 +313,9 @@ impl InterProcessMutex {
         Err(self.error(client::Error::new(ErrorKind::OutcomeUnknown, message)))
     }
 
-    fn guard(&self, standing: Standing, hold: Hold) -> MutexGuard {
+    fn guard(&self, contender: Contender, hold: Hold) -> MutexGuard {
         tracing::debug!(path = &*self.path, token = hold.token(), "lock held");
-        MutexGuard::new(Held::new(&self.client, &self.path, standing, hold))
+        MutexGuard::new(Inner::new(&self.client, &self.path, contender, hold))
     }
 
     fn error(&self, error: client::Error) -> Error {
@@ -278,12 +334,16 @@ fn to_leave(timeout: Duration) -> Duration {
     (timeout / part).min(most)
 }
 
-/// Asks whoever stands in line with this node to let go, with Curator's mark in the node's data: a holder is told by
-/// [`MutexGuard::on_revoke`] (or Curator's `RevocationListener`), and does as it likes. A node that is gone already is fine.
+/// Asks the participant with this node to release, by writing Curator's mark into the node's data. A holder is notified
+/// through [`MutexGuard::on_revoke`] (or Curator's `RevocationListener`) and decides what to do. It is no error if the
+/// node is gone.
 ///
 /// ```no_run
 /// # use zookeeper_recipes::{Client, mutex};
-/// # async fn example(client: Client, mutex: mutex::InterProcessMutex) -> Result<(), mutex::Error> {
+/// # async fn example(
+/// #     client: Client,
+/// #     mutex: mutex::InterProcessMutex,
+/// # ) -> Result<(), mutex::Error> {
 /// if let Some(holder) = mutex.participants().await?.first() {
 ///     mutex::revoke(&client, holder).await?;
 /// }
@@ -292,11 +352,13 @@ fn to_leave(timeout: Duration) -> Duration {
 /// ```
 ///
 /// # Errors
-/// [`Error::Client`], such as with [`ErrorKind::NoAuth`]; with [`ErrorKind::InvalidPath`] if the path is malformed, or its name
-/// does not end in the number of a sequential node.
+/// [`Error::Client`] if a request failed, for example with [`ErrorKind::NoAuth`]. With [`ErrorKind::InvalidPath`] if
+/// the path is malformed, or its name does not end in the number of a sequential node.
 ///
 /// # Cancel safety
-/// The mark may be set all the same if the future was polled.
+/// If the future was polled, the mark may be set even if the future is dropped.
+#[doc(alias = "Revoker")]
+#[doc(alias = "attemptRevoke")]
 pub async fn revoke(client: &Client, node_path: &str) -> Result<(), Error> {
     let error = |error: client::Error| Error::client(node_path, error);
     path::validate(node_path).map_err(|invalid| error(invalid.into()))?;
@@ -305,7 +367,7 @@ pub async fn revoke(client: &Client, node_path: &str) -> Result<(), Error> {
         let message = format!("revoke {node_path}: {why}");
         return Err(error(client::Error::new(ErrorKind::InvalidPath, message)));
     }
-    // As it sets the same mark each time, it may be repeated as a read may.
+    // It sets the same mark each time, so it may be repeated like a read.
     let mark = |session: &Arc<Session>, full: &str| session.set_data(full, REVOKED, None);
     match client.core().read("revoke", node_path, mark).await {
         Err(gone) if gone.kind() == ErrorKind::NoNode => Ok(()),
@@ -313,7 +375,8 @@ pub async fn revoke(client: &Client, node_path: &str) -> Result<(), Error> {
     }
 }
 
-/// Whether the name ends in a number as the server appends it. Whatever else the path names is not to be overwritten.
+/// Returns whether the name ends in a number as the server appends it. The data of any other node must not be
+/// overwritten.
 fn is_sequential(path: &str) -> bool {
     let digits = path.bytes().rev().take_while(u8::is_ascii_digit).count();
     digits >= 10

@@ -1,7 +1,7 @@
 //! Access control entries and create modes as they are written.
 
 use super::jute::{Decode, Encode, Malformed, Problem, Reader, Writer};
-use crate::types::{Acl, CreateMode, Permissions};
+use crate::znode::{Acl, CreateMode, Permissions};
 
 impl Encode for Acl {
     fn encode(&self, to: &mut Writer<'_>) {
@@ -32,7 +32,7 @@ impl<'a> Decode<'a> for Permissions {
     }
 }
 
-/// The flags of a create request for a mode.
+/// Returns the flags of a create request for a mode.
 pub(crate) fn create_flags(mode: CreateMode) -> i32 {
     match mode {
         CreateMode::Persistent => 0,
@@ -43,7 +43,7 @@ pub(crate) fn create_flags(mode: CreateMode) -> i32 {
     }
 }
 
-/// The mode that flags stand for, if `CreateMode` has it: 5 and 6 are nodes with a time to live.
+/// Returns the mode that flags stand for, if `CreateMode` has it: 5 and 6 are nodes with a time to live.
 pub(crate) fn create_mode(flags: i32) -> Option<CreateMode> {
     match flags {
         0 => Some(CreateMode::Persistent),

@@ -19,7 +19,7 @@ use super::response::{
 use super::watch::{
     AddWatchRequest, CheckWatchesRequest, RemoveWatchesRequest, SetWatches2Request, SetWatchesRequest, WatcherEvent,
 };
-use crate::types::Stat;
+use crate::znode::Stat;
 
 /// The operations whose bodies this module reads: the variant, the record, and the operation's number.
 macro_rules! any_request {
@@ -28,7 +28,7 @@ macro_rules! any_request {
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub(crate) enum AnyRequest<'a> {
             $($variant($record),)*
-            /// An operation that this module does not read: the body as it came.
+            /// An operation that this module does not read: the body as received.
             Other(OpCode, Bytes),
         }
 
@@ -95,7 +95,7 @@ macro_rules! any_response {
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub(crate) enum AnyResponse {
             $($variant($record),)*
-            /// The reply to an operation that this module does not read: the body as it came.
+            /// The reply to an operation that this module does not read: the body as received.
             Other(Bytes),
         }
 
@@ -146,7 +146,7 @@ pub(crate) struct ClientFrame<'a> {
 pub(crate) enum ServerFrame {
     Event(ReplyHeader, WatcherEvent),
     Reply(ReplyHeader, AnyResponse),
-    /// The header says why; there is no body.
+    /// A refusal: the header gives the reason, there is no body.
     Refused(ReplyHeader),
 }
 

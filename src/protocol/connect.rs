@@ -32,7 +32,7 @@ pub(crate) struct ConnectResponse {
 }
 
 impl ConnectResponse {
-    /// Whether the server does not know the session (any more), or the password is wrong.
+    /// Returns whether the server does not know the session (any more), or the password is wrong.
     pub(crate) fn is_expired(&self) -> bool {
         self.timeout <= 0
     }

@@ -4,7 +4,7 @@ use super::error_code::ErrorCode;
 use super::jute::record;
 use super::op::OpCode;
 
-/// The xids that are not counted up: a server uses them for frames that answer no ordinary request.
+/// The xids outside the sequence: a server uses them for frames that answer no ordinary request.
 pub(crate) mod xid {
     /// A watch event.
     pub(crate) const NOTIFICATION: i32 = -1;
@@ -14,7 +14,7 @@ pub(crate) mod xid {
 }
 
 record! {
-    /// Before each request.
+    /// Precedes each request.
     RequestHeader {
         xid: i32,
         op: OpCode,
@@ -22,7 +22,7 @@ record! {
 }
 
 record! {
-    /// Before each reply. There is a body only if `err` is `Ok`.
+    /// Precedes each reply. There is a body only if `err` is `Ok`.
     ReplyHeader {
         xid: i32,
         /// The last transaction that the server had processed; 0 or −1 if there is none.

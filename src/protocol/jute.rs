@@ -5,7 +5,7 @@ use std::fmt;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-/// The length that stands for "none" where a buffer or string may be absent.
+/// The length that means "none" where a buffer or string may be absent.
 const NULL: i32 = -1;
 
 /// Bytes that violate the protocol: the field, where it starts, and what is wrong.
@@ -90,19 +90,19 @@ impl<'a> Reader<'a> {
         Ok(i64::from_be_bytes(self.array()?))
     }
 
-    /// Any byte but 0 is true, as in Java's `readBoolean`.
+    /// Reads a bool. Any byte but 0 is true, as in Java's `readBoolean`.
     pub(crate) fn bool(&mut self) -> Result<bool, Malformed> {
         let [byte] = self.array()?;
         Ok(byte != 0)
     }
 
-    /// A buffer as a part of the frame, which it keeps alive; `None` for null.
+    /// Returns a buffer as a part of the frame, which it keeps alive; `None` for null.
     pub(crate) fn buffer(&mut self) -> Result<Option<Bytes>, Malformed> {
         let frame = self.frame;
         Ok(self.buffer_ref()?.map(|part| frame.slice_ref(part)))
     }
 
-    /// A buffer that borrows from the frame; `None` for null.
+    /// Returns a buffer that borrows from the frame; `None` for null.
     pub(crate) fn buffer_ref(&mut self) -> Result<Option<&'a [u8]>, Malformed> {
         let start = self.at;
         let length = self.int()?;
@@ -121,7 +121,7 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(bytes).map_err(|_| self.malformed(start, Problem::NotUtf8))
     }
 
-    /// A vector; null is an empty one, as the Java client treats it.
+    /// Reads a vector. Null is an empty one, as in the Java client.
     pub(crate) fn vector<T: Decode<'a>>(&mut self) -> Result<Vec<T>, Malformed> {
         let start = self.at;
         let count = self.int()?;
@@ -133,7 +133,8 @@ impl<'a> Reader<'a> {
             .ok()
             .filter(|count| *count <= most)
             .ok_or_else(|| self.malformed(start, Problem::Length { length: count, left: self.left() }))?;
-        // An element may be larger in memory than on the wire: no more than the frame's own size is reserved in advance.
+        // An element may be larger in memory than on the wire: no more than the frame's own size is reserved in
+        // advance.
         let mut elements = Vec::with_capacity(count.min(self.left() / size_of::<T>().max(1)));
         for _ in 0..count {
             elements.push(T::decode(self)?);
@@ -141,12 +142,12 @@ impl<'a> Reader<'a> {
         Ok(elements)
     }
 
-    /// An error about the field that was read last and started at `at`.
+    /// Returns an error about the field that was read last and started at `at`.
     pub(crate) fn malformed(&self, at: usize, problem: Problem) -> Malformed {
         Malformed { what: self.what, at, problem }
     }
 
-    /// The offset of the next byte.
+    /// Returns the offset of the next byte.
     pub(crate) fn position(&self) -> usize {
         self.at
     }
@@ -220,7 +221,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Bytes as they are, without a length.
+    /// Writes bytes as they are, without a length.
     pub(crate) fn raw(&mut self, bytes: &[u8]) {
         self.out.put_slice(bytes);
     }
@@ -232,7 +233,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// The bytes that a string takes on the wire.
+/// Returns the number of bytes that a string takes on the wire.
 pub(crate) fn ustring_len(text: &str) -> usize {
     4 + text.len()
 }
@@ -370,7 +371,7 @@ macro_rules! open_codes {
         }
 
         impl $name {
-            /// All that have a name.
+            /// All numbers that have a name.
             pub(crate) const NAMED: &'static [$name] = &[$($name::$code,)*];
         }
 

@@ -1,24 +1,24 @@
 //! The ZooKeeper wire: records and frames as bytes, in both directions. No I/O, no state.
 //!
-//! A client encodes requests and decodes responses, a server does the reverse, so every record has both. Decoding is total:
-//! any bytes give a value or [`Malformed`], which names the field and the byte.
+//! A client encodes requests and decodes responses, a server does the reverse, so every record has both. Decoding is
+//! total: any bytes give a value or [`Malformed`], which names the field and the byte.
 //!
 //! | file | what |
 //! |---|---|
-//! | `jute` | the primitives: [`Reader`], [`Writer`], [`Encode`], [`Decode`], and the macros that declare records and codes |
+//! | `jute` | the primitives: [`Reader`], [`Writer`], [`Encode`], [`Decode`], and the macros that declare records |
 //! | `frame` | one length-prefixed frame: [`encode_request`], [`encode_connect_request`], the limits |
 //! | `op`, `error_code` | the numbers for operations and errors |
 //! | `header` | the header of each request and reply, and the reserved xids |
 //! | `connect` | the handshake, with and without its read-only byte |
-//! | `request`, `response` | one record an operation; [`Request`] names the operation of a request |
+//! | `request`, `response` | one record per operation; [`Request`] names the operation of a request |
 //! | `multi` | transactions: their steps and results |
 //! | `watch` | events, and the requests that arm and remove watches |
 //! | `auth` | credentials and SASL tokens |
-//! | `stat`, `acl` | [`Stat`](crate::Stat), [`Acl`](crate::Acl) and [`CreateMode`](crate::CreateMode) as they are written |
-//! | `any` | whole frames when only the operation's number is known: [`decode_server_frame`], [`decode_client_frame`] |
+//! | `stat`, `acl` | [`Stat`](crate::Stat), [`Acl`](crate::Acl) and [`CreateMode`](crate::CreateMode) |
+//! | `any` | whole frames of any operation: [`decode_server_frame`], [`decode_client_frame`] |
 //!
-//! Memory: what is reserved before elements are read is never more than the bytes left in the frame. A vector then grows with
-//! the elements that were received, so a decoded value takes at most 32 times the bytes of its frame.
+//! Memory: what is reserved before elements are read is never more than the bytes left in the frame. A vector then
+//! grows with the elements that were received, so a decoded value takes at most 32 times the bytes of its frame.
 //!
 //! Bytes after the last field are ignored, as the Java client and server do: this is how later versions add fields.
 

@@ -5,7 +5,7 @@ use super::jute::{Decode, Encode, Malformed, Problem, Reader, Writer, record};
 use super::op::OpCode;
 use super::request::{CheckRequest, CreateRequest, CreateTtlRequest, DeleteRequest, Request, SetDataRequest, request};
 use super::response::{Create2Response, CreateResponse, ErrorResponse};
-use crate::types::Stat;
+use crate::znode::Stat;
 
 record! {
     MultiHeader {
@@ -133,7 +133,7 @@ pub(crate) struct MultiResponse {
 }
 
 impl MultiResponse {
-    /// The first step that could not be done, and why; `None` if the transaction was committed.
+    /// Returns the first step that failed, and why; `None` if the transaction was committed.
     pub(crate) fn refused(&self) -> Option<(usize, ErrorCode)> {
         self.results.iter().enumerate().find_map(|(index, result)| match result {
             MultiResult::Error(code) if !code.is_ok() => Some((index, *code)),
@@ -181,8 +181,8 @@ impl<'a> Decode<'a> for MultiResponse {
     }
 }
 
-/// Reads elements, each after its header, up to the header that ends them. `decode` gives `None` for an operation that is not
-/// allowed here.
+/// Reads elements, each after its header, up to the header that ends them. `decode` gives `None` for an operation that
+/// is not allowed here.
 fn until_done<'a, T>(
     from: &mut Reader<'a>,
     mut decode: impl FnMut(OpCode, &mut Reader<'a>) -> Result<Option<T>, Malformed>,

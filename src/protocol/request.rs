@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use super::acl::{create_flags, create_mode};
 use super::jute::{Encode, record};
 use super::op::OpCode;
-use crate::types::{Acl, CreateMode};
+use crate::znode::{Acl, CreateMode};
 
 /// What a client may send after the handshake.
 pub(crate) trait Request: Encode {
@@ -44,14 +44,14 @@ impl<'a> CreateRequest<'a> {
         CreateRequest { path, data: Some(data), acl: Cow::Borrowed(acl), flags: create_flags(mode) }
     }
 
-    /// The mode that the flags stand for, if `CreateMode` has it.
+    /// Returns the mode that the flags stand for, if `CreateMode` has it.
     pub(crate) fn mode(&self) -> Option<CreateMode> {
         create_mode(self.flags)
     }
 }
 
 impl Request for CreateRequest<'_> {
-    /// The operation whose answer has a stat. Servers know containers only by an operation of their own.
+    /// Returns the operation whose answer has a stat. Servers know containers only by an operation of their own.
     fn op(&self) -> OpCode {
         match self.mode() {
             Some(CreateMode::Container) => OpCode::CreateContainer,
@@ -111,7 +111,7 @@ record! {
 }
 
 record! {
-    /// A step of a multi: refused unless the node has the version.
+    /// A step of a multi, which the server refuses unless the node has the version.
     CheckRequest<'a> { path: &'a str, version: i32 }
 }
 

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::error_code::ErrorCode;
 use super::jute::record;
-use crate::types::{Acl, Stat};
+use crate::znode::{Acl, Stat};
 
 record! {
     /// The answer to the older operation `create`.
@@ -18,7 +18,7 @@ record! {
 
 record! {
     GetDataResponse {
-        /// A part of the frame, which it keeps alive. Null if the node was created so.
+        /// A part of the frame, which it keeps alive. Null if the node was created with null.
         data: Option<Bytes>,
         stat: Stat,
     }

@@ -10,12 +10,29 @@ use super::{AckMode, DistributedQueue, Options};
 use crate::client::{Client, RetryPolicy};
 use crate::path;
 
-/// More would keep too much from others, and in memory.
+/// More would keep too many items from other consumers, and too much in memory.
 const MOST_PREFETCH: usize = 1_000;
 
-/// The options of a [`DistributedQueue`]; see [`DistributedQueue::builder`].
+/// Configures a [`DistributedQueue`]; see [`DistributedQueue::builder`].
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use zookeeper_recipes::Client;
+/// use zookeeper_recipes::queue::{AckMode, DistributedQueue, Error, Utf8};
+///
+/// # async fn example(client: Client) -> Result<(), Error> {
+/// let queue = DistributedQueue::builder(&client, "/my-service/orders", Utf8)
+///     .claims_path("/my-service/orders-locks") // Curator's lock path
+///     .max_items(10_000)
+///     .max_deliveries(5)
+///     .ack_mode(AckMode::AfterHandling) // the default
+///     .grace_period(Duration::from_secs(10))
+///     .build()?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
-#[must_use = "there is no queue before start()"]
+#[must_use = "there is no queue before build()"]
 pub struct DistributedQueueBuilder<S> {
     client: Client,
     path: String,
@@ -31,100 +48,111 @@ impl<S: Serializer> DistributedQueueBuilder<S> {
         DistributedQueueBuilder { client: client.clone(), path, serializer, claims: None, max_items: None, options }
     }
 
-    /// The directory of the claims: what Curator calls the lock path. All consumers of a queue must name the same one,
-    /// and no other queue may use it, as its items have the same names. By default the path of the queue with `-claims`
-    /// after it. Next to consumers of Curator's name it here too, also if it is the default: only then does an item
-    /// that is returned wake them.
+    /// Sets the directory of the claims, which Curator calls the lock path. Default: the path of the queue followed by
+    /// `-claims`. All consumers of a queue must use the same directory, and no other queue may use it, because items of
+    /// different queues have the same names. If consumers of Curator are in use, set it even if it equals the default:
+    /// only then does a returned item wake them.
+    #[doc(alias = "lockPath")]
     pub fn claims_path(mut self, path: impl Into<String>) -> Self {
         self.claims = Some(path.into());
         self
     }
 
-    /// How many items the queue may hold, for the producers of this object: a put waits for room. An item that is
-    /// claimed counts, and what is put [as one](super::Producer::put_many) counts once. Not bounded by default; of what
-    /// Java clients cannot list see the [limits](super#limits).
+    /// Sets the maximum number of items in the queue, for the producers of this object: a put waits for room. Default:
+    /// not bounded. A claimed item counts, and items put [as one node](super::Producer::put_many) count once. For the
+    /// length that Java clients can list, see the [limits](super#limits).
     ///
-    /// One producer never goes over it. Several can together, by one batch (64 items, or `items` if that is less) for
-    /// each producer but one, as none knows of what the others are about to put. To keep to that a producer has one
-    /// batch under way, where without a maximum it has four. A producer that found the queue full looks again after 1
-    /// to 2 ms, and less and less often while it stays full, up to every 100 ms.
+    /// One producer never exceeds the maximum. Several producers together can exceed it by one batch (64 items, or
+    /// `items` if that is less) for each producer but one, because no producer knows what the others are about to put.
+    /// To ensure this, a producer has one batch under way; without a maximum it has four. A producer that finds the
+    /// queue full checks again after 1 to 2 ms, and less and less often while the queue remains full, at least every
+    /// 100 ms.
+    #[doc(alias = "maxItems")]
     pub fn max_items(mut self, items: usize) -> Self {
         self.max_items = Some(items);
         self
     }
 
-    /// After so many deliveries without success an item becomes a dead letter: with the reason, when the last of them
-    /// [fails](super::Delivery::nack); or by the next consumer that claims it, also when its consumers crashed. A
-    /// delivery that was [released](super::Delivery::release), or whose claim was lost, counts too, and so does a claim
-    /// that no caller took: one that was made [ahead](Self::prefetch), or for a call that was dropped. So it bounds
-    /// claims, not failures: with [`ErrorPolicy::Standard`](crate::ErrorPolicy::Standard) each doubt about the
-    /// connection costs the deliveries of that moment; for work that takes long choose
-    /// [`ErrorPolicy::Session`](crate::ErrorPolicy::Session), or a greater number. Each consumer goes by its own
-    /// number: give all the same. By default there is no end of deliveries.
+    /// Sets the number of deliveries without success after which an item becomes a dead letter. Default: no limit. The
+    /// item becomes a dead letter when its last delivery [fails](super::Delivery::nack), with the reason. If its
+    /// consumers crashed, the next consumer that claims it makes the dead letter.
+    ///
+    /// A delivery that was [released](super::Delivery::release), or whose claim was lost, counts too. So does a claim
+    /// that no caller took: one that was made [ahead](Self::prefetch), or for a call that was dropped. So the option
+    /// limits claims, not failures. With [`ErrorPolicy::Standard`](crate::ErrorPolicy::Standard), the default, each
+    /// doubt about the connection uses up the deliveries of that moment. For work that takes long, choose
+    /// [`ErrorPolicy::Session`](crate::ErrorPolicy::Session) or a greater number. Each consumer applies its own number:
+    /// configure the same for all.
     #[doc(alias = "max_attempts")]
     pub fn max_deliveries(mut self, deliveries: u32) -> Self {
         self.options.max_deliveries = Some(deliveries);
         self
     }
 
-    /// How many items a consumer claims beyond those that are asked for, so that the next one is at hand. Others do not
-    /// get them until the consumer is closed, also if no caller ever takes them. Each is a delivery that counts towards
-    /// [`max_deliveries`](Self::max_deliveries), also if `close` returns it: with prefetch every restart of a process
-    /// uses up one of each item that it had claimed. At most 1 000. Default 0.
+    /// Sets how many items a consumer claims in advance, beyond those that callers wait for. Default: 0. At most 1 000.
+    /// Other consumers do not get these items until the consumer is closed, even if no caller takes them. Each counts
+    /// as a delivery towards [`max_deliveries`](Self::max_deliveries), even if `close` returns it: with prefetch, every
+    /// restart of a process uses up one delivery of each item that it had claimed.
     pub fn prefetch(mut self, items: usize) -> Self {
         self.options.prefetch = items;
         self
     }
 
-    /// Whether a consumer never claims an item while it may claim an older one. Default: false, and the oldest item is
-    /// claimed first all the same, but for consumers that claim at the same moment: each expects as many claims of the
-    /// others before its own as usual, and leaves as many of the oldest items to them. If one of these is not claimed
-    /// within about two round trips for each, it claims it itself. With strict order it waits for that and claims
-    /// nothing else meanwhile: four busy consumers together get an item in two to three round trips.
+    /// Sets whether a consumer never claims an item while it may claim an older one. Default: false.
     ///
-    /// Passed over are items that are claimed, and those that this consumer leaves alone for a time: after [a
-    /// failure](Self::retry_delay), [`nack_after`](super::Delivery::nack_after), or a settlement that was refused. It
-    /// is the order of the claims, not of the work: two consumers work on two items at once. For one item at a time,
-    /// let one consumer [`take`](super::Consumer::take) and ack in turn, as the leader of a
-    /// [`LeaderLatch`](crate::leader_latch), say, and answer a failure by [`nack`](super::Delivery::nack), whose item
-    /// is its next one.
+    /// With false the oldest item is claimed first as well, except by consumers that claim at the same moment. Each of
+    /// them expects the usual number of claims of the others before its own, and leaves that many of the oldest items
+    /// to them. If one of these items is not claimed within about two round trips for each, the consumer claims it
+    /// itself. With strict order the consumer waits for that and claims nothing else meanwhile: four busy consumers
+    /// together get an item in two to three round trips.
+    ///
+    /// Items that are claimed are skipped. So are items that this consumer leaves alone for a time: after [a
+    /// failure](Self::retry_delay), [`nack_after`](super::Delivery::nack_after), or a settlement that was refused. The
+    /// order is that of the claims, not of the work: two consumers work on two items at once. To process one item at a
+    /// time, let one consumer [`take`](super::Consumer::take) and ack in turn, for example the leader of a
+    /// [`LeaderLatch`](crate::leader_latch). Let it answer a failure with [`nack`](super::Delivery::nack), after which
+    /// it gets the same item next.
     pub fn strict_order(mut self, strict: bool) -> Self {
         self.options.strict_order = strict;
         self
     }
 
-    /// When [`consume`](super::Consumer::consume) acknowledges an item. Default: [`AckMode::AfterHandling`].
+    /// Sets when [`consume`](super::Consumer::consume) acknowledges an item. Default: [`AckMode::AfterHandling`].
     pub fn ack_mode(mut self, mode: AckMode) -> Self {
         self.options.ack_mode = mode;
         self
     }
 
-    /// After which delay [`consume`](super::Consumer::consume) claims an item again that its handler failed at, by how
-    /// often it was delivered before, also elsewhere. When the policy gives up by that number, the item becomes a dead
-    /// letter; a limit of the policy in time has no effect, as it is not known when the item failed first. Default:
-    /// from 100 ms, doubling up to 30 s, for ever.
+    /// Sets the delay after which [`consume`](super::Consumer::consume) claims an item again whose handler failed.
+    /// Default: from 100 ms, doubling up to 30 s, without an end. The policy gets the number of earlier deliveries,
+    /// including those to other consumers. If the policy gives up at that number, the item becomes a dead letter. A
+    /// time limit of the policy has no effect, because it is not known when the item failed first.
     ///
-    /// The delay is that of the consumer whose handler failed; any other consumer may claim the item at once. So `n`
-    /// consumers may use up `n` deliveries without any delay: with [`max_deliveries`](Self::max_deliveries) choose a
-    /// multiple of that.
+    /// The delay applies to the consumer whose handler failed; any other consumer may claim the item at once. So `n`
+    /// consumers may use up `n` deliveries without any delay: with [`max_deliveries`](Self::max_deliveries), choose a
+    /// multiple of `n`.
+    #[doc(alias = "ErrorMode")]
     pub fn retry_delay(mut self, policy: RetryPolicy) -> Self {
         self.options.retry_delay = policy;
         self
     }
 
-    /// How long [`consume_until`](super::Consumer::consume_until) lets handlers finish after its shutdown. Default 20
-    /// s: less than the 30 s that Kubernetes gives a process, so that there is time to [close](super::Consumer::close).
+    /// Sets how long [`consume_until`](super::Consumer::consume_until) lets handlers finish after its shutdown.
+    /// Default: 20 s, less than the 30 s that Kubernetes gives a process, so that there is time to
+    /// [close](super::Consumer::close).
+    #[doc(alias = "finalFlushTimeInMs")]
     pub fn grace_period(mut self, time: Duration) -> Self {
         self.options.grace = time;
         self
     }
 
-    /// The queue. Nothing is sent before the first put or take.
+    /// Creates the queue object. Sends no request; the first put or take does.
     ///
     /// # Errors
     /// [`Error::Client`] with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) for a malformed path;
     /// [`Error::InvalidOption`]; [`Error::Closed`] if the client has been closed.
-    pub fn start(self) -> Result<DistributedQueue<S>, Error> {
+    #[doc(alias = "buildQueue")]
+    pub fn build(self) -> Result<DistributedQueue<S>, Error> {
         let name: Arc<str> = self.path.as_str().into();
         for path in [Some(&self.path), self.claims.as_ref()].into_iter().flatten() {
             path::validate(path).map_err(|error| Error::client(&name, error.into()))?;

@@ -1,5 +1,5 @@
 //! Dead letters: items that could not be handled, with the reason. A node holds a few lines of text, an empty line, and
-//! the bytes of the item as they were.
+//! the unchanged bytes of the item.
 
 use std::sync::Arc;
 
@@ -16,15 +16,15 @@ use crate::client::parents;
 use crate::client::session::Session;
 use crate::client::{self, ErrorKind};
 use crate::path::join;
-use crate::types::CreateMode;
+use crate::znode::CreateMode;
 
-/// A reason tells people what happened; more of it is cut off.
+/// A reason is meant to be read by people; a longer one is truncated.
 const MOST_REASON_BYTES: usize = 2_000;
-/// How many letters are read at once.
+/// How many letters are read concurrently.
 const AT_ONCE: usize = 16;
 const END_OF_HEAD: &[u8] = b"\n\n";
 
-/// An item that was given up.
+/// An item that could not be handled; see [`DistributedQueue::dead_letters`](super::DistributedQueue::dead_letters).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeadLetter {
@@ -32,19 +32,19 @@ pub struct DeadLetter {
     pub name: String,
     /// The name that the item had in the queue.
     pub item: String,
-    /// How often it was delivered, or claimed to be delivered.
+    /// The number of times it was delivered, or claimed for a delivery.
     pub attempts: u32,
-    /// Why it was given up.
+    /// The reason why it became a dead letter.
     pub reason: String,
-    /// What the item's node held.
+    /// The data of the item's node.
     pub data: Vec<u8>,
 }
 
 impl DeadLetter {
-    /// The items, if they can be decoded.
+    /// Decodes the items.
     ///
     /// # Errors
-    /// What is wrong with them, in words.
+    /// A description of why they cannot be decoded.
     pub fn items<S: Serializer>(&self, serializer: &S) -> Result<Vec<S::Item>, String> {
         items(serializer, &self.data)
     }
@@ -63,9 +63,9 @@ impl DeadLetter {
     }
 }
 
-/// What the node of a dead letter holds.
+/// Returns the data of a dead letter's node.
 pub(super) fn letter(item: &str, attempts: u32, reason: &str, data: &[u8]) -> Vec<u8> {
-    // One line, so that the head ends where it should.
+    // One line only, because an empty line ends the head.
     let mut reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
     reason.truncate((0..=MOST_REASON_BYTES).rev().find(|at| reason.is_char_boundary(*at)).unwrap_or(0));
     let mut node = format!("item: {item}\nattempts: {attempts}\nreason: {reason}\n\n").into_bytes();
@@ -73,8 +73,8 @@ pub(super) fn letter(item: &str, attempts: u32, reason: &str, data: &[u8]) -> Ve
     node
 }
 
-/// The items that a node holds. A serializer that panics over them refuses them: what others put must not end a
-/// consumer.
+/// Decodes the items of a node. A panic of the serializer counts as an error: items that other processes put must not
+/// end a consumer.
 pub(super) fn items<S: Serializer>(serializer: &S, data: &[u8]) -> Result<Vec<S::Item>, String> {
     let records = envelope::decode(data).map_err(|error| error.to_string())?;
     let item = |record| {
@@ -84,7 +84,7 @@ pub(super) fn items<S: Serializer>(serializer: &S, data: &[u8]) -> Result<Vec<S:
     records.into_iter().map(item).collect()
 }
 
-/// All dead letters, the oldest first.
+/// Reads all dead letters, the oldest first.
 pub(super) async fn list(core: &Core, paths: &Paths) -> Result<Vec<DeadLetter>, Error> {
     let path = paths.dead_letters();
     let failed = |error| Error::client(&paths.path, error);
@@ -124,9 +124,9 @@ pub(super) async fn put_back(core: &Core, paths: &Paths, letter: &DeadLetter) ->
         let outcome = core.bounded("put back", &path, step(&session)).await.map_err(failed)?;
         let error = match outcome {
             Ok(Multi::Committed(_)) => return Ok(()),
-            // It went with the copy whose answer was lost.
+            // The copy whose answer was lost deleted it.
             Ok(Multi::Refused { index: 0, error: backend::Error::NoNode }) if unknown => return Ok(()),
-            // Nothing was ever put, or the directory was deleted since.
+            // Nothing was ever put, or the directory has been deleted since.
             Ok(Multi::Refused { index: 1, error: backend::Error::NoNode }) => {
                 match parents::ensure(&session, &paths.items, &core.config.acls).await {
                     Ok(()) => continue,
@@ -135,7 +135,7 @@ pub(super) async fn put_back(core: &Core, paths: &Paths, letter: &DeadLetter) ->
             }
             Ok(Multi::Refused { error, .. }) | Err(error) => error,
         };
-        // The letter goes with the first copy, so a second one does nothing.
+        // The first copy deletes the letter, so a second copy does nothing.
         unknown |= error.leaves_outcome_unknown();
         if !error.is_passing() {
             return Err(failed(client::Error::from_backend("put back", &path, error)));

@@ -1,13 +1,13 @@
-//! What the node of an item holds, byte for byte as Curator writes it: a version, records of items, an end.
+//! The data of an item's node, byte for byte as Curator writes it: a version, records of items, an end mark.
 
-/// Big-endian, as all of it.
+/// Big-endian, like all numbers of the format.
 const VERSION: u32 = 0x0001_0001;
 const ITEM: u8 = 0x01;
 const END: u8 = 0x02;
 const HEAD_BYTES: usize = 4;
 const RECORD_BYTES: usize = 5;
 
-/// Why bytes are not what an item's node holds.
+/// Why bytes are not the data of an item's node.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Malformed {
     #[error("it ends after {0} bytes, in the middle")]
@@ -20,7 +20,7 @@ pub(super) enum Malformed {
     Length { at: usize, length: i32, left: usize },
 }
 
-/// The bytes of a node with these items.
+/// Encodes the items of one node.
 pub(super) fn encode<I: AsRef<[u8]>>(items: &[I]) -> Vec<u8> {
     let bytes: usize = items.iter().map(|item| RECORD_BYTES + item.as_ref().len()).sum();
     let mut node = Vec::with_capacity(HEAD_BYTES + bytes + 1);
@@ -28,7 +28,7 @@ pub(super) fn encode<I: AsRef<[u8]>>(items: &[I]) -> Vec<u8> {
     for item in items {
         let item = item.as_ref();
         node.push(ITEM);
-        // What is longer is refused by the limit of an item long before.
+        // The size limit of an item rejects anything longer beforehand.
         node.extend(u32::try_from(item.len()).unwrap_or(u32::MAX).to_be_bytes());
         node.extend(item);
     }
@@ -36,8 +36,8 @@ pub(super) fn encode<I: AsRef<[u8]>>(items: &[I]) -> Vec<u8> {
     node
 }
 
-/// The items that a node holds; there may be none. They are parts of `node`, so nothing is allocated by the word of a
-/// length. What comes after the end does not count, as for Curator.
+/// Decodes the items of a node; there may be none. They are slices of `node`, so no untrusted length causes an
+/// allocation. Bytes after the end mark are ignored, as by Curator.
 pub(super) fn decode(node: &[u8]) -> Result<Vec<&[u8]>, Malformed> {
     let short = Malformed::Short(node.len());
     let (head, mut rest) = node.split_first_chunk::<HEAD_BYTES>().ok_or_else(|| short.clone())?;

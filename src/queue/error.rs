@@ -1,4 +1,4 @@
-//! What can go wrong with a queue.
+//! The error of a queue.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use crate::client::{self, ErrorKind};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The ensemble, or the way to it, is in the way.
-    // The text holds that of the cause, so the cause is not told twice as a `source`.
+    /// A request to ZooKeeper failed.
+    // The message contains that of the cause, so there is no `source` that would repeat it.
     #[error("queue at {path}: {error}")]
     Client {
         /// The path of the queue.
@@ -17,7 +17,7 @@ pub enum Error {
         /// What went wrong.
         error: client::Error,
     },
-    /// The producer, the consumer or the client has been closed, or the runtime behind the client has ended: see
+    /// The producer, the consumer or the client has been closed, or the runtime behind the client has ended; see
     /// [`Client::last_error`](crate::Client::last_error).
     #[error(
         "queue at {path}: this producer or consumer, or its client, has been closed, or the runtime behind it has ended"
@@ -26,8 +26,8 @@ pub enum Error {
         /// The path of the queue.
         path: Arc<str>,
     },
-    /// The claim on an item was lost before it was settled, or the item was deleted or written without a claim.
-    /// If the item is still there, it is delivered again.
+    /// The claim on an item was lost before the item was settled, or a client without a claim deleted or wrote the
+    /// item. If the item still exists, it is redelivered.
     #[error("queue at {path}: the claim on {name} was lost")]
     Lost {
         /// The path of the queue.
@@ -35,26 +35,25 @@ pub enum Error {
         /// The name of the item's node.
         name: String,
     },
-    /// During the call the queue was seen to hold its maximum of items, and the time was over before there was room.
-    /// Nothing was put.
+    /// The queue held its maximum of items during the call, and the time was up before there was room. Nothing was put.
     #[error("queue at {path}: there was no room in time; it may hold {limit} items")]
     Full {
         /// The path of the queue.
         path: Arc<str>,
-        /// The maximum, as the producer was told.
+        /// The maximum that the producer was configured with.
         limit: usize,
     },
-    /// Puts that were not awaited have failed, as a flush or a close tells.
+    /// Puts that were not awaited have failed. Returned by a flush or a close.
     #[error("queue at {path}: {}", unawaited(errors, *total))]
     Unawaited {
         /// The path of the queue.
         path: Arc<str>,
-        /// The failure of each, in the order in which they were noticed; of many the first 16.
+        /// The failures, in the order in which they were noticed; at most the first 16.
         errors: Vec<Error>,
-        /// How many there are.
+        /// The number of failures.
         total: usize,
     },
-    /// The items of one put are larger than a node can be. Nothing was put.
+    /// The items of one put are larger than a node may be. Nothing was put.
     #[error(
         "queue at {path}: a node of {bytes} bytes; at most {limit} are allowed (the servers' jute.maxbuffer; see \
          ClientBuilder::max_request_bytes)"
@@ -62,9 +61,9 @@ pub enum Error {
     TooLarge {
         /// The path of the queue.
         path: Arc<str>,
-        /// How large it would be.
+        /// The size that the node would have.
         bytes: usize,
-        /// How large it may be.
+        /// The largest size that is allowed.
         limit: usize,
     },
     /// The serializer refused the item. Nothing was put.
@@ -72,17 +71,17 @@ pub enum Error {
     Unserializable {
         /// The path of the queue.
         path: Arc<str>,
-        /// In the words of the serializer.
+        /// The message of the serializer.
         why: String,
     },
-    /// An item that was to be peeked at cannot be decoded. A consumer makes a dead letter of it.
+    /// The item at which `peek` looked cannot be decoded. A consumer makes it a dead letter.
     #[error("queue at {path}: {name} cannot be decoded: {why}")]
     Undecodable {
         /// The path of the queue.
         path: Arc<str>,
         /// The name of the item's node.
         name: String,
-        /// What is wrong with it.
+        /// Why it cannot be decoded.
         why: String,
     },
     /// An option is out of its range.
@@ -90,21 +89,21 @@ pub enum Error {
     InvalidOption {
         /// The path of the queue.
         path: Arc<str>,
-        /// Which value, and what is allowed.
+        /// The rejected value, and the allowed range.
         why: String,
     },
 }
 
 impl Error {
-    /// What went wrong, to decide by. Of several failures that of the first; [`ErrorKind::OutcomeUnknown`] if one is of
-    /// that kind.
+    /// Returns the kind of the error, for code that decides how to react. For several failures it is the kind of the
+    /// first, or [`ErrorKind::OutcomeUnknown`] if one of them is of that kind.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Error::Client { error, .. } => error.kind(),
             Error::Closed { .. } => ErrorKind::Closed,
             Error::Lost { .. } => ErrorKind::Fenced,
             Error::Full { .. } => ErrorKind::TimedOut,
-            // That the outcome of one is unknown counts most.
+            // An unknown outcome is the most important one.
             Error::Unawaited { errors, .. } => {
                 let kinds = || errors.iter().map(Error::kind);
                 let doubt = kinds().find(|kind| *kind == ErrorKind::OutcomeUnknown);
@@ -117,7 +116,7 @@ impl Error {
         }
     }
 
-    /// Whether the same call may succeed later without anybody changing anything.
+    /// Returns whether the same call may succeed later without any intervention.
     pub fn is_retryable(&self) -> bool {
         match self {
             Error::Client { error, .. } => error.is_retryable(),
@@ -126,7 +125,7 @@ impl Error {
         }
     }
 
-    /// Whether the claim, or the client, is gone for good.
+    /// Returns whether the claim was lost, or the client is closed for good.
     pub fn is_lost(&self) -> bool {
         match self {
             Error::Client { error, .. } => error.is_lost(),
@@ -148,7 +147,8 @@ impl Error {
     }
 }
 
-/// What has failed and how often, as in `3 puts that were not awaited have failed: <why> (2 times); <why>`.
+/// Lists each failure and how often it occurred, as in
+/// `3 puts that were not awaited have failed: <why> (2 times); <why>`.
 fn unawaited(errors: &[Error], total: usize) -> String {
     let mut reasons: Vec<(String, usize)> = Vec::new();
     for error in errors {
@@ -188,8 +188,8 @@ mod tests {
         let many = unawaited(&[denied.clone(), doubt, denied], 40);
         assert_eq!(
             many.to_string(),
-            "queue at /q: 40 puts that were not awaited have failed: put into /q: no permission (2 times); put into /q: not \
-             answered; and 37 more"
+            "queue at /q: 40 puts that were not awaited have failed: put into /q: no permission (2 times); \
+             put into /q: not answered; and 37 more"
         );
         assert_eq!(many.kind(), ErrorKind::OutcomeUnknown);
         assert!(unawaited(&[Error::Closed { path: path.clone() }], 1).is_lost());

@@ -1,4 +1,4 @@
-//! What happens in a consumer that no caller awaits.
+//! The events of a consumer: what happens in it that no call returns.
 
 use std::fmt;
 use std::pin::Pin;
@@ -13,53 +13,53 @@ use crate::client;
 use crate::client::core::Core;
 use crate::client::events::Broadcaster;
 
-/// Something that happened in a [`Consumer`](super::Consumer), and that no call returned.
+/// An event in a [`Consumer`](super::Consumer) that no call returns; see [`Consumer::events`](super::Consumer::events).
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Event {
     /// This consumer made a [dead letter](super::DistributedQueue::dead_letters) of an item: by itself, in
-    /// [`consume`](super::Consumer::consume), or as its caller said. Those of other consumers are not told, nor one
-    /// whose answer was lost with the session: an alarm that must not miss any looks at the dead letters from time to
-    /// time as well.
+    /// [`consume`](super::Consumer::consume), or because its caller asked for it. Dead letters of other consumers are
+    /// not reported, nor is one whose answer was lost with the session. So an alarm that must not miss any dead letter
+    /// has to read them regularly as well.
     DeadLetter {
         /// The name that the item had.
         item: String,
-        /// How often it was delivered.
+        /// The number of times it was delivered.
         attempts: u32,
-        /// Why it was given up.
+        /// The reason why it became a dead letter.
         reason: String,
     },
-    /// An item could not be settled, and no caller was told: inside [`consume`](super::Consumer::consume), after the
-    /// caller had dropped its future, or when the consumer made a dead letter by itself. If the item is still there, it
-    /// is delivered again.
+    /// An item could not be settled, and no call returned the error: inside [`consume`](super::Consumer::consume),
+    /// after the caller had dropped its future, or when the consumer made a dead letter by itself. If the item still
+    /// exists, it is redelivered.
     Unsettled {
         /// The name of the item.
         item: String,
-        /// Why.
+        /// The reason.
         error: Error,
     },
-    /// A handler failed at an item that had been acknowledged before: it is not delivered again. See
+    /// A handler failed to handle an item that had been acknowledged before. The item is not redelivered. See
     /// [`AckMode::BeforeHandling`](super::AckMode::BeforeHandling).
     Dropped {
         /// The name that the item had.
         item: String,
-        /// What the handler said.
+        /// The error of the handler.
         reason: String,
     },
-    /// A node of the queue is an item of another kind of Curator's queues (by priority, with a delay, with ids): it is
-    /// left alone. Told once for each.
+    /// A node of the queue is an item of another kind of Curator's queues (by priority, with a delay, with ids). The
+    /// consumer ignores it. Reported once for each node.
     Skipped {
         /// The name of the node.
         node: String,
     },
-    /// Something failed; it is tried again. [`Client::last_error`](crate::Client::last_error) keeps it as well.
+    /// An operation failed, and is retried. [`Client::last_error`](crate::Client::last_error) keeps the error as well.
     Failed {
-        /// What and why.
+        /// The error.
         error: Error,
     },
-    /// So many events were not read in time and are lost.
+    /// Events were not read in time and are lost.
     Missed {
-        /// How many.
+        /// The number of lost events.
         events: u64,
     },
 }
@@ -100,20 +100,24 @@ impl Publisher {
         self.events.tell(event);
     }
 
-    /// The consumer has ended.
+    /// Ends the streams of events, as the consumer has ended.
     pub(super) fn finish(&self) {
         self.finished.send_replace(true);
     }
 
-    /// The events from now on, until the consumer has ended.
+    /// Returns the events from now on, until the consumer has ended.
     pub(super) fn subscribe(&self) -> Events {
-        Events { events: self.events.subscribe(self.finished.subscribe(), |events| Event::Missed { events }) }
+        let mut finished = self.finished.subscribe();
+        let finished = async move {
+            let _ = finished.wait_for(|finished| *finished).await;
+        };
+        Events { events: self.events.subscribe(finished, |events| Event::Missed { events }) }
     }
 }
 
-/// What happens in a consumer from now on; see [`Consumer::events`](super::Consumer::events). A reader that falls 1 024
-/// events behind gets [`Event::Missed`]. Ends when the consumer and all its clones and deliveries are gone: what fails after it
-/// was closed is told too.
+/// A stream of the events of a consumer; see [`Consumer::events`](super::Consumer::events). A reader that falls 1 024
+/// events behind gets [`Event::Missed`]. The stream ends when the consumer and all its clones and deliveries are
+/// dropped: failures after a close are reported too.
 pub struct Events {
     events: BoxStream<'static, Event>,
 }

@@ -1,7 +1,8 @@
-//! A queue that many processes put into and many take from: Curator's `DistributedQueue`.
+//! A queue into which many processes put items and from which many processes take them, compatible with Curator's
+//! `DistributedQueue`.
 //!
-//! Each item is a node, in the order of its number, and holds what Curator's would: Java services that use Curator's
-//! queue on the same path put for our consumers, and consume what we put.
+//! Each item is a sequential node with the same data as in Curator's queue. Java services that use Curator's queue on
+//! the same path put items for consumers of this library, and consume the items that its producers put.
 //!
 //! ```no_run
 //! use zookeeper_recipes::Client;
@@ -9,7 +10,9 @@
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let client = Client::builder("localhost:2181").connect().await?;
-//! let queue = DistributedQueue::builder(&client, "/my-service/orders", Utf8).max_deliveries(5).start()?;
+//! let queue = DistributedQueue::builder(&client, "/my-service/orders", Utf8)
+//!     .max_deliveries(5)
+//!     .build()?;
 //!
 //! let producer = queue.producer();
 //! producer.put("one order").await?;
@@ -17,7 +20,7 @@
 //! let consumer = queue.consumer();
 //! let delivery = consumer.take().await?;
 //! println!("{}, attempt {}", delivery.item(), delivery.attempt());
-//! delivery.ack().await?; // or drop it: it goes back into the queue
+//! delivery.ack().await?; // if dropped instead, the item is returned
 //! # Ok(())
 //! # }
 //! ```
@@ -28,106 +31,135 @@
 //! # use zookeeper_recipes::queue::{ClaimHandle, Consumer, Error, Utf8};
 //! # async fn ship(order: String) -> Result<(), std::io::Error> { Ok(()) }
 //! # async fn example(consumer: Consumer<Utf8>) -> Result<(), Error> {
-//! consumer.consume(4, |order: String, _claim: ClaimHandle| async move { ship(order).await }).await
+//! consumer
+//!     .consume(4, |order: String, _: ClaimHandle| ship(order))
+//!     .await
 //! # }
 //! ```
 //!
-//! # What a producer may believe
+//! # Guarantees of a producer
 //!
-//! When [`put`](Producer::put) has returned, the item is in the queue, once, also if answers were lost on the way: a
-//! transaction that creates items raises a number of the producer's too, and of two copies of it only one can do so.
-//! Puts keep their order, however many are under way. Only the end of a session leaves a doubt, or another client that
-//! deletes or writes the producer's node, and then the error says so.
+//! When [`put`](Producer::put) has returned, the item was put into the queue exactly once, even if answers were lost. A
+//! transaction that creates items also raises a number in the producer's node, so of two copies of one transaction only
+//! one succeeds. Puts keep their order, however many are under way. The outcome of a put is unknown only if the session
+//! ends, or if another client deletes or writes the producer's node; then the error reports that.
 //!
-//! # What a consumer may believe
+//! # Guarantees of a consumer
 //!
-//! At least once: an item is claimed by a node that goes with the session, and stays in the queue until
-//! [`ack`](Delivery::ack). A consumer that crashes or is cut off loses its claims, no later than its session; then
-//! others get the items, without any put. So an item may come twice. A [`Delivery`] compares the clock whenever it is
-//! [asked](Delivery::is_held): it says no before another consumer can have the item.
+//! By default an item is delivered at least once. A consumer claims it with an ephemeral node, and the item stays in
+//! the queue until [`ack`](Delivery::ack). A consumer that crashes or is cut off loses its claims, no later than its
+//! session. Then other consumers get the items, without any further put. So an item may be delivered twice.
+//! [`Delivery::is_held`] compares the clock at each call, and turns false before another consumer can have the item.
 //!
-//! Each claim on an item has a number, which grows: the data version of the item, which is written with each claim in
-//! the same transaction. [`attempt`](Delivery::attempt) tells it. An ack, a nack, a dead letter and every write with
-//! the [`fence`](Delivery::fence) of a claim are refused by the ensemble once there was a later claim, whatever the
-//! clocks say, and also after the claim was deleted by hand ([but for one whose answer is lost](Delivery::ack), which
-//! may be told as done). For other stores there is a [fencing
-//! token](Delivery::fencing_token).
+//! Each claim on an item has a number, which grows: the data version of the item, which each claim writes in its own
+//! transaction. [`attempt`](Delivery::attempt) returns it. Once there was a later claim, the ensemble refuses every
+//! ack, nack, dead letter, and write with the [`fence`](Delivery::fence) of an earlier claim, whatever the clocks say,
+//! and also after the claim was deleted by hand. (The exception is a settlement [whose answer is lost](Delivery::ack),
+//! which may be reported as done.) For other stores there is a [fencing token](Delivery::fencing_token).
 //!
-//! With [`ErrorPolicy::Standard`](crate::ErrorPolicy::Standard) a claim is lost as soon as the connection is in doubt;
-//! its node stays until the delivery is settled or dropped, so no other consumer has the item before, and an ack that
-//! comes in time counts.
+//! With [`ErrorPolicy::Standard`](crate::ErrorPolicy::Standard), the default, a claim is lost as soon as the connection
+//! is in doubt. Its node remains until the delivery is settled or dropped. Until then no other consumer gets the item,
+//! and an ack that arrives in time counts.
 //!
-//! At most once: acknowledge first, then work on what [`ack`](Delivery::ack) returns, or let
-//! [`consume`](Consumer::consume) do so with [`AckMode::BeforeHandling`].
+//! To deliver at most once, acknowledge first and then work on the items that [`ack`](Delivery::ack) returns, or use
+//! [`consume`](Consumer::consume) with [`AckMode::BeforeHandling`].
 //!
-//! # What cannot be handled
+//! # When things fail
 //!
-//! A delivery that failed ([`nack`](Delivery::nack), an error of a handler) or was released leaves the item where it
-//! was, under its name. After [`max_deliveries`](DistributedQueueBuilder::max_deliveries), and if it cannot be decoded,
-//! it goes to the [dead letters](DistributedQueue::dead_letters), with the reason, from where it can be [put
-//! back](DistributedQueue::put_back). Deliveries that ended in a crash count too: an item that kills its consumers is a
-//! dead letter in the end. An item is counted by its data version: one that was written by hand counts one delivery
-//! more for each write. What no call returns, such as a dead letter that was made inside
-//! [`consume`](Consumer::consume), is told by [`Consumer::events`].
+//! T is the session timeout that the servers granted.
+//!
+//! | event | what happens |
+//! |---|---|
+//! | connection `Suspended`: put | The put waits, and continues after the connection is back. |
+//! | `Suspended`: claim, [`Standard`] | The delivery is lost. Its claim's node remains until settled or dropped. |
+//! | | Until then no other consumer gets the item, and an ack still counts. |
+//! | `Suspended`: claim, [`Session`] | The delivery lasts until the lease is over, never longer than T. |
+//! | `Reconnected`, same session: put | The number in the producer's node shows which puts were carried out. |
+//! | | The others are sent again, in order. |
+//! | `Reconnected`, same session: claim | The claim's node still exists. |
+//! | session `Lost`: put | Puts under way return `OutcomeUnknown`. Later ones continue with the next session. |
+//! | session `Lost`: claim | The claim is lost, and settling it returns an error. |
+//! | | Others get the item when the ensemble expires the session, without any put. |
+//! | claim's node deleted | `lost()` resolves, and `run()` drops its work. |
+//! | | An ack and fenced writes are refused, also after the item was claimed again. |
+//! | producer's node deleted | The producer creates another one. Unanswered puts return `OutcomeUnknown`. |
+//! | reply lost: put | The producer's number shows the outcome. An item is never put twice. |
+//! | reply lost: claim, ack, nack, dead letter | Sent again. The item's version lets only one copy succeed. |
+//! | process stopped for longer than T | After it resumes, the first `is_held()` is false, and an ack is refused. |
+//! | | A handler is dropped before it is polled again. |
+//!
+//! [`Standard`]: crate::ErrorPolicy::Standard
+//! [`Session`]: crate::ErrorPolicy::Session
+//!
+//! # Items that fail
+//!
+//! A delivery that failed ([`nack`](Delivery::nack), or an error of a handler) or was released leaves the item at its
+//! place, under its name. The item becomes a [dead letter](DistributedQueue::dead_letters), with the reason, after
+//! [`max_deliveries`](DistributedQueueBuilder::max_deliveries), or if it cannot be decoded. A dead letter can be
+//! [put back](DistributedQueue::put_back). Deliveries that ended in a crash count too, so an item that crashes its
+//! consumers finally becomes a dead letter. The count is the item's data version: each write by hand counts as one more
+//! delivery. [`Consumer::events`] reports what no call returns, such as a dead letter that
+//! [`consume`](Consumer::consume) made.
 //!
 //! # Order
 //!
-//! A consumer takes the oldest item that has no claim, and an item that it returns without a delay is its next one; one
-//! with a delay is passed over meanwhile. Consumers that claim at the same moment take turns, so that they do not all
-//! try for the same item: each leaves as many to the others as they usually claim meanwhile, and takes them itself if
-//! they do not. So with n busy consumers an item is overtaken by a few times n others.
-//! [`strict_order`](DistributedQueueBuilder::strict_order) waits instead.
+//! A consumer takes the oldest item that has no claim. An item that it returns without a delay is its next one; an item
+//! that it returns with a delay is skipped until the delay is over. Consumers that claim at the same moment take turns,
+//! so that they do not all try for the same item: each leaves the others as many items as they usually claim meanwhile,
+//! and claims these items itself if the others do not. So with n busy consumers a few times n other items may overtake
+//! an item. [`strict_order`](DistributedQueueBuilder::strict_order) waits instead.
 //!
 //! # Costs
 //!
-//! A put is one request; puts that wait at the same time share one, up to 64. To take an item is two (a read and the
-//! claim), to ack it is one. While an item is handled the next one is read, and the ack of one leaves together with the
-//! claim of the next. Among four consumers that do nothing but take and ack, an item costs half a request more, for
-//! reads and claims that others were faster at. Consumers do not poll: two watches of ZooKeeper 3.6 (persistent and
-//! recursive, on items and claims) tell each of them of every put, claim and end, in about ten small messages an item.
-//! They list once a connection, and again after ten minutes while they want items. Consumers need the permission to
-//! read all items and claims: servers tell nothing of others. A producer that waits for room
-//! ([`max_items`](DistributedQueueBuilder::max_items)) asks for the number of items, in about 120 bytes, every 1 to 100
-//! ms.
+//! A put is one request; up to 64 puts that wait at the same time share one. Taking an item is two requests (a read and
+//! the claim), acknowledging it is one. While an item is handled, the consumer reads the next one, and sends the ack of
+//! one item together with the claim of the next. Among four consumers that only take and ack, an item costs half a
+//! request more, for reads and claims at which another consumer was faster. Consumers do not poll. Two watches of
+//! ZooKeeper 3.6 (persistent and recursive, on items and claims) report every put, claim and settlement to each of
+//! them, in about ten small messages for each item. They list once for each connection, and again after ten minutes
+//! while they want items. Consumers need the permission to read all items and claims, because servers report nothing
+//! about others. A producer that waits for room ([`max_items`](DistributedQueueBuilder::max_items)) requests the number
+//! of items, in about 120 bytes, every 1 to 100 ms.
 //!
 //! # Nodes
 //!
 //! ```text
-//! <path>                  the items, as Curator names them: queue-0000000000, ...
-//! <path>-claims           a node for each item that is claimed, ephemeral: what Curator calls the lock path
-//! <path>-producers        a node for each producer, ephemeral: number and id of its last transaction
-//! <path>-dead             the dead letters
+//! <path>             the items, as Curator names them: queue-0000000000, ...
+//! <path>-claims      an ephemeral node for each claimed item (Curator: lock path)
+//! <path>-producers   an ephemeral node for each producer, with the number and
+//!                    id of its last transaction
+//! <path>-dead        the dead letters
 //! ```
 //!
-//! When the queue's own node is deleted and made again (by hand, or by the servers if Curator made it as a container
-//! and it was empty), the servers give the same names again. Consumers notice that, and what they send again after a
-//! lost connection they compare with the item that was meant. What is sent for the first time can meet another item of
-//! the same name: delete the node while no consumer is at work.
+//! If the queue's own node is deleted and created again (by hand, or by the servers if Curator created it as a
+//! container and it was empty), the servers assign the same names again. Consumers notice that. Before they repeat a
+//! request after a lost connection, they check that it still refers to the same item. A request that is sent for the
+//! first time can reach another item of the same name, so delete the node only while no consumer is running.
 //!
-//! An item that is deleted by hand is out of the queue: its holder learns it at the settlement ([`Error::Lost`]),
+//! An item that is deleted by hand has left the queue. Its holder learns of it at the settlement ([`Error::Lost`]),
 //! unless the answer to that was lost; then the item counts as settled. A claim that is deleted by hand frees its item
-//! at once, though its holder may still be at work.
+//! at once, although its holder may still be working on it.
 //!
 //! # Together with Curator
 //!
-//! Producers of both may be mixed. Consumers may be, if all name the same lock path
-//! ([`claims_path`](DistributedQueueBuilder::claims_path)); Curator's then delivers at least once as well. What
-//! Curator's consumers do not notice by themselves: they watch the items, not the locks, so an item that was locked
-//! when they looked waits for the next change of the queue. What our consumers return changes it, if the lock path was
-//! named; what a crashed consumer had does not. Curator's consumers count no deliveries and make no dead letters.
-//! Without a lock path they take items at most once, and respect no claims: do not mix those with others.
+//! Producers of both may be mixed. Consumers may be mixed if all of them use the same lock path
+//! ([`claims_path`](DistributedQueueBuilder::claims_path)); Curator's consumers then deliver at least once as well.
+//! Curator's consumers watch the items, not the locks. So an item that was locked when they looked waits for the next
+//! change of the queue. If the lock path was set, returning an item is such a change; the crash of a consumer is not.
+//! Curator's consumers do not count deliveries and do not make dead letters. Without a lock path they take items at
+//! most once and ignore claims: do not mix such consumers with others.
 //!
-//! Items of Curator's other queues (by priority, with a delay, with ids) have more in their names. They are left alone,
-//! and told of by [`Event::Skipped`].
+//! Items of Curator's other queues (by priority, with a delay, with ids) have longer names. Consumers ignore them, and
+//! report them as [`Event::Skipped`].
 //!
 //! # Limits
 //!
-//! ZooKeeper keeps everything in memory: with the servers' defaults a node holds a megabyte less a little
-//! ([`Error::TooLarge`]). It is a queue for work to be coordinated, not for a stream of data.
+//! ZooKeeper keeps all data in memory. With the servers' defaults a node holds slightly less than a megabyte
+//! ([`Error::TooLarge`]). The queue is made for coordinating work, not for streams of data.
 //!
-//! Java clients, and so Curator's consumers, read no answer of more than a megabyte (their `jute.maxbuffer`): they
-//! cannot list a queue of more than 52 428 items. When a producer sees that the queue has become longer it logs a
-//! warning (`event="too_long_for_java"`), and puts on. Where Java clients consume, choose a lower
+//! Java clients, and so Curator's consumers, do not read an answer of more than a megabyte (their `jute.maxbuffer`). So
+//! they cannot list a queue of more than 52 428 items. When a producer sees that the queue has become longer, it logs a
+//! warning (`event="too_long_for_java"`) and continues. Where Java clients consume, choose a lower
 //! [`max_items`](DistributedQueueBuilder::max_items).
 
 mod builder;
@@ -146,7 +178,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::builder::DistributedQueueBuilder;
-pub use self::consumer::{AckMode, ClaimHandle, ClaimLost, Consumer, Deliveries, Delivery, Failure, QueueHandler};
+pub use self::consumer::{
+    AckMode, BoxQueueHandler, ClaimHandle, ClaimLost, Consumer, Deliveries, Delivery, Failure, QueueHandler,
+};
 pub use self::dead_letter::DeadLetter;
 pub use self::error::Error;
 pub use self::events::{Event, Events};
@@ -158,7 +192,7 @@ use self::znodes::Paths;
 use crate::client::{Client, ErrorKind, RetryPolicy};
 use crate::path::join;
 
-/// What a consumer goes by.
+/// The options of a consumer.
 #[derive(Debug, Clone)]
 struct Options {
     max_deliveries: Option<u32>,
@@ -169,7 +203,7 @@ struct Options {
     grace: Duration,
 }
 
-/// Delays before an item that failed is claimed again by the same consumer.
+/// The first and the longest delay before the same consumer claims a failed item again.
 const RETRY_DELAY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
 const GRACE: Duration = Duration::from_secs(20);
 
@@ -181,14 +215,32 @@ impl Default for Options {
             prefetch: 0,
             strict_order: false,
             ack_mode: AckMode::default(),
-            // The bounds are in order.
+            // The bounds are valid, so there is no error.
             retry_delay: RetryPolicy::exponential(first, most).unwrap_or_default(),
             grace: GRACE,
         }
     }
 }
 
-/// A queue across processes. Cheap to clone; it holds nothing but its options until there is a producer or a consumer.
+/// A queue across processes. Cheap to clone; it holds only its options until a producer or a consumer is created.
+///
+/// ```no_run
+/// use zookeeper_recipes::Client;
+/// use zookeeper_recipes::queue::{DistributedQueue, Error, Utf8};
+///
+/// # async fn example(client: Client) -> Result<(), Error> {
+/// let queue = DistributedQueue::builder(&client, "/my-service/orders", Utf8)
+///     .max_items(10_000)
+///     .max_deliveries(5)
+///     .build()?;
+/// println!("{} items", queue.len().await?);
+/// for letter in queue.dead_letters().await? {
+///     println!("{}: {}", letter.item, letter.reason);
+///     queue.put_back(&letter).await?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub struct DistributedQueue<S: Serializer> {
     client: Client,
     paths: Arc<Paths>,
@@ -198,36 +250,39 @@ pub struct DistributedQueue<S: Serializer> {
 }
 
 impl<S: Serializer> DistributedQueue<S> {
-    /// The options of a queue at `path`, whose items `serializer` turns into bytes and back.
+    /// Returns a builder for a queue at `path`, whose items `serializer` converts to bytes and back.
+    #[doc(alias = "QueueBuilder")]
     pub fn builder(client: &Client, path: impl Into<String>, serializer: S) -> DistributedQueueBuilder<S> {
         DistributedQueueBuilder::new(client, path.into(), serializer)
     }
 
-    /// A producer of its own: its puts are in order among themselves.
+    /// Creates a new producer. The puts of one producer keep their order among themselves.
     pub fn producer(&self) -> Producer<S> {
         Producer::new(&self.client, &self.paths, &self.serializer, self.max_items)
     }
 
-    /// A consumer of its own.
+    /// Creates a new consumer.
     pub fn consumer(&self) -> Consumer<S> {
         Consumer::new(&self.client, &self.paths, &self.serializer, self.options.clone())
     }
 
-    /// How many nodes the queue has, with those that are claimed, and with nodes that are no items. Costs one small
-    /// request.
+    /// Returns the number of the queue's child nodes, including claimed items and nodes that are not items. Costs one
+    /// small request.
     ///
     /// # Errors
     /// [`Error::Client`].
     ///
     /// # Cancel safety
     /// Cancel safe: it only reads.
+    #[doc(alias = "getLastMessageCount")]
     #[expect(clippy::len_without_is_empty, reason = "by the time the answer is there it is no property of the queue")]
     pub async fn len(&self) -> Result<usize, Error> {
         let stat = self.client.exists(&self.paths.path).await.map_err(|error| self.error(error))?;
         Ok(stat.map_or(0, |stat| usize::try_from(stat.num_children).unwrap_or(0)))
     }
 
-    /// The items of the first node, which stays where it is; `None` if the queue is empty. They may be claimed already.
+    /// Returns the items of the first node without taking them; `None` if the queue is empty. They may be claimed
+    /// already.
     ///
     /// # Errors
     /// [`Error::Client`]; [`Error::Undecodable`].
@@ -245,7 +300,7 @@ impl<S: Serializer> DistributedQueue<S> {
             let data =
                 match core.read("read", &join(&self.paths.path, &name), |session, path| session.get_data(path)).await {
                     Ok((data, _)) => data,
-                    // It was taken since; the next one is the first.
+                    // It was taken meanwhile, so the next one is the first.
                     Err(error) if error.kind() == ErrorKind::NoNode => continue,
                     Err(error) => return Err(self.error(error)),
                 };
@@ -256,7 +311,7 @@ impl<S: Serializer> DistributedQueue<S> {
         Ok(None)
     }
 
-    /// The items that were given up, the oldest first.
+    /// Returns the dead letters, the oldest first.
     ///
     /// # Errors
     /// [`Error::Client`].
@@ -267,26 +322,26 @@ impl<S: Serializer> DistributedQueue<S> {
         dead_letter::list(self.client.core(), &self.paths).await
     }
 
-    /// Moves the item of a dead letter to the end of the queue, as a new item without any attempts, once: also if an
-    /// answer is lost.
+    /// Moves the item of a dead letter to the end of the queue, as a new item without any attempts. It is moved only
+    /// once, even if an answer is lost.
     ///
     /// # Errors
-    /// [`Error::Client`] with [`ErrorKind::NoNode`] if the letter is not there any more; with
+    /// [`Error::Client`] with [`ErrorKind::NoNode`] if the letter does not exist any more; with
     /// [`ErrorKind::OutcomeUnknown`] if no answer came in time.
     ///
     /// # Cancel safety
-    /// Once polled it may happen all the same.
+    /// Once polled, the item may be moved even if the future is dropped.
     pub async fn put_back(&self, letter: &DeadLetter) -> Result<(), Error> {
         dead_letter::put_back(self.client.core(), &self.paths, letter).await
     }
 
-    /// Deletes a dead letter, and its item with it. One that is gone already is fine.
+    /// Deletes a dead letter together with its item. Succeeds if the letter does not exist any more.
     ///
     /// # Errors
     /// [`Error::Client`].
     ///
     /// # Cancel safety
-    /// Once polled it may happen all the same.
+    /// Once polled, the letter may be deleted even if the future is dropped.
     pub async fn discard(&self, letter: &DeadLetter) -> Result<(), Error> {
         match self.client.delete(&self.paths.dead_letter(&letter.name), None).await {
             Err(error) if error.kind() != ErrorKind::NoNode => Err(self.error(error)),
@@ -294,7 +349,7 @@ impl<S: Serializer> DistributedQueue<S> {
         }
     }
 
-    /// The path of the queue.
+    /// Returns the path of the queue.
     pub fn path(&self) -> &str {
         &self.paths.path
     }

@@ -1,13 +1,13 @@
-//! How items become bytes, and bytes items.
+//! The conversion of items to bytes and back.
 
 use std::fmt;
 #[cfg(feature = "json")]
 use std::marker::PhantomData;
 
-/// An error of a serializer's, or of a handler's, own.
+/// An error of a serializer or of a handler.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Turns items into bytes and back. What a consumer cannot turn back becomes a dead letter, with the error as its
+/// Converts items to bytes and back. An item that a consumer cannot decode becomes a dead letter, with the error as its
 /// reason.
 ///
 /// ```
@@ -29,26 +29,28 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 ///     }
 /// }
 ///
-/// assert_eq!(BigEndian.deserialize(&BigEndian.serialize(&7).unwrap()).unwrap(), 7);
+/// let bytes = BigEndian.serialize(&7).unwrap();
+/// assert_eq!(BigEndian.deserialize(&bytes).unwrap(), 7);
 /// ```
+#[doc(alias = "QueueSerializer")]
 pub trait Serializer: fmt::Debug + Send + Sync + 'static {
-    /// What is queued.
+    /// The type of the items.
     type Item: Send + Sync + 'static;
 
-    /// The bytes of an item.
+    /// Converts an item to bytes.
     ///
     /// # Errors
-    /// The put fails with it, and nothing is put.
+    /// Any error. The put fails with [`Error::Unserializable`](super::Error::Unserializable), and nothing is put.
     fn serialize(&self, item: &Self::Item) -> Result<Vec<u8>, BoxError>;
 
-    /// The item of these bytes.
+    /// Converts bytes to an item.
     ///
     /// # Errors
-    /// The item becomes a dead letter.
+    /// Any error. The item becomes a dead letter.
     fn deserialize(&self, bytes: &[u8]) -> Result<Self::Item, BoxError>;
 }
 
-/// Items that are bytes already.
+/// A [`Serializer`] of items that are bytes already.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RawBytes;
 
@@ -64,7 +66,7 @@ impl Serializer for RawBytes {
     }
 }
 
-/// Items that are text, as UTF-8.
+/// A [`Serializer`] of items that are text, as UTF-8.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Utf8;
 
@@ -80,7 +82,25 @@ impl Serializer for Utf8 {
     }
 }
 
-/// Items of any type that serde knows, as JSON. Needs the feature `json`.
+/// A [`Serializer`] of items of any type that serde supports, as JSON. Needs the feature `json`.
+///
+/// ```no_run
+/// use serde::{Deserialize, Serialize};
+/// use zookeeper_recipes::Client;
+/// use zookeeper_recipes::queue::{DistributedQueue, Error, Json};
+///
+/// #[derive(Debug, Serialize, Deserialize)]
+/// struct Order {
+///     id: u64,
+/// }
+///
+/// # async fn example(client: Client) -> Result<(), Error> {
+/// let orders = Json::<Order>::new();
+/// let queue = DistributedQueue::builder(&client, "/orders", orders).build()?;
+/// queue.producer().put(Order { id: 7 }).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[cfg(feature = "json")]
 pub struct Json<T> {
     items: PhantomData<fn() -> T>,
@@ -88,7 +108,7 @@ pub struct Json<T> {
 
 #[cfg(feature = "json")]
 impl<T> Json<T> {
-    /// The serializer.
+    /// Creates the serializer.
     pub const fn new() -> Self {
         Json { items: PhantomData }
     }

@@ -1,23 +1,24 @@
-//! How large requests are. A server closes the whole connection when one is too large, so none is sent.
+//! The sizes of requests. A server closes the whole connection if a request is too large, so such a request is not
+//! sent.
 
 use super::znodes::Paths;
 use crate::backend::Op;
 use crate::client::core::Config;
-use crate::types::Acl;
+use crate::znode::Acl;
 
-/// What a step of a transaction has besides its path, its data and its ACL: a header, a version, lengths.
+/// Bytes of a transaction's step besides its path, its data and its ACL: a header, a version, lengths.
 pub(super) const STEP_BYTES: usize = 64;
 /// The same for an entry of an ACL.
 const ACL_BYTES: usize = 16;
-/// Of what a request may have, this is kept for the names in its paths, and for the reason of a dead letter.
+/// The part of a request that is reserved for the names in its paths, and for the reason of a dead letter.
 pub(super) const RESERVED_BYTES: usize = 4 * 1024;
 
-/// What an ACL takes of a request.
+/// Returns the bytes that an ACL takes in a request.
 pub(super) fn of_acls(acls: &[Acl]) -> usize {
     acls.iter().map(|acl| acl.scheme.len() + acl.id.len() + ACL_BYTES).sum()
 }
 
-/// About what these steps take of a request.
+/// Returns about how many bytes these steps take in a request.
 pub(super) fn of_steps(steps: &[Op]) -> usize {
     let of_step = |step: &Op| match step {
         Op::Create { path, data, acls, .. } => path.len() + data.len() + of_acls(acls),
@@ -27,7 +28,8 @@ pub(super) fn of_steps(steps: &[Op]) -> usize {
     steps.iter().map(|step| STEP_BYTES + of_step(step)).sum()
 }
 
-/// What a node may hold that can be put, claimed and made a dead letter: each takes a request with all of it.
+/// Returns the largest data of a node that can be put, claimed and made a dead letter: each of these is a request that
+/// contains all of it.
 pub(super) fn largest_payload(config: &Config, paths: &Paths) -> usize {
     let paths = 2 * paths.items.len() + 2 * paths.claims.len() + paths.dead.len();
     config.max_request_bytes.saturating_sub(RESERVED_BYTES + paths + of_acls(&config.acls))

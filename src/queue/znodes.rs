@@ -1,38 +1,38 @@
-//! The znodes of a queue: where they are, what they are called, and in which order they come.
+//! The znodes of a queue: their paths, names and order.
 //!
-//! Other kinds of queue (by priority, with a delay, with ids) differ from this one only in what stands between base and
-//! number: that is decided here and nowhere else.
+//! Other kinds of queue (by priority, with a delay, with ids) differ from this one only in the part of the name between
+//! base and number. This module alone decides that.
 
 use std::sync::Arc;
 
 use crate::path::join;
 
-/// What the names of items begin with: Curator's.
+/// The prefix of the names of items, the same as Curator's.
 const BASE: &str = "queue-";
-/// What the names of dead letters begin with: another queue may have its items where this one has its letters.
+/// The prefix of the names of dead letters: another queue may keep its items where this one keeps its letters.
 const LETTER: &str = "letter-";
-/// What the names of children begin with that are created only to be deleted.
+/// The prefix of the names of children that are created only to be deleted.
 const WAKE: &str = "wake-";
-/// As long as the server's number is.
+/// The length of the number that the server appends.
 const NUMBER_BYTES: usize = 10;
-/// What a listing has for each name besides its bytes: a length.
+/// Bytes of a listing for each name besides the name itself: its length.
 const LISTED_BYTES: usize = 4;
 
-/// Where a queue keeps what; paths on the server but for the first.
+/// The paths of a queue; all but the first are paths on the server.
 #[derive(Debug)]
 pub(super) struct Paths {
-    /// The queue as its user calls it.
+    /// The path of the queue as the caller gave it.
     pub(super) path: Arc<str>,
     pub(super) items: String,
     pub(super) claims: String,
     pub(super) producers: String,
     pub(super) dead: String,
-    /// Consumers of Curator's use the same claims.
+    /// Whether consumers of Curator use the same claims.
     pub(super) shared_with_curator: bool,
 }
 
 impl Paths {
-    /// `full` makes a path of the server's of one of the user's.
+    /// `full` converts a path of the caller to a path on the server.
     pub(super) fn new(path: &str, claims: Option<&str>, full: impl Fn(&str) -> String) -> Self {
         let beside = |what: &str| format!("{path}-{what}");
         Paths {
@@ -53,70 +53,70 @@ impl Paths {
         join(&self.claims, name)
     }
 
-    /// What a new item is created as; the server appends its number.
+    /// Returns the path with which a new item is created; the server appends its number.
     pub(super) fn new_item(&self) -> String {
         join(&self.items, BASE)
     }
 
-    /// A child of the queue that comes and goes when an item is returned.
+    /// Returns the path of the child of the queue that is created and deleted when an item is returned.
     pub(super) fn wake(&self, name: &str) -> String {
         join(&self.items, &format!("{WAKE}{name}"))
     }
 
-    /// The dead letters, as the user of this client would call them.
+    /// Returns the directory of the dead letters, as a path of the caller.
     pub(super) fn dead_letters(&self) -> String {
         format!("{}-dead", self.path)
     }
 
-    /// One of them.
+    /// Returns the path of a dead letter, as a path of the caller.
     pub(super) fn dead_letter(&self, name: &str) -> String {
         join(&self.dead_letters(), name)
     }
 
-    /// What the dead letter of an item is created as; the server appends a number, as an item of the same name may have
-    /// died before.
+    /// Returns the path with which the dead letter of an item is created. The server appends a number, because there
+    /// may already be a dead letter of an item of the same name.
     pub(super) fn new_dead(&self, item: &str) -> String {
         join(&self.dead, &letter_of(item))
     }
 
-    /// Where the queue keeps what is no claim, and for what.
+    /// Returns the directories of the queue other than that of the claims, each with its use.
     pub(super) fn taken(&self) -> [(&str, &'static str); 3] {
         [(&self.items, "its items"), (&self.producers, "its producers"), (&self.dead, "its dead letters")]
     }
 }
 
-/// What the name of an item's dead letter begins with.
+/// Returns the prefix of the name of an item's dead letter.
 pub(super) fn letter_of(item: &str) -> String {
     format!("{LETTER}{item}-")
 }
 
-/// The letters among the children of a directory, by when they were written.
+/// Returns the letters among the children of a directory, in the order in which they were written.
 pub(super) fn letters(mut children: Vec<String>) -> Vec<String> {
     children.retain(|name| name.starts_with(LETTER));
     children.sort_by(|one, other| one.rsplit('-').next().cmp(&other.rsplit('-').next()));
     children
 }
 
-/// Whether a node is an item of this kind of queue: the base and a number, nothing in between.
+/// Returns whether a node is an item of this kind of queue: the base and a number, and nothing in between.
 pub(super) fn is_item(name: &str) -> bool {
     let number = name.strip_prefix(BASE);
     number.is_some_and(|number| number.len() == NUMBER_BYTES && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Whether a node is an item of another kind of queue: Curator's by priority, with a delay, with ids have more in their
-/// names.
+/// Returns whether a node is an item of another kind of queue: Curator's queues by priority, with a delay, and with ids
+/// have longer names.
 pub(super) fn is_foreign(name: &str) -> bool {
     name.starts_with(BASE) && !is_item(name)
 }
 
-/// The items among the children of a queue, the first one first.
+/// Returns the items among the children of a queue, the oldest first.
 pub(super) fn in_order(mut children: Vec<String>) -> Vec<String> {
     children.retain(|name| is_item(name));
     children.sort_unstable();
     children
 }
 
-/// How many items can be listed in an answer of so many bytes.
+/// Returns how many items an answer of this many bytes can list.
 pub(super) fn listable(bytes: usize) -> usize {
     bytes / (BASE.len() + NUMBER_BYTES + LISTED_BYTES)
 }

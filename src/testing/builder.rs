@@ -1,16 +1,51 @@
-//! The options of a server.
+//! The options of a server, and how it is started.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::TestingServer;
-use crate::backend::memory::{Options, millis};
-use crate::scheduler::AfterStep;
+use crate::testing::ensemble::{Options, millis};
+use crate::testing::scheduler::AfterStep;
 
-/// Twenty of it are a session timeout that still fits into a server's 31 bits of milliseconds.
+/// Twenty of it are the longest session timeout, which must fit into a server's 31 bits of milliseconds.
 const LONGEST_TICK: Duration = Duration::from_millis(i32::MAX as u64 / 20);
 
+impl TestingServer {
+    /// Starts one server on the current runtime, with the default options.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime, and on one without timers.
+    #[track_caller]
+    pub fn start() -> Self {
+        TestingServer::builder().start()
+    }
+
+    /// Returns the options of a server: seed, number of servers, delays.
+    pub fn builder() -> TestingServerBuilder {
+        TestingServerBuilder::new()
+    }
+}
+
 /// The options of a [`TestingServer`]; see [`TestingServer::builder`].
+///
+/// ```
+/// use std::time::Duration;
+/// use zookeeper_recipes::testing::TestingServer;
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), zookeeper_recipes::Error> {
+/// // Three servers, of which each may lag behind by up to 50 ms.
+/// let server = TestingServer::builder()
+///     .seed(4711)
+///     .servers(3)
+///     .lag(Duration::ZERO..=Duration::from_millis(50))
+///     .start();
+/// assert_eq!(server.servers(), 3);
+/// let client = server.client().await?;
+/// client.close().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "nothing happens before start()"]
 pub struct TestingServerBuilder {
     options: Options,
@@ -18,20 +53,22 @@ pub struct TestingServerBuilder {
 }
 
 impl TestingServerBuilder {
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         TestingServerBuilder { options: Options::default(), after_step: None }
     }
 
-    /// Decides every delay and the order in which tasks take turns. Default 0.
+    /// Sets the seed, which decides every delay and the order in which tasks take turns. Default 0.
     pub fn seed(mut self, seed: u64) -> Self {
         self.options.seed = seed;
         self
     }
 
-    /// How many servers the ensemble has. With more than one, a client reads from a server that may lag behind. Default 1.
+    /// Sets how many servers the ensemble has. Default 1. With more than one, a client reads from a server that may lag
+    /// behind.
     ///
     /// # Panics
     /// If `servers` is zero.
+    #[doc(alias = "TestingCluster")]
     #[track_caller]
     pub fn servers(mut self, servers: usize) -> Self {
         assert!(servers > 0, "an ensemble needs at least one server");
@@ -39,8 +76,9 @@ impl TestingServerBuilder {
         self
     }
 
-    /// How much later than the others a server may apply what is committed, in whole milliseconds; drawn anew for each
-    /// transaction. Default zero. Needs several [`servers`](Self::servers).
+    /// Sets how much later than the others a server may apply what is committed, in whole milliseconds. Default zero.
+    ///
+    /// A delay is drawn for each transaction. Needs several [`servers`](Self::servers).
     ///
     /// # Panics
     /// If the range is empty.
@@ -50,7 +88,9 @@ impl TestingServerBuilder {
         self
     }
 
-    /// How long a message takes between a client and a server, in whole milliseconds; drawn anew for each. Default 0 to 2 ms.
+    /// Sets how long a message takes between a client and a server, in whole milliseconds. Default 0 to 2 ms.
+    ///
+    /// A delay is drawn for each message.
     ///
     /// # Panics
     /// If the range is empty.
@@ -60,10 +100,13 @@ impl TestingServerBuilder {
         self
     }
 
-    /// The servers' `tickTime`, in whole milliseconds. They grant session timeouts of 2 to 20 of it. Default 2 s, as ZooKeeper's.
+    /// Sets the servers' `tickTime`, in whole milliseconds. Default 2 s, as ZooKeeper's.
+    ///
+    /// The servers grant session timeouts of 2 to 20 ticks.
     ///
     /// # Panics
-    /// If it is below 1 ms or above 29 h: 20 of it are the longest session timeout, which a server counts in 31 bits.
+    /// If it is below 1 ms or above 29 h: 20 ticks are the longest session timeout, which a server counts in 31 bits.
+    #[doc(alias = "tickTime")]
     #[track_caller]
     pub fn tick_time(mut self, tick: Duration) -> Self {
         assert!(
@@ -77,20 +120,24 @@ impl TestingServerBuilder {
         self
     }
 
-    /// How often containers without children are looked for, in whole milliseconds. Default one minute, as ZooKeeper's.
+    /// Sets how often the servers look for containers without children, in whole milliseconds. Default one minute, as
+    /// ZooKeeper's.
     pub fn container_check_interval(mut self, interval: Duration) -> Self {
         self.options.container_check = millis(interval);
         self
     }
 
-    /// Calls `check` after each step of each task of the clients, and of what [`TestingServer::spawn`] runs: the place for
-    /// what must hold at every moment. A panic in it ends the simulation, and is among the [`panics`](TestingServer::panics).
+    /// Calls `check` after each step of each task of the clients, and of what [`TestingServer::spawn`] runs. Default:
+    /// no check.
+    ///
+    /// This is the place to assert what must hold at every moment. A panic in `check` ends the simulation and is among
+    /// the [`panics`](TestingServer::panics).
     pub fn after_each_step(mut self, check: impl Fn() + Send + Sync + 'static) -> Self {
         self.after_step = Some(Box::new(check));
         self
     }
 
-    /// Starts the server on the runtime this is called on.
+    /// Starts the server on the current runtime.
     ///
     /// # Panics
     /// Outside a tokio runtime, and on one without timers.

@@ -1,7 +1,7 @@
-//! A ZooKeeper in memory, with levers for everything that goes wrong: for tests of your own service, and for trying things
-//! without a server. Curator's `TestingServer`, without Java and without sockets.
+//! A ZooKeeper ensemble in memory that fails on command, for tests of your own service and for trying things without a
+//! server. It corresponds to Curator's `TestingServer`, without Java and without sockets.
 //!
-//! Needs the feature `testing`, best as a dev-dependency (by `path` or `git`, as it is not published yet):
+//! Needs the feature `testing`, best as a dev-dependency (by `path` or `git`, as the crate is not published yet):
 //!
 //! ```toml
 //! [dev-dependencies]
@@ -9,7 +9,7 @@
 //! tokio = { version = "1", features = ["macros", "rt", "test-util"] }
 //! ```
 //!
-//! Time is tokio's. Under a paused clock (`start_paused = true`) a minute of session timeouts takes milliseconds, and on a
+//! Time is tokio's. Under a paused clock (`start_paused = true`) a minute of session timeouts takes milliseconds. On a
 //! runtime of one thread the same seed gives the same history.
 //!
 //! # Testing a service
@@ -44,9 +44,13 @@
 //! let server = TestingServer::start();
 //! let (mut clients, mut busy) = (Vec::new(), Vec::new());
 //! for _ in 0..2 {
-//!     let client = Client::builder_for(&server).session_timeout(Duration::from_secs(10)).connect().await?;
+//!     let client = Client::builder_for(&server)
+//!         .session_timeout(Duration::from_secs(10))
+//!         .connect()
+//!         .await?;
 //!     let flag = Arc::new(AtomicBool::new(false));
-//!     // The service stops when its client is frozen, as code of the same process does.
+//!     // The service stops when its client is frozen, as code of the same
+//!     // process does.
 //!     server.spawn(&client, serve(client.clone(), Arc::clone(&flag)));
 //!     clients.push(client);
 //!     busy.push(flag);
@@ -55,7 +59,8 @@
 //! server.until(|| works(0) != works(1)).await;
 //! let (leader, other) = if works(0) { (0, 1) } else { (1, 0) };
 //!
-//! // The leader's process is stopped (SIGSTOP) for a minute: the other one takes over.
+//! // The leader's process is stopped (SIGSTOP) for a minute: the other
+//! // worker takes over.
 //! server.freeze_client(&clients[leader]);
 //! server.until(|| works(other)).await;
 //! tokio::time::sleep(Duration::from_secs(60)).await;
@@ -68,8 +73,8 @@
 //!
 //! # Testing a service that keeps to a share
 //!
-//! A `ThroughputBalancer` and its limiter go by the same clock, so a test can count what is done in a second. Here it is a service
-//! that sends as fast as its share allows, together with all others no more than the maximum:
+//! A `ThroughputBalancer` and its limiter use the same clock, so a test can count what is done in a second. Here the
+//! service sends as fast as its share allows. All services together must not exceed the maximum:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -79,15 +84,24 @@
 //! use zookeeper_recipes::Client;
 //! use zookeeper_recipes::limiter::ShareLimiter;
 //! use zookeeper_recipes::testing::TestingServer;
-//! use zookeeper_recipes::throughput_balancer::{ThroughputBalancer, set_max_throughput};
+//! use zookeeper_recipes::throughput_balancer::{
+//!     ThroughputBalancer, set_max_throughput,
+//! };
 //!
 //! type Error = Box<dyn std::error::Error + Send + Sync>;
 //!
 //! const BALANCER: &str = "/service/throughput";
 //!
-//! // The service. Who closes its limiter ends it.
-//! async fn serve(client: Client, limiter: ShareLimiter, sent: Arc<AtomicU64>) -> Result<(), Error> {
-//!     let member = ThroughputBalancer::builder(&client, BALANCER).limiter(&limiter).join().await?;
+//! // The service. Closing its limiter ends it.
+//! async fn serve(
+//!     client: Client,
+//!     limiter: ShareLimiter,
+//!     sent: Arc<AtomicU64>,
+//! ) -> Result<(), Error> {
+//!     let member = ThroughputBalancer::builder(&client, BALANCER)
+//!         .limiter(&limiter)
+//!         .join()
+//!         .await?;
 //!     while limiter.acquire(1).await.is_ok() {
 //!         sent.fetch_add(1, Ordering::SeqCst);
 //!     }
@@ -101,22 +115,27 @@
 //! let server = TestingServer::start();
 //! set_max_throughput(&server.client().await?, BALANCER, 1_000).await?;
 //! let sent = Arc::new(AtomicU64::new(0)); // by all together
-//! let (mut clients, mut limiters, mut services) = (Vec::new(), Vec::new(), Vec::new());
+//! let (mut clients, mut limiters) = (Vec::new(), Vec::new());
+//! let mut services = Vec::new();
 //! for _ in 0..2 {
 //!     let (client, limiter) = (server.client().await?, ShareLimiter::new(0));
-//!     // It stops when its client is frozen, as code of the same process does.
-//!     services.push(server.spawn(&client, serve(client.clone(), limiter.clone(), Arc::clone(&sent))));
+//!     let work = serve(client.clone(), limiter.clone(), Arc::clone(&sent));
+//!     // It stops when its client is frozen, as code of the same process
+//!     // does.
+//!     services.push(server.spawn(&client, work));
 //!     clients.push(client);
 //!     limiters.push(limiter);
 //! }
 //! let rates = || [limiters[0].rate(), limiters[1].rate()];
 //! server.until(|| rates() == [500, 500]).await;
 //!
-//! // One process is stopped (SIGSTOP) for longer than its session lives: the other one has it all.
+//! // One process is stopped (SIGSTOP) for longer than its session timeout:
+//! // the other one gets everything.
 //! server.freeze_client(&clients[0]);
 //! server.until(|| rates() == [0, 1_000]).await;
 //!
-//! // It goes on, and in no second more is sent than the maximum (and what each limiter grants at once, 11 at most).
+//! // It resumes, and in no second more is sent than the maximum (plus what
+//! // each limiter grants at once, 11 at most).
 //! server.thaw_client(&clients[0]);
 //! for _ in 0..10 {
 //!     let before = sent.load(Ordering::SeqCst);
@@ -135,16 +154,20 @@
 //! # }
 //! ```
 //!
-//! # What it is, and what it is not
+//! # What is simulated
 //!
-//! It follows ZooKeeper 3.9, and the project's own tests run the same scenarios and random operations on it and on real
-//! servers: sessions that expire, zxids, stats, ephemeral, sequential and container nodes, watches, transactions, versions,
-//! limits, replicas that lag. Its servers hold no elections, and it has no quotas and no credentials: [`TestingServer::deny`]
-//! stands for what an ACL forbids.
+//! The ensemble follows ZooKeeper 3.9: sessions that expire, zxids, stats, ephemeral, sequential and container nodes,
+//! watches, transactions, versions, limits, and replicas that lag. The project's own tests run the same scenarios and
+//! random operations on it and on real servers.
+//!
+//! Its servers hold no elections. It has no quotas and no credentials: [`TestingServer::deny`] stands for what an ACL
+//! forbids.
 
 mod builder;
+pub(crate) mod ensemble;
 mod inspect;
 mod levers;
+pub(crate) mod scheduler;
 mod server;
 mod target;
 mod task;
@@ -155,4 +178,4 @@ pub use self::server::TestingServer;
 pub use self::target::Target;
 pub use self::task::{Task, TaskGone};
 pub use crate::backend::Event as WatchEvent;
-pub use crate::backend::memory::{Happening, Operation, Record, SessionInfo};
+pub use crate::testing::ensemble::{Happening, Operation, Record, SessionInfo};

@@ -1,26 +1,49 @@
-//! The server, its clients and what runs beside them.
+//! The server, its clients and the tasks that run beside them.
 
 use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Task;
 use super::target::Target;
-use super::{Task, TestingServerBuilder};
-use crate::backend::memory::{MemoryEnsemble, Options};
 use crate::client::builder::{ClientBuilder, Host};
-use crate::client::open::Ground;
-use crate::client::random::Random;
+use crate::client::connect::Environment;
 use crate::client::runtime::Runtime;
 use crate::client::{Client, Error};
-use crate::clock::Clock;
-use crate::scheduler::{AfterStep, Scheduler, WORLD};
+use crate::testing::ensemble::{MemoryEnsemble, Options};
+use crate::testing::scheduler::{AfterStep, Scheduler, WORLD};
+use crate::util::clock::Clock;
+use crate::util::random::Random;
 
 /// How long [`TestingServer::until`] waits.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// How often it looks.
+/// How often it checks.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// A ZooKeeper ensemble in memory. Clones are handles on the same one; see the [module](super).
+/// A ZooKeeper ensemble in memory; see the [module](super). Clones are handles on the same ensemble.
+///
+/// ```
+/// use std::time::Duration;
+/// use zookeeper_recipes::CreateMode;
+/// use zookeeper_recipes::testing::{Data, TestingServer};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), zookeeper_recipes::Error> {
+/// let server = TestingServer::start();
+/// server.create_by_hand("/config", "blue", CreateMode::Persistent)?;
+/// let client = server.client().await?;
+///
+/// // An outage of 3 s, which takes no time under a paused clock.
+/// server.stop();
+/// tokio::time::sleep(Duration::from_secs(3)).await;
+/// server.restart(Data::Kept);
+/// server.until(|| server.sessions()[0].connected).await;
+/// assert_eq!(server.get("/config").as_deref(), Some(&b"blue"[..]));
+/// client.close().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "TestingCluster")]
 #[derive(Debug, Clone)]
 pub struct TestingServer {
     pub(super) ensemble: MemoryEnsemble,
@@ -31,14 +54,14 @@ pub struct TestingServer {
     _levers: Arc<Levers>,
 }
 
-/// What all handles of a server share.
+/// The state that all handles of a server share.
 #[derive(Debug)]
 struct Levers {
     ensemble: MemoryEnsemble,
     scheduler: Scheduler,
 }
 
-/// Nobody can thaw a client any more: those that are frozen go on, so that they, and with them the world, can end.
+/// Thaws all frozen clients, because nothing can thaw them any more, so that they and the world can end.
 impl Drop for Levers {
     fn drop(&mut self) {
         for process in self.scheduler.frozen() {
@@ -49,20 +72,6 @@ impl Drop for Levers {
 }
 
 impl TestingServer {
-    /// Starts one server on the runtime this is called on.
-    ///
-    /// # Panics
-    /// Outside a tokio runtime, and on one without timers.
-    #[track_caller]
-    pub fn start() -> Self {
-        TestingServer::builder().start()
-    }
-
-    /// The options of a server: seed, number of servers, delays.
-    pub fn builder() -> TestingServerBuilder {
-        TestingServerBuilder::new()
-    }
-
     #[track_caller]
     pub(super) fn start_with(options: Options, after_step: Option<AfterStep>) -> Self {
         let (seed, tick) = (options.seed, Duration::from_millis(options.tick));
@@ -75,10 +84,11 @@ impl TestingServer {
         TestingServer { ensemble, scheduler, seed, tick, start: tokio::time::Instant::now(), _levers: levers }
     }
 
-    /// A client with a session timeout of 10 s; [`Client::builder_for`] has all options.
+    /// Connects a client with a session timeout of 10 s. [`Client::builder_for`] has all options.
     ///
     /// # Errors
-    /// [`ErrorKind::ConnectionLoss`](crate::ErrorKind::ConnectionLoss) while the server is stopped or refuses.
+    /// [`ErrorKind::ConnectionLoss`](crate::ErrorKind::ConnectionLoss) while the server is stopped or refuses
+    /// connections.
     ///
     /// # Cancel safety
     /// Cancel safe: a session that was being opened is closed again, or expires.
@@ -86,13 +96,15 @@ impl TestingServer {
         Client::builder_for(self).session_timeout(Duration::from_secs(10)).connect().await
     }
 
-    /// The seed of this history.
+    /// Returns the seed of this history.
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// Runs `work` in the process of `client`: it takes turns with the client's own tasks in the order of the seed, and stands
-    /// still while the client is [frozen](Self::freeze_client).
+    /// Runs `work` in the process of `client`.
+    ///
+    /// It takes turns with the client's own tasks in the order of the seed, and stops while the client is
+    /// [frozen](Self::freeze_client).
     ///
     /// # Panics
     /// If the client is not one of this server.
@@ -103,14 +115,14 @@ impl TestingServer {
         task
     }
 
-    /// Waits until `condition` holds, looking once a millisecond.
+    /// Waits until `condition` holds, checking once a millisecond.
     ///
     /// # Panics
-    /// If it does not hold within ten minutes, by tokio's clock; or if the simulation has ended. The message names the place
-    /// of the call.
+    /// If it does not hold within ten minutes, by tokio's clock, or if the simulation has ended. The message names the
+    /// place of the call.
     ///
     /// # Cancel safety
-    /// Cancel safe: it only looks.
+    /// Cancel safe: it only checks.
     #[track_caller]
     pub fn until<C: Fn() -> bool>(&self, condition: C) -> impl Future<Output = ()> + use<'_, C> {
         let caller = Location::caller();
@@ -124,19 +136,19 @@ impl TestingServer {
         }
     }
 
-    /// What tasks of this server's clients panicked with, and the check [after a step](TestingServerBuilder::after_each_step):
-    /// a test finds none.
+    /// Returns the messages of panics in tasks of this server's clients, and in the check [after a
+    /// step](super::TestingServerBuilder::after_each_step). A test asserts that there are none.
     pub fn panics(&self) -> Vec<String> {
         self.scheduler.panics()
     }
 }
 
 impl Host for TestingServer {
-    fn ground(&self, session_timeout: Duration) -> Ground {
+    fn environment(&self, session_timeout: Duration) -> Environment {
         let (process, clock) = (self.scheduler.process(), Clock::Tokio(self.start));
-        Ground {
+        Environment {
             ensemble: self.ensemble.for_group(process.id, session_timeout, clock),
-            // Far apart, so that no two clients draw the same.
+            // Far apart, so that no two clients draw the same numbers.
             random: Random::seeded(
                 self.seed.rotate_left(32) ^ u64::from(process.id).wrapping_mul(0x9e37_79b9_7f4a_7c15),
             ),
@@ -147,9 +159,10 @@ impl Host for TestingServer {
 }
 
 impl Client {
-    /// The options of a client for a server in memory. Each client that is connected is a process of its own, which can be
-    /// [frozen](TestingServer::freeze_client); [`dedicated_runtime`](ClientBuilder::dedicated_runtime), credentials and
-    /// encryption have no effect.
+    /// Returns the options of a client for a server in memory.
+    ///
+    /// Each client that is connected is a process of its own, which can be [frozen](TestingServer::freeze_client).
+    /// [`dedicated_runtime`](ClientBuilder::dedicated_runtime), credentials and encryption have no effect.
     pub fn builder_for(server: &TestingServer) -> ClientBuilder {
         ClientBuilder::at_host(Arc::new(server.clone())).tick_time(server.tick)
     }

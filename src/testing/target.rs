@@ -1,31 +1,45 @@
-//! Whom a lever concerns.
+//! The clients that a lever affects.
 
 use crate::client::Client;
-use crate::scheduler::{Process, Scheduler};
+use crate::testing::scheduler::{Process, Scheduler};
 
-/// Whom a lever of a [`TestingServer`](super::TestingServer) concerns: `&client`, with all sessions it has and will have,
-/// or [`Target::ALL`].
+/// The clients that a lever of a [`TestingServer`](super::TestingServer) affects: `&client`, with all sessions it has
+/// and will have, or [`Target::ALL`].
+///
+/// ```
+/// use std::time::Duration;
+/// use zookeeper_recipes::testing::{Target, TestingServer};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), zookeeper_recipes::Error> {
+/// let server = TestingServer::start();
+/// let client = server.client().await?;
+/// server.delay(&client, Duration::from_millis(20));
+/// assert_eq!(server.disconnect(Target::ALL), 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Target(Aim);
 
 #[derive(Debug, Clone)]
 enum Aim {
     All,
-    /// None: not a simulated client at all.
+    /// `None` is not a simulated client at all.
     Client(Option<Process>),
 }
 
 impl Target {
-    /// Every client, also those that are yet to come.
+    /// All clients, including future ones.
     pub const ALL: Target = Target(Aim::All);
 
-    /// The process concerned; none means all.
+    /// Returns the process; `None` means all.
     pub(super) fn process(self, scheduler: &Scheduler) -> Option<Process> {
         match self.0 {
             Aim::All => None,
             Aim::Client(process) => {
                 let process = process.filter(|process| process.is_of(scheduler));
-                // A mistake in the test, which must not pass as one without faults.
+                // A mistake in the test, which must not pass as a test without faults.
                 assert!(
                     process.is_some(),
                     "this client is not one of this TestingServer: use Client::builder_for(&server)"
@@ -38,6 +52,6 @@ impl Target {
 
 impl From<&Client> for Target {
     fn from(client: &Client) -> Self {
-        Target(Aim::Client(client.core().runtime.process().cloned()))
+        Target(Aim::Client(client.core().runtime.process::<Process>().cloned()))
     }
 }

@@ -5,22 +5,22 @@ use std::task::{Context, Poll};
 
 use tokio::sync::oneshot;
 
-/// A task that [`TestingServer::spawn`](super::TestingServer::spawn) runs: a future of its outcome. Dropping it leaves the
-/// task running.
+/// A task that [`TestingServer::spawn`](super::TestingServer::spawn) runs. As a future it returns the task's outcome.
+/// Dropping it leaves the task running.
 #[derive(Debug)]
 pub struct Task<T> {
     outcome: oneshot::Receiver<T>,
-    /// Dropped without a word it changes nothing.
+    /// Dropping it changes nothing.
     abort: Option<oneshot::Sender<()>>,
 }
 
-/// The task was aborted, panicked, or went with its runtime.
+/// The task was aborted, panicked, or ended with its runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the task was aborted, panicked, or went with its runtime")]
 pub struct TaskGone;
 
 impl<T: Send + 'static> Task<T> {
-    /// The handle, and what is to be spawned.
+    /// Returns the handle, and the future to spawn.
     pub(super) fn new(
         work: impl Future<Output = T> + Send + 'static,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
@@ -30,7 +30,7 @@ impl<T: Send + 'static> Task<T> {
             tokio::select! {
                 biased;
                 Ok(()) = aborted => {}
-                // Nobody may be interested.
+                // The handle may have been dropped.
                 outcome = work => drop(done.send(outcome)),
             }
         };
@@ -40,7 +40,7 @@ impl<T: Send + 'static> Task<T> {
     /// Drops the task's future at the await it is in.
     pub fn abort(&mut self) {
         if let Some(abort) = self.abort.take() {
-            // It may be over.
+            // The task may be over.
             abort.send(()).ok();
         }
     }

@@ -10,21 +10,45 @@ use super::error::Error;
 use super::events::Publisher;
 use super::leader::Leader;
 use super::leader::plan::Transition;
-use super::maximum::MAX_THROUGHPUT;
 use super::member::limiter::Limited;
 use super::member::registration::Registrar;
 use super::member::{Member, MemberOptions, Registration};
+use super::record::MAX_THROUGHPUT;
 use super::share::{Channel, Interest, OnSuspended};
 use super::znodes::Paths;
 use super::{Options, ThroughputBalancer};
+use crate::backend;
+use crate::client::task::Task;
 use crate::client::{self, Client};
 use crate::leader_latch::{LatchStatus, LeaderLatch};
 #[cfg(feature = "limiter")]
 use crate::limiter::ShareLimiter;
 use crate::path;
 
-/// The options of a member of a balancer; see [`ThroughputBalancer::builder`]. Those that concern the whole cluster
-/// (allocation, transition, debounce) are those of the member that leads: give all candidates the same.
+/// The options of a member of a balancer; see [`ThroughputBalancer::builder`].
+///
+/// The options that concern the whole cluster (allocation, transition, debounce) are those of the member that leads.
+/// Give all candidates the same.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// # use zookeeper_recipes::Client;
+/// # let client = Client::builder("localhost:2181").connect().await?;
+/// use zookeeper_recipes::throughput_balancer::{
+///     Allocation, OnSuspended, ThroughputBalancer,
+/// };
+///
+/// let member = ThroughputBalancer::builder(&client, "/my-service/throughput")
+///     .allocation(Allocation::FairShare)
+///     .weight(2)
+///     .max(500)
+///     .on_suspended(OnSuspended::AtMost(10))
+///     .join()
+///     .await?;
+/// # member.leave().await;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 #[must_use = "nothing happens before join()"]
 pub struct ThroughputBalancerBuilder {
@@ -58,68 +82,79 @@ impl ThroughputBalancerBuilder {
         }
     }
 
-    /// How much this member counts, compared with the others, where the [`allocation`](Self::allocation) heeds weights; the
-    /// default one does not. At least 1, the default. As [`min`](Self::min) and [`max`](Self::max) it holds for as long as
-    /// one is a member: to change it, leave and join again.
+    /// Sets how much this member counts compared with the others. At least 1, which is the default.
+    ///
+    /// Only an [`allocation`](Self::allocation) that uses weights considers it; the default allocation does not. Like
+    /// [`min`](Self::min) and [`max`](Self::max), the weight is fixed for as long as the member is one: to change it,
+    /// leave and join again.
     pub fn weight(mut self, weight: u64) -> Self {
         self.weight = weight;
         self
     }
 
-    /// This member should have at least so much, where the allocation heeds bounds. Default 0.
+    /// Sets what this member should have at least, where the allocation considers bounds. Default 0.
     pub fn min(mut self, min: u64) -> Self {
         self.min = min;
         self
     }
 
-    /// This member can use at most so much, where the allocation heeds bounds. Default: no limit.
+    /// Sets what this member can use at most, where the allocation considers bounds. Default: no limit.
     pub fn max(mut self, max: u64) -> Self {
         self.max = Some(max);
         self
     }
 
-    /// What this member applies until the leader gives it a share. Default 0, which alone keeps the maximum at all times:
-    /// with more all together may exceed it for as long as it takes the others to make room.
+    /// Sets what this member applies until the leader gives it a share. Default 0.
+    ///
+    /// Only 0 keeps the maximum at all times. With more, all members together may exceed the maximum for as long as the
+    /// others take to make room.
     pub fn initial(mut self, initial: u64) -> Self {
         self.initial = initial;
         self
     }
 
-    /// What this member applies when the connection is in doubt, or its lease is over. Default [`OnSuspended::Zero`].
+    /// Sets what this member applies when the connection is in doubt or its lease is over. Default
+    /// [`OnSuspended::Zero`].
     pub fn on_suspended(mut self, policy: OnSuspended) -> Self {
         self.on_suspended = policy;
         self
     }
 
-    /// Whether this member may lead. Default `true`. Each candidate that joins lists all candidates, so of thousands of
-    /// members let some dozens be candidates. While none of them is there, no share changes, also if the maximum is
-    /// lowered.
+    /// Sets whether this member may lead. Default `true`.
+    ///
+    /// Each candidate that joins lists all candidates. So of thousands of members, let some dozens be candidates. While
+    /// there is no candidate, no share changes, even if the maximum is lowered.
     pub fn candidate(mut self, candidate: bool) -> Self {
         self.candidate = candidate;
         self
     }
 
-    /// The limiter that grants this member's share, permits a second, for as long as the share stands.
+    /// Sets the limiter that grants this member's share, in permits a second, while the share is valid. Default: none.
     ///
-    /// It switches before a share is told to anybody, so a lowered one is acknowledged only after the limiter grants no
-    /// more than that. It heeds the clock by itself: when the lease is over it goes to what
-    /// [`on_suspended`](Self::on_suspended) says, also if no task of the process has run since, and to 0 at once when the
-    /// member leaves or is dropped. Who waits for a permit goes on waiting for the next share; after the member has left,
-    /// for a rate that somebody else sets, or until the limiter is [closed](ShareLimiter::close).
+    /// The limiter switches before any listener receives a share. So a lowered share is acknowledged only after the
+    /// limiter grants no more than that. The limiter compares the clock by itself. When the lease is over, it drops to
+    /// what [`on_suspended`](Self::on_suspended) says, even if no task of the process has run since. It drops to 0 at
+    /// once when the member leaves or is dropped. A task that waits for a permit keeps waiting for the next share;
+    /// after the member has left, it waits until other code sets a rate or the limiter is
+    /// [closed](ShareLimiter::close).
     ///
-    /// From [`join`](Self::join) on its rate is the member's: first the [initial](Self::initial) one, whatever it was
-    /// before. Until the member leaves no other code can set it
-    /// ([`limiter::Error::Driven`](crate::limiter::Error::Driven)), and no other member be given it. One that is closed
-    /// meanwhile grants nothing, and the member keeps its share for nothing: let it leave.
+    /// From [`join`](Self::join) on, the member sets the rate: first the [initial](Self::initial) one, whatever the
+    /// rate was before. Until the member leaves, no other code can set it
+    /// ([`limiter::Error::Driven`](crate::limiter::Error::Driven)), and no other member can use the limiter. A limiter
+    /// that is closed meanwhile grants nothing, and the member holds its share without using it: let the member leave.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = zookeeper_recipes::Client::builder("localhost:2181").connect().await?;
+    /// # use zookeeper_recipes::Client;
+    /// # let client = Client::builder("localhost:2181").connect().await?;
     /// use zookeeper_recipes::limiter::ShareLimiter;
     /// use zookeeper_recipes::throughput_balancer::ThroughputBalancer;
     ///
     /// let limiter = ShareLimiter::new(0);
-    /// let member = ThroughputBalancer::builder(&client, "/my-service/throughput").limiter(&limiter).join().await?;
+    /// let member = ThroughputBalancer::builder(&client, "/my-service/throughput")
+    ///     .limiter(&limiter)
+    ///     .join()
+    ///     .await?;
     /// loop {
     ///     limiter.acquire(1).await?;
     ///     // ... one piece of work ...
@@ -135,44 +170,47 @@ impl ThroughputBalancerBuilder {
         self
     }
 
-    /// How the maximum is divided. Default [`Allocation::Equal`].
+    /// Sets how the maximum is divided. Default [`Allocation::Equal`].
     pub fn allocation(mut self, allocation: Allocation) -> Self {
         self.options.allocation = allocation;
         self
     }
 
-    /// How shares are changed. Default [`Transition::Safe`].
+    /// Sets how shares are changed. Default [`Transition::Safe`].
     pub fn transition(mut self, transition: Transition) -> Self {
         self.options.transition = transition;
         self
     }
 
-    /// Members that come or go are taken into account when no other came or went for `quiet`, at the latest after
-    /// `at_most`. Default 200 ms and 500 ms. Zero acts at once. A change of the maximum always does, and so does a new
-    /// leader with what it finds.
+    /// Sets how long the leader waits when members join and leave. It decides when none did for `quiet`, at the latest
+    /// after `at_most`. Default 200 ms and 500 ms.
+    ///
+    /// Zero decides at once. A change of the maximum is always applied at once, and so is what a new leader finds.
     pub fn debounce(mut self, quiet: Duration, at_most: Duration) -> Self {
         (self.options.quiet, self.options.at_most) = (quiet, at_most);
         self
     }
 
-    /// Becomes a member: takes part in the election, if it is a [candidate](Self::candidate), and registers. Returns when
-    /// both is done; the first share comes soon after it, if there is a maximum (on a client that was idle for longer than
-    /// its session timeout it takes two seconds more, as the session has to be proven first). Without one no share changes,
-    /// and the leader tells why ([`Event::MaximumInvalid`](super::Event::MaximumInvalid)); a member without a share tells
-    /// that it has none ([`Event::Undecided`](super::Event::Undecided)).
+    /// Becomes a member: takes part in the election, if it is a [candidate](Self::candidate), and registers.
+    ///
+    /// Returns when both are done. The first share comes soon after, if there is a maximum. On a client that was idle
+    /// for longer than its session timeout it takes two seconds more, because the session has to be proven first.
+    /// Without a maximum no share changes, and the leader reports why
+    /// ([`Event::MaximumInvalid`](super::Event::MaximumInvalid)). A member without a share reports that it has none
+    /// ([`Event::Undecided`](super::Event::Undecided)).
     ///
     /// # Errors
     /// [`Error::InvalidOption`] for a weight of zero, a min above the max, an initial throughput above
-    /// [`MAX_THROUGHPUT`](super::MAX_THROUGHPUT), an [`at_most`](Self::debounce) below its quiet, or a
-    /// limiter that is closed or follows another member;
-    /// [`Error::Client`] with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) for a malformed path, and if the ensemble
-    /// refuses; [`Error::Closed`] if the client is closed. It waits for a connection as long as it takes.
+    /// [`MAX_THROUGHPUT`](super::MAX_THROUGHPUT), an [`at_most`](Self::debounce) below its quiet time, or a limiter
+    /// that is closed or follows another member. [`Error::Client`] with
+    /// [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) for a malformed path, and if the ensemble refuses.
+    /// [`Error::Closed`] if the client is closed. While there is no connection it waits for one, without a limit.
     ///
     /// # Cancel safety
-    /// Dropped before it returns, what there is of the member leaves in the background.
+    /// If the future is dropped before it returns, what exists of the member leaves in the background.
     pub async fn join(self) -> Result<ThroughputBalancer, Error> {
         let paths = Arc::new(self.validate()?);
-        // From here on a limiter grants nothing but what this member applies.
+        // From here on a limiter grants only what this member applies.
         #[cfg(feature = "limiter")]
         let limited = Limited::new(self.limiter.as_ref()).map_err(|error| of_limiter(&self.base, error))?;
         #[cfg(not(feature = "limiter"))]
@@ -213,7 +251,7 @@ impl ThroughputBalancerBuilder {
         Ok(Paths::new(self.client.core(), &self.base))
     }
 
-    /// Takes part in the election, and returns when the latch has a node.
+    /// Takes part in the election. Returns when the latch has a node.
     async fn enter(&self, paths: &Paths, id: &str) -> Result<Arc<LeaderLatch>, Error> {
         let latch = LeaderLatch::builder(&self.client, paths.latch.as_str()).id(id).start();
         let latch = latch.map_err(|error| of_latch(&self.base, error))?;
@@ -221,7 +259,7 @@ impl ThroughputBalancerBuilder {
         Ok(Arc::new(latch))
     }
 
-    /// Starts the task of the member, and of a candidate that of the leader.
+    /// Starts the task of the member, and for a candidate the task of the leader.
     fn start(
         self,
         registrar: Registrar,
@@ -232,7 +270,6 @@ impl ThroughputBalancerBuilder {
         let core = Arc::clone(&registrar.core);
         let events = Publisher::new(self.client.core(), &self.base);
         let (stop, stopped) = watch::channel(false);
-        let (finished, seen) = watch::channel(false);
         let registration = watch::Sender::new(Registration::default());
         let member = Member {
             registrar: registrar.clone(),
@@ -254,43 +291,28 @@ impl ThroughputBalancerBuilder {
             core.runtime.spawn(leader.run());
         }
         let leaving = latch.clone();
-        core.runtime.spawn(async move {
+        let task = Task::spawn(&core.runtime, async move {
             member.run().await;
-            // After the member's own nodes: the next leader finds them gone already.
+            // After the member's own nodes, so that the next leader finds them deleted.
             if let Some(latch) = leaving
                 && let Err(error) = latch.close().await
             {
                 tracing::warn!(%error, "a member has left, but may stand in the line of leaders for a while");
             }
-            finished.send_replace(true);
         });
-        ThroughputBalancer {
-            client: self.client,
-            registrar,
-            latch,
-            channel,
-            events,
-            registration,
-            stop,
-            finished: seen,
-        }
+        ThroughputBalancer { client: self.client, registrar, latch, channel, events, registration, stop, task }
     }
 }
 
 impl Registrar {
-    /// Creates the directories, so that the latch's own way of doing so leaves them alone.
+    /// Creates the directories as this recipe needs them, so that the latch does not create them its own way.
     async fn prepare(&self) -> Result<(), client::Error> {
-        let refused = |error| client::Error::from_backend("join", &self.paths.base, error);
         loop {
             let session = self.core.connected_session().await?;
-            let Ok(connection) = session.connected().await else { continue };
-            match self.directories(&session).await {
-                Ok(()) => return Ok(()),
-                Err(error) if error.is_passing() => {
-                    // The next round looks at what came of it.
-                    let _ = session.connected_after_loss(connection).await;
-                }
-                Err(error) => return Err(refused(error)),
+            match session.retry_while_passing(|| self.directories(&session)).await {
+                // The next session goes on.
+                Err(backend::Error::SessionEnded) => {}
+                made => return made.map_err(|error| client::Error::from_backend("join", &self.paths.base, error)),
             }
         }
     }
@@ -299,8 +321,8 @@ impl Registrar {
 /// Waits until the latch has a node.
 async fn entered(base: &str, latch: &LeaderLatch) -> Result<(), Error> {
     let mut states = latch.state();
+    let mut state = states.get();
     loop {
-        let state = states.borrow_and_update().clone();
         if let Some(error) = state.error() {
             return Err(of_latch(base, error.clone()));
         }
@@ -310,9 +332,7 @@ async fn entered(base: &str, latch: &LeaderLatch) -> Result<(), Error> {
         if latch.our_path().is_some() {
             return Ok(());
         }
-        if states.changed().await.is_err() {
-            return Err(Error::closed(base));
-        }
+        state = states.changed().await.map_err(|_| Error::closed(base))?;
     }
 }
 

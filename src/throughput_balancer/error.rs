@@ -8,7 +8,7 @@ use crate::client::{self, ErrorKind};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The ensemble, or the way to it, is in the way.
+    /// A request to ZooKeeper failed.
     // The text holds that of the cause, so the cause is not told twice as a `source`.
     #[error("throughput balancer at {path}: {error}")]
     Client {
@@ -17,7 +17,7 @@ pub enum Error {
         /// What went wrong.
         error: client::Error,
     },
-    /// The balancer has been left, or its client has been closed.
+    /// The member has left the balancer, or its client has been closed.
     #[error("throughput balancer at {path}: the member has left, or the client has been closed")]
     Closed {
         /// The base path of the balancer.
@@ -31,7 +31,7 @@ pub enum Error {
         /// Which value, and what is allowed.
         why: String,
     },
-    /// The node of the maximum holds something else.
+    /// The node of the maximum does not hold a valid maximum.
     #[error("throughput balancer at {path}: its maximum: {why}")]
     InvalidMaximum {
         /// The base path of the balancer.
@@ -42,7 +42,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What went wrong, to decide by.
+    /// Returns the kind of the error, to match on.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Error::Client { error, .. } => error.kind(),
@@ -52,12 +52,12 @@ impl Error {
         }
     }
 
-    /// Whether the same call may succeed later without anybody changing anything.
+    /// Returns whether the same call may succeed later without any other change.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Error::Client { error, .. } if error.is_retryable())
     }
 
-    /// Whether the balancer is gone for good.
+    /// Returns whether the balancer is gone for good.
     pub fn is_lost(&self) -> bool {
         match self {
             Error::Client { error, .. } => error.is_lost(),

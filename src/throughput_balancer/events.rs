@@ -2,47 +2,55 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures::stream::{BoxStream, StreamExt};
-use tokio::sync::watch;
 
 use super::allocation::{AllocationError, Shortfall};
 use super::error::Error;
 use crate::client;
 use crate::client::core::Core;
 use crate::client::events::Broadcaster;
+use crate::client::task::Task;
+use crate::util::mutex::{Mutex, MutexGuard};
 
-/// Something that happened in a balancer. What concerns the whole cluster is told by the member that leads, and by no other;
-/// [`Registered`](Event::Registered), [`Undecided`](Event::Undecided), [`Unregistered`](Event::Unregistered),
-/// [`Failed`](Event::Failed) and [`Missed`](Event::Missed) concern the member itself. What happened before
-/// [`join`](super::ThroughputBalancerBuilder::join) returned is in the log only, but for
+/// Something that happened in a balancer.
+///
+/// Only the member that leads reports what concerns the whole cluster. [`Registered`](Event::Registered),
+/// [`Undecided`](Event::Undecided), [`Unregistered`](Event::Unregistered), [`Failed`](Event::Failed) and
+/// [`Missed`](Event::Missed) concern the member itself. What happened before
+/// [`join`](super::ThroughputBalancerBuilder::join) returned is only in the log, except
 /// [`MaximumInvalid`](Event::MaximumInvalid).
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(tag = "event", rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum Event {
-    /// This member took over, with this epoch. Also once more while it leads: when the maximum was created, when the epoch
-    /// or a directory was changed by hand, and after a request of its own failed.
+    /// This member took over, with this epoch.
+    ///
+    /// Also reported again while it leads: when the maximum was created, when the epoch or a directory was changed by
+    /// hand, and after a request of its own failed.
     TookOver {
         /// The transaction by which it did.
         epoch: i64,
     },
-    /// The maximum is missing or makes no sense: shares are kept as they are until it does. [`Settled`](Event::Settled) tells
-    /// that it does.
+    /// The maximum is missing or invalid: shares stay as they are until it is valid. [`Settled`](Event::Settled)
+    /// reports that it is.
     MaximumInvalid {
         /// The bytes seen, and what is allowed.
         why: String,
     },
-    /// More is being applied than the maximum allows, as it was lowered: until the members have acknowledged.
+    /// The maximum was lowered, and the members may apply more than it allows until they have acknowledged.
     Exceeded {
         /// The maximum in force.
         maximum: u64,
         /// By how much the members together may exceed it.
         by: u64,
     },
-    /// Every member has the share that was decided, and what was lowered is acknowledged. Also after a
-    /// [`Shortfall`](Event::Shortfall); never while the maximum makes no sense or the rule of allocation fails.
+    /// Every member has the share that was decided, and what was lowered is acknowledged.
+    ///
+    /// Also reported after a [`Shortfall`](Event::Shortfall), but never while the maximum is invalid or the allocation
+    /// fails.
     Settled {
         /// The maximum in force.
         maximum: u64,
@@ -51,41 +59,46 @@ pub enum Event {
         /// What they have together.
         shared: u64,
     },
-    /// The rule of allocation failed: shares are kept as they are.
+    /// The allocation failed: shares stay as they are.
     NotDivided {
         /// Why.
+        #[cfg_attr(feature = "serde", serde(serialize_with = "crate::util::text::serialize"))]
         error: AllocationError,
     },
-    /// Members have less than they should have at least. Told with each decision for which it is so: it is over when the
-    /// members or the maximum have changed and [`Settled`](Event::Settled) comes without it.
-    /// [`MemberInfo`](super::MemberInfo) shows the same later.
+    /// Members have less than they should have at least.
+    ///
+    /// Reported with each decision for which that is so. It is over when the members or the maximum have changed and
+    /// [`Settled`](Event::Settled) comes without it. [`MemberInfo`](super::MemberInfo) shows the same later.
     Shortfall {
-        /// Who lacks how much.
+        /// The members that have too little, and how much they lack.
         shortfall: Shortfall,
     },
-    /// The decided share of some members is 0 although the maximum is not 0: there are too many of them, or what they
-    /// should have is held by others. Told when their number changes.
+    /// The decided share of some members is 0 although the maximum is not 0.
+    ///
+    /// There are too many members, or others hold what they should have. Reported when their number changes.
     WithoutShare {
         /// The maximum in force.
         maximum: u64,
         /// How many members have no share.
         members: usize,
     },
-    /// A member's record, or its acknowledgement, was ignored for five seconds: it is not one of a pair with a readable
-    /// record, or the record cannot be written. Told once by each leader. If it belongs to a member, no other member gets
-    /// what that may be applying until its session is over. Nodes that were changed by hand are not repaired. The sure way
-    /// is to restart the member. To delete what is left of the pair makes a member that lives register again, but the
-    /// others get what it held before it has let that go.
+    /// A member's record, or its acknowledgement, was ignored for five seconds.
+    ///
+    /// It does not belong to a pair with a readable record, or the record cannot be written. Each leader reports it
+    /// once. If it belongs to a member, no other member gets what that member may be applying until its session is
+    /// over. Nodes that were changed by hand are not repaired. The safe way is to restart the member. Deleting the rest
+    /// of the pair makes a live member register again, but the others get what it held before it has let go of it.
     MemberIgnored {
         /// The name of the node.
         member: String,
-        /// What the member may be applying; [`u64::MAX`] if that is not known: then no member is given more.
+        /// What the member may be applying; [`u64::MAX`] if that is not known, and then no member is given more.
         held: u64,
         /// What is wrong with it.
         why: String,
     },
-    /// A member has not acknowledged for five seconds that it has less. Only what it holds is blocked. Look in its process: a
-    /// [listener](super::ThroughputBalancer::on_share) that hangs, or no process any more.
+    /// A member has not acknowledged for five seconds that it has less. Only what it holds is blocked.
+    ///
+    /// Look at its process: a [listener](super::ThroughputBalancer::on_share) hangs, or the process is gone.
     Unacked {
         /// The name of its node.
         member: String,
@@ -97,31 +110,62 @@ pub enum Event {
         /// The name of its node.
         member: String,
     },
-    /// This member has been registered for five seconds, and no leader has given it a share: there is no
-    /// [maximum](super::set_max_throughput), or no [candidate](super::ThroughputBalancerBuilder::candidate), or the
-    /// [debounce](super::ThroughputBalancerBuilder::debounce) is longer than that, or the leader has trouble that its own
-    /// events tell.
+    /// This member has been registered for five seconds, and no leader has given it a share.
+    ///
+    /// There is no [maximum](super::set_max_throughput), or no
+    /// [candidate](super::ThroughputBalancerBuilder::candidate), or the
+    /// [debounce](super::ThroughputBalancerBuilder::debounce) is longer than that, or the leader has a problem that its
+    /// own events report.
     Undecided {
         /// The name of its node.
         member: String,
     },
-    /// This member's registration is gone (its session is over, or its node was deleted or spoiled by hand); it registers
-    /// again.
+    /// This member's registration is gone: its session is over, or its node was deleted or spoiled by hand. It
+    /// registers again.
     Unregistered {
         /// The name that its node had.
         member: String,
     },
-    /// Something failed; it is tried again, ever more slowly. [`Client::last_error`](crate::Client::last_error) keeps it as
-    /// well.
+    /// Something failed. It is retried with growing delays. [`Client::last_error`](crate::Client::last_error) keeps the
+    /// error as well.
     Failed {
-        /// What and why.
+        /// The error.
+        #[cfg_attr(feature = "serde", serde(serialize_with = "crate::util::text::serialize"))]
         error: Error,
     },
-    /// So many events were not read in time and are lost.
+    /// This many events were not read in time and are lost.
     Missed {
         /// How many.
         events: u64,
     },
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Event::TookOver { epoch } => write!(f, "this member took over with epoch {epoch}"),
+            Event::MaximumInvalid { why } => write!(f, "the maximum is missing or invalid: {why}"),
+            Event::Exceeded { maximum, by } => write!(f, "the maximum of {maximum} may be exceeded by {by}"),
+            Event::Settled { maximum, members, shared } => {
+                write!(f, "settled: {members} members have {shared} of {maximum}")
+            }
+            Event::NotDivided { error } => write!(f, "the maximum was not divided: {error}"),
+            Event::Shortfall { shortfall } => write!(f, "shortfall: {shortfall}"),
+            Event::WithoutShare { maximum, members } => write!(f, "{members} members have no share of {maximum}"),
+            Event::MemberIgnored { member, held, why } => match held {
+                &u64::MAX => write!(f, "{member} is ignored, and may be applying any throughput: {why}"),
+                held => write!(f, "{member} is ignored, and may be applying {held}: {why}"),
+            },
+            Event::Unacked { member, held } => {
+                write!(f, "{member} has not acknowledged that it has less, and may be applying {held}")
+            }
+            Event::Registered { member } => write!(f, "this member is registered as {member}"),
+            Event::Undecided { member } => write!(f, "no leader has given this member, {member}, a share"),
+            Event::Unregistered { member } => write!(f, "the registration {member} of this member is gone"),
+            Event::Failed { error } => write!(f, "failed, and tried again: {error}"),
+            Event::Missed { events } => write!(f, "{events} events were not read in time and are lost"),
+        }
+    }
 }
 
 /// Publishes the events of one member.
@@ -130,7 +174,7 @@ pub(super) struct Publisher {
     core: Arc<Core>,
     path: Arc<str>,
     events: Broadcaster<Event>,
-    /// That the maximum makes no sense, for as long as it does not: for those who begin to listen later.
+    /// That the maximum is invalid, while it is: for subscribers that come later.
     invalid: Arc<Mutex<Option<Event>>>,
 }
 
@@ -140,7 +184,7 @@ impl Publisher {
     }
 
     fn invalid(&self) -> MutexGuard<'_, Option<Event>> {
-        self.invalid.lock().unwrap_or_else(PoisonError::into_inner)
+        self.invalid.lock()
     }
 
     pub(super) fn maximum_is_invalid(&self, why: &str) {
@@ -150,7 +194,7 @@ impl Publisher {
         self.tell(event);
     }
 
-    /// It is good, or another member leads.
+    /// The maximum is valid, or another member leads.
     pub(super) fn maximum_is_not_invalid(&self) {
         *self.invalid() = None;
     }
@@ -167,17 +211,21 @@ impl Publisher {
         self.events.tell(event);
     }
 
-    /// The events from now on, until the member has `finished`, also when its task is gone without a word.
-    pub(super) fn subscribe(&self, finished: watch::Receiver<bool>) -> Events {
+    /// Returns the events from now on, until the task of the member has ended.
+    pub(super) fn subscribe(&self, task: Task<()>) -> Events {
         let invalid = self.invalid();
+        let finished = async move {
+            let _ = task.outcome().await;
+        };
         let events = self.events.subscribe(finished, |events| Event::Missed { events });
         Events { events: futures::stream::iter(invalid.clone()).chain(events).boxed() }
     }
 }
 
-/// What happens in a balancer from now on, as far as this member sees it; before that, if this member leads and the maximum
-/// makes no sense, [`Event::MaximumInvalid`]. A reader that falls 1 024 events behind gets
-/// [`Event::Missed`]. Ends when the member has left, or its client is closed.
+/// What happens in a balancer from now on, as this member sees it.
+///
+/// If this member leads and the maximum is missing or invalid, [`Event::MaximumInvalid`] comes first. A reader that
+/// falls 1 024 events behind gets [`Event::Missed`]. The stream ends when the member has left or its client is closed.
 pub struct Events {
     events: BoxStream<'static, Event>,
 }

@@ -3,19 +3,17 @@
 use std::sync::Arc;
 
 use super::error::Error;
-use super::record::shown;
+use super::record::{MAX_THROUGHPUT, shown};
 use super::znodes::Paths;
 use crate::backend::{self, Multi, Op};
 use crate::client::core::Core;
+use crate::client::ops::outcome_unknown;
 use crate::client::session::Session;
 use crate::client::{self, Client, ErrorKind, parents};
 use crate::path;
-use crate::types::{Acl, CreateMode};
+use crate::znode::{Acl, CreateMode};
 
-/// The largest maximum: what fits a signed number of 64 bits, as other languages have.
-pub const MAX_THROUGHPUT: u64 = i64::MAX as u64;
-
-/// Reads what the node holds; in words, what is wrong with it.
+/// Parses the data of the node. The error says in words what is wrong with it.
 pub(super) fn parse(data: &[u8]) -> Result<u64, String> {
     let bad = |why: &str| Err(format!("{} {why}; must be a whole number from 0 to {MAX_THROUGHPUT}", shown(data)));
     let Ok(text) = std::str::from_utf8(data) else { return bad("is not text") };
@@ -37,37 +35,43 @@ pub(super) fn parse(data: &[u8]) -> Result<u64, String> {
     }
 }
 
-/// Sets the maximum that the members of the balancer at `base` divide among themselves: for operators, who need not be
-/// members. It may be set before there is any member. The leader acts on it at once.
+/// Sets the maximum that the members of the balancer at `base` divide among themselves.
+///
+/// For operators, who need not be members. The maximum may be set before there is any member. The leader applies it at
+/// once.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// let client = zookeeper_recipes::Client::builder("localhost:2181").connect().await?;
-/// zookeeper_recipes::throughput_balancer::set_max_throughput(&client, "/my-service/throughput", 1_000).await?;
+/// use zookeeper_recipes::Client;
+/// use zookeeper_recipes::throughput_balancer::set_max_throughput;
+///
+/// let client = Client::builder("localhost:2181").connect().await?;
+/// set_max_throughput(&client, "/my-service/throughput", 1_000).await?;
 /// # Ok(())
 /// # }
 /// ```
 ///
 /// # Errors
-/// [`Error::Client`]: with [`ErrorKind::InvalidPath`] for a malformed path, with [`ErrorKind::OutcomeUnknown`] if no answer
-/// came and another maximum has been set since, with [`ErrorKind::ConnectionLoss`] if there is no connection in time.
-/// [`Error::InvalidOption`] above [`MAX_THROUGHPUT`]. To create the maximum where there are members takes the permission to write
-/// `<base>/epoch`, too.
+/// [`Error::Client`]: with [`ErrorKind::InvalidPath`] for a malformed path, with [`ErrorKind::OutcomeUnknown`] if no
+/// answer came and another maximum has been set since, with [`ErrorKind::ConnectionLoss`] if there is no connection in
+/// time. [`Error::InvalidOption`] above [`MAX_THROUGHPUT`]. Creating the maximum where there are members also needs the
+/// permission to write `<base>/epoch`.
 ///
 /// # Cancel safety
-/// Once polled, it is carried out in the background also if the future is dropped.
+/// Once polled, the write is carried out in the background even if the future is dropped.
 pub async fn set_max_throughput(client: &Client, base: &str, maximum: u64) -> Result<(), Error> {
     path::validate(base).map_err(|error| Error::client(base, error.into()))?;
     let paths = Arc::new(Paths::new(client.core(), base));
     set(client.core(), &paths, maximum).await
 }
 
-/// The maximum of the balancer at `base`, as the ensemble knows it; `None` if none was set yet. For operators, who need not
-/// be members.
+/// Reads the maximum of the balancer at `base`, as the ensemble knows it. Returns `None` if none was set yet.
+///
+/// For operators, who need not be members.
 ///
 /// # Errors
-/// [`Error::InvalidMaximum`] if the node holds something else; [`Error::Client`], with [`ErrorKind::InvalidPath`] for a
-/// malformed path.
+/// [`Error::InvalidMaximum`] if the node holds something else. [`Error::Client`] if the read failed, with
+/// [`ErrorKind::InvalidPath`] for a malformed path.
 ///
 /// # Cancel safety
 /// Cancel safe: it only reads.
@@ -106,21 +110,25 @@ pub(super) async fn set(core: &Arc<Core>, paths: &Arc<Paths>, maximum: u64) -> R
             tracing::warn!(%error, "a maximum could not be set, and its caller is gone");
         }
     });
-    // The task gone without a word: its runtime is.
+    // A task that ended without an outcome ended with its runtime.
     outcome.await.unwrap_or_else(|_| Err(Error::closed(&base)))
 }
 
-/// Writes it at the version just read, so that after a lost answer it can be told whether it was written.
+/// Writes at the version just read, so that after a lost answer a read tells whether the write was carried out.
 async fn write(core: &Arc<Core>, paths: &Paths, maximum: u64) -> Result<(), client::Error> {
     const DOING: &str = "set the maximum at";
     let (at, text) = (&paths.maximum, maximum.to_string());
     let failed = |error| client::Error::from_backend(DOING, at, error);
-    // The version at which a write of ours may have been lost; that of a create comes after this one.
+    // `lost_at` is the version at which the answer to a write of ours was lost. `MISSING` stands for a node that does
+    // not exist; a node that is created gets the version after it.
     const MISSING: i32 = -1;
     let mut lost_at: Option<i32> = None;
     loop {
         let mut sent_at = None;
-        let session = core.session_in_time(DOING, at).await?;
+        let session = core.session_in_time(DOING, at).await.map_err(|error| match lost_at {
+            Some(_) => outcome_unknown(DOING, at),
+            None => error,
+        })?;
         let Ok(connection) = session.connected().await else { continue };
         let (sync, read) = futures::join!(session.sync(at), session.get_data(at));
         let outcome = match (sync.and(read), lost_at) {
@@ -134,7 +142,7 @@ async fn write(core: &Arc<Core>, paths: &Paths, maximum: u64) -> Result<(), clie
                 ));
             }
             (Ok((_, stat)), _) => {
-                // Lost at this version before, it may yet be carried out.
+                // A write whose answer was lost at this version may still be carried out.
                 sent_at = Some(stat.version);
                 session.set_data(at, text.as_bytes(), Some(stat.version)).await.map(drop)
             }
@@ -152,13 +160,13 @@ async fn write(core: &Arc<Core>, paths: &Paths, maximum: u64) -> Result<(), clie
         };
         match outcome {
             Ok(()) => return Ok(()),
-            // Another program was faster: ours comes after it.
+            // Another program wrote first: ours is written after it.
             Err(backend::Error::BadVersion | backend::Error::NoNode | backend::Error::NodeExists) => lost_at = None,
             Err(error) if error.is_passing() => {
                 if error.leaves_outcome_unknown() {
                     lost_at = sent_at.or(lost_at);
                 }
-                // The next round looks at what came of it.
+                // Without a limit: whether the write was carried out, only a read can tell.
                 let _ = session.connected_after_loss(connection).await;
             }
             Err(error) => return Err(failed(error)),
@@ -166,8 +174,8 @@ async fn write(core: &Arc<Core>, paths: &Paths, maximum: u64) -> Result<(), clie
     }
 }
 
-/// Creates the node, and writes the epoch with it: the version of a node that was deleted begins anew, so it does not keep a
-/// leader from acting on the maximum that stood there before.
+/// Creates the node and writes the epoch with it. The version of a node that was deleted starts again at 0, so it alone
+/// does not stop a leader from acting on the maximum before.
 async fn create(session: &Session, paths: &Paths, text: &[u8], acls: &[Acl]) -> Result<(), backend::Error> {
     let create = Op::Create {
         path: paths.maximum.clone(),

@@ -1,5 +1,7 @@
 //! The members of a balancer, as any client can list them.
 
+use std::fmt;
+
 use futures::stream::{StreamExt, TryStreamExt};
 
 use super::error::Error;
@@ -14,8 +16,22 @@ use crate::{backend, leader_latch, path};
 /// How many records are read at once.
 pub(super) const AT_ONCE: usize = 256;
 
-/// A member of a balancer, as its node says.
+/// A member of a balancer, as its node describes it.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// # use zookeeper_recipes::Client;
+/// # let client = Client::builder("localhost:2181").connect().await?;
+/// use zookeeper_recipes::throughput_balancer::members;
+///
+/// for member in members(&client, "/my-service/throughput").await? {
+///     println!("{}: {}", member.id, member.throughput);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct MemberInfo {
     /// The name of its node.
@@ -24,21 +40,33 @@ pub struct MemberInfo {
     pub throughput: u64,
     /// How much it counts.
     pub weight: u64,
-    /// It should have at least so much.
+    /// What it should have at least.
     pub min: u64,
-    /// It can use at most so much.
+    /// What it can use at most; `None` is no limit.
     pub max: Option<u64>,
-    /// Whether it stands first in the line of leaders.
+    /// Whether its node is the first of the election.
     pub is_leader: bool,
 }
 
-/// All members of the balancer at `base`, as [`ThroughputBalancer::members`](super::ThroughputBalancer::members): for operators,
-/// who need not be members. Who leads can be followed by
-/// [`leader_latch::observe_leader`](crate::leader_latch::observe_leader) of `<base>/leader`.
+impl fmt::Display for MemberInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} (weight {}, min {}", self.id, self.throughput, self.weight, self.min)?;
+        if let Some(max) = self.max {
+            write!(f, ", max {max}")?;
+        }
+        f.write_str(if self.is_leader { ", leading)" } else { ")" })
+    }
+}
+
+/// Lists all members of the balancer at `base`, as [`ThroughputBalancer::members`](super::ThroughputBalancer::members)
+/// does.
+///
+/// For operators, who need not be members. To follow who leads, use
+/// [`leader_latch::observe_leader`](crate::leader_latch::observe_leader) on `<base>/leader`.
 ///
 /// # Errors
-/// [`Error::Client`]: with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) for a malformed path;
-/// [`Error::Closed`] if the client was closed.
+/// [`Error::Client`] if a request failed, with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) for a
+/// malformed path. [`Error::Closed`] if the client was closed.
 ///
 /// # Cancel safety
 /// Cancel safe: it only reads.
@@ -67,7 +95,7 @@ async fn read(client: &Client, paths: &Paths) -> Result<Vec<MemberInfo>, client:
                 async move {
                     match session.get_data(&paths.member(&name)).await {
                         Ok((data, _)) => Ok(Record::parse(&data).ok().map(|record| (name, record))),
-                        // Gone by now, or hidden from us.
+                        // Deleted by now, or not readable for this client.
                         Err(backend::Error::NoNode | backend::Error::NoAuth) => Ok(None),
                         Err(error) => Err(error),
                     }

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::maximum::MAX_THROUGHPUT;
+/// The largest allowed maximum: the largest signed 64-bit number, for programs in other languages.
+pub const MAX_THROUGHPUT: u64 = i64::MAX as u64;
 
 /// Which decision of which leader: grows with each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

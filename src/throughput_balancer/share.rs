@@ -1,9 +1,9 @@
-//! A member's share, and what of it those who enforce it have applied.
+//! The share of a member, and how far its listeners have applied it.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures::stream::{BoxStream, StreamExt};
@@ -13,26 +13,42 @@ use super::member::limiter::Limited;
 use super::record::Decision;
 use crate::client::lease::Grant;
 use crate::client::session::Session;
+use crate::util::mutex::{Mutex, MutexGuard, RwLock};
 
-/// What a member applies when it is no longer certain of its share: the connection is in doubt
-/// ([`ErrorPolicy::Standard`](crate::ErrorPolicy::Standard)), or its lease is over.
+/// Sets what a member applies when it is no longer certain of its share, because the connection is in doubt
+/// ([`ErrorPolicy::Standard`](crate::ErrorPolicy::Standard)) or its lease is over. The default is
+/// [`Zero`](OnSuspended::Zero).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum OnSuspended {
-    /// Nothing: the only one that adds no exception to [what the balancer promises](super#never-more-than-the-maximum).
+    /// Applies nothing. The default, and the only choice that adds no exception to [what the balancer
+    /// guarantees](super#never-more-than-the-maximum).
     #[default]
     Zero,
-    /// What it had. Once the session of a member that is cut off is over, the others are given its share, and together they may
-    /// exceed the maximum by that share for each such member, for as long as the outage lasts.
+    /// Applies what it had. Once the session of a member that is cut off is over, the others get its share. For as long
+    /// as the outage lasts, all together may exceed the maximum by that share for each such member.
     Keep,
-    /// At most this much, and no more than it had. Nothing is reserved for it: once the session of a member that is cut off is
-    /// over, the others are given its share, and together they may exceed the maximum by this much for each such member, for
-    /// as long as the outage lasts.
+    /// Applies at most this much, and no more than it had. Nothing is reserved for it: once the session of a member
+    /// that is cut off is over, the others get its share. For as long as the outage lasts, all together may exceed the
+    /// maximum by this much for each such member.
     AtMost(u64),
 }
 
-/// A member's share. It goes on heeding the clock and what came after it: [`throughput`](Self::throughput) is what may be
-/// applied when it is asked. One that is kept grants at most what it was given as, and less as soon as the member has less.
+/// The share of a member.
+///
+/// A share compares the clock and later shares at each call: [`throughput`](Self::throughput) is what may be applied at
+/// that moment. A share that is kept grants at most what it was given as, and less as soon as the member has less.
+///
+/// ```no_run
+/// # fn example(
+/// #     member: &zookeeper_recipes::throughput_balancer::ThroughputBalancer,
+/// # ) {
+/// let share = member.share().get();
+/// if share.is_current() && share.throughput() > 0 {
+///     println!("leader {} gave {}", share.epoch(), share.throughput());
+/// }
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Share {
     worth: Worth,
@@ -43,7 +59,7 @@ pub struct Share {
     newest: Arc<RwLock<Worth>>,
 }
 
-/// A number, and what it rests on.
+/// A number, and what backs it.
 #[derive(Clone)]
 struct Worth {
     throughput: u64,
@@ -51,12 +67,12 @@ struct Worth {
     policy: OnSuspended,
 }
 
-/// What a share rests on.
+/// What backs a share.
 #[derive(Clone)]
 enum Backing {
-    /// Nothing was ever promised: what the member began with is applied.
+    /// No leader has decided yet: the initial throughput is applied.
     Start,
-    /// A session that lives, as far as this goes.
+    /// A session and its lease, which may be over by now.
     Lease(Arc<Session>, Grant),
     /// The session is gone, or in doubt, or the node was deleted.
     Over,
@@ -90,33 +106,46 @@ impl Backing {
 }
 
 impl Share {
-    /// What may be applied at this instant: compares the clock, and what the member has been given since, at each call. Ask
-    /// whenever it is used.
+    /// Returns what may be applied at this instant. Call it at each use: it compares the clock, and what the member has
+    /// been given since, at each call.
     pub fn throughput(&self) -> u64 {
-        let newest = self.newest.read().unwrap_or_else(PoisonError::into_inner).now();
+        let newest = self.newest.read().now();
         newest.min(self.worth.now())
     }
 
-    /// Whether the session that carries this share is known to live at this instant. If not, [`OnSuspended`] decides; before the
-    /// first registration it is [`initial`](super::ThroughputBalancerBuilder::initial) that is applied, after leaving nothing.
-    /// To wait for the first decision of a leader: `share().wait_for(|share| share.is_current() && share.epoch() > 0)`.
+    /// Returns whether the session that carries this share is known to be alive at this instant.
+    ///
+    /// If it is not, [`OnSuspended`] decides what is applied. Before the first registration
+    /// [`initial`](super::ThroughputBalancerBuilder::initial) is applied; after leaving, nothing. To wait for the first
+    /// decision of a leader: `share().wait_for(|share| share.is_current() && share.epoch() > 0)`.
     pub fn is_current(&self) -> bool {
         self.worth.backing.is_valid()
     }
 
-    /// Which leader gave it: the transaction by which it took over. Grows with every change of leader; 0 before the first
-    /// decision.
+    /// Returns the epoch of the leader that gave the share: the transaction by which that leader took over. Grows with
+    /// each change of leader; 0 before the first decision.
     pub fn epoch(&self) -> i64 {
         self.decision.epoch
     }
 
-    /// The number of the decision, counted by that leader.
+    /// Returns the number of the decision, counted by that leader.
     pub fn sequence(&self) -> u64 {
         self.decision.sequence
     }
 
+    /// Whether the member has left, so that no other share follows.
+    pub(super) fn is_last(&self) -> bool {
+        matches!(self.backing(), Backing::Left)
+    }
+
     fn backing(&self) -> &Backing {
         &self.worth.backing
+    }
+
+    /// Returns a function that returns what may be applied at each call.
+    fn follower(&self) -> impl Fn() -> u64 + Send + Sync + 'static {
+        let share = self.clone();
+        move || share.throughput()
     }
 }
 
@@ -130,12 +159,35 @@ impl fmt::Debug for Share {
     }
 }
 
+impl fmt::Display for Share {
+    /// What may be applied at this instant.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let current = if self.is_current() { "" } else { ", not current" };
+        write!(f, "{} (epoch {}, sequence {}{current})", self.throughput(), self.epoch(), self.sequence())
+    }
+}
+
+/// Serializes the share as it is at this instant: `throughput`, `is_current`, `epoch` and `sequence`.
+#[cfg(feature = "serde")]
+impl serde::Serialize for Share {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeStruct;
+
+        let mut share = serializer.serialize_struct("Share", 4)?;
+        share.serialize_field("throughput", &self.throughput())?;
+        share.serialize_field("is_current", &self.is_current())?;
+        share.serialize_field("epoch", &self.epoch())?;
+        share.serialize_field("sequence", &self.sequence())?;
+        share.end()
+    }
+}
+
 /// Publishes the shares of one member.
 #[derive(Debug)]
 pub(super) struct Channel {
     shares: watch::Sender<Share>,
     followers: Arc<Followers>,
-    /// Follows each share before it can be seen, let alone acknowledged.
+    /// Follows each share before it is visible, so before it can be acknowledged.
     limited: Limited,
 }
 
@@ -145,16 +197,16 @@ impl Channel {
         let worth = Worth { throughput: initial, backing: Backing::Start, policy };
         let newest = Arc::new(RwLock::new(worth.clone()));
         let start = Share { worth, decision: Decision::default(), number: 0, newest };
-        limited.follow(&start);
+        limited.follow(start.follower());
         Channel { shares: watch::Sender::new(start), followers: Arc::default(), limited }
     }
 
-    /// Publishes a share for as long as the grant is good.
+    /// Publishes a share for as long as the grant is valid.
     pub(super) fn publish(&self, throughput: u64, decision: Decision, session: &Arc<Session>, grant: Grant) {
         self.send(|_| Some((throughput, decision, Backing::Lease(Arc::clone(session), grant))));
     }
 
-    /// What the node says, while the lease is not proven. Told once.
+    /// Publishes what the node says while the lease is not proven. Publishes it once.
     pub(super) fn doubt(&self, throughput: u64, decision: Decision) {
         self.send(|latest| {
             let is_told = latest.decision == decision && matches!(latest.backing(), Backing::Over);
@@ -162,7 +214,7 @@ impl Channel {
         });
     }
 
-    /// The lease is over, or in doubt. Told once.
+    /// Publishes that the lease is over or in doubt. Publishes it once.
     pub(super) fn suspend(&self) {
         self.send(|latest| {
             let has_lease = matches!(latest.backing(), Backing::Lease(..));
@@ -170,7 +222,7 @@ impl Channel {
         });
     }
 
-    /// Zero, and whatever is told from now on, there will be no more shares. Told once.
+    /// Publishes zero. No share is published after it. Publishes it once.
     pub(super) fn leave(&self) {
         self.send(|latest| Some((latest.worth.throughput, latest.decision, Backing::Left)));
     }
@@ -178,17 +230,17 @@ impl Channel {
     /// Publishes what follows from the latest share, if anything does.
     fn send(&self, next: impl FnOnce(&Share) -> Option<(u64, Decision, Backing)>) {
         self.shares.send_if_modified(|latest| {
-            if matches!(latest.backing(), Backing::Left) {
+            if latest.is_last() {
                 return false;
             }
             let Some((throughput, decision, backing)) = next(latest) else { return false };
             latest.worth = Worth { throughput, backing, ..latest.worth };
             (latest.decision, latest.number) = (decision, latest.number + 1);
-            // Those that were kept fall with it, and the limiter follows, before it can be acknowledged.
-            *latest.newest.write().unwrap_or_else(PoisonError::into_inner) = latest.worth.clone();
+            // Shares that were kept drop with it, and the limiter follows, before it can be acknowledged.
+            *latest.newest.write() = latest.worth.clone();
             match latest.backing() {
                 Backing::Left => self.limited.let_go(),
-                _ => self.limited.follow(latest),
+                _ => self.limited.follow(latest.follower()),
             }
             true
         });
@@ -220,7 +272,7 @@ impl Channel {
         Shares { shares: self.read(None) }
     }
 
-    /// The shares for a listener: an acknowledgement waits until it asks for the next one.
+    /// Returns the shares for a listener: an acknowledgement waits until the listener asks for the next one.
     pub(super) fn followed(&self) -> BoxStream<'static, Share> {
         self.read(Some(self.followers.join()))
     }
@@ -231,7 +283,7 @@ impl Channel {
     }
 }
 
-/// Kept by the handle of a member, and while one joins: with it the share goes, at once.
+/// Held by the handle of a member, and while one joins. Dropping it ends the share at once.
 #[derive(Debug)]
 pub(super) struct Interest(pub(super) Arc<Channel>);
 
@@ -261,14 +313,14 @@ impl Reading {
     async fn next(mut self) -> Option<(Share, Self)> {
         match self.last {
             Some(last) => {
-                // Asking for the next one says that this one is applied.
+                // Asking for the next share confirms that this one is applied.
                 self.has_applied(last);
-                let left = matches!(self.shares.borrow().backing(), Backing::Left);
+                let left = self.shares.borrow().is_last();
                 if (left && !self.shares.has_changed().unwrap_or(false)) || self.shares.changed().await.is_err() {
                     return None;
                 }
             }
-            // From here on what is published waits for this reader.
+            // From here on acknowledgements wait for this reader.
             None => self.has_applied(Applied::default()),
         }
         let share = self.shares.borrow_and_update().clone();
@@ -288,11 +340,11 @@ impl Reading {
     }
 }
 
-/// The shares of a member: the present one, then every change; of several at once only the newest. It ends after the zero with
-/// which the member leaves.
+/// The shares of a member: the current one, then every change. Of several changes at once, only the newest is returned.
+/// Ends after the zero with which the member leaves.
 ///
-/// It is there to be looked at: nothing waits for its reader, who asks [`Share::throughput`] of the latest share whenever it is
-/// used. A reader that keeps the number instead, and enforces it later, uses
+/// The stream is for observing. No acknowledgement waits for its reader, which calls [`Share::throughput`] of the
+/// latest share whenever it is used. A reader that keeps the number instead, and enforces it later, uses
 /// [`on_share`](super::ThroughputBalancer::on_share).
 pub struct Shares {
     shares: BoxStream<'static, Share>,
@@ -315,7 +367,7 @@ impl fmt::Debug for Shares {
 /// The number of a share, and its decision.
 type Applied = (u64, Decision);
 
-/// The listeners, for which an acknowledgement waits.
+/// The listeners that an acknowledgement waits for.
 #[derive(Debug, Default)]
 struct Followers {
     state: Mutex<State>,
@@ -325,13 +377,13 @@ struct Followers {
 #[derive(Debug, Default)]
 struct State {
     joined: u64,
-    /// What each has applied; none for those that were given nothing yet.
+    /// What each listener has applied; `None` for a listener that was given nothing yet.
     applied: BTreeMap<u64, Option<Applied>>,
 }
 
 impl Followers {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn join(self: &Arc<Self>) -> Follower {
@@ -342,7 +394,8 @@ impl Followers {
         Follower { id, all: Arc::clone(self) }
     }
 
-    /// Waits until `reached` says something of what all have applied; that is none if there is no listener to wait for.
+    /// Waits until `reached` returns something for what all have applied, which is `None` if there is no listener to
+    /// wait for.
     async fn reach<T>(&self, reached: impl Fn(Option<Applied>) -> Option<T>) -> T {
         loop {
             let changed = self.changed.notified();
@@ -355,7 +408,7 @@ impl Followers {
     }
 }
 
-/// One of them; when it is dropped nothing waits for it any more.
+/// One listener. Once it is dropped, no acknowledgement waits for it.
 #[derive(Debug)]
 struct Follower {
     id: u64,
@@ -376,100 +429,5 @@ impl Drop for Follower {
     }
 }
 
-/// Is told every share, one after the other, on a task of its own: closures `Fn(Share) -> Future` are listeners. A lowered
-/// share is acknowledged when the call has returned.
-pub trait ShareListener: Send + Sync + 'static {
-    /// The share, or what it rests on, is another one now. Ask [`Share::throughput`] for what it is worth whenever it is used.
-    fn share_changed(&self, share: Share) -> impl Future<Output = ()> + Send;
-}
-
-impl<F, Fut> ShareListener for F
-where
-    F: Fn(Share) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = ()> + Send,
-{
-    fn share_changed(&self, share: Share) -> impl Future<Output = ()> + Send {
-        self(share)
-    }
-}
-
-pub(super) struct Hearer<L>(pub(super) L);
-
-impl<L: ShareListener> crate::client::listener::Hearer<Share> for Hearer<L> {
-    fn hear(&self, share: Share) -> impl Future<Output = ()> + Send {
-        self.0.share_changed(share)
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use futures::FutureExt;
-
-    use super::*;
-
-    fn decision(sequence: u64) -> Decision {
-        Decision { epoch: 1, sequence }
-    }
-
-    fn start(initial: u64, policy: OnSuspended) -> Channel {
-        Channel::new(initial, policy, Limited::default())
-    }
-
-    #[test]
-    fn a_share_is_applied_when_the_listener_asks_for_the_next() {
-        let channel = start(7, OnSuspended::Zero);
-        assert!(channel.applied().now_or_never().is_some(), "nobody follows");
-        let mut idle = channel.followed();
-        let mut shares = channel.followed();
-        assert_eq!(shares.next().now_or_never().flatten().map(|share| share.throughput()), Some(7));
-        channel.leave();
-        assert!(channel.applied().now_or_never().is_none());
-        assert_eq!(shares.next().now_or_never().flatten().map(|share| share.throughput()), Some(0));
-        assert!(channel.applied().now_or_never().is_none(), "it has it in hand only");
-        assert!(shares.next().now_or_never().is_some_and(|end| end.is_none()));
-        assert!(channel.applied().now_or_never().is_some());
-        assert_eq!(idle.next().now_or_never().flatten().map(|share| share.throughput()), Some(0));
-    }
-
-    #[test]
-    fn a_listener_that_is_behind_says_how_far_it_is() {
-        let channel = start(7, OnSuspended::Keep);
-        let followed = |acked| channel.followed_after(decision(acked)).now_or_never();
-        channel.doubt(6, decision(1));
-        assert_eq!(followed(0), Some(decision(1)), "nobody applies it but those who ask");
-        let mut shares = channel.followed();
-        assert!(shares.next().now_or_never().is_some());
-        channel.doubt(5, decision(2));
-        assert_eq!((followed(0), followed(1)), (Some(decision(1)), None));
-        assert!(shares.next().now_or_never().is_some());
-        channel.doubt(4, decision(3));
-        assert_eq!(followed(1), None, "it has the second one in hand only");
-        assert!(shares.next().now_or_never().is_some());
-        assert_eq!((followed(1), followed(2)), (Some(decision(2)), None));
-    }
-
-    #[test]
-    fn a_share_that_was_kept_falls_with_the_newest_and_does_not_rise_with_it() {
-        let channel = start(7, OnSuspended::Keep);
-        let first = channel.latest();
-        channel.doubt(9, decision(1));
-        let second = channel.latest();
-        assert_eq!((first.throughput(), second.throughput()), (7, 9));
-        channel.doubt(3, decision(2));
-        assert_eq!((first.throughput(), second.throughput()), (3, 3));
-        channel.leave();
-        assert_eq!((first.throughput(), second.throughput()), (0, 0));
-    }
-
-    #[test]
-    fn neither_a_stream_nor_a_listener_that_is_gone_holds_anything_up() {
-        let channel = start(0, OnSuspended::Zero);
-        let (mut shares, mut listener) = (channel.stream(), channel.followed());
-        assert!(shares.next().now_or_never().is_some());
-        assert!(listener.next().now_or_never().is_some());
-        channel.leave();
-        assert!(channel.applied().now_or_never().is_none());
-        drop(listener);
-        assert!(channel.applied().now_or_never().is_some());
-    }
-}
+mod tests;

@@ -6,10 +6,10 @@ use crate::path::join;
 
 /// What a member's node is called, before its number.
 const MEMBER: &str = "client-";
-/// Stands between a member's name and what it has acknowledged.
+/// Separates a member's name from what it has acknowledged.
 const ACKNOWLEDGED: char = '~';
 
-/// The paths of one balancer, as the server names them; but for the latch, which has the client's view.
+/// The paths of one balancer as the server names them, except that of the latch, which is as the client names it.
 #[derive(Debug)]
 pub(super) struct Paths {
     /// The base as the user gave it, for messages.
@@ -55,7 +55,7 @@ pub(super) fn member_name(number: u32) -> String {
     format!("{MEMBER}{number:010}")
 }
 
-/// Whose acknowledgement a child of the directory is, and of what; none if it is something else.
+/// Returns whose acknowledgement a child of the directory is, and of which decision; `None` if it is something else.
 pub(super) fn read_ack(name: &str) -> Option<(&str, Decision)> {
     let (member, decision) = name.rsplit_once(ACKNOWLEDGED)?;
     let (epoch, sequence) = decision.split_once('.')?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use zookeeper_recipes::barrier::Barrier;
 use zookeeper_recipes::{Client, ErrorKind};
 
-use crate::cancel::{Run, cases};
+use crate::harness::{Run, cases};
 
 cases! {
     set: "Barrier::set", at least 110 drops, 80 faults;

@@ -6,7 +6,7 @@ use zookeeper_recipes::double_barrier::{DoubleBarrier, Error};
 use zookeeper_recipes::testing::Task;
 use zookeeper_recipes::{Client, ErrorKind};
 
-use crate::cancel::{Run, cases};
+use crate::harness::{Run, cases};
 
 cases! {
     enter_alone: "DoubleBarrier::enter", at least 1600 drops, 900 faults;

@@ -8,10 +8,10 @@ use futures::StreamExt;
 use tokio::time::sleep;
 use zookeeper_recipes::Client;
 use zookeeper_recipes::leader_selector::{
-    CloseMode, LeaderSelector, Leadership, Outcomes, Participant, RequeuePolicy, SelectorStatus, TermEnd,
+    LeaderSelector, Leadership, Outcomes, Participant, RequeuePolicy, RunningTerm, SelectorStatus, TermEnd,
 };
 
-use crate::cancel::{Outage, Run, cases};
+use crate::harness::{Outage, Run, cases};
 
 cases! {
     leader: "LeaderSelector::leader", at least 140 drops, 100 faults;
@@ -178,13 +178,13 @@ async fn close_and_interrupt(run: &mut Run) {
     let selector = counting(&client, &ended);
     reaches(&selector, SelectorStatus::Leading).await;
     let mut outcomes = selector.outcomes();
-    if let Some(closed) = run.cut(selector.close_with(CloseMode::Interrupt)).await.done() {
+    if let Some(closed) = run.cut(selector.close_with(RunningTerm::Interrupt)).await.done() {
         closed.expect("the node is deleted");
         assert_eq!((ended.load(Ordering::SeqCst), &*run.server().children(LINE)), (1, &[][..] as &[String]));
     }
     if !run.is_polled() {
         assert!(selector.has_leadership() || !run.is_calm());
-        selector.close_with(CloseMode::Interrupt).await.expect("closed");
+        selector.close_with(RunningTerm::Interrupt).await.expect("closed");
     }
     let end = outcomes.next().await.expect("there was a term").end;
     assert!(matches!(end, TermEnd::Interrupted) || matches!(end, TermEnd::Lost) && !run.is_calm(), "{end}");
@@ -199,7 +199,7 @@ async fn close_while_cut_off(run: &mut Run) {
     let selector = once(&client, Duration::from_secs(60));
     reaches(&selector, SelectorStatus::Leading).await;
     run.begin_outage(Outage::Refused).await;
-    if let Some(closed) = run.cut(selector.close_with(CloseMode::Interrupt)).await.done() {
+    if let Some(closed) = run.cut(selector.close_with(RunningTerm::Interrupt)).await.done() {
         closed.expect("the session is over for us");
     }
     run.is_rid_of_all_it_had_in(LINE).await;

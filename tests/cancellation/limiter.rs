@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use zookeeper_recipes::limiter::ShareLimiter;
 
-use crate::cancel::{Run, cases};
+use crate::harness::{Run, cases};
 
 cases! {
     acquire: "ShareLimiter::acquire", at least 60 drops, 20 faults;

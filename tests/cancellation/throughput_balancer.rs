@@ -10,7 +10,7 @@ use zookeeper_recipes::throughput_balancer::{
     ThroughputBalancer, ThroughputBalancerBuilder, max_throughput, set_max_throughput,
 };
 
-use crate::cancel::{Run, cases};
+use crate::harness::{Run, cases};
 
 cases! {
     join: "ThroughputBalancerBuilder::join", at least 100 drops, 50 faults;
@@ -58,7 +58,7 @@ async fn only(run: &Run, members: usize) {
 
 /// A member has all.
 async fn has_all(run: &Run, member: &ThroughputBalancer) {
-    run.in_the_end("it has all", || member.share().borrow().throughput() == 1_000).await;
+    run.in_the_end("it has all", || member.share().get().throughput() == 1_000).await;
 }
 
 async fn join(run: &mut Run) {
@@ -164,7 +164,7 @@ async fn set_as_a_member(run: &mut Run) {
     let member = member(&client).await;
     drop(run.cut(member.set_max_throughput(700)).await);
     if run.is_polled() {
-        run.in_the_end("it is set", || member.share().borrow().throughput() == 700).await;
+        run.in_the_end("it is set", || member.share().get().throughput() == 700).await;
     }
 }
 

@@ -2,12 +2,14 @@
 
 use std::future::Future;
 use std::ops::AddAssign;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-/// How many seeds a recipe gets where `SEEDS` does not say.
+/// How many seeds a recipe gets where neither `SEEDS` nor `SIMULATION_SECONDS` says.
 const SEEDS: u64 = 2_000;
+/// Fewer seeds in the time of `SIMULATION_SECONDS` prove too little: rare schedules do not come up in them.
+const LEAST_SEEDS: u64 = 1_000;
 /// So many failed seeds are told, and then no more are run, where `MOST_FAILURES` does not say.
 const MOST_FAILURES: u64 = 3;
 
@@ -69,8 +71,44 @@ pub(crate) fn run<F: Future<Output = Outcome>>(seed: u64, scenario: impl Fn(u64)
     runtime.expect("a runtime").block_on(scenario(seed))
 }
 
-/// Runs many seeds; panics with a trace if one of them fails, or if too little happened: on average a seed must see at least
-/// `least`.
+/// How many seeds a recipe gets.
+#[derive(Debug, Clone, Copy)]
+enum Budget {
+    Seeds(u64),
+    Time(Duration),
+}
+
+impl Budget {
+    fn from_environment() -> Self {
+        match (number("SEEDS"), number("SIMULATION_SECONDS")) {
+            (Some(_), Some(_)) => panic!("SEEDS and SIMULATION_SECONDS: one of them says how much is run"),
+            (None, Some(seconds)) => Self::Time(Duration::from_secs(seconds)),
+            (seeds, None) => Self::Seeds(seeds.unwrap_or(SEEDS)),
+        }
+    }
+
+    /// Whether the seed with this index, from 0, is to be run, so long after the start.
+    fn covers(self, index: u64, elapsed: Duration) -> bool {
+        match self {
+            Self::Seeds(count) => index < count,
+            Self::Time(time) => elapsed < time,
+        }
+    }
+}
+
+/// What became of the seeds that were run.
+#[derive(Debug, Default)]
+struct Results {
+    played: u64,
+    total: Figures,
+    failures: Vec<Failure>,
+}
+
+/// Recipes take turns, so that the time of each buys as many seeds as the machine can run.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Runs many seeds; panics with a trace if one of them fails, or if too little happened: on average a seed must see at
+/// least `least`.
 pub(crate) fn run_all<F: Future<Output = Outcome>>(recipe: &str, least: Figures, scenario: impl Fn(u64) -> F + Sync) {
     if let Some(seed) = number("SEED") {
         let outcome = run(seed, &scenario);
@@ -78,25 +116,57 @@ pub(crate) fn run_all<F: Future<Output = Outcome>>(recipe: &str, least: Figures,
         assert!(outcome.violation.is_none(), "seed {seed}: {}", outcome.violation.unwrap_or_default());
         return;
     }
-    let count = number("SEEDS").unwrap_or(SEEDS);
+    let budget = Budget::from_environment();
     let base = number("SEED_BASE").unwrap_or_else(|| fastrand::u64(..1 << 40));
-    println!("{recipe}: {count} seeds from SEED_BASE={base}");
-    let most_failures = number("MOST_FAILURES").unwrap_or(MOST_FAILURES).max(1);
+    // A recipe that failed has had its turn.
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    println!("{recipe}: {budget:?} from SEED_BASE={base}");
     let begun = Instant::now();
-    let (next, total, failures) = (AtomicU64::new(0), Mutex::new(Figures::default()), Mutex::new(Vec::new()));
+    let Results { played, total, failures } = run_from(base, budget, begun, &scenario);
+    let took = begun.elapsed().as_secs_f64();
+    drop(turn);
+    println!("{recipe}: {total:?} in {took:.1} s, {:.0} seeds a second", played as f64 / took);
+    println!("{recipe}: {played} seeds; again: SEEDS={played} SEED_BASE={base} cargo test --test simulation {recipe}");
+    tell(recipe, &failures);
+    for (what, found, wanted) in [
+        ("faults", total.faults, least.faults),
+        ("turns", total.turns, least.turns),
+        ("hand-overs", total.hand_overs, least.hand_overs),
+        ("cancelled calls", total.cancelled, least.cancelled),
+    ] {
+        assert!(found >= wanted * played, "{recipe}: only {found} {what} in {played} seeds prove too little");
+    }
+    let enough = matches!(budget, Budget::Seeds(_)) || played >= LEAST_SEEDS;
+    assert!(
+        enough,
+        "{recipe}: {played} seeds in {took:.0} s prove too little: give it more time, or no load beside it"
+    );
+}
+
+/// Runs the seeds from `base` on as many threads as there are cores.
+fn run_from<F: Future<Output = Outcome>>(
+    base: u64,
+    budget: Budget,
+    begun: Instant,
+    scenario: &(impl Fn(u64) -> F + Sync),
+) -> Results {
+    let most_failures = number("MOST_FAILURES").unwrap_or(MOST_FAILURES).max(1);
+    let (next, results) = (AtomicU64::new(0), Mutex::new(Results::default()));
+    let has_failed = || results.lock().unwrap().failures.len() as u64 >= most_failures;
     let work = || {
-        while let index = next.fetch_add(1, Ordering::Relaxed)
-            && index < count
-        {
+        while !has_failed() {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            if !budget.covers(index, begun.elapsed()) {
+                break;
+            }
             let seed = base.wrapping_add(index);
-            let Outcome { figures, violation, trace } = run(seed, &scenario);
-            *total.lock().unwrap() += figures;
+            let Outcome { figures, violation, trace } = run(seed, scenario);
+            let mut results = results.lock().unwrap();
+            results.played += 1;
+            results.total += figures;
             if let Some(violation) = violation {
-                let mut failures = failures.lock().unwrap();
-                failures.push(Failure { index, seed, violation, trace, after: begun.elapsed().as_secs_f64() });
-                if failures.len() as u64 >= most_failures {
-                    next.store(count, Ordering::Relaxed);
-                }
+                let after = begun.elapsed().as_secs_f64();
+                results.failures.push(Failure { index, seed, violation, trace, after });
             }
         }
     };
@@ -105,18 +175,7 @@ pub(crate) fn run_all<F: Future<Output = Outcome>>(recipe: &str, least: Figures,
             scope.spawn(work);
         }
     });
-    let (total, failures) = (total.into_inner().unwrap(), failures.into_inner().unwrap());
-    let took = begun.elapsed().as_secs_f64();
-    println!("{recipe}: {total:?} in {took:.1} s, {:.0} seeds a second", count as f64 / took);
-    tell(recipe, &failures);
-    for (what, found, wanted) in [
-        ("faults", total.faults, least.faults),
-        ("turns", total.turns, least.turns),
-        ("hand-overs", total.hand_overs, least.hand_overs),
-        ("cancelled calls", total.cancelled, least.cancelled),
-    ] {
-        assert!(found >= wanted * count, "{recipe}: only {found} {what} in {count} seeds prove too little");
-    }
+    results.into_inner().unwrap()
 }
 
 /// Runs some seeds twice: everything that can be seen of them must be the same.

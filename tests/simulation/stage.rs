@@ -131,7 +131,8 @@ impl Stage {
         self.line.places(&self.world.server)
     }
 
-    /// How long after healing everything must have come about at the latest: sessions are given up, and retried calls repeated.
+    /// How long after healing everything must have come about at the latest: sessions are given up, and retried calls
+    /// repeated.
     pub(crate) fn patience(&self) -> Duration {
         self.world.timeout * 3 + Duration::from_secs(20)
     }

@@ -1,5 +1,5 @@
-//! ThroughputBalancer: together never more than the maximum in force, whatever happens; in the end what is due to each; and
-//! while members come and go, little less than all.
+//! ThroughputBalancer: together never more than the maximum in force, whatever happens; in the end what is due to each;
+//! and while members come and go, little less than all.
 
 mod churn;
 mod ledger;

@@ -40,9 +40,9 @@ pub(crate) struct Seen {
 pub(crate) struct Watcher {
     line: Line,
     seats: Mutex<Vec<Seat>>,
-    /// Tokens of nodes that were first in the line when somebody else deleted them. Their holders learn it by a message, so for
-    /// as long as it takes they may believe what is true no more: no clock can help, and the documentation says so. Until
-    /// when that may be, if there is a bound.
+    /// Tokens of nodes that were first in the line when somebody else deleted them. Their holders learn it by a
+    /// message, so for as long as it takes they may believe what is true no more: no clock can help, and the
+    /// documentation says so. Until when that may be, if there is a bound.
     deposed: Mutex<BTreeMap<i64, Option<Instant>>>,
     /// Sessions that somebody else ended, likewise.
     ended: Mutex<BTreeMap<i64, Option<Instant>>>,

@@ -301,7 +301,8 @@ impl World {
         }
     }
 
-    /// What servers grant changes, a client meets it at one or more reconnects, and then nothing is heard of it for a while.
+    /// What servers grant changes, a client meets it at one or more reconnects, and then nothing is heard of it for a
+    /// while.
     fn change_grants_and_lose(&mut self, who: usize) {
         self.change_grants();
         let mut after = Duration::ZERO;
@@ -325,8 +326,8 @@ impl World {
         self.end_after(after + lasting, found);
     }
 
-    /// The leader is cut off together with a client, and another one is elected without its knowing it. By chance the client
-    /// connects again meanwhile, maybe to the one that was deposed; and then no other server takes it in.
+    /// The leader is cut off together with a client, and another one is elected without its knowing it. By chance the
+    /// client connects again meanwhile, maybe to the one that was deposed; and then no other server takes it in.
     fn depose_leader(&mut self, who: usize, lasting: Duration) {
         let Some(server) = self.server_of(who) else { return };
         // So long syncs count for at most; see `Heartbeat`.
@@ -366,8 +367,8 @@ impl World {
         }
     }
 
-    /// When everything is healed, whatever is under way arrives within this time: a request that was sent before can be late by
-    /// two delays, which add up to a session timeout.
+    /// When everything is healed, whatever is under way arrives within this time: a request that was sent before can be
+    /// late by two delays, which add up to a session timeout.
     pub(crate) fn quiet(&self) -> Duration {
         self.timeout + Duration::from_secs(1)
     }
@@ -416,8 +417,8 @@ impl World {
         Ok(())
     }
 
-    /// Whether it is a directory of somebody who went before its node was made: containers are reaped only after they have had
-    /// children, on a real server too.
+    /// Whether it is a directory of somebody who went before its node was made: containers are reaped only after they
+    /// have had children, on a real server too.
     fn was_never_used(&self, path: &str) -> bool {
         let is_directory = path.rfind('/') == Some(0);
         is_directory && self.server.stat(path).is_some_and(|stat| stat.cversion == 0 && stat.ephemeral_owner == 0)

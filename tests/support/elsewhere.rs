@@ -1,5 +1,5 @@
-//! A test's other half in a process of its own, to be killed or stopped. The process is the test binary once more: an environment
-//! variable tells the test to take the other part.
+//! A test's other half in a process of its own, to be killed or stopped. The process is the test binary once more: an
+//! environment variable tells the test to take the other part.
 
 use std::fmt::Display;
 use std::process::Stdio;
@@ -37,8 +37,11 @@ pub struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// Starts `test` of this binary in another process, with words that hold no space.
+    /// Starts a test of this binary in another process, with words that hold no space. `test` is the test's path, from
+    /// the crate on: `concat!(module_path!(), "::name")`.
     pub fn start(test: &str, order: &[&str]) -> Elsewhere {
+        // The harness names tests without their crate.
+        let (_, test) = test.split_once("::").expect("a path that begins with the crate");
         let binary = std::env::current_exe().expect("the path of this test binary");
         let mut command = Command::new(binary);
         command

@@ -4,6 +4,7 @@
 // Every test binary compiles this module for itself and uses only a part of it.
 #![allow(dead_code, unused_imports, unreachable_pub)]
 
+pub mod certificates;
 pub mod container;
 pub mod docker;
 pub mod elsewhere;
@@ -12,6 +13,7 @@ pub mod four_letter;
 pub mod leftovers;
 pub mod network;
 pub mod observer;
+pub mod polls;
 pub mod proxy;
 pub mod runtime;
 pub mod server;

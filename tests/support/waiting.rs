@@ -54,3 +54,8 @@ pub fn unique_suffix() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is past 1970").as_millis();
     format!("{:x}-{:x}-{:x}", std::process::id(), now, NEXT.fetch_add(1, Ordering::Relaxed))
 }
+
+/// The last element of a path.
+pub fn name_of(path: &str) -> &str {
+    path.rsplit_once('/').map_or(path, |(_, name)| name)
+}

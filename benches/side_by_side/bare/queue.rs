@@ -49,7 +49,8 @@ impl Queue {
         names
     }
 
-    /// So many at a time: in one write those in hand are acknowledged, the next are claimed, and those after them are read.
+    /// So many at a time: in one write those in hand are acknowledged, the next are claimed, and those after them are
+    /// read.
     fn take(&mut self, in_hand: usize) {
         let names = self.names();
         let hands: Vec<&[String]> = names.chunks(in_hand).collect();

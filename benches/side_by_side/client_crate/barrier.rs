@@ -36,7 +36,8 @@ impl Member {
         let (stat, _) = created.expect("created");
         let ((ready_stat, watcher), (mut children, dir)) = (watched.expect("watched"), listed.expect("listed"));
         if ready_stat.is_some() {
-            // Others were faster between the create and the look: the round is on, and the watch would wait for its end.
+            // Others were faster between the create and the look: the round is on, and the watch would wait for its
+            // end.
             return name;
         }
         children.retain(|child| child != "ready");

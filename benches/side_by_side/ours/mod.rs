@@ -22,6 +22,12 @@ pub(crate) fn exists(addr: &str, path: &str, cycles: u64) -> Column {
     let path = path.to_owned();
     Column::on_tokio(connect(addr), move |client| {
         let path = path.clone();
-        async move { timed(cycles, || async { assert!(client.exists(&path).await.expect("an answer").is_some()) }).await }
+        async move {
+            let exists = || async {
+                let found = client.exists(&path).await.expect("an answer");
+                assert!(found.is_some());
+            };
+            timed(cycles, exists).await
+        }
     })
 }

@@ -14,7 +14,7 @@ use crate::bare::queue::clearing;
 use crate::items::IN_HAND;
 
 async fn queue(addr: &str, dir: &str) -> DistributedQueue<RawBytes> {
-    DistributedQueue::builder(&connect(addr).await, dir, RawBytes).prefetch(IN_HAND).start().expect("a queue")
+    DistributedQueue::builder(&connect(addr).await, dir, RawBytes).prefetch(IN_HAND).build().expect("a queue")
 }
 
 async fn producer(addr: &str, dir: &str) -> Producer<RawBytes> {
@@ -71,7 +71,7 @@ pub(crate) fn put_at_once(addr: &str, dir: &str, items: usize) -> Column {
 /// By handlers that do nothing, so many at a time. The puts are not measured.
 pub(crate) fn take_in_hands(addr: &str, dir: &str, items: usize, in_hand: usize) -> Column {
     let players = async {
-        let queue = DistributedQueue::builder(&connect(addr).await, dir, RawBytes).start().expect("a queue");
+        let queue = DistributedQueue::builder(&connect(addr).await, dir, RawBytes).build().expect("a queue");
         (queue.producer(), queue.consumer())
     };
     Column::on_tokio(players, move |(producer, consumer)| async move {

@@ -8,7 +8,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 
-/// What each example promises.
+/// How long an example takes at most.
 const MOST: Duration = Duration::from_secs(30);
 
 pub struct Program {
@@ -17,14 +17,14 @@ pub struct Program {
     told: String,
 }
 
-/// What a program that has ended said.
+/// The output of a program that has ended.
 pub struct Told {
     out: String,
     err: String,
 }
 
 impl Program {
-    /// Starts it without any server.
+    /// Starts the program without a server.
     pub fn start(path: &str, arguments: &[&str]) -> Program {
         let mut command = Command::new(path);
         command.args(arguments).env_remove("ZOOKEEPER_CONNECT").env_remove("RUST_LOG").kill_on_drop(true);
@@ -34,7 +34,7 @@ impl Program {
         Program { child, lines, told: String::new() }
     }
 
-    /// Reads on until a line has `text` in it.
+    /// Reads until a line contains `text`.
     pub async fn says(&mut self, text: &str) {
         timeout(MOST, async {
             while let Some(line) = self.lines.next_line().await.expect("it is text") {
@@ -44,14 +44,14 @@ impl Program {
                     return;
                 }
             }
-            panic!("it never said {text:?}:\n{}", self.told);
+            panic!("it never printed {text:?}:\n{}", self.told);
         })
         .await
-        .unwrap_or_else(|_| panic!("it did not say {text:?} within {MOST:?}"));
+        .unwrap_or_else(|_| panic!("it did not print {text:?} within {MOST:?}"));
     }
 
-    /// Reads no more, as `head` does; what was said so far.
-    pub async fn nobody_reads(self) -> Told {
+    /// Closes its output, as `head` does, and returns what was read so far.
+    pub async fn close_output(self) -> Told {
         let Program { mut child, lines, told: out } = self;
         drop(lines);
         let mut err = String::new();
@@ -70,8 +70,19 @@ impl Program {
         kill_process(pid, signal).expect("it can be told");
     }
 
-    /// Waits for its end, which must come in time and with that status.
+    /// Waits until the program ends with this status; each line of its output has a time stamp.
     pub async fn ends(self, status: i32) -> Told {
+        let told = self.ends_with(status).await;
+        told.has_time_stamps();
+        told
+    }
+
+    /// Waits until the program ends without an error.
+    pub async fn succeeds(self) -> Told {
+        self.ends_with(0).await
+    }
+
+    async fn ends_with(self, status: i32) -> Told {
         let Program { mut child, lines, told: mut out } = self;
         let mut err = String::new();
         let (mut rest, mut errors) = (lines.into_inner(), child.stderr.take().expect("its errors"));
@@ -87,7 +98,7 @@ impl Program {
 }
 
 impl Told {
-    /// All of these were said, in this order.
+    /// All of these were printed, in this order.
     pub fn in_order(&self, texts: &[&str]) {
         let mut rest = self.out.as_str();
         for text in texts {
@@ -99,15 +110,26 @@ impl Told {
     }
 
     pub fn lacks(&self, text: &str) {
-        assert!(!self.out.contains(text), "{text:?} was said:\n{}", self.out);
+        assert!(!self.out.contains(text), "{text:?} was printed:\n{}", self.out);
     }
 
-    /// Nothing was said on the standard error.
+    /// Nothing was printed on the standard error.
     pub fn complains_of_nothing(&self) {
         assert_eq!(self.err, "");
     }
 
-    /// It was said on the standard error.
+    /// Each line that is not empty starts with a time, as in ` 12.345 s  `, and the times never decrease.
+    fn has_time_stamps(&self) {
+        let mut last = 0.0;
+        for line in self.out.lines().filter(|line| !line.is_empty()) {
+            let stamp = line.split_once(" s  ").and_then(|(time, _)| time.trim_start().parse::<f64>().ok());
+            let stamp = stamp.unwrap_or_else(|| panic!("no time stamp: {line:?}"));
+            assert!(stamp >= last, "{last} s is followed by {line:?}");
+            last = stamp;
+        }
+    }
+
+    /// This was printed on the standard error.
     pub fn complains(&self, text: &str) {
         assert!(self.err.contains(text), "{text:?} is missing:\n{}", self.err);
     }

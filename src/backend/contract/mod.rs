@@ -1,5 +1,5 @@
-//! What the port promises, as scenarios that run on the ensemble in memory and, with the feature `integration`, on a real
-//! server. A difference between the two is a fault of the ensemble in memory.
+//! The promises of the port, as scenarios that run on the ensemble in memory and, with the feature `integration`, on a
+//! real server. A difference between the two is a fault of the ensemble in memory.
 
 mod differential;
 mod multi;

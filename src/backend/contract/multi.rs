@@ -2,7 +2,7 @@
 
 use super::scene::{Scene, create};
 use crate::backend::{Error, Multi, Op, OpResult};
-use crate::types::{Acl, CreateMode, Permissions};
+use crate::znode::{Acl, CreateMode, Permissions};
 
 pub(super) fn op_create(path: &str, mode: CreateMode) -> Op {
     Op::Create { path: path.to_owned(), data: b"new".to_vec(), mode, acls: vec![Acl::anyone_all()] }

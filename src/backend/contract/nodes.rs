@@ -2,7 +2,7 @@
 
 use super::scene::{Scene, create, create_as, soon, until};
 use crate::backend::{Error, Multi, Op, SessionEvent};
-use crate::types::{Acl, CreateMode, Permissions, Stat};
+use crate::znode::{Acl, CreateMode, Permissions, Stat};
 use futures::{FutureExt, StreamExt};
 
 fn anyone() -> Vec<Acl> {
@@ -239,7 +239,8 @@ pub(super) async fn a_request_too_large_costs_the_connection_and_not_the_session
     until(|| async { session.exists(&path).await.is_ok_and(|found| found.is_some()) }).await;
 }
 
-/// A server limits what it reads, not what it answers; Java clients have a limit of their own, the client crate has none.
+/// A server limits what it reads, not what it answers; Java clients have a limit of their own, the client crate has
+/// none.
 pub(super) async fn a_listing_is_told_however_long_it_is(scene: &Scene) {
     let mut opened = scene.open().await;
     let session = &opened.session;

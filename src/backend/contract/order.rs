@@ -1,7 +1,7 @@
 //! The order of requests, replies and what others see.
 
 use super::scene::{Scene, create, soon};
-use crate::types::{Acl, CreateMode};
+use crate::znode::{Acl, CreateMode};
 
 pub(super) async fn requests_are_carried_out_in_the_order_of_the_calls(scene: &Scene) {
     let session = scene.session().await;

@@ -1,9 +1,9 @@
 //! The port on the crate `zookeeper-client`, which shares no code with the engine.
 //!
-//! It does what the differential test needs and no more: a request is sent when its reply is first polled, the events of a
-//! session are not reported, and there are no persistent watches.
+//! It does what the differential test needs and no more: a request is sent when its reply is first polled, the events
+//! of a session are not reported, and there are no persistent watches.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt, TryFutureExt};
@@ -13,7 +13,8 @@ use zookeeper as zk;
 use crate::backend::{
     Ensemble, Error, Event, Multi, Observer, Op, OpResult, Opened, PersistentWatch, Reply, Session, Watch, WatchMode,
 };
-use crate::types::{Acl, CreateMode, Permissions, Stat};
+use crate::util::mutex::{Mutex, MutexGuard};
+use crate::znode::{Acl, CreateMode, Permissions, Stat};
 
 /// The servers that a connect string names.
 #[derive(Debug)]
@@ -67,8 +68,8 @@ impl OtherSession {
         }
     }
 
-    fn client(&self) -> std::sync::MutexGuard<'_, Option<zk::Client>> {
-        self.client.lock().unwrap_or_else(PoisonError::into_inner)
+    fn client(&self) -> MutexGuard<'_, Option<zk::Client>> {
+        self.client.lock()
     }
 
     fn request<T, F>(&self, send: impl FnOnce(zk::Client) -> F) -> Reply<T>
@@ -182,7 +183,8 @@ impl Session for OtherSession {
         futures::future::ready(Err(Error::Unimplemented)).boxed()
     }
 
-    /// A request that waits for its reply keeps the session open; the differential test has none when it closes one.
+    /// Closes the session. A request that waits for its reply keeps it open; the differential test has none when it
+    /// closes one.
     fn close(&self) -> BoxFuture<'static, ()> {
         drop(self.client().take());
         let mut state = self.state.clone();

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::memory::{MemoryEnsemble, Options};
 use crate::backend::{Ensemble, Event, Loss, Observer, Opened, Proof, Session, Watch};
-use crate::clock::{Clock, Instant};
-use crate::types::{Acl, CreateMode, Stat};
+use crate::testing::ensemble::{MemoryEnsemble, Options};
+use crate::util::clock::{Clock, Instant};
+use crate::znode::{Acl, CreateMode, Stat};
 
 pub(super) const TIMEOUT: Duration = Duration::from_secs(6);
 /// No scenario waits longer for anything.
@@ -16,11 +16,11 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(super) struct Scene {
     pub(super) ensemble: Arc<dyn Ensemble>,
     root: String,
-    /// Keeps what the ensemble stands on.
+    /// Keeps the ensemble running.
     _ground: Box<dyn std::any::Any + Send + Sync>,
 }
 
-/// An ensemble in memory as alike to the test servers as it can be.
+/// Returns an ensemble in memory that resembles the test servers as closely as possible.
 pub(super) fn memory(options: Options) -> MemoryEnsemble {
     MemoryEnsemble::start_with(options, |driver| {
         tokio::runtime::Handle::current().spawn(driver);
@@ -77,7 +77,7 @@ impl Scene {
         scene
     }
 
-    /// The node of the scenario, or one below it.
+    /// Returns the node of the scenario, or one below it.
     pub(super) fn path(&self, below: &str) -> String {
         match below {
             "" => self.root.clone(),
@@ -94,7 +94,7 @@ impl Scene {
     }
 }
 
-/// The output of `work`, which must not take long.
+/// Returns the output of `work`, which must not take long.
 pub(super) async fn soon<F: Future>(work: F) -> F::Output {
     tokio::time::timeout(PATIENCE, work).await.expect("it ends in time")
 }
@@ -109,7 +109,7 @@ pub(super) async fn until<F: Future<Output = bool>>(mut condition: impl FnMut() 
     .await;
 }
 
-/// The event of a watch, if it is here already.
+/// Returns the event of a watch, if it has arrived already.
 pub(super) fn already(watch: &mut Watch) -> Option<Event> {
     let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
     match std::pin::Pin::new(watch).poll(&mut cx) {

@@ -4,7 +4,7 @@ use futures::StreamExt;
 
 use super::scene::{Scene, create_as, soon, until};
 use crate::backend::{Error, Event, SessionEvent};
-use crate::types::{Acl, CreateMode};
+use crate::znode::{Acl, CreateMode};
 
 pub(super) async fn closing_ends_nodes_watches_and_requests(scene: &Scene) {
     let mut opened = scene.open().await;

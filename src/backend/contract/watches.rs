@@ -5,7 +5,7 @@ use futures::{FutureExt, StreamExt};
 
 use super::scene::{Scene, already, create, soon};
 use crate::backend::{Error, Event, PersistentEvent, PersistentWatch, WatchMode};
-use crate::types::{Acl, CreateMode, Permissions};
+use crate::znode::{Acl, CreateMode, Permissions};
 
 pub(super) async fn a_data_watch_hears_of_data_and_of_the_end(scene: &Scene) {
     let (session, other) = (scene.session().await, scene.session().await);
@@ -181,7 +181,7 @@ pub(super) async fn a_dropped_watch_leaves_the_others_alone(scene: &Scene) {
     }
 }
 
-/// Who may not read a node does not hear of it (since 3.9.2).
+/// A session that may not read a node gets no event of it (since 3.9.2).
 pub(super) async fn an_event_needs_the_right_to_read(scene: &Scene) {
     let session = scene.session().await;
     let path = scene.path("hidden");
@@ -193,7 +193,7 @@ pub(super) async fn an_event_needs_the_right_to_read(scene: &Scene) {
     assert_eq!(already(&mut parent), Some(Event::NodeChildrenChanged));
 }
 
-/// The events of a persistent watch that have come, below the node of the scenario.
+/// Returns the events of a persistent watch that have come, below the node of the scenario.
 fn heard(scene: &Scene, watch: &mut PersistentWatch) -> Vec<(String, Event)> {
     let below = |path: &str| path.strip_prefix(&scene.path("")).expect("a path of the scenario").to_owned();
     let events = std::iter::from_fn(|| watch.next().now_or_never().flatten());

@@ -1,16 +1,15 @@
 //! The servers that the ensemble itself names: its dynamic configuration, which `reconfig` changes.
 //!
 //! Format: <https://zookeeper.apache.org/doc/current/zookeeperReconfig.html>, a line for each server,
-//! `server.<id>=<address>:<port>:<port>[|<address>:<port>:<port>...][:<role>];[<client address>:]<client port>`, and a line
-//! `version=<hexadecimal>`.
+//! `server.<id>=<address>:<port>:<port>[|<address>:<port>:<port>...][:<role>];[<client address>:]<client port>`, and a
+//! line `version=<hexadecimal>`.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::connect_string::Endpoint;
-use super::lock;
-use super::outstanding::{Answer, Asked};
-use super::session::Ground;
+use super::environment::Environment;
+use super::outstanding::{Answer, WantedWatch};
 use super::shared::{HeldWatch, Shared};
 use super::watches::{Armed, Kind};
 use crate::backend::Error;
@@ -31,14 +30,14 @@ struct Configuration {
     endpoints: Vec<Endpoint>,
 }
 
-/// Reads the configuration now and after each change, and hands its servers to the hosts of `ground`. Never resolves: to be
-/// dropped at the end of the session.
-pub(super) async fn follow(ground: &Ground, shared: &Arc<Shared>) {
+/// Reads the configuration now and after each change, and passes its servers to the hosts of `environment`. Never
+/// resolves: the caller drops it at the end of the session.
+pub(crate) async fn follow(environment: &Environment, shared: &Arc<Shared>) {
     let mut said = None;
     loop {
         let pause = match read(shared).await {
             Ok((data, changed)) => {
-                warn_once(&mut said, take(ground, &data));
+                warn_once(&mut said, take(environment, &data));
                 changed.await;
                 PAUSE
             }
@@ -52,7 +51,7 @@ pub(super) async fn follow(ground: &Ground, shared: &Arc<Shared>) {
     }
 }
 
-/// Logs what is wrong, unless that was the last thing said.
+/// Logs an error, unless it was the last one logged.
 fn warn_once(said: &mut Option<String>, outcome: Result<(), String>) {
     let wrong = outcome.err();
     if let Some(reason) = wrong.as_ref().filter(|_| *said != wrong) {
@@ -61,9 +60,9 @@ fn warn_once(said: &mut Option<String>, outcome: Result<(), String>) {
     *said = wrong;
 }
 
-/// The configuration, and what resolves when it was changed.
+/// Returns the configuration, and a future that resolves when it is changed.
 async fn read(shared: &Arc<Shared>) -> Result<(Vec<u8>, impl Future<Output = ()>), Error> {
-    let asked = Asked { kind: Kind::Data, path: NODE.into() };
+    let asked = WantedWatch { kind: Kind::Data, path: NODE.into() };
     let answer = shared.link.hand_over(&GetDataRequest { path: NODE, watch: true }, Some(asked))?;
     let Answer { outcome, watch } = answer.await.map_err(|_| Error::SessionEnded)?;
     match (outcome?, watch) {
@@ -78,10 +77,10 @@ async fn read(shared: &Arc<Shared>) -> Result<(Vec<u8>, impl Future<Output = ()>
     }
 }
 
-fn take(ground: &Ground, data: &[u8]) -> Result<(), String> {
+fn take(environment: &Environment, data: &[u8]) -> Result<(), String> {
     let Configuration { version, endpoints } = Configuration::parse(data)?;
     let names: Vec<String> = endpoints.iter().map(Endpoint::to_string).collect();
-    if lock(&ground.hosts).replace(version, endpoints, &*ground.options.jitter) {
+    if environment.hosts.lock().replace(version, endpoints, &*environment.options.jitter) {
         tracing::info!(servers = names.join(","), version, "the ensemble's configuration names its servers");
     }
     Ok(())
@@ -102,14 +101,15 @@ impl Configuration {
         }
         if configuration.endpoints.is_empty() {
             return Err(format!(
-                "{NODE} names no client port: write `server.N=host:2888:3888;2181` instead of `clientPort`, or turn `ensemble_tracker` off"
+                "{NODE} names no client port: write `server.N=host:2888:3888;2181` instead of `clientPort`, or \
+                 turn `ensemble_tracker` off"
             ));
         }
         Ok(configuration)
     }
 }
 
-/// Where clients reach a server; `None` if its entry does not say.
+/// Returns where clients reach a server; `None` if its entry does not say.
 fn client_endpoint(server: &str) -> Result<Option<Endpoint>, String> {
     let Some((quorum, client)) = server.split_once(';') else { return Ok(None) };
     let (address, port) = client.rsplit_once(':').unwrap_or(("", client));
@@ -118,7 +118,7 @@ fn client_endpoint(server: &str) -> Result<Option<Endpoint>, String> {
     Ok(Some(endpoint))
 }
 
-/// The first address at which the other servers reach one.
+/// Returns the first address at which the other servers reach one.
 fn quorum_address(quorum: &str) -> &str {
     let first = quorum.split('|').next().unwrap_or(quorum);
     match first.find(']') {
@@ -178,7 +178,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_judged_without_a_panic(data in any::<Vec<u8>>(), text in "(server\\.1=)?[a-z0-9:;|\\[\\]\\.\n]{0,40}") {
+        fn any_bytes_are_judged_without_a_panic(
+            data in any::<Vec<u8>>(),
+            text in "(server\\.1=)?[a-z0-9:;|\\[\\]\\.\n]{0,40}"
+        ) {
             let _ = Configuration::parse(&data);
             let _ = Configuration::parse(text.as_bytes());
         }

@@ -11,9 +11,9 @@ use tokio::net::TcpStream;
 use super::connect_string::Endpoint;
 
 /// Both directions of a connection.
-pub(super) struct Stream {
-    pub(super) read: Box<dyn AsyncRead + Send + Unpin>,
-    pub(super) write: Box<dyn AsyncWrite + Send + Unpin>,
+pub(crate) struct Stream {
+    pub(crate) read: Box<dyn AsyncRead + Send + Unpin>,
+    pub(crate) write: Box<dyn AsyncWrite + Send + Unpin>,
 }
 
 impl fmt::Debug for Stream {
@@ -23,16 +23,16 @@ impl fmt::Debug for Stream {
 }
 
 /// Makes connections.
-pub(super) trait Connector: Send + Sync + fmt::Debug {
+pub(crate) trait Connector: Send + Sync + fmt::Debug {
     /// Connects to a server. `tries` chooses among several addresses of its name.
     fn connect(&self, endpoint: Endpoint, tries: u32) -> BoxFuture<'static, io::Result<Stream>>;
 }
 
-/// By TCP, and TLS where it is wanted.
+/// Connects by TCP, and by TLS where it is configured.
 #[derive(Debug)]
-pub(super) struct Network {
+pub(crate) struct Network {
     #[cfg(feature = "tls")]
-    pub(super) tls: Option<std::sync::Arc<rustls::ClientConfig>>,
+    pub(crate) tls: Option<std::sync::Arc<rustls::ClientConfig>>,
 }
 
 impl Connector for Network {
@@ -70,8 +70,8 @@ async fn connect_tcp(endpoint: &Endpoint, tries: u32) -> io::Result<TcpStream> {
     Err(latest)
 }
 
-/// One address of each family, others at each try: a name may stand for many servers, and `localhost` for one in two
-/// families. The family that comes first changes too, as an address may not answer at all.
+/// Returns one address of each family, others at each try: a name may have many servers, and `localhost` has one in two
+/// families. The first family alternates too, as an address may not answer at all.
 fn choose(addresses: &[SocketAddr], tries: u32) -> Vec<SocketAddr> {
     let v4 = addresses.first().is_some_and(SocketAddr::is_ipv4) == tries.is_multiple_of(2);
     let both = addresses.iter().any(SocketAddr::is_ipv4) && addresses.iter().any(SocketAddr::is_ipv6);
@@ -87,8 +87,8 @@ fn choose(addresses: &[SocketAddr], tries: u32) -> Vec<SocketAddr> {
         .collect()
 }
 
-/// Why an attempt failed, in a few words.
-pub(super) fn cause(error: &io::Error) -> String {
+/// Returns why an attempt failed, in a few words.
+pub(crate) fn cause(error: &io::Error) -> String {
     match error.kind() {
         // The operating system's words have a number behind them.
         io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),

@@ -38,7 +38,7 @@ impl fmt::Display for InvalidConnectString {
 
 impl std::error::Error for InvalidConnectString {}
 
-/// Where the ensemble is: its servers, and the part of the tree that stands for the root.
+/// Where the ensemble is: its servers, and the part of the tree that the client uses as the root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ConnectString {
     hosts: Vec<String>,
@@ -46,7 +46,7 @@ pub(crate) struct ConnectString {
 }
 
 impl ConnectString {
-    /// Understands `host[:port][,host[:port]...][/chroot]`. White space around a host does not matter.
+    /// Parses `host[:port][,host[:port]...][/chroot]`. White space around a host is ignored.
     pub(crate) fn parse(value: &str) -> Result<Self, InvalidConnectString> {
         let invalid = |(part, why): (&str, &'static str)| InvalidConnectString {
             value: value.to_owned(),
@@ -61,17 +61,17 @@ impl ConnectString {
         })
     }
 
-    /// The servers, each with its port, in the order given.
+    /// Returns the servers, each with its port, in the order given.
     pub(crate) fn hosts(&self) -> &[String] {
         &self.hosts
     }
 
-    /// The path that stands for the root, if it is not the root itself.
+    /// Returns the path that is the root of the client, if it is not the root itself.
     pub(crate) fn chroot(&self) -> Option<&str> {
         self.chroot.as_deref()
     }
 
-    /// The same servers, in parts.
+    /// Returns the same servers, in parts.
     pub(crate) fn endpoints(&self) -> Vec<Endpoint> {
         self.hosts.iter().map(|entry| Endpoint::of(entry)).collect()
     }
@@ -107,7 +107,7 @@ impl Endpoint {
         host(&entry).ok().map(|entry| Endpoint::of(&entry))
     }
 
-    /// The host as a resolver knows it: without brackets.
+    /// Returns the host as a resolver knows it: without brackets.
     pub(crate) fn name(&self) -> &str {
         self.host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(&self.host)
     }
@@ -153,7 +153,7 @@ fn after_prefix(entry: &str) -> &str {
     PREFIXES.iter().find_map(|prefix| entry.strip_prefix(prefix)).unwrap_or(entry)
 }
 
-/// Tells a mistaken prefix for what it is: `zk://host` would otherwise pass for a host with a wrong port.
+/// Rejects a wrong prefix: `zk://host` would otherwise pass for a host with a wrong port.
 fn check_prefix(entry: &str) -> Result<(), Fault<'_>> {
     let unknown = after_prefix(entry.trim_start()).contains("://");
     if unknown { Err((entry.trim(), "a host has no other prefix than tcp:// or tcp+tls://")) } else { Ok(()) }
@@ -172,7 +172,7 @@ fn normal_chroot(chroot: &str) -> Result<Option<String>, Fault<'_>> {
     Ok(Some(chroot.to_owned()))
 }
 
-/// The normal form of one entry of the list.
+/// Returns the normal form of one entry of the list.
 fn host(entry: &str) -> Result<String, Fault<'_>> {
     let entry = entry.trim();
     let address = after_prefix(entry);
@@ -215,7 +215,7 @@ fn check_name(name: &str) -> Result<(), &'static str> {
     if name.bytes().all(is_name_byte) { Ok(()) } else { Err("a host has only letters, digits, '-', '_' and '.'") }
 }
 
-/// An IPv6 address, which may name its network interface as in `fe80::1%eth0`.
+/// Returns whether it is an IPv6 address, which may name its network interface as in `fe80::1%eth0`.
 fn is_ipv6(address: &str) -> bool {
     let (address, zone) = address.split_once('%').unwrap_or((address, "none"));
     address.parse::<Ipv6Addr>().is_ok() && !zone.is_empty() && zone.bytes().all(is_name_byte)

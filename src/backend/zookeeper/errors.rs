@@ -4,7 +4,7 @@ use crate::backend::Error;
 use crate::protocol::ErrorCode;
 
 /// Returns the error for the code with which the server refused a request.
-pub(super) fn refusal(code: ErrorCode) -> Error {
+pub(crate) fn refusal(code: ErrorCode) -> Error {
     match code {
         ErrorCode::NoNode => Error::NoNode,
         ErrorCode::NodeExists => Error::NodeExists,

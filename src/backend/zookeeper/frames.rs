@@ -18,7 +18,7 @@ const KEPT: usize = 256 * 1024;
 
 /// A frame as received.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Frame {
+pub(crate) enum Frame {
     Whole(Bytes),
     /// Longer than the limit: only its first 16 bytes are kept, the others are skipped.
     TooLong {
@@ -28,21 +28,21 @@ pub(super) enum Frame {
 }
 
 /// Reads one connection.
-pub(super) struct Frames {
+pub(crate) struct Frames {
     read: Box<dyn AsyncRead + Send + Unpin>,
     buffer: BytesMut,
     /// How many bytes of a frame that is too long are still to come.
     skip: usize,
-    pub(super) limit: usize,
+    pub(crate) limit: usize,
 }
 
 impl Frames {
-    pub(super) fn new(read: Box<dyn AsyncRead + Send + Unpin>, limit: usize) -> Self {
+    pub(crate) fn new(read: Box<dyn AsyncRead + Send + Unpin>, limit: usize) -> Self {
         Frames { read, buffer: BytesMut::new(), skip: 0, limit }
     }
 
     /// Returns the next frame that has arrived: whole, or the head of one that is too long.
-    pub(super) fn next(&mut self) -> io::Result<Option<Frame>> {
+    pub(crate) fn next(&mut self) -> io::Result<Option<Frame>> {
         self.drop_skipped();
         let Some(prefix) = self.buffer.first_chunk::<PREFIX>() else { return Ok(None) };
         let length = i32::from_be_bytes(*prefix);
@@ -73,24 +73,24 @@ impl Frames {
     }
 
     /// Reads the available bytes. Returns their number, 0 at the end of the stream.
-    pub(super) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    pub(crate) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if self.buffer.is_empty() && self.buffer.capacity() > KEPT {
             self.buffer = BytesMut::new();
         }
         if self.buffer.capacity() - self.buffer.len() < CHUNK {
-            // It doubles with the bytes that have arrived, whatever length was announced.
+            // It doubles with the bytes that have arrived, independent of the announced length.
             self.buffer.reserve(4 * CHUNK);
         }
         poll_read_buf(Pin::new(&mut self.read), cx, &mut self.buffer)
     }
 
     #[cfg(test)]
-    pub(super) fn reserved(&self) -> usize {
+    pub(crate) fn reserved(&self) -> usize {
         self.buffer.capacity()
     }
 
     /// Waits for the next frame. Returns `None` at the end of the stream.
-    pub(super) async fn receive(&mut self) -> io::Result<Option<Frame>> {
+    pub(crate) async fn receive(&mut self) -> io::Result<Option<Frame>> {
         std::future::poll_fn(|cx| {
             loop {
                 if let Some(frame) = self.next()? {

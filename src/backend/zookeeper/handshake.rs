@@ -1,5 +1,5 @@
-//! The exchange on a new connection before it takes requests: opens or resumes the session, authenticates the client, and
-//! restores the watches.
+//! The exchange on a new connection before it takes requests: opens or resumes the session, authenticates the client,
+//! and restores the watches.
 
 use std::io;
 use std::time::Duration;
@@ -11,18 +11,18 @@ use super::connect::Stream;
 use super::frames::{Frame, Frames};
 #[cfg(feature = "sasl-digest-md5")]
 use super::link::next_xid;
-use crate::clock::{Clock, Instant};
 use crate::protocol::{
     AuthRequest, ConnectRequest, ConnectResponse, Decode, ErrorCode, PingRequest, Reader, ReplyHeader, Secret,
     WatcherEvent, encode_connect_request, encode_request, xid,
 };
+use crate::util::clock::{Clock, Instant};
 
 /// The longest answer to the handshake: a server that announces more speaks another protocol.
 const LONGEST_WELCOME: usize = 4 * 1024;
 
 /// Why a connection cannot be used.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(crate) enum Failure {
     /// Another attempt may succeed.
     Connection(String),
     /// The server does not accept the credentials.
@@ -36,47 +36,47 @@ impl From<io::Error> for Failure {
 }
 
 impl Failure {
-    pub(super) fn new(cause: impl Into<String>) -> Self {
+    pub(crate) fn new(cause: impl Into<String>) -> Self {
         Failure::Connection(cause.into())
     }
 }
 
 /// A session as the server knows it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Identity {
+pub(crate) struct Identity {
     /// 0 before it was opened.
-    pub(super) id: i64,
-    pub(super) password: Secret<Vec<u8>>,
+    pub(crate) id: i64,
+    pub(crate) password: Secret<Vec<u8>>,
     /// The last transaction that was seen.
-    pub(super) zxid: i64,
+    pub(crate) zxid: i64,
 }
 
 /// Receives what happens during the handshake.
-pub(super) trait Hears {
-    /// An answer came to what was written at `sent`.
+pub(crate) trait Hears {
+    /// An answer arrived to the request written at `sent`.
     fn answered(&mut self, sent: Instant);
     fn event(&mut self, event: WatcherEvent);
 }
 
 /// A connection that takes no requests yet.
-pub(super) struct Fresh {
-    pub(super) frames: Frames,
-    pub(super) write: Box<dyn AsyncWrite + Send + Unpin>,
-    pub(super) latest_xid: i32,
-    pub(super) latest_read: Instant,
+pub(crate) struct Fresh {
+    pub(crate) frames: Frames,
+    pub(crate) write: Box<dyn AsyncWrite + Send + Unpin>,
+    pub(crate) latest_xid: i32,
+    pub(crate) latest_read: Instant,
     clock: Clock,
     limit: usize,
 }
 
 impl Fresh {
     /// `limit` is the longest answer that is accepted.
-    pub(super) fn new(stream: Stream, limit: usize, clock: Clock) -> Self {
+    pub(crate) fn new(stream: Stream, limit: usize, clock: Clock) -> Self {
         let frames = Frames::new(stream.read, LONGEST_WELCOME);
         Fresh { frames, write: stream.write, latest_xid: 0, latest_read: clock.now(), clock, limit }
     }
 
     /// Opens or resumes a session. `about_to` is called when the request is about to be written.
-    pub(super) async fn welcome(
+    pub(crate) async fn welcome(
         &mut self,
         identity: &Identity,
         timeout: Duration,
@@ -113,7 +113,7 @@ impl Fresh {
     }
 
     /// Authenticates the client, by all entries at once.
-    pub(super) async fn authenticate(
+    pub(crate) async fn authenticate(
         &mut self,
         auths: &[(String, Vec<u8>)],
         patience: Duration,
@@ -141,7 +141,7 @@ impl Fresh {
 
     /// Authenticates by SASL.
     #[cfg(feature = "sasl-digest-md5")]
-    pub(super) async fn sasl(
+    pub(crate) async fn sasl(
         &mut self,
         credentials: &super::sasl::Credentials,
         patience: Duration,
@@ -173,7 +173,7 @@ impl Fresh {
     }
 
     /// Checks that the server serves this client: some serve only authenticated clients, and refuse others now.
-    pub(super) async fn ping(&mut self, patience: Duration, hears: &mut impl Hears) -> Result<(), Failure> {
+    pub(crate) async fn ping(&mut self, patience: Duration, hears: &mut impl Hears) -> Result<(), Failure> {
         let mut frame = BytesMut::new();
         encode_request(xid::PING, &PingRequest {}, usize::MAX, &mut frame)
             .map_err(|error| Failure::new(error.to_string()))?;
@@ -184,7 +184,7 @@ impl Fresh {
     }
 
     /// Restores the watches, one request after the other.
-    pub(super) async fn restore(
+    pub(crate) async fn restore(
         &mut self,
         requests: Vec<BytesMut>,
         patience: Duration,

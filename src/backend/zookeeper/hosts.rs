@@ -1,23 +1,25 @@
-//! Which host is tried next, and when; what came of the latest attempts, and what of it is worth a line in the log. No I/O.
+//! Decides which host is tried next, and when; keeps the outcome of the latest attempts, and which of them to log. No
+//! I/O.
 //!
-//! All sessions of one ensemble share it, so the limits hold for a client and not for a session.
+//! All sessions of one ensemble share it, so the limits apply to a client and not to a session.
 //!
-//! No second has more than three attempts, whether they fail or work for a moment. The exception is a quick pass: as many
-//! attempts as there are hosts, each to another one, which need only be [`APART`]. It begins with the first attempt after a
-//! time without any of one [`REST`] for each host, but at least three. So a client's first attempts are quick, and those
-//! after a long connection; a short connection earns no pass. If a host works before the pass is through, the other hosts
-//! are still quick after the cut, unless the list of hosts was replaced meanwhile.
+//! No second has more than three attempts, whether they fail or work for a moment. The exception is a quick pass: as
+//! many attempts as there are hosts, each to another one, which need only be [`APART`]. It begins with the first
+//! attempt after a pause without attempts of one [`REST`] per host, but at least three. So a client's first attempts
+//! are quick, and those after a long connection; a short connection does not lead to a quick pass. If a host works
+//! before the pass is complete, the other hosts are still quick after the cut, unless the list of hosts was replaced
+//! meanwhile.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::connect_string::Endpoint;
-use crate::clock::Instant;
+use crate::util::clock::Instant;
 
 /// Between the starts of two attempts.
 const APART: Duration = Duration::from_millis(50);
-/// The time without attempts before a quick pass, for each host of it. So quick passes do not raise the average above three a
+/// The pause without attempts before a quick pass, per host. So quick passes do not raise the average above three a
 /// second.
 const REST: Duration = Duration::from_millis(334);
 /// The most attempts in a second, outside a quick pass.
@@ -26,23 +28,23 @@ const SECOND: Duration = Duration::from_millis(1_001);
 /// After a pass without success; doubles with each further one.
 const FIRST_DELAY: Duration = Duration::from_millis(100);
 const LONGEST_DELAY: Duration = Duration::from_secs(1);
-/// At most, after a cut, where a whole fleet of clients may come.
+/// The most random delay after a cut, as all clients of a fleet may reconnect at once.
 const SPREAD: Duration = Duration::from_millis(100);
 const BETWEEN_WARNINGS: Duration = Duration::from_secs(60);
 
 /// The turn of one host.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Turn {
+pub(crate) struct Turn {
     /// Its number, which no other host ever has.
-    pub(super) host: usize,
-    pub(super) endpoint: Endpoint,
+    pub(crate) host: usize,
+    pub(crate) endpoint: Endpoint,
     /// How often it was tried before since the last success: it may have several addresses.
-    pub(super) tries: u32,
+    pub(crate) tries: u32,
 }
 
 /// What to log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Notice {
+pub(crate) enum Notice {
     /// A whole pass has failed.
     Begins {
         causes: String,
@@ -75,7 +77,7 @@ struct Trouble {
 }
 
 #[derive(Debug)]
-pub(super) struct Hosts {
+pub(crate) struct Hosts {
     hosts: Vec<Host>,
     /// Hosts that there have been.
     numbers: usize,
@@ -100,7 +102,7 @@ pub(super) struct Hosts {
 
 impl Hosts {
     /// `unit` draws numbers from 0..1.
-    pub(super) fn new(endpoints: impl IntoIterator<Item = Endpoint>, unit: impl Fn() -> f64) -> Self {
+    pub(crate) fn new(endpoints: impl IntoIterator<Item = Endpoint>, unit: impl Fn() -> f64) -> Self {
         let first: Vec<Endpoint> = endpoints.into_iter().collect();
         let mut hosts = Hosts {
             hosts: Vec::new(),
@@ -120,9 +122,9 @@ impl Hosts {
         hosts
     }
 
-    /// Replaces the hosts by those of the ensemble's configuration, unless a later version of it is in use. Tells whether it
-    /// did. A host that stays keeps what came of its attempts.
-    pub(super) fn replace(&mut self, version: u64, endpoints: Vec<Endpoint>, unit: impl Fn() -> f64) -> bool {
+    /// Replaces the hosts by those of the ensemble's configuration, unless a later version of it is in use. Returns
+    /// whether it did. A host that stays keeps the outcome of its attempts.
+    pub(crate) fn replace(&mut self, version: u64, endpoints: Vec<Endpoint>, unit: impl Fn() -> f64) -> bool {
         let news = self.version.is_none_or(|known| known < version) && !endpoints.is_empty();
         if news {
             self.version = Some(version);
@@ -148,7 +150,7 @@ impl Hosts {
         self.shuffle(unit);
     }
 
-    /// None of the hosts that the configuration names can be reached: those of the connect string may be.
+    /// Adds the hosts of the connect string: they may be reachable when none of the configuration's hosts is.
     fn add_first(&mut self) {
         for endpoint in self.first.clone() {
             if self.hosts.iter().all(|host| host.endpoint != endpoint) {
@@ -174,11 +176,11 @@ impl Hosts {
         self.quick = 0;
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.hosts.len()
     }
 
-    pub(super) fn name(&self, host: usize) -> &str {
+    pub(crate) fn name(&self, host: usize) -> &str {
         self.hosts.iter().find(|known| known.number == host).map_or("a former server", |host| &host.name)
     }
 
@@ -186,8 +188,8 @@ impl Hosts {
         self.hosts.iter_mut().find(|host| host.number == number)
     }
 
-    /// The host to try now, or when to ask again.
-    pub(super) fn take(&mut self, now: Instant) -> Result<Turn, Instant> {
+    /// Returns the host to try now, or when to ask again.
+    pub(crate) fn take(&mut self, now: Instant) -> Result<Turn, Instant> {
         if self.has_rested(now) {
             self.quick = self.hosts.len();
         }
@@ -206,7 +208,7 @@ impl Hosts {
         Ok(turn)
     }
 
-    /// Whether a quick pass may begin.
+    /// Returns whether a quick pass may begin.
     fn has_rested(&self, now: Instant) -> bool {
         // After less than a second the pass could bring a fourth attempt within it.
         let hosts = u32::try_from(self.hosts.len().max(IN_A_SECOND)).unwrap_or(u32::MAX);
@@ -219,8 +221,9 @@ impl Hosts {
         apart.max(full.map(|first| *first + SECOND)).max(self.not_before)
     }
 
-    /// An attempt failed, or its connection was closed before it showed that it works. `unit` is from 0..1.
-    pub(super) fn failed(&mut self, host: usize, cause: String, now: Instant, unit: f64) -> Option<Notice> {
+    /// Records that an attempt failed, or that its connection was closed before it showed that it works. `unit` is from
+    /// 0..1.
+    pub(crate) fn failed(&mut self, host: usize, cause: String, now: Instant, unit: f64) -> Option<Notice> {
         if let Some(host) = self.host(host) {
             host.tries = host.tries.saturating_add(1);
             host.cause = Some(cause);
@@ -254,8 +257,8 @@ impl Hosts {
         }
     }
 
-    /// A connection to `host` works: it answered more than the handshake.
-    pub(super) fn works(&mut self, host: usize, now: Instant) -> Option<Notice> {
+    /// Records that a connection to `host` works: it answered more than the handshake.
+    pub(crate) fn works(&mut self, host: usize, now: Instant) -> Option<Notice> {
         let tries = std::mem::take(&mut self.failed);
         self.trying = None;
         self.not_before = None;
@@ -266,17 +269,17 @@ impl Hosts {
         Some(Notice::Over { host: self.name(host).to_owned(), tries, lasted: now.since(trouble.since) })
     }
 
-    /// A connection that worked was cut. `spread` is from 0..1 where many clients may come at once.
-    pub(super) fn cut(&mut self, host: usize, cause: String, now: Instant, spread: Option<f64>) {
+    /// Records that a working connection was cut. `spread` is from 0..1 where many clients may reconnect at once.
+    pub(crate) fn cut(&mut self, host: usize, cause: String, now: Instant, spread: Option<f64>) {
         if let Some(host) = self.host(host) {
             host.cause = Some(cause);
         }
         self.not_before = spread.map(|unit| now + SPREAD.mul_f64(unit.clamp(0.0, 1.0)));
     }
 
-    /// `zk1:2181: connection refused (31 tries); zk2:2181: not tried yet`, in the order of the list of hosts; empty when a
-    /// connection works.
-    pub(super) fn causes(&self) -> String {
+    /// `zk1:2181: connection refused (31 tries); zk2:2181: not tried yet`, in the order of the list of hosts; empty
+    /// when a connection works.
+    pub(crate) fn causes(&self) -> String {
         let mut causes = String::new();
         if self.trying.is_none() && self.hosts.iter().all(|host| host.cause.is_none()) {
             return causes;

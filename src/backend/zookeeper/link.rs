@@ -1,17 +1,17 @@
 //! The sending side of a session: requests become frames and wait for their answers, in order.
 //!
-//! A caller writes its request itself if nothing else is to be written, unless many requests are in flight. What the socket
-//! does not take at once is left to the session's task, which alone waits for it. Nothing here blocks, and nothing needs a
-//! runtime.
+//! A caller writes its request itself if nothing else is to be written, unless many requests are in flight. What the
+//! socket does not take at once is left to the session's task, which alone waits for it. Nothing here blocks, and
+//! nothing needs a runtime.
 //!
-//! Locks are taken in this order: watches, `sending`, `sent`. None is held while an answer is handed over. Events are handed
-//! over under the lock of the watches, as that only wakes tasks.
+//! Locks are taken in this order: watches, `sending`, `sent`. None is held while an answer is handed over. Events are
+//! handed over under the lock of the watches, as that only wakes tasks.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -20,15 +20,16 @@ use futures::task::AtomicWaker;
 use tokio::io::AsyncWrite;
 use tokio::sync::oneshot;
 
-use super::lock;
-use super::outstanding::{Answer, Asked, Entry, Outstanding};
+use super::outstanding::{Answer, Entry, Outstanding, WantedWatch};
 use crate::backend::Error;
-use crate::clock::{Clock, Instant};
 use crate::protocol::{
     CloseSessionRequest, OpCode, PingRequest, RemoveWatchesRequest, Request, WatcherType, encode_request, xid,
 };
+use crate::util::clock::{Clock, Instant};
+use crate::util::mutex::{Mutex, MutexGuard};
 
-/// With this many requests in flight a caller does not write a further one: the task writes all that accumulate at once.
+/// With this many requests in flight, a caller does not write a further one: the task writes all that accumulate at
+/// once.
 const WRITTEN_BY_CALLERS: usize = 8;
 /// Waiting requests are combined up to this size.
 const WRITTEN_AT_ONCE: usize = 64 * 1024;
@@ -61,32 +62,32 @@ struct Sending<W> {
 }
 
 /// The requests that were outstanding when the connection was lost.
-pub(super) struct Interrupted<W> {
+pub(crate) struct Interrupted<W> {
     /// Nothing was written after this moment.
-    pub(super) at: Instant,
+    pub(crate) at: Instant,
     /// May have been carried out.
-    pub(super) sent: VecDeque<Entry<W>>,
+    pub(crate) sent: VecDeque<Entry<W>>,
     /// Was never written.
-    pub(super) unsent: Vec<Entry<W>>,
+    pub(crate) unsent: Vec<Entry<W>>,
 }
 
 /// What the timer of the session's task checks about the connection.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Pulse {
-    pub(super) latest_write: Instant,
+pub(crate) struct Pulse {
+    pub(crate) latest_write: Instant,
     /// When the oldest request without an answer was written, pings included.
-    pub(super) oldest: Option<Instant>,
-    pub(super) ping_out: bool,
-    pub(super) closing: Option<Instant>,
+    pub(crate) oldest: Option<Instant>,
+    pub(crate) ping_out: bool,
+    pub(crate) closing: Option<Instant>,
 }
 
 /// `W` is what a holder gets for a watch.
-pub(super) struct Link<W> {
+pub(crate) struct Link<W> {
     clock: Clock,
     sending: Mutex<Sending<W>>,
     sent: Mutex<Outstanding<W>>,
     /// The session's task.
-    pub(super) task: AtomicWaker,
+    pub(crate) task: AtomicWaker,
 }
 
 impl<W> fmt::Debug for Link<W> {
@@ -96,7 +97,7 @@ impl<W> fmt::Debug for Link<W> {
 }
 
 impl<W> Link<W> {
-    pub(super) fn new(clock: Clock) -> Self {
+    pub(crate) fn new(clock: Clock) -> Self {
         Link {
             clock,
             sending: Mutex::new(Sending {
@@ -117,26 +118,27 @@ impl<W> Link<W> {
         }
     }
 
-    /// Whether a request would be accepted.
-    pub(super) fn is_open(&self) -> bool {
-        let sending = lock(&self.sending);
+    /// Returns whether a request would be accepted.
+    pub(crate) fn is_open(&self) -> bool {
+        let sending = self.sending.lock();
         sending.gate == Gate::Up && sending.closing.is_none()
     }
 
     /// Accepts a request, and writes it if nothing is before it.
-    pub(super) fn hand_over(
+    pub(crate) fn hand_over(
         &self,
         request: &impl Request,
-        watch: Option<Asked>,
+        watch: Option<WantedWatch>,
     ) -> Result<oneshot::Receiver<Answer<W>>, Error> {
         let frame = frame(request)?;
         let (reply, answer) = oneshot::channel();
-        let mut sending = lock(&self.sending);
+        let mut sending = self.sending.lock();
         if sending.gate != Gate::Up || sending.closing.is_some() {
             return Err(Error::NotConnected);
         }
         if self.clock.now() >= sending.latest_write + sending.granted {
-            // After such a pause of the process the session cannot be alive: what is written would be of unknown outcome.
+            // After such a pause of the process the session cannot be alive: the outcome of what is written now would
+            // be unknown.
             self.task.wake();
             return Err(Error::NotConnected);
         }
@@ -147,15 +149,15 @@ impl<W> Link<W> {
     }
 
     /// Asks the server to remove a watch, unless an outstanding request arms the same one: then it stays, and its event
-    /// concerns no holder. The caller holds the lock of the watches, so that none is added meanwhile. Returns whether there
-    /// is a connection.
-    pub(super) fn remove_watch(&self, path: &Arc<str>, watcher: WatcherType) -> bool {
+    /// concerns no holder. The caller holds the lock of the watches, so that none is added meanwhile. Returns whether
+    /// there is a connection.
+    pub(crate) fn remove_watch(&self, path: &Arc<str>, watcher: WatcherType) -> bool {
         let Ok(frame) = frame(&RemoveWatchesRequest { path, watcher }) else { return true };
-        let mut sending = lock(&self.sending);
+        let mut sending = self.sending.lock();
         if sending.gate != Gate::Up || sending.closing.is_some() {
             return false;
         }
-        if lock(&self.sent).arms(watcher, path) {
+        if self.sent.lock().arms(watcher, path) {
             return true;
         }
         let mut entry = Entry::new(OpCode::RemoveWatches, frame.len(), sending.latest_write);
@@ -173,7 +175,7 @@ impl<W> Link<W> {
     ) -> Result<(), Error> {
         let idle =
             sending.out.is_empty() && sending.waiting.is_empty() && !sending.unflushed && sending.broken.is_none();
-        let mut sent = lock(&self.sent);
+        let mut sent = self.sent.lock();
         sent.add(&entry)?;
         let corked = sending.corks > 0;
         if !idle || corked || sent.entries.len() >= WRITTEN_BY_CALLERS {
@@ -192,21 +194,21 @@ impl<W> Link<W> {
         Ok(())
     }
 
-    /// Keeps what is handed over from being written by its caller, until [`uncork`](Self::uncork).
-    pub(super) fn cork(&self) {
-        lock(&self.sending).corks += 1;
+    /// Keeps callers from writing what they hand over, until [`uncork`](Self::uncork).
+    pub(crate) fn cork(&self) {
+        self.sending.lock().corks += 1;
     }
 
     /// Takes back one [`cork`](Self::cork); after the last one, what waited leaves in one write.
-    pub(super) fn uncork(&self) {
-        let mut sending = lock(&self.sending);
+    pub(crate) fn uncork(&self) {
+        let mut sending = self.sending.lock();
         sending.corks = sending.corks.saturating_sub(1);
-        // Where the socket is busy, the task goes on with what waits.
+        // Where the socket is busy, the task continues with the waiting requests.
         let idle = sending.out.is_empty() && !sending.unflushed && sending.broken.is_none();
         if sending.corks > 0 || !idle || sending.waiting.is_empty() {
             return;
         }
-        if lock(&self.sent).entries.len() < WRITTEN_BY_CALLERS {
+        if self.sent.lock().entries.len() < WRITTEN_BY_CALLERS {
             self.write_by_caller(&mut sending);
         } else {
             self.task.wake();
@@ -226,9 +228,9 @@ impl<W> Link<W> {
         }
     }
 
-    /// Writes everything, for the task, which waits for the socket. An error is one of this or of an earlier write.
-    pub(super) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut sending = lock(&self.sending);
+    /// Writes all bytes, for the task, which waits for the socket. An error is one of this or of an earlier write.
+    pub(crate) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut sending = self.sending.lock();
         if let Some(error) = sending.broken.take() {
             return Poll::Ready(Err(error));
         }
@@ -261,7 +263,7 @@ impl<W> Link<W> {
     /// Moves waiting requests into `out`. Those that are no longer wanted are left out.
     fn gather(&self, sending: &mut Sending<W>, most: usize) {
         let now = self.clock.now();
-        let mut sent = lock(&self.sent);
+        let mut sent = self.sent.lock();
         while sending.out.len() < most
             && let Some((mut frame, mut entry)) = sending.waiting.pop_front()
         {
@@ -276,28 +278,28 @@ impl<W> Link<W> {
     }
 
     /// Writes a ping, unless bytes are waiting to be written anyway.
-    pub(super) fn ping(&self) {
+    pub(crate) fn ping(&self) {
         let Ok(frame) = frame_as(xid::PING, &PingRequest {}) else { return };
-        let mut sending = lock(&self.sending);
+        let mut sending = self.sending.lock();
         let now = self.clock.now();
         // Also if nothing is written: bytes that wait for the socket are as good as a ping.
         sending.latest_write = now;
         if sending.gate != Gate::Up || !sending.out.is_empty() || sending.broken.is_some() {
             return;
         }
-        lock(&self.sent).ping = Some(now);
+        self.sent.lock().ping = Some(now);
         sending.out = frame;
         self.write_by_caller(&mut sending);
     }
 
     /// Takes the send time of the ping that was answered.
-    pub(super) fn take_ping(&self) -> Option<Instant> {
-        lock(&self.sent).ping.take()
+    pub(crate) fn take_ping(&self) -> Option<Instant> {
+        self.sent.lock().ping.take()
     }
 
-    pub(super) fn pulse(&self) -> Pulse {
-        let sending = lock(&self.sending);
-        let sent = lock(&self.sent);
+    pub(crate) fn pulse(&self) -> Pulse {
+        let sending = self.sending.lock();
+        let sent = self.sent.lock();
         let oldest = sent.entries.front().map(|entry| entry.sent);
         Pulse {
             latest_write: sending.latest_write,
@@ -308,25 +310,25 @@ impl<W> Link<W> {
     }
 
     /// Takes the request that is answered next, if it has this xid.
-    pub(super) fn take_answered(&self, xid: i32) -> Option<Entry<W>> {
-        let mut sent = lock(&self.sent);
+    pub(crate) fn take_answered(&self, xid: i32) -> Option<Entry<W>> {
+        let mut sent = self.sent.lock();
         if sent.entries.front().is_some_and(|entry| entry.xid == xid) { sent.entries.pop_front() } else { None }
     }
 
     /// Puts back a request whose answer does not count: it fails with the connection.
-    pub(super) fn put_back(&self, entry: Entry<W>) {
-        lock(&self.sent).entries.push_front(entry);
+    pub(crate) fn put_back(&self, entry: Entry<W>) {
+        self.sent.lock().entries.push_front(entry);
     }
 
     /// Stops counting a request: it is answered in full, and its watch is in the table.
-    pub(super) fn settled(&self, entry: &Entry<W>) {
-        lock(&self.sent).remove(entry);
+    pub(crate) fn settled(&self, entry: &Entry<W>) {
+        self.sent.lock().remove(entry);
     }
 
-    /// Accepts requests from now on, for a new connection whose latest xid is given. If the session is being closed, the
-    /// close is sent first.
-    pub(super) fn up(&self, socket: Box<dyn AsyncWrite + Send + Unpin>, latest_xid: i32, granted: Duration) {
-        let mut sending = lock(&self.sending);
+    /// Accepts requests from now on, for a new connection whose latest xid is given. If the session is being closed,
+    /// the close is sent first.
+    pub(crate) fn up(&self, socket: Box<dyn AsyncWrite + Send + Unpin>, latest_xid: i32, granted: Duration) {
+        let mut sending = self.sending.lock();
         sending.granted = granted;
         sending.gate = Gate::Up;
         sending.socket = Some(socket);
@@ -338,8 +340,8 @@ impl<W> Link<W> {
     }
 
     /// Accepts no more requests for this connection.
-    pub(super) fn down(&self) -> Interrupted<W> {
-        let mut sending = lock(&self.sending);
+    pub(crate) fn down(&self) -> Interrupted<W> {
+        let mut sending = self.sending.lock();
         if sending.gate == Gate::Up {
             sending.gate = Gate::Down;
         }
@@ -347,7 +349,7 @@ impl<W> Link<W> {
         (sending.unflushed, sending.broken) = (false, None);
         let unsent = sending.waiting.drain(..).map(|(_, entry)| entry).collect();
         let at = self.clock.now();
-        let sent = std::mem::replace(&mut *lock(&self.sent), Outstanding::new()).entries;
+        let sent = std::mem::replace(&mut *self.sent.lock(), Outstanding::new()).entries;
         let socket = sending.socket.take();
         drop(sending);
         drop(socket);
@@ -355,15 +357,15 @@ impl<W> Link<W> {
     }
 
     /// As `down`, for good.
-    pub(super) fn over(&self) -> Interrupted<W> {
-        lock(&self.sending).gate = Gate::Over;
+    pub(crate) fn over(&self) -> Interrupted<W> {
+        self.sending.lock().gate = Gate::Over;
         self.down()
     }
 
     /// Closes the session: all unanswered requests fail, those that were handed over are still written, and the close
     /// follows.
-    pub(super) fn close(&self) {
-        let mut sending = lock(&self.sending);
+    pub(crate) fn close(&self) {
+        let mut sending = self.sending.lock();
         if sending.gate == Gate::Over || sending.closing.is_some() {
             return;
         }
@@ -372,7 +374,7 @@ impl<W> Link<W> {
         if sending.gate == Gate::Up {
             self.send_close(&mut sending);
         }
-        let replies: Vec<_> = lock(&self.sent).entries.iter_mut().filter_map(|entry| entry.reply.take()).collect();
+        let replies: Vec<_> = self.sent.lock().entries.iter_mut().filter_map(|entry| entry.reply.take()).collect();
         drop(sending);
         for reply in replies {
             reply.send(Answer { outcome: Err(Error::SessionEnded), watch: None }).ok();
@@ -380,16 +382,16 @@ impl<W> Link<W> {
         self.task.wake();
     }
 
-    /// When the owner asked to close the session.
-    pub(super) fn closing(&self) -> Option<Instant> {
-        lock(&self.sending).closing
+    /// Returns when the owner asked to close the session.
+    pub(crate) fn closing(&self) -> Option<Instant> {
+        self.sending.lock().closing
     }
 
     fn send_close(&self, sending: &mut Sending<W>) {
         let Ok(mut frame) = frame(&CloseSessionRequest {}) else { return };
         let mut entry = Entry::new(OpCode::CloseSession, frame.len(), sending.latest_write);
         sending.stamp(&mut frame, &mut entry, self.clock.now());
-        lock(&self.sent).entries.push_back(entry);
+        self.sent.lock().entries.push_back(entry);
         sending.out.unsplit(frame);
         if sending.broken.is_none() {
             self.write_by_caller(sending);
@@ -410,7 +412,7 @@ impl<W> Sending<W> {
 }
 
 /// Returns the next xid. Numbers below 1 are not for ordinary requests.
-pub(super) fn next_xid(latest: i32) -> i32 {
+pub(crate) fn next_xid(latest: i32) -> i32 {
     latest.checked_add(1).unwrap_or(1)
 }
 

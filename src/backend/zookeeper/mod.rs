@@ -3,25 +3,29 @@
 //! | file | what |
 //! |---|---|
 //! | `connect_string` | where the ensemble is |
-//! | `hosts` | which host is tried next and when, and what came of it |
+//! | `hosts` | which host is tried next and when, and the outcomes |
 //! | `configuration` | the hosts that the ensemble itself names |
 //! | `connect` | a connection to one host: TCP, TLS |
 //! | `frames` | frames out of the byte stream |
-//! | `handshake` | what is said on a connection before it takes requests |
+//! | `handshake` | the exchange on a connection before it takes requests |
 //! | `sasl` | authentication by user and password |
-//! | `tls` | what TLS needs to connect |
+//! | `tls` | TLS on an established connection |
+//! | `environment` | what all sessions share |
 //! | `link` | the writing of requests |
 //! | `outstanding` | the requests without an answer |
 //! | `watches` | the watches of a session |
 //! | `serve` | a connection that takes requests |
+//! | `state` | the state of a session that only its task uses |
 //! | `session` | the task of a session |
 //! | `shared` | the state of a session outside its task |
 //! | `port` | the session as the port describes it |
-//! | `errors` | the codes of the wire in the words of the port |
+//! | `errors` | maps the error codes of the wire to those of the port |
 
+use crate::util::mutex::Mutex;
 mod configuration;
 mod connect;
 pub(crate) mod connect_string;
+mod environment;
 mod errors;
 mod frames;
 mod handshake;
@@ -34,6 +38,7 @@ pub(crate) mod sasl;
 mod serve;
 mod session;
 mod shared;
+mod state;
 #[cfg(test)]
 mod tests;
 #[cfg(feature = "tls")]
@@ -41,7 +46,7 @@ pub(crate) mod tls;
 mod watches;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
@@ -49,10 +54,11 @@ use tokio::sync::oneshot;
 
 use self::connect::{Connector, Network};
 use self::connect_string::ConnectString;
+use self::environment::Environment;
 use self::hosts::Hosts;
-use self::session::{Ground, Task};
+use self::session::Task;
 use super::{Ensemble, Error, Observer, Opened, Spawner};
-use crate::clock::Clock;
+use crate::util::clock::Clock;
 
 /// Draws numbers, uniform in 0..1.
 pub(crate) type Jitter = Arc<dyn Fn() -> f64 + Send + Sync>;
@@ -60,7 +66,7 @@ pub(crate) type Jitter = Arc<dyn Fn() -> f64 + Send + Sync>;
 /// Of the session timeout: a server that is silent for longer is left.
 const SILENCE: f64 = 0.4;
 
-/// How to reach an ensemble, what to present there, and what to stand on.
+/// How to reach an ensemble, which credentials to present, and what the sessions run on.
 #[derive(Clone)]
 pub(crate) struct Options {
     pub(crate) connect_string: ConnectString,
@@ -89,7 +95,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// The defaults for everything that is not given. `spawn` runs the sessions, on a runtime with I/O and time.
+    /// Returns options with the defaults for all others. `spawn` runs the sessions, on a runtime with I/O and time.
     pub(crate) fn new(
         connect_string: ConnectString,
         session_timeout: Duration,
@@ -126,7 +132,7 @@ impl Options {
 /// An ensemble of real servers.
 #[derive(Clone)]
 pub(crate) struct ZooKeeperEnsemble {
-    ground: Ground,
+    environment: Environment,
     /// What is wrong with the options.
     fault: Option<Error>,
 }
@@ -165,21 +171,21 @@ impl ZooKeeperEnsemble {
 
     fn with_connector(options: Options, connector: Arc<dyn Connector>) -> Self {
         let hosts = Hosts::new(options.connect_string.endpoints(), &*options.jitter);
-        let ground = Ground { options: Arc::new(options), connector, hosts: Arc::new(Mutex::new(hosts)) };
-        ZooKeeperEnsemble { ground, fault: None }
+        let environment = Environment { options: Arc::new(options), connector, hosts: Arc::new(Mutex::new(hosts)) };
+        ZooKeeperEnsemble { environment, fault: None }
     }
 }
 
 impl Ensemble for ZooKeeperEnsemble {
     fn open(&self, observer: Arc<dyn Observer>) -> BoxFuture<'static, Result<Opened, Error>> {
-        let ZooKeeperEnsemble { ground, fault } = self.clone();
+        let ZooKeeperEnsemble { environment, fault } = self.clone();
         async move {
             if let Some(fault) = fault {
                 return Err(fault);
             }
             let (opened, outcome) = oneshot::channel();
-            let spawn = Arc::clone(&ground.options.spawn);
-            spawn(Task::new(ground, observer, opened).run().boxed());
+            let spawn = Arc::clone(&environment.options.spawn);
+            spawn(Task::new(environment, observer, opened).run().boxed());
             // Without an answer the runtime of the task has ended.
             outcome.await.unwrap_or(Err(Error::SessionEnded))
         }
@@ -187,19 +193,15 @@ impl Ensemble for ZooKeeperEnsemble {
     }
 
     fn causes(&self) -> String {
-        lock(&self.ground.hosts).causes()
+        self.environment.hosts.lock().causes()
     }
 
     fn servers(&self) -> String {
-        self.ground.options.connect_string.to_string()
+        self.environment.options.connect_string.to_string()
     }
 }
 
-/// What is said of a server that was silent for so long.
+/// Describes a server that was silent for so long.
 fn silent(patience: Duration) -> String {
     format!("no answer for {patience:?}")
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

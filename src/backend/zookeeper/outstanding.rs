@@ -7,29 +7,29 @@ use tokio::sync::oneshot;
 
 use super::watches::Kind;
 use crate::backend::{Error, Proof};
-use crate::clock::Instant;
 use crate::protocol::{AnyResponse, ErrorCode, OpCode, WatcherType};
+use crate::util::clock::Instant;
 
 /// The most unanswered requests, and bytes of them: further ones are refused.
 const MOST_REQUESTS: usize = 64 * 1024;
 const MOST_BYTES: usize = 64 * 1024 * 1024;
 
 /// What a caller gets: the answer, and the watch that it armed.
-pub(super) struct Answer<W> {
-    pub(super) outcome: Result<AnyResponse, Error>,
-    pub(super) watch: Option<W>,
+pub(crate) struct Answer<W> {
+    pub(crate) outcome: Result<AnyResponse, Error>,
+    pub(crate) watch: Option<W>,
 }
 
 /// The watch that a request arms.
 #[derive(Debug, Clone)]
-pub(super) struct Asked {
-    pub(super) kind: Kind,
-    pub(super) path: Arc<str>,
+pub(crate) struct WantedWatch {
+    pub(crate) kind: Kind,
+    pub(crate) path: Arc<str>,
 }
 
-impl Asked {
+impl WantedWatch {
     /// Returns the kind of watch that an answer of this code arms: `exists` arms one on a missing node as well.
-    pub(super) fn armed_by(&self, op: OpCode, code: ErrorCode) -> Option<Kind> {
+    pub(crate) fn armed_by(&self, op: OpCode, code: ErrorCode) -> Option<Kind> {
         match (op, code) {
             (_, ErrorCode::Ok) => Some(self.kind),
             (OpCode::Exists, ErrorCode::NoNode) => Some(Kind::Exist),
@@ -39,26 +39,26 @@ impl Asked {
 }
 
 /// An unanswered request.
-pub(super) struct Entry<W> {
-    pub(super) xid: i32,
-    pub(super) op: OpCode,
-    pub(super) sent: Instant,
-    pub(super) watch: Option<Asked>,
+pub(crate) struct Entry<W> {
+    pub(crate) xid: i32,
+    pub(crate) op: OpCode,
+    pub(crate) sent: Instant,
+    pub(crate) watch: Option<WantedWatch>,
     /// The watch that it removes.
-    pub(super) removes: Option<(WatcherType, Arc<str>)>,
-    pub(super) reply: Option<oneshot::Sender<Answer<W>>>,
+    pub(crate) removes: Option<(WatcherType, Arc<str>)>,
+    pub(crate) reply: Option<oneshot::Sender<Answer<W>>>,
     /// The bytes of its frame.
-    pub(super) length: usize,
+    pub(crate) length: usize,
 }
 
 impl<W> Entry<W> {
-    /// A request that is not written yet and that no caller waits for.
-    pub(super) fn new(op: OpCode, length: usize, now: Instant) -> Self {
+    /// Returns a request that is not written yet and that no caller waits for.
+    pub(crate) fn new(op: OpCode, length: usize, now: Instant) -> Self {
         Entry { xid: 0, op, sent: now, watch: None, removes: None, reply: None, length }
     }
 
-    /// What an answer to it proves.
-    pub(super) fn proof(&self) -> Proof {
+    /// Returns the strength of proof of an answer to it.
+    pub(crate) fn proof(&self) -> Proof {
         match self.op {
             OpCode::Create
             | OpCode::Create2
@@ -72,28 +72,28 @@ impl<W> Entry<W> {
         }
     }
 
-    pub(super) fn answer(self, outcome: Result<AnyResponse, Error>, watch: Option<W>) {
+    pub(crate) fn answer(self, outcome: Result<AnyResponse, Error>, watch: Option<W>) {
         if let Some(reply) = self.reply {
             // If the caller no longer waits, the watch is dropped with the answer.
             reply.send(Answer { outcome, watch }).ok();
         }
     }
 
-    pub(super) fn fail(self, error: Error) {
+    pub(crate) fn fail(self, error: Error) {
         self.answer(Err(error), None);
     }
 
-    /// Whether its caller still waits, or none ever did.
-    pub(super) fn is_wanted(&self) -> bool {
+    /// Returns whether its caller still waits, or none ever did.
+    pub(crate) fn is_wanted(&self) -> bool {
         self.reply.as_ref().is_none_or(|reply| !reply.is_closed())
     }
 }
 
 /// All of them, in the order in which they were written.
-pub(super) struct Outstanding<W> {
-    pub(super) entries: VecDeque<Entry<W>>,
+pub(crate) struct Outstanding<W> {
+    pub(crate) entries: VecDeque<Entry<W>>,
     /// When the ping without an answer was written.
-    pub(super) ping: Option<Instant>,
+    pub(crate) ping: Option<Instant>,
     /// Handed over and not answered, including those that wait to be written.
     requests: usize,
     bytes: usize,
@@ -102,26 +102,26 @@ pub(super) struct Outstanding<W> {
 }
 
 impl<W> Outstanding<W> {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Outstanding { entries: VecDeque::new(), ping: None, requests: 0, bytes: 0, asked: HashMap::new() }
     }
 
     /// Counts a request that is handed over; refuses one above the limits.
-    pub(super) fn add(&mut self, entry: &Entry<W>) -> Result<(), Error> {
+    pub(crate) fn add(&mut self, entry: &Entry<W>) -> Result<(), Error> {
         let too_long = self.bytes > 0 && self.bytes + entry.length > MOST_BYTES;
         if too_long || self.requests >= MOST_REQUESTS {
             return Err(Error::Throttled);
         }
         self.requests += 1;
         self.bytes += entry.length;
-        if let Some(Asked { kind, path }) = &entry.watch {
+        if let Some(WantedWatch { kind, path }) = &entry.watch {
             *self.asked.entry((kind.at_server(), Arc::clone(path))).or_default() += 1;
         }
         Ok(())
     }
 
-    /// Whether an outstanding request arms a watch that would be removed together with this one.
-    pub(super) fn arms(&self, watcher: WatcherType, path: &Arc<str>) -> bool {
+    /// Returns whether an outstanding request arms a watch that would be removed together with this one.
+    pub(crate) fn arms(&self, watcher: WatcherType, path: &Arc<str>) -> bool {
         let goes = |other: &WatcherType| {
             *other == watcher
                 || watcher == WatcherType::Any
@@ -132,10 +132,10 @@ impl<W> Outstanding<W> {
     }
 
     /// Stops counting a request.
-    pub(super) fn remove(&mut self, entry: &Entry<W>) {
+    pub(crate) fn remove(&mut self, entry: &Entry<W>) {
         self.requests = self.requests.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(entry.length);
-        let Some(Asked { kind, path }) = &entry.watch else { return };
+        let Some(WantedWatch { kind, path }) = &entry.watch else { return };
         let key = (kind.at_server(), Arc::clone(path));
         if let Some(count) = self.asked.get_mut(&key) {
             *count -= 1;

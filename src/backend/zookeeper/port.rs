@@ -9,7 +9,7 @@ use futures::stream::StreamExt;
 use tokio::sync::oneshot;
 
 use super::errors::refusal;
-use super::outstanding::{Answer, Asked};
+use super::outstanding::{Answer, WantedWatch};
 use super::shared::{HeldWatch, Shared};
 use super::watches::{Armed, Kind};
 use crate::backend::{
@@ -20,17 +20,17 @@ use crate::protocol::{
     AddWatchRequest, AnyResponse, CheckRequest, CreateRequest, DeleteRequest, ExistsRequest, GetChildren2Request,
     GetDataRequest, MultiOp, MultiRequest, MultiResponse, MultiResult, Request, SetDataRequest, SyncRequest,
 };
-use crate::types::{Acl, CreateMode, Stat};
+use crate::znode::{Acl, CreateMode, Stat};
 
 /// Dropping it closes the session.
-pub(super) struct ZooKeeperSession {
+pub(crate) struct ZooKeeperSession {
     shared: Arc<Shared>,
     id: i64,
     chroot: Namespace,
 }
 
 impl ZooKeeperSession {
-    pub(super) fn new(shared: Arc<Shared>, id: i64, chroot: Option<&str>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, id: i64, chroot: Option<&str>) -> Self {
         // A chroot that the connect string accepts is a valid path; without one the root is used.
         ZooKeeperSession { shared, id, chroot: Namespace::new(chroot.unwrap_or("/")).unwrap_or_default() }
     }
@@ -61,7 +61,7 @@ impl ZooKeeperSession {
         request: &impl Request,
         take: impl FnOnce(Result<AnyResponse, Error>) -> Result<T, Error> + Send + 'static,
     ) -> Reply<(T, HeldWatch)> {
-        match self.hand_over(check::node(path), request, Some(Asked { kind, path: Arc::from(full) })) {
+        match self.hand_over(check::node(path), request, Some(WantedWatch { kind, path: Arc::from(full) })) {
             Ok(answer) => async move {
                 let Answer { outcome, watch } = received(answer).await;
                 let taken = take(outcome)?;
@@ -76,7 +76,7 @@ impl ZooKeeperSession {
         &self,
         checked: Result<(), Error>,
         request: &impl Request,
-        watch: Option<Asked>,
+        watch: Option<WantedWatch>,
     ) -> Result<oneshot::Receiver<Answer<HeldWatch>>, Error> {
         let link = &self.shared.link;
         match checked {
@@ -132,7 +132,7 @@ fn any_version(version: Option<i32>) -> i32 {
     version.unwrap_or(-1)
 }
 
-/// A step with its path on the server.
+/// Returns a step with its path on the server.
 fn step<'a>(op: &'a Op, full: &'a str) -> MultiOp<'a> {
     match op {
         Op::Check { version, .. } => MultiOp::Check(CheckRequest { path: full, version: any_version(*version) }),

@@ -2,8 +2,9 @@
 //!
 //! ZooKeeper carries the tokens in requests of type 102. The client opens with an empty one, the server answers with a
 //! challenge, the client with a response, and the server with `rspauth`: the proof that it knows the password too. A
-//! server without SASL answers the first token with a null buffer. Java's client then continues without a user. This one
-//! fails: the application would create nodes as an anonymous client, and anything on the way could turn the authentication off.
+//! server without SASL answers the first token with a null buffer. Java's client then continues without a user. This
+//! one fails: the application would create nodes as an anonymous client, and anything on the way could turn the
+//! authentication off.
 
 use std::fmt;
 
@@ -90,7 +91,7 @@ enum State {
 }
 
 impl DigestMd5 {
-    /// The token to begin with: an empty one, as the server speaks first in DIGEST-MD5.
+    /// Returns the first token: an empty one, as the server speaks first in DIGEST-MD5.
     pub(crate) fn first(&self) -> Vec<u8> {
         Vec::new()
     }
@@ -165,7 +166,7 @@ fn check_proof(proof: &[u8], rspauth: &str) -> Result<(), Error> {
     Err(Error::new("the server's proof (rspauth) is wrong: it does not know the password"))
 }
 
-/// The digest of `parts` with colons between them.
+/// Returns the digest of `parts` with colons between them.
 fn md5(parts: &[&[u8]]) -> [u8; 16] {
     md5::compute(parts.join(&b':')).0
 }
@@ -337,7 +338,7 @@ impl<'a> Rest<'a> {
         if value.is_empty() { Err(malformed("a directive without a value")) } else { Ok(value.to_vec()) }
     }
 
-    /// The rest of a quoted text, without its escapes.
+    /// Returns the rest of a quoted text, without its escapes.
     fn quoted(&mut self) -> Result<Vec<u8>, Error> {
         let mut value = Vec::new();
         loop {

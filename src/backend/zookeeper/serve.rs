@@ -1,5 +1,5 @@
-//! Serves a connection that takes requests: reads answers and events, writes what callers could not write, and detects a
-//! silent server.
+//! Serves a connection that takes requests: reads answers and events, writes what callers could not write, and detects
+//! a silent server.
 
 use std::io;
 use std::pin::Pin;
@@ -13,33 +13,33 @@ use super::connect::cause;
 use super::errors::refusal;
 use super::frames::{Frame, Frames};
 use super::link::Pulse;
-use super::session::{End, Task};
 use super::shared::Shared;
 use super::silent;
+use super::state::{SessionEnd, SessionState};
 use crate::backend::{Error, Proof};
-use crate::clock::Instant;
 use crate::protocol::{
     AnyResponse, Decode, ErrorCode, Malformed, OpCode, Reader, ReplyHeader, WatcherEvent, WatcherType, xid,
 };
+use crate::util::clock::Instant;
 
 /// The longest idle time of a connection, whatever the session timeout: devices on its path may forget it.
 const LONGEST_IDLE: Duration = Duration::from_secs(10);
 
 /// Why a connection is no longer served.
 #[derive(Debug)]
-pub(super) enum Stop {
+pub(crate) enum End {
     Lost(String),
-    End(End),
+    Session(SessionEnd),
 }
 
-impl From<Malformed> for Stop {
+impl From<Malformed> for End {
     fn from(error: Malformed) -> Self {
-        Stop::Lost(error.to_string())
+        End::Lost(error.to_string())
     }
 }
 
-pub(super) struct Serving<'a> {
-    task: &'a mut Task,
+pub(crate) struct Serving<'a> {
+    state: &'a mut SessionState,
     frames: Frames,
     host: usize,
     works: bool,
@@ -53,51 +53,57 @@ pub(super) struct Serving<'a> {
 }
 
 impl<'a> Serving<'a> {
-    pub(super) fn new(task: &'a mut Task, frames: Frames, latest_read: Instant, host: usize, works: bool) -> Self {
-        let granted = task.shared.timeout();
-        let patience = task.ground.options.silence(task.shortest);
-        let idle = (task.shortest / 3).min(LONGEST_IDLE);
+    pub(crate) fn new(
+        state: &'a mut SessionState,
+        frames: Frames,
+        latest_read: Instant,
+        host: usize,
+        works: bool,
+    ) -> Self {
+        let granted = state.shared.timeout();
+        let patience = state.environment.options.silence(state.shortest);
+        let idle = (state.shortest / 3).min(LONGEST_IDLE);
         let timer = Box::pin(tokio::time::sleep(Duration::ZERO));
-        Serving { task, frames, host, works, granted, idle, patience, latest_read, timer }
+        Serving { state, frames, host, works, granted, idle, patience, latest_read, timer }
     }
 
     /// Serves the connection. Returns the host, and whether it answered anything.
-    pub(super) async fn run(mut self) -> (usize, bool, Stop) {
-        let stop = std::future::poll_fn(|cx| self.poll(cx)).await;
-        (self.host, self.works, stop)
+    pub(crate) async fn run(mut self) -> (usize, bool, End) {
+        let end = std::future::poll_fn(|cx| self.poll(cx)).await;
+        (self.host, self.works, end)
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Stop> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
         // First, so that requests which callers leave from here on wake the task.
-        self.task.shared.link.task.register(cx.waker());
-        if let Err(stop) = self.read(cx) {
-            return Poll::Ready(stop);
+        self.state.shared.link.task.register(cx.waker());
+        if let Err(end) = self.read(cx) {
+            return Poll::Ready(end);
         }
         // A write error counts only now: answers may have come before the server closed the connection.
-        if let Poll::Ready(Err(error)) = self.task.shared.link.poll_flush(cx) {
-            return Poll::Ready(Stop::Lost(cause(&error)));
+        if let Poll::Ready(Err(error)) = self.state.shared.link.poll_flush(cx) {
+            return Poll::Ready(End::Lost(cause(&error)));
         }
         self.watch_the_time(cx)
     }
 
     /// Reads until nothing more is available.
-    fn read(&mut self, cx: &mut Context<'_>) -> Result<(), Stop> {
+    fn read(&mut self, cx: &mut Context<'_>) -> Result<(), End> {
         loop {
-            while let Some(frame) = self.frames.next().map_err(|error| Stop::Lost(error.to_string()))? {
-                self.task.last_contact = self.latest_read;
+            while let Some(frame) = self.frames.next().map_err(|error| End::Lost(error.to_string()))? {
+                self.state.last_contact = self.latest_read;
                 self.take(frame)?;
             }
             match self.frames.poll_fill(cx) {
                 Poll::Pending => return Ok(()),
                 Poll::Ready(read) => {
-                    self.latest_read = self.task.ground.now();
+                    self.latest_read = self.state.environment.now();
                     match read {
                         Ok(0) => return Err(self.closed("the server closed the connection".to_owned())),
                         Ok(_) => {}
                         Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
                             return Err(self.closed(cause(&error)));
                         }
-                        Err(error) => return Err(Stop::Lost(cause(&error))),
+                        Err(error) => return Err(End::Lost(cause(&error))),
                     }
                 }
             }
@@ -105,37 +111,37 @@ impl<'a> Serving<'a> {
     }
 
     /// Handles a connection that the server closed or reset: that, too, is a contact.
-    fn closed(&mut self, cause: String) -> Stop {
-        self.task.last_contact = self.latest_read;
+    fn closed(&mut self, cause: String) -> End {
+        self.state.last_contact = self.latest_read;
         // The server does so after the end of a session, and its answer may be lost then.
-        Stop::Lost(cause)
+        End::Lost(cause)
     }
 
-    fn take(&mut self, frame: Frame) -> Result<(), Stop> {
+    fn take(&mut self, frame: Frame) -> Result<(), End> {
         match frame {
             Frame::Whole(frame) => self.take_whole(&frame),
             Frame::TooLong { head, length } => self.take_too_long(&head, length),
         }
     }
 
-    fn take_whole(&mut self, frame: &Bytes) -> Result<(), Stop> {
+    fn take_whole(&mut self, frame: &Bytes) -> Result<(), End> {
         let mut from = Reader::new(frame);
         let header = ReplyHeader::decode(&mut from)?;
         if header.err == ErrorCode::SessionClosedRequireSaslAuth {
-            return Err(Stop::End(End::AuthFailed));
+            return Err(End::Session(SessionEnd::AuthFailed));
         }
         match header.xid {
             xid::NOTIFICATION => {
                 let event = WatcherEvent::decode(&mut from)?;
-                self.task.shared.fire(&event);
+                self.state.shared.fire(&event);
                 return Ok(());
             }
             xid::PING => {
-                if let Some(sent) = self.task.shared.link.take_ping() {
-                    self.task.observer.answered(sent, Proof::Contact);
+                if let Some(sent) = self.state.shared.link.take_ping() {
+                    self.state.observer.answered(sent, Proof::Contact);
                 }
             }
-            xid::AUTH if header.err == ErrorCode::AuthFailed => return Err(Stop::End(End::AuthFailed)),
+            xid::AUTH if header.err == ErrorCode::AuthFailed => return Err(End::Session(SessionEnd::AuthFailed)),
             xid::AUTH | xid::SET_WATCHES => {}
             _ => self.take_answer(&header, from)?,
         }
@@ -145,17 +151,17 @@ impl<'a> Serving<'a> {
 
     /// Records the server's latest transaction; it comes after all events that were received before.
     fn seen(&mut self, zxid: i64) {
-        self.task.identity.zxid = self.task.identity.zxid.max(zxid);
+        self.state.identity.zxid = self.state.identity.zxid.max(zxid);
         if !self.works {
             self.works = true;
-            self.task.ground.works(self.host);
+            self.state.environment.works(self.host);
         }
     }
 
-    fn take_answer(&mut self, header: &ReplyHeader, mut from: Reader<'_>) -> Result<(), Stop> {
-        let link = &self.task.shared.link;
+    fn take_answer(&mut self, header: &ReplyHeader, mut from: Reader<'_>) -> Result<(), End> {
+        let link = &self.state.shared.link;
         let Some(entry) = link.take_answered(header.xid) else {
-            return Err(Stop::Lost(format!("an answer to request {} came out of turn", header.xid)));
+            return Err(End::Lost(format!("an answer to request {} came out of turn", header.xid)));
         };
         let outcome = match header.err {
             ErrorCode::Ok => match AnyResponse::decode(entry.op, &mut from) {
@@ -168,17 +174,17 @@ impl<'a> Serving<'a> {
             // The next connection shows the state of the session.
             ErrorCode::SessionMoved | ErrorCode::SessionExpired => {
                 link.put_back(entry);
-                return Err(Stop::Lost(format!("the server does not serve the session ({:?})", header.err)));
+                return Err(End::Lost(format!("the server does not serve the session ({:?})", header.err)));
             }
             code => Err(refusal(code)),
         };
         if entry.op == OpCode::CloseSession {
-            return Err(Stop::End(End::Closed));
+            return Err(End::Session(SessionEnd::Closed));
         }
         if proves(&outcome) {
-            self.task.observer.answered(entry.sent, entry.proof());
+            self.state.observer.answered(entry.sent, entry.proof());
         }
-        let shared = &self.task.shared;
+        let shared = &self.state.shared;
         let armed = entry.watch.as_ref().and_then(|asked| {
             let kind = asked.armed_by(entry.op, header.err)?;
             Some(Shared::arm(shared, kind, &asked.path))
@@ -194,12 +200,12 @@ impl<'a> Serving<'a> {
     }
 
     /// Handles a frame that is too long: only the request that it belongs to fails.
-    fn take_too_long(&mut self, head: &Bytes, length: usize) -> Result<(), Stop> {
+    fn take_too_long(&mut self, head: &Bytes, length: usize) -> Result<(), End> {
         let header = ReplyHeader::from_frame(head)?;
-        let Some(entry) = self.task.shared.link.take_answered(header.xid) else {
-            return Err(Stop::Lost(format!("a frame of {length} bytes belongs to no request")));
+        let Some(entry) = self.state.shared.link.take_answered(header.xid) else {
+            return Err(End::Lost(format!("a frame of {length} bytes belongs to no request")));
         };
-        self.task.shared.link.settled(&entry);
+        self.state.shared.link.settled(&entry);
         let limit = self.frames.limit;
         entry.fail(Error::Other(format!("the answer of {length} bytes is longer than the limit of {limit}")));
         self.seen(header.zxid);
@@ -207,25 +213,25 @@ impl<'a> Serving<'a> {
     }
 
     /// Sends pings, and detects silence.
-    fn watch_the_time(&mut self, cx: &mut Context<'_>) -> Poll<Stop> {
+    fn watch_the_time(&mut self, cx: &mut Context<'_>) -> Poll<End> {
         while self.timer.as_mut().poll(cx).is_ready() {
-            let now = self.task.ground.now();
-            let pulse = self.task.shared.link.pulse();
+            let now = self.state.environment.now();
+            let pulse = self.state.shared.link.pulse();
             if pulse.closing.is_some_and(|asked| now >= asked + self.granted) {
-                return Poll::Ready(Stop::End(End::Closed));
+                return Poll::Ready(End::Session(SessionEnd::Closed));
             }
             if pulse.oldest.is_some_and(|oldest| now >= oldest.max(self.latest_read) + self.patience) {
-                return Poll::Ready(Stop::Lost(silent(self.patience)));
+                return Poll::Ready(End::Lost(silent(self.patience)));
             }
             if pulse.oldest.is_some_and(|oldest| now >= self.unanswered_until(oldest)) {
-                return Poll::Ready(Stop::Lost(format!("no whole answer for {:?}", self.granted)));
+                return Poll::Ready(End::Lost(format!("no whole answer for {:?}", self.granted)));
             }
             if now >= pulse.latest_write + self.granted {
                 // The process was stopped: the session cannot be alive, so nothing more is written on this connection.
-                return Poll::Ready(Stop::Lost(format!("nothing was written for {:?}", self.granted)));
+                return Poll::Ready(End::Lost(format!("nothing was written for {:?}", self.granted)));
             }
             if !pulse.ping_out && now >= pulse.latest_write + self.idle {
-                self.task.shared.link.ping();
+                self.state.shared.link.ping();
             }
             let wait = self.next_look(now);
             self.timer.as_mut().reset(tokio::time::Instant::now() + wait);
@@ -235,12 +241,12 @@ impl<'a> Serving<'a> {
 
     /// Bytes alone do not keep a connection for ever: an answer that trickles hides that nothing else is answered.
     fn unanswered_until(&self, oldest: Instant) -> Instant {
-        oldest.max(self.task.last_contact) + self.granted
+        oldest.max(self.state.last_contact) + self.granted
     }
 
     /// Returns how long nothing is due. What callers write meanwhile makes nothing due earlier than that.
     fn next_look(&self, now: Instant) -> Duration {
-        let Pulse { latest_write, oldest, ping_out, closing } = self.task.shared.link.pulse();
+        let Pulse { latest_write, oldest, ping_out, closing } = self.state.shared.link.pulse();
         let silence = oldest.map_or(now, |oldest| oldest.max(self.latest_read)) + self.patience;
         // An outstanding ping is checked once more in that time: it may be answered by then, and the next one due.
         let ping = Some(latest_write + self.idle).filter(|due| !ping_out || *due > now);
@@ -251,7 +257,7 @@ impl<'a> Serving<'a> {
     }
 }
 
-/// Whether an outcome was decided by the ensemble.
+/// Returns whether an outcome was decided by the ensemble.
 fn proves(outcome: &Result<AnyResponse, Error>) -> bool {
     match outcome {
         Ok(AnyResponse::Multi(multi)) => multi.refused().is_none_or(|(_, code)| refusal(code).is_verdict()),

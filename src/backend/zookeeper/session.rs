@@ -1,92 +1,41 @@
-//! One session, from the first attempt to open it to its end: a task that connects, serves, loses and finds connections.
+//! One session, from the first attempt to open it to its end: a task that connects, serves, and reconnects.
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::StreamExt;
 use tokio::sync::{mpsc, oneshot};
 
 use super::configuration;
-use super::connect::{Connector, cause};
+use super::connect::cause;
+use super::environment::Environment;
 use super::handshake::{Failure, Fresh, Hears, Identity};
-use super::hosts::{Hosts, Notice, Turn};
+use super::hosts::Turn;
 use super::link::Interrupted;
 use super::port::ZooKeeperSession;
-use super::serve::{Serving, Stop};
+use super::serve::{End, Serving};
 use super::shared::Shared;
-use super::{Options, lock};
+use super::state::{SessionEnd, SessionState};
 use crate::backend::{self, Loss, Observer, Opened, Proof, SessionEvent};
-use crate::clock::Instant;
 use crate::protocol::WatcherEvent;
+use crate::util::clock::Instant;
+use crate::util::wait::forever;
 
 /// An attempt has at least this long.
 const LEAST_ATTEMPT: Duration = Duration::from_secs(1);
 
-/// What the sessions of an ensemble have in common.
-#[derive(Clone)]
-pub(super) struct Ground {
-    pub(super) options: Arc<Options>,
-    pub(super) connector: Arc<dyn Connector>,
-    pub(super) hosts: Arc<Mutex<Hosts>>,
-}
-
-impl Ground {
-    pub(super) fn now(&self) -> Instant {
-        self.options.clock.now()
-    }
-
-    fn failed(&self, host: usize, cause: String) {
-        let notice = lock(&self.hosts).failed(host, cause, self.now(), (self.options.jitter)());
-        log(notice);
-    }
-
-    /// A connection to this host answered more than the handshake.
-    pub(super) fn works(&self, host: usize) {
-        let notice = lock(&self.hosts).works(host, self.now());
-        log(notice);
-    }
-}
-
-fn log(notice: Option<Notice>) {
-    match notice {
-        Some(Notice::Begins { causes }) => tracing::warn!(%causes, "no ZooKeeper server can be reached"),
-        Some(Notice::GoesOn { causes, tries, lasting }) => {
-            tracing::warn!(%causes, tries, ?lasting, "still no ZooKeeper server can be reached");
-        }
-        Some(Notice::Over { host, tries, lasted }) => {
-            tracing::warn!(%host, tries, ?lasted, "a ZooKeeper server can be reached again");
-        }
-        None => {}
-    }
-}
-
-/// Why a session is over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
-    Expired,
-    AuthFailed,
-    Closed,
-}
-
 /// A connection that takes requests.
-pub(super) struct Connected {
-    pub(super) fresh: Fresh,
-    pub(super) host: usize,
+struct Connected {
+    fresh: Fresh,
+    host: usize,
     /// It answered more than the handshake.
-    pub(super) works: bool,
+    works: bool,
 }
 
 /// The task of a session.
-pub(super) struct Task {
-    pub(super) ground: Ground,
-    pub(super) shared: Arc<Shared>,
-    pub(super) observer: Arc<dyn Observer>,
-    pub(super) identity: Identity,
-    /// The shortest timeout that was granted: a new leader takes the first one for every session.
-    pub(super) shortest: Duration,
-    /// When the server was last heard of.
-    pub(super) last_contact: Instant,
+pub(crate) struct Task {
+    state: SessionState,
     events: mpsc::UnboundedSender<SessionEvent>,
     /// Until the session is handed to the caller that opens it.
     opening: Option<Opening>,
@@ -102,25 +51,19 @@ struct Opening {
 
 impl fmt::Debug for Task {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Task").field("session", &format_args!("{:#x}", self.identity.id)).finish_non_exhaustive()
+        f.debug_struct("Task").field("session", &format_args!("{:#x}", self.state.identity.id)).finish_non_exhaustive()
     }
 }
 
 impl Task {
-    pub(super) fn new(
-        ground: Ground,
+    pub(crate) fn new(
+        environment: Environment,
         observer: Arc<dyn Observer>,
         opened: oneshot::Sender<Result<Opened, backend::Error>>,
     ) -> Self {
         let (events, told) = mpsc::unbounded_channel();
-        let shared = Arc::new(Shared::new(ground.options.clock));
         Task {
-            shortest: Duration::MAX,
-            last_contact: ground.now(),
-            ground,
-            shared,
-            observer,
-            identity: Identity::default(),
+            state: SessionState::new(environment, observer),
             events,
             opening: Some(Opening { opened, events: told }),
             told_up: false,
@@ -129,76 +72,77 @@ impl Task {
     }
 
     /// Runs until the session is over.
-    pub(super) async fn run(mut self) {
+    pub(crate) async fn run(mut self) {
         let end = loop {
             match self.establish().await {
                 Err(end) => break end,
                 Ok(connected) => match self.serve(connected).await {
-                    (_, _, Stop::End(end)) => break end,
-                    (host, works, Stop::Lost(cause)) => self.lost(host, works, cause),
+                    (_, _, End::Session(end)) => break end,
+                    (host, works, End::Lost(cause)) => self.lost(host, works, cause),
                 },
             }
         };
         self.finish(Some(end));
     }
 
-    /// Finds a connection for the session, however long it takes; or, when it is to be closed, as long as the servers may know
-    /// it.
-    async fn establish(&mut self) -> Result<Connected, End> {
-        if self.shared.link.closing().is_none() {
+    /// Finds a connection for the session, however long it takes; or, when it is to be closed, as long as the servers
+    /// may know the session.
+    async fn establish(&mut self) -> Result<Connected, SessionEnd> {
+        if self.state.shared.link.closing().is_none() {
             let mut opening = self.opening.take();
             let is_first = opening.is_some();
             let connected = tokio::select! {
                 biased;
-                () = self.shared.close_requested() => None,
+                () = self.state.shared.close_requested() => None,
                 () = given_up(&mut opening) => None,
                 connected = self.attempts(is_first) => Some(connected),
             };
             self.opening = opening;
             match connected {
                 Some(connected) => return connected,
-                None => self.shared.close(),
+                None => self.state.shared.close(),
             }
         }
-        if self.identity.id == 0 {
-            return Err(End::Closed);
+        if self.state.identity.id == 0 {
+            return Err(SessionEnd::Closed);
         }
-        let clock = self.ground.options.clock;
+        let clock = self.state.environment.options.clock;
         loop {
             let forgotten = self.forgotten();
             tokio::select! {
                 biased;
                 // An attempt may have renewed the session meanwhile.
                 () = clock.sleep_until(forgotten) => if self.forgotten() <= forgotten {
-                    return Err(End::Closed);
+                    return Err(SessionEnd::Closed);
                 },
-                connected = self.attempts(false) => return connected.map_err(|_| End::Closed),
+                connected = self.attempts(false) => return connected.map_err(|_| SessionEnd::Closed),
             }
         }
     }
 
-    /// When the servers no longer know the session: they may have granted all that was asked for since the last contact.
+    /// Returns when the servers no longer know the session: they may have granted all that was asked for since the last
+    /// contact.
     fn forgotten(&self) -> Instant {
-        self.last_contact + self.shared.timeout().max(self.ground.options.session_timeout)
+        self.state.last_contact + self.state.shared.timeout().max(self.state.environment.options.session_timeout)
     }
 
-    async fn attempts(&mut self, opening: bool) -> Result<Connected, End> {
+    async fn attempts(&mut self, opening: bool) -> Result<Connected, SessionEnd> {
         loop {
             let turn = self.turn().await;
             let host = turn.host;
             let cause = match self.attempt(turn, opening).await {
                 Ok(Attempt::Connected(connected)) => return Ok(connected),
-                Ok(Attempt::Expired) if self.identity.id == 0 => "the server opened no session".to_owned(),
+                Ok(Attempt::Expired) if self.state.identity.id == 0 => "the server opened no session".to_owned(),
                 Ok(Attempt::Expired) if opening => {
                     // No caller has this session yet, so a new one serves as well.
-                    (self.identity, self.shortest) = (Identity::default(), Duration::MAX);
+                    (self.state.identity, self.state.shortest) = (Identity::default(), Duration::MAX);
                     continue;
                 }
-                Ok(Attempt::Expired) => return Err(End::Expired),
+                Ok(Attempt::Expired) => return Err(SessionEnd::Expired),
                 Err(Failure::Credentials(why)) => {
-                    tracing::warn!(host = lock(&self.ground.hosts).name(host), "{why}");
-                    self.ground.failed(host, why);
-                    return Err(End::AuthFailed);
+                    tracing::warn!(host = self.state.environment.hosts.lock().name(host), "{why}");
+                    self.state.environment.failed(host, why);
+                    return Err(SessionEnd::AuthFailed);
                 }
                 Err(Failure::Connection(cause)) => cause,
             };
@@ -206,38 +150,39 @@ impl Task {
                 // The session was renewed, for a moment.
                 self.events.send(SessionEvent::Disconnected(loss)).ok();
             }
-            tracing::debug!(host = lock(&self.ground.hosts).name(host), %cause, "no connection");
-            self.ground.failed(host, cause);
+            tracing::debug!(host = self.state.environment.hosts.lock().name(host), %cause, "no connection");
+            self.state.environment.failed(host, cause);
         }
     }
 
     /// Waits until a host may be tried.
     async fn turn(&self) -> Turn {
         loop {
-            let taken = lock(&self.ground.hosts).take(self.ground.now());
+            let taken = self.state.environment.hosts.lock().take(self.state.environment.now());
             match taken {
                 Ok(turn) => return turn,
-                Err(at) => self.ground.options.clock.sleep_until(at).await,
+                Err(at) => self.state.environment.options.clock.sleep_until(at).await,
             }
         }
     }
 
     async fn attempt(&mut self, turn: Turn, opening: bool) -> Result<Attempt, Failure> {
         let Turn { host, endpoint, tries } = turn;
-        let options = Arc::clone(&self.ground.options);
-        // For a whole pass through the hosts: the first within its caller's patience, later ones within the session's time.
-        let pass = match self.identity.id {
+        let options = Arc::clone(&self.state.environment.options);
+        // For a whole pass through the hosts: the first within its caller's patience, later ones within the session's
+        // time.
+        let pass = match self.state.identity.id {
             0 => (options.session_timeout / 3).min(options.connection_timeout),
-            _ => self.shared.timeout() / 3,
+            _ => self.state.shared.timeout() / 3,
         };
-        let hosts = u32::try_from(lock(&self.ground.hosts).len()).unwrap_or(u32::MAX).max(1);
+        let hosts = u32::try_from(self.state.environment.hosts.lock().len()).unwrap_or(u32::MAX).max(1);
         let limit = (pass / hosts).max(LEAST_ATTEMPT);
         let welcomed = tokio::time::timeout(limit, async {
-            let stream = self.ground.connector.connect(endpoint, tries).await;
+            let stream = self.state.environment.connector.connect(endpoint, tries).await;
             let stream = stream.map_err(|error| Failure::new(cause(&error)))?;
             let mut fresh = Fresh::new(stream, options.longest_answer, options.clock);
-            let about_to = |at| self.observer.connecting(at);
-            let answer = fresh.welcome(&self.identity, options.session_timeout, about_to).await?;
+            let about_to = |at| self.state.observer.connecting(at);
+            let answer = fresh.welcome(&self.state.identity, options.session_timeout, about_to).await?;
             Ok((fresh, answer))
         });
         let timed_out = |_| Err(Failure::new(format!("timed out after {limit:?}")));
@@ -248,109 +193,116 @@ impl Task {
         if answer.session_id == 0 {
             return Err(Failure::new("the server named no session"));
         }
-        if self.identity.id != 0 && self.identity.id != answer.session_id {
+        if self.state.identity.id != 0 && self.state.identity.id != answer.session_id {
             return Err(Failure::new(format!("the server answered for the session {:#x}", answer.session_id)));
         }
-        (self.identity.id, self.identity.password) = (answer.session_id, answer.password);
-        self.last_contact = fresh.latest_read;
+        (self.state.identity.id, self.state.identity.password) = (answer.session_id, answer.password);
+        self.state.last_contact = fresh.latest_read;
         let granted = Duration::from_millis(u64::try_from(answer.timeout).unwrap_or_default());
-        self.shared.set_timeout(granted);
-        self.shortest = self.shortest.min(granted);
-        if self.shared.link.closing().is_none() {
+        self.state.shared.set_timeout(granted);
+        self.state.shortest = self.state.shortest.min(granted);
+        if self.state.shared.link.closing().is_none() {
             self.told_up = true;
-            self.observer.connected(granted);
+            self.state.observer.connected(granted);
         }
-        let works = self.introduce(&mut fresh, opening, self.ground.options.silence(self.shortest)).await;
-        self.last_contact = fresh.latest_read;
+        let works =
+            self.introduce(&mut fresh, opening, self.state.environment.options.silence(self.state.shortest)).await;
+        self.state.last_contact = fresh.latest_read;
         let works = works?;
         if works {
-            self.ground.works(host);
+            self.state.environment.works(host);
         }
         Ok(Attempt::Connected(Connected { fresh, host, works }))
     }
 
-    /// Says who the client is, and restores the watches; a first connection has none, and must show that it is served. Tells
-    /// whether anything was answered.
+    /// Authenticates the client, and restores the watches. A first connection has none, and must show that it is
+    /// served. Returns whether the server answered anything.
     async fn introduce(&mut self, fresh: &mut Fresh, opening: bool, patience: Duration) -> Result<bool, Failure> {
-        let mut hears = Introduction { shared: &self.shared, observer: &*self.observer, answered: false };
+        let mut hears = Introduction { shared: &self.state.shared, observer: &*self.state.observer, answered: false };
         #[cfg(feature = "sasl-digest-md5")]
-        if let Some(credentials) = &self.ground.options.sasl {
+        if let Some(credentials) = &self.state.environment.options.sasl {
             fresh.sasl(credentials, patience, &mut hears).await?;
         }
-        fresh.authenticate(&self.ground.options.auths, patience, &mut hears).await?;
+        fresh.authenticate(&self.state.environment.options.auths, patience, &mut hears).await?;
         if opening {
             fresh.ping(patience, &mut hears).await?;
-        } else if self.shared.link.closing().is_none() {
-            // The answers tell later transactions, which only count when all watches are restored.
-            let requests = lock(&self.shared.watches).restore(self.identity.zxid);
+        } else if self.state.shared.link.closing().is_none() {
+            // The answers carry later transactions, which only count when all watches are restored.
+            let requests = self.state.shared.watches.lock().restore(self.state.identity.zxid);
             fresh.restore(requests, patience, &mut hears).await?;
-            lock(&self.shared.watches).resync();
+            self.state.shared.watches.lock().resync();
         }
         Ok(hears.answered)
     }
 
-    /// The connection takes requests until it is lost or the session ends.
-    async fn serve(&mut self, connected: Connected) -> (usize, bool, Stop) {
+    /// Serves the connection until it is lost or the session ends.
+    async fn serve(&mut self, connected: Connected) -> (usize, bool, End) {
         let Connected { fresh: Fresh { frames, write, latest_xid, latest_read, .. }, host, works } = connected;
-        self.shared.link.up(write, latest_xid, self.shared.timeout());
-        self.shared.remove_stale();
+        self.state.shared.link.up(write, latest_xid, self.state.shared.timeout());
+        self.state.shared.remove_stale();
         tracing::debug!(
-            session = format_args!("{:#x}", self.identity.id),
-            host = lock(&self.ground.hosts).name(host),
+            session = format_args!("{:#x}", self.state.identity.id),
+            host = self.state.environment.hosts.lock().name(host),
             "connected"
         );
         match self.opening.take() {
-            None if self.shared.link.closing().is_some() => {}
+            None if self.state.shared.link.closing().is_some() => {}
             None => drop(self.events.send(SessionEvent::Connected)),
             Some(Opening { opened, events }) => {
-                let chroot = self.ground.options.connect_string.chroot();
-                if self.ground.options.follows_configuration {
+                let chroot = self.state.environment.options.connect_string.chroot();
+                if self.state.environment.options.follows_configuration {
                     self.follow_configuration();
                 }
-                let session = ZooKeeperSession::new(Arc::clone(&self.shared), self.identity.id, chroot);
+                let session = ZooKeeperSession::new(Arc::clone(&self.state.shared), self.state.identity.id, chroot);
                 let events =
                     futures::stream::unfold(events, |mut events| async move { Some((events.recv().await?, events)) });
                 // A caller that no longer waits drops the session, which closes it.
                 opened.send(Ok(Opened { session: Arc::new(session), events: events.boxed() })).ok();
             }
         }
-        Serving::new(self, frames, latest_read, host, works).run().await
+        Serving::new(&mut self.state, frames, latest_read, host, works).run().await
     }
 
     /// Keeps the hosts up to date, for as long as the session lasts.
     fn follow_configuration(&self) {
-        let (ground, shared) = (self.ground.clone(), Arc::clone(&self.shared));
+        let (environment, shared) = (self.state.environment.clone(), Arc::clone(&self.state.shared));
         let ended = shared.ended();
-        (self.ground.options.spawn)(Box::pin(async move {
+        (self.state.environment.options.spawn)(Box::pin(async move {
             tokio::select! {
                 () = ended => {}
-                () = configuration::follow(&ground, &shared) => {}
+                () = configuration::follow(&environment, &shared) => {}
             }
         }));
     }
 
     fn lost(&mut self, host: usize, works: bool, cause: String) {
-        tracing::debug!(session = format_args!("{:#x}", self.identity.id), host = lock(&self.ground.hosts).name(host), %cause, "connection lost");
+        tracing::debug!(
+            session = format_args!("{:#x}", self.state.identity.id),
+            host = self.state.environment.hosts.lock().name(host),
+            %cause,
+            "connection lost"
+        );
         let loss = self.fall();
         if works {
-            let options = &self.ground.options;
+            let options = &self.state.environment.options;
             let spread = options.spread_reconnects.then(|| (options.jitter)());
-            lock(&self.ground.hosts).cut(host, cause, self.ground.now(), spread);
+            self.state.environment.hosts.lock().cut(host, cause, self.state.environment.now(), spread);
         } else {
-            self.ground.failed(host, cause);
+            self.state.environment.failed(host, cause);
         }
         if let Some(loss) = loss {
             self.events.send(SessionEvent::Disconnected(loss)).ok();
         }
     }
 
-    /// Takes the connection down: the observer learns of it before those who wait. `None` if there is nothing to tell.
+    /// Takes the connection down: the observer learns of it before the waiting callers. Returns `None` if there is
+    /// nothing to report.
     fn fall(&mut self) -> Option<Loss> {
-        let Interrupted { at, sent, unsent } = self.shared.link.down();
-        let told_up = std::mem::take(&mut self.told_up) && self.shared.link.closing().is_none();
-        let loss = told_up.then_some(Loss { at, last_contact: self.last_contact });
+        let Interrupted { at, sent, unsent } = self.state.shared.link.down();
+        let told_up = std::mem::take(&mut self.told_up) && self.state.shared.link.closing().is_none();
+        let loss = told_up.then_some(Loss { at, last_contact: self.state.last_contact });
         if let Some(loss) = loss {
-            self.observer.disconnected(loss);
+            self.state.observer.disconnected(loss);
         }
         for entry in sent {
             entry.fail(backend::Error::ConnectionLoss);
@@ -361,33 +313,33 @@ impl Task {
         loss
     }
 
-    /// The session is over; without an end its runtime is.
-    fn finish(&mut self, end: Option<End>) {
+    /// Ends the session; without an `end`, its runtime has ended.
+    fn finish(&mut self, end: Option<SessionEnd>) {
         if std::mem::replace(&mut self.over, true) {
             return;
         }
-        let Interrupted { sent, unsent, .. } = self.shared.link.over();
+        let Interrupted { sent, unsent, .. } = self.state.shared.link.over();
         for entry in sent.into_iter().chain(unsent) {
             entry.fail(backend::Error::SessionEnded);
         }
-        lock(&self.shared.watches).end();
+        self.state.shared.watches.lock().end();
         if let Some(Opening { opened, .. }) = self.opening.take() {
             opened
                 .send(Err(match end {
-                    Some(End::AuthFailed) => backend::Error::AuthFailed,
+                    Some(SessionEnd::AuthFailed) => backend::Error::AuthFailed,
                     _ => backend::Error::Other("opening the session failed: its runtime ended".to_owned()),
                 }))
                 .ok();
         }
         let event = end.map(|end| match end {
-            End::Expired => SessionEvent::Expired,
-            End::AuthFailed => SessionEvent::AuthFailed,
-            End::Closed => SessionEvent::Closed,
+            SessionEnd::Expired => SessionEvent::Expired,
+            SessionEnd::AuthFailed => SessionEvent::AuthFailed,
+            SessionEnd::Closed => SessionEvent::Closed,
         });
         if let Some(event) = event {
             self.events.send(event).ok();
         }
-        self.shared.end();
+        self.state.shared.end();
     }
 }
 
@@ -406,7 +358,7 @@ enum Attempt {
 async fn given_up(opening: &mut Option<Opening>) {
     match opening {
         Some(Opening { opened, .. }) => opened.closed().await,
-        None => std::future::pending().await,
+        None => forever().await,
     }
 }
 

@@ -1,23 +1,23 @@
 //! What callers, watches and the task of one session share.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::watch;
 
 use super::link::Link;
-use super::lock;
 use super::watches::{Armed, Kind, Watches};
 use crate::backend::Event;
-use crate::clock::Clock;
 use crate::protocol::{EventType, WatcherEvent, WatcherType};
+use crate::util::clock::Clock;
+use crate::util::mutex::Mutex;
 
 /// The session's state outside its task.
 #[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) link: Link<HeldWatch>,
-    pub(super) watches: Mutex<Watches>,
+pub(crate) struct Shared {
+    pub(crate) link: Link<HeldWatch>,
+    pub(crate) watches: Mutex<Watches>,
     /// In milliseconds.
     timeout: AtomicU64,
     closing: watch::Sender<bool>,
@@ -25,7 +25,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(clock: Clock) -> Self {
+    pub(crate) fn new(clock: Clock) -> Self {
         Shared {
             link: Link::new(clock),
             watches: Mutex::default(),
@@ -35,23 +35,23 @@ impl Shared {
         }
     }
 
-    /// The session timeout of the latest connection; zero before the first.
-    pub(super) fn timeout(&self) -> Duration {
+    /// Returns the session timeout of the latest connection; zero before the first.
+    pub(crate) fn timeout(&self) -> Duration {
         Duration::from_millis(self.timeout.load(Ordering::Relaxed))
     }
 
-    pub(super) fn set_timeout(&self, granted: Duration) {
+    pub(crate) fn set_timeout(&self, granted: Duration) {
         self.timeout.store(u64::try_from(granted.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     /// Asks for the end of the session.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.link.close();
         self.closing.send_replace(true);
     }
 
     /// Resolves when the owner has asked for the end of the session.
-    pub(super) fn close_requested(&self) -> impl Future<Output = ()> + Send + 'static {
+    pub(crate) fn close_requested(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut closing = self.closing.subscribe();
         async move {
             closing.wait_for(|closing| *closing).await.ok();
@@ -59,49 +59,49 @@ impl Shared {
     }
 
     /// Resolves every [`ended`](Self::ended).
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         self.over.send_replace(true);
     }
 
     /// Resolves when the session has ended.
-    pub(super) fn ended(&self) -> impl Future<Output = ()> + Send + 'static {
+    pub(crate) fn ended(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut over = self.over.subscribe();
         async move {
-            // The sender is gone with the session.
+            // The sender is dropped with the session.
             over.wait_for(|over| *over).await.ok();
         }
     }
 
     /// Arms a watch on a path of the server.
-    pub(super) fn arm(shared: &Arc<Self>, kind: Kind, path: &Arc<str>) -> HeldWatch {
-        let (number, armed) = lock(&shared.watches).arm(kind, path);
+    pub(crate) fn arm(shared: &Arc<Self>, kind: Kind, path: &Arc<str>) -> HeldWatch {
+        let (number, armed) = shared.watches.lock().arm(kind, path);
         HeldWatch { armed, hold: Hold { shared: Arc::clone(shared), kind, path: Arc::clone(path), number } }
     }
 
     /// Hands an event of the server to the watches that it fires.
-    pub(super) fn fire(&self, event: &WatcherEvent) {
+    pub(crate) fn fire(&self, event: &WatcherEvent) {
         let kind = match event.event {
             EventType::NodeCreated => Event::NodeCreated,
             EventType::NodeDeleted => Event::NodeDeleted,
             EventType::NodeDataChanged => Event::NodeDataChanged,
             EventType::NodeChildrenChanged => Event::NodeChildrenChanged,
-            // What is said about the session is also seen on the connection; the others no server sends.
+            // Session events are also seen on the connection; no server sends the others.
             _ => return,
         };
-        lock(&self.watches).fire(kind, &event.path);
+        self.watches.lock().fire(kind, &event.path);
     }
 
-    /// Tells the server of watches that were dropped while it restored them.
-    pub(super) fn remove_stale(&self) {
-        let mut watches = lock(&self.watches);
+    /// Asks the server to remove watches that were dropped while it restored them.
+    pub(crate) fn remove_stale(&self) {
+        let mut watches = self.watches.lock();
         for (watcher, path) in watches.take_stale() {
             self.link.remove_watch(&path, watcher);
         }
     }
 
-    /// A server before 3.9 knows no way to remove persistent watches alone: all of the path go, if none is needed.
-    pub(super) fn remove_any(&self, path: &Arc<str>) {
-        let watches = lock(&self.watches);
+    /// Removes the watches of a path if none is needed. A server before 3.9 cannot remove persistent watches alone.
+    pub(crate) fn remove_any(&self, path: &Arc<str>) {
+        let watches = self.watches.lock();
         if !watches.needs(WatcherType::Any, path) {
             self.link.remove_watch(path, WatcherType::Any);
         }
@@ -109,13 +109,13 @@ impl Shared {
 }
 
 /// A watch and its place in the table.
-pub(super) struct HeldWatch {
-    pub(super) armed: Armed,
-    pub(super) hold: Hold,
+pub(crate) struct HeldWatch {
+    pub(crate) armed: Armed,
+    pub(crate) hold: Hold,
 }
 
-/// Takes a watch away when dropped.
-pub(super) struct Hold {
+/// Removes a watch when dropped.
+pub(crate) struct Hold {
     shared: Arc<Shared>,
     kind: Kind,
     path: Arc<str>,
@@ -124,7 +124,7 @@ pub(super) struct Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        let mut watches = lock(&self.shared.watches);
+        let mut watches = self.shared.watches.lock();
         if watches.disarm(self.kind, &self.path, self.number)
             && !self.shared.link.remove_watch(&self.path, self.kind.at_server())
         {

@@ -12,7 +12,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client;
 
-/// The name that the certificate of `host` must be for: a name or an address of the connect string, without the port.
+/// Returns the name that the certificate of `host` must be for: a name or an address of the connect string, without the
+/// port.
 ///
 /// # Errors
 /// `InvalidInput` if no certificate can be for such a host.
@@ -32,7 +33,8 @@ pub(crate) fn server_name(host: &str) -> io::Result<ServerName<'static>> {
 
 /// Turns a connected stream into an encrypted one. `host` is as in the connect string, without the port.
 ///
-/// In TLS 1.3 a server refuses a client's certificate only after the handshake, so that error comes with the first read.
+/// In TLS 1.3 a server refuses a client's certificate only after the handshake, so that error comes with the first
+/// read.
 ///
 /// # Errors
 /// With a readable text. The kind is that of the stream's own error, or `InvalidData` for a fault in TLS.
@@ -92,7 +94,8 @@ fn explain(error: io::Error) -> io::Error {
     }
 }
 
-/// A server's port for plain text takes the first bytes of TLS for a giant frame and closes the connection.
+/// Explains the end of the stream: a server's plain-text port takes the first bytes of TLS for a giant frame and closes
+/// the connection.
 fn explain_end(error: io::Error) -> io::Error {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     if !matches!(error.kind(), UnexpectedEof | ConnectionReset | ConnectionAborted | BrokenPipe) {
@@ -124,7 +127,7 @@ fn meaning(fault: &rustls::Error) -> String {
     }
 }
 
-/// Why the server's certificate is not trusted.
+/// Returns why the server's certificate is not trusted.
 fn distrust(fault: &CertificateError) -> String {
     match fault {
         CertificateError::UnknownIssuer => "none of the trusted authorities signed the server's certificate".to_owned(),
@@ -155,9 +158,12 @@ fn is_about_certificate(alert: AlertDescription) -> bool {
     )
 }
 
-#[cfg(test)]
-#[path = "../../../tests/security/certificates.rs"]
+#[cfg(all(test, not(feature = "integration")))]
+#[path = "../../../tests/support/certificates.rs"]
 pub(crate) mod certificates;
+// The rig has them already.
+#[cfg(all(test, feature = "integration"))]
+pub(crate) use crate::support::certificates;
 
 #[cfg(test)]
 mod tests {
@@ -175,7 +181,8 @@ mod tests {
 
     type Accepted = io::Result<server::TlsStream<DuplexStream>>;
 
-    /// A server with this identity. It asks for a client certificate of `clients`, if there is such an authority.
+    /// Returns a server with this identity. It asks for a client certificate of `clients`, if there is such an
+    /// authority.
     fn server_of(
         identity: &Identity,
         clients: Option<&Authority>,

@@ -3,17 +3,17 @@
 //! Paths are those of the server, with the chroot.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::BytesMut;
 use tokio::sync::oneshot;
 
-use super::lock;
 use crate::backend::{Event, PersistentEvent, WatchMode};
 use crate::protocol::{
     AddWatchMode, SetWatches2Request, SetWatchesRequest, WatcherType, encode_request, ustring_len, xid,
 };
+use crate::util::mutex::{Mutex, MutexGuard};
 
 /// A request to restore watches stays below the server's limit for requests, as in the Java client.
 const RESTORED_AT_ONCE: usize = 128 * 1024 - 1024;
@@ -22,7 +22,7 @@ const UNREAD: usize = 4096;
 
 /// The tables of the Java client, in its order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Data,
     /// On a node that did not exist.
     Exist,
@@ -32,12 +32,12 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) const ALL: [Kind; 5] = [Kind::Data, Kind::Exist, Kind::Child, Kind::Persistent, Kind::Recursive];
+    pub(crate) const ALL: [Kind; 5] = [Kind::Data, Kind::Exist, Kind::Child, Kind::Persistent, Kind::Recursive];
 
-    pub(super) const PERSISTENT: [Kind; 2] = [Kind::Persistent, Kind::Recursive];
+    pub(crate) const PERSISTENT: [Kind; 2] = [Kind::Persistent, Kind::Recursive];
 
-    /// Where the server keeps such a watch: those on existence with those on data.
-    pub(super) fn at_server(self) -> WatcherType {
+    /// Returns where the server keeps such a watch: those on existence with those on data.
+    pub(crate) fn at_server(self) -> WatcherType {
         match self {
             Kind::Data | Kind::Exist => WatcherType::Data,
             Kind::Child => WatcherType::Children,
@@ -71,7 +71,7 @@ impl From<WatchMode> for AddWatchMode {
 
 /// What a holder waits on.
 #[derive(Debug)]
-pub(super) enum Armed {
+pub(crate) enum Armed {
     Once(oneshot::Receiver<Event>),
     Persistent(Arc<EventQueue>),
 }
@@ -86,11 +86,11 @@ enum Holder {
 type Table = HashMap<Arc<str>, Vec<(u64, Holder)>>;
 
 #[derive(Debug, Default)]
-pub(super) struct Watches {
+pub(crate) struct Watches {
     tables: [Table; Kind::ALL.len()],
     latest: u64,
     over: bool,
-    /// Watches that lost their last holder without a connection to tell the server, since those to restore were listed.
+    /// Watches that lost their last holder while there was no connection, since those to restore were listed.
     stale: Vec<(WatcherType, Arc<str>)>,
 }
 
@@ -100,7 +100,7 @@ impl Watches {
     }
 
     /// Adds a holder, under a number that [`disarm`](Self::disarm) takes.
-    pub(super) fn arm(&mut self, kind: Kind, path: &Arc<str>) -> (u64, Armed) {
+    pub(crate) fn arm(&mut self, kind: Kind, path: &Arc<str>) -> (u64, Armed) {
         self.latest += 1;
         let number = self.latest;
         let (holder, armed) = if kind.is_persistent() {
@@ -119,7 +119,7 @@ impl Watches {
     }
 
     /// Removes a holder. Returns whether the server's watch has no holder now; not if it has fired.
-    pub(super) fn disarm(&mut self, kind: Kind, path: &str, number: u64) -> bool {
+    pub(crate) fn disarm(&mut self, kind: Kind, path: &str, number: u64) -> bool {
         let table = self.table(kind);
         let Some(holders) = table.get_mut(path) else { return false };
         let before = holders.len();
@@ -132,21 +132,21 @@ impl Watches {
     }
 
     /// Records that the server could not be told to remove a watch.
-    pub(super) fn left_behind(&mut self, kind: Kind, path: &Arc<str>) {
+    pub(crate) fn left_behind(&mut self, kind: Kind, path: &Arc<str>) {
         if !self.over {
             self.stale.push((kind.at_server(), Arc::clone(path)));
         }
     }
 
     /// Takes the watches that a server restored but no holder needs.
-    pub(super) fn take_stale(&mut self) -> Vec<(WatcherType, Arc<str>)> {
+    pub(crate) fn take_stale(&mut self) -> Vec<(WatcherType, Arc<str>)> {
         let stale = std::mem::take(&mut self.stale);
         stale.into_iter().filter(|(watcher, path)| !self.needs(*watcher, path)).collect()
     }
 
-    /// Whether a holder needs what the server keeps as `watcher` for `path`. A persistent watch counts for the one-shot ones
-    /// too: servers before 3.9 remove it together with them.
-    pub(super) fn needs(&self, watcher: WatcherType, path: &str) -> bool {
+    /// Returns whether a holder needs what the server keeps as `watcher` for `path`. A persistent watch counts for the
+    /// one-shot ones too: servers before 3.9 remove it together with them.
+    pub(crate) fn needs(&self, watcher: WatcherType, path: &str) -> bool {
         Kind::ALL.into_iter().any(|kind| {
             let same = kind.at_server() == watcher || watcher == WatcherType::Any;
             let beside =
@@ -156,7 +156,7 @@ impl Watches {
     }
 
     /// Hands an event of a node to all holders that it concerns. It spends one-shot watches.
-    pub(super) fn fire(&mut self, event: Event, path: &str) {
+    pub(crate) fn fire(&mut self, event: Event, path: &str) {
         let spent: &[Kind] = match event {
             Event::NodeCreated | Event::NodeDataChanged => &[Kind::Data, Kind::Exist],
             Event::NodeChildrenChanged => &[Kind::Child],
@@ -188,7 +188,7 @@ impl Watches {
     }
 
     /// Tells persistent watches that events may be missing.
-    pub(super) fn resync(&mut self) {
+    pub(crate) fn resync(&mut self) {
         for kind in Kind::PERSISTENT {
             for (_, holder) in self.table(kind).values().flatten() {
                 if let Holder::Persistent(queue) = holder {
@@ -199,7 +199,7 @@ impl Watches {
     }
 
     /// Ends all watches: the session is over.
-    pub(super) fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         self.over = true;
         self.stale.clear();
         for table in &mut self.tables {
@@ -209,8 +209,9 @@ impl Watches {
         }
     }
 
-    /// Returns the requests that restore all watches on a new connection; the server then reports what happened after `zxid`.
-    pub(super) fn restore(&mut self, zxid: i64) -> Vec<BytesMut> {
+    /// Returns the requests that restore all watches on a new connection; the server then reports what happened after
+    /// `zxid`.
+    pub(crate) fn restore(&mut self, zxid: i64) -> Vec<BytesMut> {
         self.stale.clear();
         let persistent = self.tables.iter().skip(Kind::Persistent as usize).any(|table| !table.is_empty());
         let mut requests = Vec::new();
@@ -264,7 +265,7 @@ impl Holder {
 
 /// The events of a persistent watch that its holder has not read yet.
 #[derive(Debug, Default)]
-pub(super) struct EventQueue(Mutex<Unread>);
+pub(crate) struct EventQueue(Mutex<Unread>);
 
 #[derive(Debug, Default)]
 struct Unread {
@@ -275,7 +276,7 @@ struct Unread {
 
 impl EventQueue {
     fn push(&self, event: PersistentEvent) {
-        let mut unread = lock(&self.0);
+        let mut unread = self.0.lock();
         if unread.events.len() >= UNREAD {
             unread.events.clear();
             unread.events.push_back(PersistentEvent::Resync);
@@ -287,13 +288,13 @@ impl EventQueue {
     }
 
     fn end(&self) {
-        let mut unread = lock(&self.0);
+        let mut unread = self.0.lock();
         unread.over = true;
         wake(unread);
     }
 
-    pub(super) fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<PersistentEvent>> {
-        let mut unread = lock(&self.0);
+    pub(crate) fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<PersistentEvent>> {
+        let mut unread = self.0.lock();
         if let Some(event) = unread.events.pop_front() {
             return Poll::Ready(Some(event));
         }
@@ -305,7 +306,7 @@ impl EventQueue {
     }
 }
 
-fn wake(mut unread: std::sync::MutexGuard<'_, Unread>) {
+fn wake(mut unread: MutexGuard<'_, Unread>) {
     let reader = unread.reader.take();
     drop(unread);
     if let Some(reader) = reader {

@@ -1,4 +1,4 @@
-//! What is logged of the session timeouts that servers grant, and the wait for a confirmation.
+//! The log lines about session timeouts that servers grant, and the wait for a confirmation.
 
 use std::io;
 use std::sync::{Arc, LazyLock, Mutex};
@@ -13,7 +13,8 @@ use crate::client::session::Condition;
 use crate::testing::TestingServer;
 use crate::{Client, ConnectionState};
 
-/// The lines that are logged on this thread while it exists. The tests of the library cannot use the log that `tests/` shares.
+/// The lines that are logged on this thread while it exists. The tests of the library cannot use the log that `tests/`
+/// shares.
 struct Log {
     bytes: Arc<Mutex<Vec<u8>>>,
     _capturing: DefaultGuard,
@@ -44,7 +45,7 @@ impl Log {
         Log { bytes, _capturing: tracing::subscriber::set_default(subscriber) }
     }
 
-    /// The lines so far that contain `text`.
+    /// Returns the lines so far that contain `text`.
     fn lines(&self, text: &str) -> Vec<String> {
         let log = String::from_utf8(self.bytes.lock().unwrap().clone()).unwrap();
         log.lines().filter(|line| line.contains(text)).map(str::to_owned).collect()

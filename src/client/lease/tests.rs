@@ -13,7 +13,7 @@ fn secs(seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds)
 }
 
-/// A lease whose session was opened at `at`.
+/// Returns a lease whose session was opened at `at`.
 fn opened(options: LeaseOptions, at: Instant, granted: Duration) -> Lease {
     let lease = Lease::new(Clock::Machine, options);
     lease.connecting(at);
@@ -21,7 +21,7 @@ fn opened(options: LeaseOptions, at: Instant, granted: Duration) -> Lease {
     lease
 }
 
-/// A lease and its start, far in the future: the machine's clock does not reach it during the test.
+/// Returns a lease and its start, far in the future: the machine's clock does not reach it during the test.
 fn ahead() -> (Lease, Instant) {
     let start = Clock::Machine.now() + Duration::from_secs(1_000_000);
     (opened(OPTIONS, start, T), start)

@@ -1,20 +1,18 @@
-//! The settings of the crate `backoff` as a [`RetryPolicy`].
+//! Converts the settings of the crate `backoff` into a [`RetryPolicy`].
 //!
-//! That crate is unmaintained (RUSTSEC-2025-0012), so this is for programs that already carry its settings
-//! around.
+//! That crate is unmaintained (RUSTSEC-2025-0012), so this is for programs that already use its settings.
 
 use std::time::Duration;
 
-use super::{Delays, InvalidRetryPolicy, RetryPolicy, nearest_milli};
+use super::{Backoff, InvalidRetryPolicy, RetryPolicy, nearest_milli};
 
-/// The growth of `backoff::ExponentialBackoff`: a multiplier of one's own, and a spread to both sides of the
-/// interval.
+/// The growth of `backoff::ExponentialBackoff`: a multiplier, and a spread to both sides of the interval.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spread {
     initial: Duration,
     multiplier: f64,
     max: Duration,
-    /// The width of the spread, as a part of the interval: 0 for none, 1 from zero to twice the interval.
+    /// The width of the spread, as a fraction of the interval: 0 for none, 1 from zero to twice the interval.
     factor: f64,
 }
 
@@ -26,28 +24,28 @@ impl Spread {
     }
 }
 
-/// What is too long for a `Duration` is as long as it can be.
+/// Returns the longest `Duration` for a value that exceeds it.
 fn seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 
-/// Takes over the initial interval, the multiplier, the greatest interval, the randomization factor and the
-/// greatest elapsed time. The current interval, the start time and the clock belong to a run and not to a
-/// policy: each operation starts anew.
+/// Copies the initial interval, the multiplier, the greatest interval, the randomization factor and the greatest
+/// elapsed time. The current interval, the start time and the clock belong to a run and not to a policy: each operation
+/// starts from the beginning.
 ///
-/// The randomization works as in `backoff`, so a delay may be longer than `max_interval` by the randomization
-/// factor. Two things differ: no delay is shorter than one millisecond, and where `backoff` gives up because
-/// the next delay would pass `max_elapsed_time`, the delay is shortened for one last try.
+/// The randomization works as in `backoff`, so a delay may be longer than `max_interval` by the randomization factor.
+/// Two things differ. No delay is shorter than one millisecond. Where `backoff` gives up because the next delay would
+/// pass `max_elapsed_time`, the delay is shortened for one last try.
 ///
 /// # Errors
 ///
-/// The initial interval is zero or greater than the greatest one, the multiplier is not a number from 1 up,
-/// or the randomization factor is not from 0 to 1.
+/// The initial interval is zero or greater than the greatest one, the multiplier is not a number from 1 up, or the
+/// randomization factor is not from 0 to 1.
 impl TryFrom<::backoff::ExponentialBackoff> for RetryPolicy {
     type Error = InvalidRetryPolicy;
 
     fn try_from(settings: ::backoff::ExponentialBackoff) -> Result<Self, InvalidRetryPolicy> {
-        let policy = Self::of(Delays::Spread(checked(&settings)?));
+        let policy = Self::of(Backoff::Spread(checked(&settings)?));
         Ok(match settings.max_elapsed_time {
             Some(max) => policy.max_elapsed(max),
             None => policy,

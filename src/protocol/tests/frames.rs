@@ -7,7 +7,7 @@ use crate::protocol::*;
 
 const LIMIT: usize = 1 << 20;
 
-/// One request or reply of each kind as it travels, with its prefix.
+/// Returns one request or reply of each kind as it travels, with its prefix.
 pub(crate) fn frames() -> Vec<Bytes> {
     let mut all = Vec::new();
     let mut keep = |encode: &dyn Fn(&mut BytesMut) -> Result<(), TooLong>| {

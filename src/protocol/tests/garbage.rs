@@ -1,4 +1,4 @@
-//! Any bytes are a value or an error.
+//! Any bytes decode to a value or an error.
 
 use bytes::{Bytes, BytesMut};
 use fastrand::Rng;
@@ -10,7 +10,7 @@ use crate::protocol::*;
 /// Numbers that lengths and counts are wrong with.
 const NUMBERS: [i32; 9] = [i32::MIN, -2, -1, 0, 1, 4, 0x100, 0x7fff_ffff, 0x0100_0000];
 
-/// Reads the bytes in each way that they may arrive. Says in how many they made sense, and in how many not.
+/// Decodes the bytes in each way that they may arrive. Returns how many ways succeeded, and how many failed.
 fn read_as_everything(op: OpCode, bytes: &Bytes) -> [usize; 2] {
     let _shown = Shown(bytes);
     let read = [

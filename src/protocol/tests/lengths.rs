@@ -1,12 +1,12 @@
-//! No length is believed before it is compared with what is there.
+//! No length is trusted before it is compared with the bytes that are there.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::encoded;
 use crate::protocol::*;
-use crate::types::{Acl, Permissions};
+use crate::znode::{Acl, Permissions};
 
-/// A frame of ten bytes that begins with a length.
+/// Returns a frame of ten bytes that begins with a length.
 fn announces(length: i32) -> Bytes {
     let mut frame = BytesMut::new();
     frame.put_i32(length);

@@ -1,6 +1,6 @@
-//! What the module promises: whatever is written is read again, and whatever is read is a value or an error.
+//! Tests of the module's promise: everything written can be read again, and all input is a value or an error.
 //!
-//! `DECODER_CASES` says how many inputs the three tests with random ones try together; 100 000 if it says nothing.
+//! `DECODER_CASES` sets how many random inputs three tests try together; 100 000 by default.
 
 pub(crate) mod frames;
 mod garbage;
@@ -15,7 +15,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::{Encode, Writer};
 
-/// How many inputs one of the three tests with random ones tries.
+/// Returns how many inputs one of the three tests with random ones tries.
 fn cases() -> usize {
     const DEFAULT: usize = 100_000;
     let all = match std::env::var("DECODER_CASES") {
@@ -25,7 +25,7 @@ fn cases() -> usize {
     all / 3 + 1
 }
 
-/// A record on its own, without a frame.
+/// Returns a record on its own, without a frame.
 fn encoded(record: &impl Encode) -> Bytes {
     let mut out = BytesMut::new();
     record.encode(&mut Writer::new(&mut out));
@@ -52,8 +52,8 @@ impl Drop for Shown<'_> {
     }
 }
 
-/// Decodes the bytes; what comes out, written and read again, must be the same, and no longer than it was. Says whether
-/// anything came out.
+/// Decodes the bytes. A decoded value, written and read again, must be the same, and no longer than it was. Returns
+/// whether the bytes were decoded.
 macro_rules! decodes {
     ($bytes:expr, |$from:ident| $decode:expr) => {{
         let first: &bytes::Bytes = $bytes;

@@ -27,14 +27,14 @@ fn parse(line: &'static str) -> Recorded {
     Recorded { name, op, to_server: direction == ">", frame: from_hex(digits) }
 }
 
-/// What the server sent in an exchange, in order.
+/// Returns the answers of the server in an exchange, in order.
 fn answers(name: &str) -> Vec<ServerFrame> {
     let all = recorded();
     let answers = all.iter().filter(|recorded| recorded.name == name && !recorded.to_server);
     answers.map(|recorded| decode_server_frame(recorded.op.unwrap(), &recorded.frame).unwrap()).collect()
 }
 
-/// The body of the one reply of an exchange.
+/// Returns the body of the one reply of an exchange.
 fn answer(name: &str) -> AnyResponse {
     match <[ServerFrame; 1]>::try_from(answers(name)) {
         Ok([ServerFrame::Reply(_, response)]) => response,
@@ -55,7 +55,7 @@ fn refusal(name: &str) -> ErrorCode {
     }
 }
 
-/// The frame that the decoded one is written as.
+/// Returns the frame that the decoded one is written as.
 fn written_again(recorded: &Recorded) -> Result<Bytes, Malformed> {
     let frame = &recorded.frame;
     let mut out = BytesMut::new();

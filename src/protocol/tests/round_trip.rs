@@ -1,4 +1,4 @@
-//! Whatever is written is read again, to the last byte.
+//! Everything written is read again, to the last byte.
 
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::samples::{Content, content};
 use super::{cases, encoded};
 use crate::protocol::*;
-use crate::types::{CreateMode, Stat};
+use crate::znode::{CreateMode, Stat};
 
 /// Reads a record that was just written; no byte may be left.
 macro_rules! assert_same {
@@ -19,7 +19,7 @@ macro_rules! assert_same {
     }};
 }
 
-/// The frame in `out`, without its prefix, which must be its length.
+/// Returns the frame in `out`, without its prefix, which must be its length.
 fn only_frame(out: BytesMut) -> Bytes {
     let mut frame = out.freeze();
     let prefix = frame.split_to(4);

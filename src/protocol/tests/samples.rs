@@ -10,7 +10,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
 use crate::protocol::*;
-use crate::types::{Acl, Permissions, Stat};
+use crate::znode::{Acl, Permissions, Stat};
 
 /// What the fields of records are filled with.
 #[derive(Debug, Clone)]
@@ -54,7 +54,7 @@ fn acl() -> impl Strategy<Value = Acl> {
     (0..=31_u8, text(), text()).prop_map(|(bits, scheme, id)| Acl::new(Permissions(bits), scheme, id))
 }
 
-/// A code with a name, or any other number.
+/// Draws a code with a name, or any other number.
 fn code<T: From<i32> + Copy + std::fmt::Debug>(named: &'static [T]) -> impl Strategy<Value = T> {
     (any::<i32>(), any::<bool>(), 0..named.len())
         .prop_map(move |(number, other, index)| if other { T::from(number) } else { named[index] })
@@ -82,7 +82,7 @@ pub(super) fn content() -> impl Strategy<Value = Content> {
     })
 }
 
-/// The same contents each time.
+/// Returns the same contents each time.
 pub(super) fn contents(count: usize) -> Vec<Content> {
     let mut runner = TestRunner::deterministic();
     (0..count).map(|_| content().new_tree(&mut runner).expect("content").current()).collect()
@@ -137,7 +137,7 @@ impl Content {
         self.data.clone().map(Bytes::from)
     }
 
-    /// A request of each kind that has a record.
+    /// Returns a request of each kind that has a record.
     pub(super) fn requests(&self) -> Vec<AnyRequest<'_>> {
         let path = self.texts[0].as_str();
         let data = self.data.as_deref();
@@ -205,7 +205,7 @@ impl Content {
         }
     }
 
-    /// A response of each kind, with an operation that it answers.
+    /// Returns a response of each kind, with an operation that it answers.
     pub(super) fn responses(&self) -> Vec<(OpCode, AnyResponse)> {
         let path = self.texts[0].clone();
         let children = self.texts.clone();

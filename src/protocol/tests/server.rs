@@ -12,7 +12,7 @@ use tokio_util::codec::{FramedRead, LengthDelimitedCodec};
 use super::{encoded, to_hex};
 use crate::protocol::*;
 use crate::support::{ZooKeeper, within};
-use crate::types::{Acl, CreateMode};
+use crate::znode::{Acl, CreateMode};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -209,7 +209,7 @@ async fn a_real_server_is_understood_to_the_last_byte() {
     let not_empty = DeleteRequest { path: "/b", version: -1 };
     assert_eq!(zk.refused("not empty", &not_empty).await, ErrorCode::NotEmpty);
 
-    // What has an xid of its own.
+    // Requests with an xid of their own.
     let (_, reply) = zk.ask_as(xid::PING, "pinged", &PingRequest {}).await;
     assert!(matches!(reply, ServerFrame::Reply(_, AnyResponse::Empty(()))), "{reply:?}");
     let auth = AuthRequest { kind: 0, scheme: "digest", auth: Secret(Some(b"user:password")) };
@@ -243,7 +243,7 @@ async fn a_real_server_is_understood_to_the_last_byte() {
     let (expired, response) = Conversation::start(&server, "expired", &connect(4711, &[1; 16], Some(false))).await;
     assert!(response.is_expired(), "{response:?}");
 
-    // What `recorded.txt` keeps.
+    // The lines that `recorded.txt` keeps.
     for line in [&zk.record, &resumed.record, &expired.record].into_iter().flatten() {
         println!("{line}");
     }

@@ -1,7 +1,7 @@
-//! What a consumer has claimed and no caller has taken yet, and who waits for it.
+//! The claimed items that no caller has taken yet, and the callers that wait for items.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -11,8 +11,9 @@ use super::claim::Claim;
 use crate::client::lease::Grant;
 use crate::client::session::{Condition, Session};
 use crate::queue::error::Error;
+use crate::util::mutex::{Mutex, MutexGuard};
 
-/// What was claimed for a call that was dropped is returned after this, unless another call takes it.
+/// An item that was claimed for a dropped call is returned after this time, unless another call takes it.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// A claimed item.
@@ -22,15 +23,15 @@ pub(super) struct Ready<T> {
     pub(super) items: Vec<T>,
 }
 
-/// What the handles and the task of a consumer share.
+/// The buffer that the handles and the task of a consumer share.
 #[derive(Debug)]
 pub(super) struct Buffer<T> {
     state: Mutex<State<T>>,
-    /// So many are claimed beyond those that are asked for.
+    /// How many items are claimed beyond those that callers wait for.
     prefetch: usize,
-    /// For the callers that wait.
+    /// Wakes the callers that wait.
     news: Notify,
-    /// For the task: a caller has come, or has taken something.
+    /// Wakes the task when a caller has arrived, or has taken something.
     asked: Notify,
 }
 
@@ -39,9 +40,9 @@ struct State<T> {
     ready: VecDeque<Ready<T>>,
     /// How many callers wait.
     asking: usize,
-    /// When a caller was here last; none if none ever was.
+    /// When the last caller stopped waiting; `None` if there was none yet.
     last_asked: Option<Instant>,
-    /// A failure that no caller was told of.
+    /// A failure that was not returned to a caller yet.
     failure: Option<Error>,
     ended: Option<Error>,
     /// A caller has found an item whose claim was not reliable, and waits.
@@ -55,12 +56,12 @@ impl<T> Buffer<T> {
         Buffer { state: Mutex::new(state), prefetch, news: Notify::new(), asked: Notify::new() }
     }
 
-    /// The next item, with the right to rely on its claim.
+    /// Waits for the next item, and returns it with the grant on which its claim relies.
     pub(super) async fn take(&self) -> Result<(Ready<T>, Grant), Error> {
         let asking = Asking::new(self);
         let mut news = std::pin::pin!(self.news.notified());
         loop {
-            // Before the look, so that nothing falls between the two.
+            // Enabled before the check, so that no notification between the two is missed.
             news.as_mut().enable();
             if let Some(next) = self.take_next() {
                 std::mem::forget(asking);
@@ -72,7 +73,7 @@ impl<T> Buffer<T> {
         }
     }
 
-    /// In one step the item and its caller go: in between the task would claim one more for that caller.
+    /// Removes the item and its caller in one step: in between, the task would claim one more item for that caller.
     fn take_next(&self) -> Option<Result<(Ready<T>, Grant), Error>> {
         let mut state = self.state();
         let next = state.next()?;
@@ -80,13 +81,13 @@ impl<T> Buffer<T> {
         Some(next)
     }
 
-    /// How many items are to be claimed in all. None before the first caller has come.
+    /// Returns how many items have to be claimed in all; 0 before the first caller has arrived.
     pub(super) fn wanted(&self) -> usize {
         let state = self.state();
         if state.asking > 0 || state.last_asked.is_some() { state.asking + self.prefetch } else { 0 }
     }
 
-    /// What was claimed for calls that were dropped a while ago; the items that are the last in the queue.
+    /// Removes and returns the items that were claimed for calls dropped a while ago: the last ones in queue order.
     pub(super) fn surplus(&self) -> VecDeque<Ready<T>> {
         let mut state = self.state();
         let keep = state.asking + self.prefetch;
@@ -96,7 +97,7 @@ impl<T> Buffer<T> {
         state.ready.split_off(keep)
     }
 
-    /// When there will be a surplus.
+    /// Returns when there will be a surplus.
     pub(super) fn surplus_at(&self) -> Option<Instant> {
         let state = self.state();
         let over = state.ready.len() > state.asking + self.prefetch;
@@ -109,49 +110,49 @@ impl<T> Buffer<T> {
 
     pub(super) fn put(&self, ready: Ready<T>) {
         let mut state = self.state();
-        // What failed before is over.
+        // An earlier failure no longer applies.
         state.failure = None;
         state.ready.push_back(ready);
         drop(state);
         self.news.notify_one();
     }
 
-    /// Takes everything back that no caller has taken.
+    /// Removes and returns all items that no caller has taken.
     pub(super) fn clear(&self) -> VecDeque<Ready<T>> {
         std::mem::take(&mut self.state().ready)
     }
 
-    /// A claim that was not reliable may be so now.
+    /// Wakes the callers if a claim that was not reliable may have become reliable.
     pub(super) fn look_again(&self) {
         if std::mem::take(&mut self.state().unproven) {
             self.news.notify_waiters();
         }
     }
 
-    /// Tells a caller that waits, or the next one.
+    /// Returns the error to a waiting caller, or to the next one.
     pub(super) fn fail(&self, error: Error) {
         self.state().failure = Some(error);
         self.news.notify_one();
     }
 
-    /// There will be nothing more.
+    /// Ends the buffer: all callers get this error.
     pub(super) fn end(&self, why: Error) {
         self.state().ended.get_or_insert(why);
         self.news.notify_waiters();
     }
 
-    /// Resolves when a caller has come, or has taken something.
+    /// Resolves when a caller has arrived, or has taken something.
     pub(super) async fn asked(&self) {
         self.asked.notified().await;
     }
 
     fn state(&self) -> MutexGuard<'_, State<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
 impl<T> State<T> {
-    /// A caller waits no more.
+    /// Records that a caller has stopped waiting.
     fn leave(&mut self) {
         self.asking -= 1;
         self.last_asked = Some(Instant::now());
@@ -171,7 +172,7 @@ impl<T> State<T> {
     }
 }
 
-/// A claim is handed out while its session is connected and its lease runs. Until both are certain, callers wait.
+/// Returns the grant of a session that is connected and whose lease is valid. Callers wait until both are certain.
 fn reliable(session: &Session) -> Option<Grant> {
     match session.condition() {
         Condition::Connected(_) => session.grant(),
@@ -179,7 +180,7 @@ fn reliable(session: &Session) -> Option<Grant> {
     }
 }
 
-/// A caller that waits.
+/// A waiting caller.
 struct Asking<'a, T>(&'a Buffer<T>);
 
 impl<'a, T> Asking<'a, T> {

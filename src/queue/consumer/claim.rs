@@ -1,8 +1,8 @@
 //! Claims on items, and the transactions that make them.
 //!
-//! The data version of an item is the number of its claims. One transaction creates the claim's node, named as the item
-//! is, and writes the item's data once more: so no two claims on an item have the same number, and everything that is
-//! said of an item afterwards is refused by the ensemble once there was a later claim.
+//! The data version of an item is the number of its claims. One transaction creates the claim's node, which has the
+//! name of the item, and writes the item's data once more. So no two claims on an item have the same number, and the
+//! ensemble refuses every later step on an item once there was a later claim.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use crate::client;
 use crate::client::parents;
 use crate::client::session::Session;
 use crate::queue::sizes;
-use crate::types::{CreateMode, Stat};
+use crate::znode::{CreateMode, Stat};
 
-/// The data version of a claim's node. Curator's lock nodes have version 0, so none is taken for a claim of ours.
+/// The data version of a claim's node. Curator's lock nodes have version 0, so none is mistaken for a claim of ours.
 pub(super) const CLAIM_VERSION: i32 = 1;
 
-/// A claim on an item; before it is made it has no transaction.
+/// A claim on an item. Before it is made, its transaction id is 0.
 #[derive(Debug)]
 pub(crate) struct Claim {
     pub(super) shared: Arc<Shared>,
@@ -31,47 +31,46 @@ pub(crate) struct Claim {
     pub(super) item: String,
     /// The claim's node.
     pub(super) node: Arc<str>,
-    /// What the item's node holds.
+    /// The data of the item's node.
     pub(super) data: Vec<u8>,
     /// The transaction that put the item.
     pub(super) created: i64,
-    /// The item's data version: how many claims there were on it, with this one.
+    /// The item's data version: the number of claims on it, including this one.
     pub(super) number: i32,
-    /// The transaction that made it: greater for every later claim on any item.
+    /// The transaction that made the claim: greater for every later claim on any item.
     pub(super) zxid: i64,
-    /// It was settled, or its node is gone.
+    /// Whether it was settled, or its node is gone.
     ended: watch::Sender<bool>,
 }
 
 impl Claim {
-    /// What stands in a transaction that only this claim may carry out.
+    /// Returns the checks of a transaction that only the holder of this claim may carry out.
     pub(super) fn checks(&self) -> Vec<(Arc<str>, i32)> {
         vec![(Arc::clone(&self.node), CLAIM_VERSION), (self.item.as_str().into(), self.number)]
     }
 
-    /// The number of this delivery of the item: 1 for the first.
+    /// Returns the number of this delivery of the item, which is 1 for the first.
     pub(super) fn attempt(&self) -> u32 {
         u32::try_from(self.number).unwrap_or(u32::MAX)
     }
 
-    /// From now on it is held no more.
+    /// Ends the claim: from now on it is not held.
     pub(super) fn end(&self) {
         self.ended.send_replace(true);
     }
 
-    /// Whether it has ended.
+    /// Returns a receiver of whether it has ended.
     pub(super) fn end_state(&self) -> watch::Receiver<bool> {
         self.ended.subscribe()
     }
 
     /// Resolves when it has ended.
     pub(super) async fn ended(&self) {
-        // The sender lives as long as the claim does.
+        // The sender exists as long as the claim does.
         let _ = self.end_state().wait_for(|ended| *ended).await;
     }
 
-    /// Ends the claim when its node is deleted, or another stands in its place. The end of the session is not told
-    /// here.
+    /// Ends the claim when its node is deleted or replaced by another. The end of the session is not reported here.
     pub(super) async fn watch_node(&self) {
         while let Ok(connection) = self.session.connected().await {
             match self.session.watch_exists(&self.node).await {
@@ -83,7 +82,7 @@ impl Claim {
                     }
                 }
                 Ok(_) => return self.end(),
-                Err(error) if error.is_passing() => drop(self.session.connected_after_loss(connection).await),
+                Err(error) if error.is_passing() => self.session.loss_known(connection).await,
                 Err(error) => {
                     tracing::warn!(node = &*self.node, ?error, "the claim on an item cannot be watched");
                     return;
@@ -93,28 +92,28 @@ impl Claim {
     }
 }
 
-/// What was read of an item.
+/// An item as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Item {
     pub(super) data: Vec<u8>,
     /// The transaction that put it.
     pub(super) created: i64,
-    /// How many claims there were on it.
+    /// The number of claims on it.
     pub(super) version: i32,
 }
 
 /// Why an item was not read or claimed.
 #[derive(Debug)]
 pub(super) enum End {
-    /// Another consumer has it, or there is a lock of Curator's.
+    /// Another consumer has claimed it, or there is a lock of Curator.
     Taken,
-    /// It was claimed since it was read, or may have been: it is to be read once more.
+    /// It was claimed since it was read, or may have been: it has to be read again.
     Changed,
     /// It is not in the queue any more.
     Gone,
-    /// This item cannot be had: it may not be read or written, or is too large for a request.
+    /// This item cannot be claimed: it may not be read or written, or is too large for a request.
     Refused(client::Error),
-    /// The ensemble refuses it, as it would for any other item; or the session has ended.
+    /// The request failed as it would for any other item, or the session has ended.
     Failed(backend::Error),
 }
 
@@ -131,13 +130,13 @@ impl Claimant {
         match self.session.retry_while_passing(|| self.session.get_data(&path)).await {
             Ok((data, stat)) => Ok(Item { data, created: stat.czxid, version: stat.version }),
             Err(backend::Error::NoNode) => Err(End::Gone),
-            // It may not be read, or is larger than an answer may be.
+            // The permission to read it is missing, or it is larger than an answer may be.
             Err(error @ (backend::Error::NoAuth | backend::Error::Other(_))) => Err(refused("read", &name, error)),
             Err(error) => Err(End::Failed(error)),
         }
     }
 
-    /// Claims an item that was read; returns when it is known what came of it.
+    /// Claims an item that was read. Returns when the outcome is known.
     pub(super) async fn claim(self, name: String, item: Item) -> Result<Claim, End> {
         let Claimant { shared, session } = self;
         let Item { data, created, version } = item;
@@ -153,16 +152,16 @@ impl Claimant {
 const CREATE_CLAIM: usize = 0;
 const COUNT_CLAIM: usize = 2;
 
-/// How it is made.
+/// How a claim is made.
 impl Claim {
-    /// The transaction that made it.
+    /// Makes the claim, and returns the id of its transaction.
     async fn make(&self) -> Result<i64, End> {
         let steps = self.steps();
         self.shared.core.check_size("claim", &self.name, sizes::of_steps(&steps)).map_err(End::Refused)?;
         let first = self.session.connected().now_or_never();
         let connection = self.connected().await?;
         if first != Some(Ok(connection)) {
-            // What happened while there was no connection is not known yet: another item may have the name.
+            // Changes during the loss of the connection are not known yet: another item may have the name.
             return Err(End::Changed);
         }
         match self.send(&steps).await {
@@ -177,8 +176,8 @@ impl Claim {
         }
     }
 
-    /// A copy of the transaction has failed, and may have been carried out, or may still be: sends it again until that
-    /// is known.
+    /// Sends the transaction again until its outcome is known, after a copy failed that may have been carried out, or
+    /// may still be.
     async fn make_sure(&self, steps: &[Op], error: backend::Error, connection: u64) -> Result<i64, End> {
         let core = &self.shared.core;
         let mut doubted = core.clock.now();
@@ -190,7 +189,7 @@ impl Claim {
                 Ok(None) => {
                     last.map_err(End::Failed)?;
                     match self.send(steps).await {
-                        // By a late copy of ours, or a lock of Curator's.
+                        // Taken by a late copy of ours, or by a lock of Curator.
                         Err(End::Taken) if core.clock.now().since(doubted) < self.session.timeout() => {
                             tokio::time::sleep(core.config.tick / 4).await;
                             last = Ok(());
@@ -201,7 +200,7 @@ impl Claim {
                     }
                 }
                 Err(End::Failed(error)) if error.is_passing() => error,
-                // The claim may stand until the session ends. That is told, and keeps no other item back.
+                // The claim may exist until the session ends. The error is reported, and does not delay other items.
                 Err(End::Failed(error)) => return Err(refused("look for the claim on", &self.name, error)),
                 Err(end) => return Err(end),
             };
@@ -255,8 +254,9 @@ impl Claim {
         ]
     }
 
-    /// After an answer was lost: the transaction that made it. `None` if none of ours has, and no other consumer has
-    /// claimed the item. A lock of Curator's may be in the way then, and a late copy of ours may still come after it.
+    /// Finds the transaction that made the claim, after an answer was lost. `None` if none of ours did, and no other
+    /// consumer has claimed the item. In that case a lock of Curator may exist, and a late copy of ours may still
+    /// arrive.
     async fn find(&self) -> Result<Option<i64>, End> {
         let (node, item) = self.nodes().await.map_err(End::Failed)?;
         let number = item.filter(|stat| self.is_on(stat)).map(|stat| stat.version);
@@ -279,20 +279,20 @@ impl Claim {
     }
 }
 
-/// What has become of it.
+/// The present state of a claim.
 impl Claim {
-    /// Its node, if it still stands, and the node at the path of its item.
+    /// Reads its node, if it still exists, and the node at the path of its item.
     pub(super) async fn look(&self) -> Result<(Option<Stat>, Option<Stat>), backend::Error> {
         let (node, item) = self.nodes().await?;
         Ok((node.map(|(_, stat)| stat).filter(|stat| stat.czxid == self.zxid), item))
     }
 
-    /// Whether this is its item: names are given again when a queue is deleted, but by another transaction.
+    /// Returns whether this is its item. When a queue is deleted, names are assigned again, but by other transactions.
     pub(super) fn is_on(&self, item: &Stat) -> bool {
         item.czxid == self.created
     }
 
-    /// The nodes at its path and at that of its item, after a sync, as a server that lags may not know of them.
+    /// Reads the nodes at its path and at that of its item, after a sync, because a lagging server may not know them.
     async fn nodes(&self) -> Result<(Option<(Vec<u8>, Stat)>, Option<Stat>), backend::Error> {
         let (session, node) = (&self.session, &*self.node);
         let (synced, node, item) =

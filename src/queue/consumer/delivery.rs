@@ -1,4 +1,4 @@
-//! An item in the hands of a consumer.
+//! A claimed item, as a consumer delivers it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,9 +13,29 @@ use super::settle::{Unsettled, Verdict};
 use crate::client::Fence;
 use crate::queue::error::Error;
 
-/// An item, claimed for as long as this exists: no other consumer gets it. [`ack`](Self::ack) takes it out of the
-/// queue. Dropped without, it is returned to its place, as by [`release`](Self::release), in the background. If the
-/// runtime that keeps the session is gone by then, others get it when the session ends.
+/// A claimed item, which no other consumer gets while the claim is held. [`ack`](Self::ack) removes it from the queue.
+/// If the delivery is dropped unsettled, the item is returned to its place in the background, as by
+/// [`release`](Self::release). If the runtime of the client has ended by then, other consumers get the item when the
+/// session ends.
+///
+/// ```no_run
+/// use zookeeper_recipes::queue::{Consumer, Error, Utf8};
+///
+/// # async fn ship(order: &str) -> Result<(), std::io::Error> { Ok(()) }
+/// # async fn example(consumer: Consumer<Utf8>) -> Result<(), Error> {
+/// let delivery = consumer.take().await?;
+/// // Dropped at its next await if the claim is lost.
+/// let shipped = delivery.run(ship(delivery.item())).await;
+/// match shipped {
+///     Ok(Ok(())) => {
+///         delivery.ack().await?;
+///     }
+///     Ok(Err(_)) => delivery.nack().await?, // it is redelivered
+///     Err(_lost) => drop(delivery),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "an item that is dropped is returned to the queue"]
 pub struct Delivery<T> {
     items: Vec<T>,
@@ -24,12 +44,12 @@ pub struct Delivery<T> {
     settled: bool,
 }
 
-/// What a consumer's task is told.
+/// A command to the task of a consumer.
 #[derive(Debug)]
 pub(super) enum Command {
-    /// The item of a claim was handled, or not.
+    /// Settle a claim.
     Settle { claim: Arc<Claim>, verdict: Verdict, done: Option<oneshot::Sender<Result<(), Unsettled>>> },
-    /// No more items are to be claimed. To be answered when nothing is claimed without a taker.
+    /// Claim no more items. Answered when no item is claimed that no caller has taken.
     Close(Option<oneshot::Sender<()>>),
 }
 
@@ -38,34 +58,34 @@ impl<T> Delivery<T> {
         Delivery { items, claim, commands, settled: false }
     }
 
-    /// The item; the first one, if it was [put with others as one](super::super::Producer::put_many). An
-    /// [`ack`](Self::ack) takes all of them out of the queue, and returns them: handle all [`items`](Self::items).
+    /// Returns the item; the first one, if several were [put as one node](super::super::Producer::put_many). An
+    /// [`ack`](Self::ack) removes all of them from the queue, and returns them. So handle all [`items`](Self::items).
     pub fn item(&self) -> &T {
         // A node without items is never delivered.
         &self.items[0]
     }
 
-    /// All items that were put as one; there is at least one.
+    /// Returns all items that were put as one node; there is at least one.
     pub fn items(&self) -> &[T] {
         &self.items
     }
 
-    /// As [`ClaimHandle::name`].
+    /// Returns the name of the item's node, as [`ClaimHandle::name`].
     pub fn name(&self) -> &str {
         self.claim.name()
     }
 
-    /// As [`ClaimHandle::attempt`].
+    /// Returns the number of this delivery, as [`ClaimHandle::attempt`].
     pub fn attempt(&self) -> u32 {
         self.claim.attempt()
     }
 
-    /// As [`ClaimHandle::is_held`].
+    /// Returns whether the claim is held, as [`ClaimHandle::is_held`].
     pub fn is_held(&self) -> bool {
         self.claim.is_held()
     }
 
-    /// As [`ClaimHandle::lost`].
+    /// Resolves when the claim is lost, as [`ClaimHandle::lost`].
     ///
     /// # Cancel safety
     /// Cancel safe: it only waits.
@@ -73,7 +93,7 @@ impl<T> Delivery<T> {
         self.claim.lost().await;
     }
 
-    /// As [`ClaimHandle::run`].
+    /// Runs `work` while the claim is held, as [`ClaimHandle::run`].
     ///
     /// # Errors
     /// [`ClaimLost`] if the claim was lost first.
@@ -84,45 +104,46 @@ impl<T> Delivery<T> {
         self.claim.run(work).await
     }
 
-    /// As [`ClaimHandle::fence`].
+    /// Returns a fence for transactions, as [`ClaimHandle::fence`].
     pub fn fence(&self) -> Fence {
         self.claim.fence()
     }
 
-    /// As [`ClaimHandle::fencing_token`].
+    /// Returns the fencing token, as [`ClaimHandle::fencing_token`].
     pub fn fencing_token(&self) -> i64 {
         self.claim.fencing_token()
     }
 
-    /// The claim, to be looked at by others too. Only the delivery settles it.
+    /// Returns a handle to the claim, for other tasks. Only the delivery can settle it.
     pub fn claim(&self) -> ClaimHandle {
         self.claim.clone()
     }
 
-    /// Takes the item out of the queue, and returns it (and those that were put with it as one) when that is done. To
-    /// deliver at most once, call this first and work on what it returns. The ensemble decides, in one transaction:
-    /// only the claim counts, not whether [`is_held`](Self::is_held) said so until now.
+    /// Acknowledges the item: removes it from the queue. Then returns it, together with all items of the same node. To
+    /// deliver at most once, call this first and then work on the returned items. The ensemble decides in one
+    /// transaction, by the claim alone, whatever [`is_held`](Self::is_held) returned before.
     ///
     /// # Errors
-    /// [`Error::Lost`] if the claim was gone, or [`ErrorKind::SessionLost`](crate::ErrorKind::SessionLost) if the
-    /// session was: the item is delivered again, unless it was deleted by hand.
+    /// [`Error::Lost`] if the claim was lost, or [`ErrorKind::SessionLost`](crate::ErrorKind::SessionLost) if the
+    /// session was: the item is redelivered, unless it was deleted by hand.
     /// [`ErrorKind::OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown) if the session ended before the answer came.
-    /// With any other error the item is returned to the queue, and this consumer leaves it alone for 30 s.
+    /// With any other error the item is returned to the queue, and this consumer does not claim it for 30 s.
     ///
-    /// After a lost answer an item that is gone is taken for acked: it cannot be told from one that was deleted by hand
-    /// meanwhile, or whose claim was, so that another consumer has acked it.
+    /// If an answer is lost and the item does not exist any more, the item counts as acknowledged. This case cannot be
+    /// distinguished from a deletion of the item by hand, nor from a deletion of the claim by hand after which another
+    /// consumer acknowledged the item.
     ///
     /// # Cancel safety
-    /// Once polled, it is done in the background also if the future is dropped.
+    /// Once polled, the item is acknowledged in the background even if the future is dropped.
     pub async fn ack(mut self) -> Result<Vec<T>, Error> {
         let settled = self.settle(Verdict::Ack);
         let items = self.take_items();
         settled.await.map(|()| items)
     }
 
-    /// Returns the item to its place, under its name, as this delivery of it failed. After [the last
-    /// delivery](crate::queue::DistributedQueueBuilder::max_deliveries) it becomes a dead letter. Returns when that is
-    /// done.
+    /// Reports that this delivery failed: returns the item to its place, under its name. After [the last
+    /// delivery](crate::queue::DistributedQueueBuilder::max_deliveries) the item becomes a dead letter instead.
+    /// Resolves when that is done.
     ///
     /// # Errors
     /// As [`nack_after`](Self::nack_after) without a delay.
@@ -133,10 +154,11 @@ impl<T> Delivery<T> {
         self.nack_after(Duration::ZERO).await
     }
 
-    /// As [`nack`](Self::nack), and this consumer does not claim the item again for so long. Others may.
+    /// Reports a failure as [`nack`](Self::nack) does. In addition, this consumer does not claim the item again for
+    /// `delay`; other consumers may.
     ///
     /// # Errors
-    /// As [`ack`](Self::ack), but after any other error this consumer leaves the item alone for `delay` instead of 30
+    /// As [`ack`](Self::ack), but after any other error this consumer does not claim the item for `delay` instead of 30
     /// s.
     ///
     /// # Cancel safety
@@ -146,9 +168,9 @@ impl<T> Delivery<T> {
         self.settle(verdict).await
     }
 
-    /// Returns the item to its place, under its name, as nothing was done with it. This delivery counts: if it was [the
-    /// last](crate::queue::DistributedQueueBuilder::max_deliveries), the next consumer that claims the item makes a
-    /// dead letter of it, perhaps this one. Returns when that is done.
+    /// Returns the item unhandled to its place, under its name. This delivery counts: if it was [the
+    /// last](crate::queue::DistributedQueueBuilder::max_deliveries), the next consumer that claims the item, perhaps
+    /// this one, makes it a dead letter. Resolves when the item is returned.
     ///
     /// # Errors
     /// As [`nack`](Self::nack).
@@ -159,10 +181,10 @@ impl<T> Delivery<T> {
         self.settle(Verdict::RELEASE).await
     }
 
-    /// Makes the item a dead letter, for a reason that people will read.
+    /// Makes the item a dead letter, with a reason for people to read.
     ///
     /// # Errors
-    /// As [`ack`](Self::ack). There is no letter of an item that was deleted by hand.
+    /// As [`ack`](Self::ack). An item that was deleted by hand does not become a dead letter.
     ///
     /// # Cancel safety
     /// As [`ack`](Self::ack).
@@ -171,12 +193,12 @@ impl<T> Delivery<T> {
         self.settle(verdict).await
     }
 
-    /// The items, for a handler.
+    /// Takes the items, for a handler.
     pub(super) fn take_items(&mut self) -> Vec<T> {
         std::mem::take(&mut self.items)
     }
 
-    /// Hands the verdict over, and tells what came of it.
+    /// Sends the verdict to the task, and returns a future of the outcome.
     pub(super) fn settle(&mut self, verdict: Verdict) -> Settlement {
         let (done, settlement) = Settlement::new(self.claim.claim(), verdict.returns());
         self.hand_over(verdict, Some(done));
@@ -187,7 +209,7 @@ impl<T> Delivery<T> {
         self.settled = true;
         let claim = Arc::clone(self.claim.claim());
         claim.end();
-        // The task is gone with its runtime only.
+        // The task is missing only if its runtime has ended.
         let _ = self.commands.send(Command::Settle { claim, verdict, done });
     }
 }

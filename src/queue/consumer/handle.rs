@@ -1,4 +1,4 @@
-//! What is known of a claim, for those who work on its item.
+//! The handle to a claim, for the code that works on its item.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,13 +9,27 @@ use super::claim::Claim;
 use crate::client::lease::Grant;
 use crate::client::{Client, Fence};
 
-/// The claim on an item was lost, or settled, before the work on it was done.
+/// The claim on an item was lost or settled before the work was done. Returned by [`ClaimHandle::run`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the claim on the item was lost or settled")]
 pub struct ClaimLost;
 
-/// The claim on the item of a [`Delivery`](super::Delivery), or on the one that a [handler](super::QueueHandler) has in
-/// hand. It can be cloned and looked at from anywhere; only the delivery settles it.
+/// A handle to the claim on the item of a [`Delivery`](super::Delivery), or on the item that a
+/// [handler](super::QueueHandler) handles. It can be cloned and used from any task; only the delivery can settle the
+/// claim.
+///
+/// ```no_run
+/// use zookeeper_recipes::queue::{BoxError, ClaimHandle, Consumer, Utf8};
+///
+/// # async fn store(order: &str, token: i64) -> Result<(), BoxError> { Ok(()) }
+/// # fn example(consumer: Consumer<Utf8>) {
+/// let handler = |order: String, claim: ClaimHandle| async move {
+///     // The store refuses a token smaller than the last one of this order.
+///     claim.run(store(&order, claim.fencing_token())).await?
+/// };
+/// tokio::spawn(async move { consumer.consume(4, handler).await });
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct ClaimHandle {
     inner: Arc<Inner>,
@@ -37,28 +51,30 @@ impl ClaimHandle {
         &self.inner.claim
     }
 
-    /// The number of this delivery of the item: 1 for the first. Each claim on an item has a number of its own, also
-    /// one that ended with a crash, or that was returned before anything was done.
+    /// Returns the number of this delivery of the item, which is 1 for the first. Each claim on an item has its own
+    /// number, including a claim that ended with a crash, or whose item was returned unhandled.
     pub fn attempt(&self) -> u32 {
         self.inner.claim.attempt()
     }
 
-    /// The name of the item's node: the same for every delivery, greater for items that were put later.
+    /// Returns the name of the item's node. It is the same for every delivery, and greater for items that were put
+    /// later.
     pub fn name(&self) -> &str {
         &self.inner.claim.name
     }
 
-    /// Whether no other consumer can have the item: compares the clock at each call. False from the moment at which the
-    /// delivery is settled, or dropped.
+    /// Returns whether the claim is held, so that no other consumer can have the item. Compares the clock at each call.
+    /// False as soon as the delivery is settled or dropped.
     ///
-    /// A claim that was deleted by hand is noticed once [`lost`](Self::lost) or [`run`](Self::run) was called; its
-    /// [`fence`](Self::fence) and its settlement are refused in any case.
+    /// A deletion of the claim by hand is noticed only after [`lost`](Self::lost) or [`run`](Self::run) was called.
+    /// Writes with its [`fence`](Self::fence) and its settlement are refused in any case.
     pub fn is_held(&self) -> bool {
         let claim = &self.inner.claim;
         !*claim.end_state().borrow() && claim.session.lease().is_valid(self.inner.grant)
     }
 
-    /// Resolves when the claim is lost or settled. The first call has its node watched, which costs a request.
+    /// Resolves when the claim is lost or settled. The first call starts to watch the claim's node, which costs a
+    /// request.
     ///
     /// # Cancel safety
     /// Cancel safe: it only waits.
@@ -67,8 +83,8 @@ impl ClaimHandle {
         self.not_held().await;
     }
 
-    /// Runs `work` for as long as the claim is held: when it is lost or settled, `work` is dropped at the await it is
-    /// in, before it is polled again. The first call has the claim's node watched, which costs a request.
+    /// Runs `work` while the claim is held. If the claim is lost or settled, `work` is dropped at its current await,
+    /// before it is polled again. The first call starts to watch the claim's node, which costs a request.
     ///
     /// # Errors
     /// [`ClaimLost`] if the claim was lost or settled first.
@@ -80,13 +96,13 @@ impl ClaimHandle {
         self.run_unwatched(work).await
     }
 
-    /// As [`run`](Self::run), by the clock and the session alone.
+    /// Runs `work` as [`run`](Self::run) does, but judges the claim only by the clock and the session.
     pub(super) async fn run_unwatched<F: Future>(&self, work: F) -> Result<F::Output, ClaimLost> {
-        // A loop over work that is done at once must let other tasks run too.
+        // A caller that loops over work that is done at once must still yield to other tasks.
         tokio::task::coop::consume_budget().await;
         let mut work = std::pin::pin!(work);
         let mut lost = std::pin::pin!(self.not_held());
-        // The clock is asked before each poll of the work, as the end of the lease need not have been told yet.
+        // The clock is compared before each poll of the work, because the end of the lease may not be signalled yet.
         std::future::poll_fn(|cx| {
             if lost.as_mut().poll(cx).is_ready() || !self.is_held() {
                 return Poll::Ready(Err(ClaimLost));
@@ -96,11 +112,11 @@ impl ClaimHandle {
         .await
     }
 
-    /// Makes a [`Transaction`](crate::Transaction) depend on this claim: it is refused, with
-    /// [`ErrorKind::Fenced`](crate::ErrorKind::Fenced), by the ensemble once the claim is gone or the item was claimed
-    /// again, and without a request once the delivery was settled or dropped. Use it before the ack, with the client of
-    /// the queue. The ack is a transaction of its own: after a crash in between the item comes again, so write what may
-    /// be written twice.
+    /// Returns a fence that makes a [`Transaction`](crate::Transaction) depend on this claim. Once the claim is lost or
+    /// the item was claimed again, the ensemble refuses the transaction with
+    /// [`ErrorKind::Fenced`](crate::ErrorKind::Fenced). Once the delivery is settled or dropped, the transaction is
+    /// refused without a request. Use the fence before the ack, with the client of the queue. The ack is a separate
+    /// transaction: after a crash between the two the item is redelivered, so the write must tolerate a repetition.
     pub fn fence(&self) -> Fence {
         let claim = &self.inner.claim;
         Fence {
@@ -112,10 +128,10 @@ impl ClaimHandle {
         }
     }
 
-    /// A number that is greater for every later claim: the id of the transaction that made it. For stores other than
-    /// ZooKeeper: let them keep the greatest number they have seen of each item, by a key of its own, and refuse
-    /// smaller ones. The numbers of different items must not be compared: items are worked on side by side, and the
-    /// claim with the smaller number may be held still.
+    /// Returns a number that is greater for every later claim: the id of the transaction that made the claim. It is
+    /// meant for stores other than ZooKeeper. Such a store keeps the greatest number that it has seen for each item, by
+    /// the item's own key, and refuses smaller ones. Do not compare the numbers of different items: items are handled
+    /// concurrently, and the claim with the smaller number may still be held.
     pub fn fencing_token(&self) -> i64 {
         self.inner.claim.zxid
     }
@@ -131,7 +147,7 @@ impl ClaimHandle {
             tokio::select! {
                 biased;
                 () = &mut ended => return,
-                // Without a word from the session it stays as it is.
+                // The session was dropped, so no further change will be signalled.
                 changed = conditions.changed() => if changed.is_err() { return },
             }
         }

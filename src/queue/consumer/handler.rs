@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::Fuse;
+use futures::future::{BoxFuture, Fuse};
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch;
 
@@ -17,17 +18,43 @@ use crate::client::listener::{caught, panic_text};
 use crate::queue::error::Error;
 use crate::queue::events::Event;
 use crate::queue::serializer::{BoxError, Serializer};
+use crate::util::wait::forever;
 
-/// So many handlers run at once in one call, at most.
+/// The most handlers that run concurrently in one call.
 const MOST_AT_ONCE: usize = 100_000;
-/// The delay before an item is claimed again whose own policy panicked.
+/// The delay before an item is claimed again if the retry policy panicked.
 const AFTER_PANIC: Duration = Duration::from_secs(1);
 
-/// What handles items. Closures `Fn(T, ClaimHandle) -> Future` are handlers too, whose future returns a result with any
-/// error.
+/// Handles the items of a queue; see [`Consumer::consume`]. A closure `Fn(T, ClaimHandle) -> Future` is a handler too,
+/// if its future returns a `Result<(), E>` with any error.
+///
+/// ```no_run
+/// use zookeeper_recipes::queue::{
+///     BoxError, ClaimHandle, Consumer, QueueHandler, Utf8,
+/// };
+///
+/// struct Shipping;
+///
+/// impl QueueHandler<String> for Shipping {
+///     async fn handle(
+///         &self,
+///         order: String,
+///         claim: ClaimHandle,
+///     ) -> Result<(), BoxError> {
+///         println!("{order}, attempt {}", claim.attempt());
+///         Ok(())
+///     }
+/// }
+///
+/// # fn example(consumer: Consumer<Utf8>) {
+/// tokio::spawn(async move { consumer.consume(4, Shipping).await });
+/// # }
+/// ```
+#[doc(alias = "QueueConsumer")]
 pub trait QueueHandler<T>: Send + Sync {
-    /// Handles one item. Its future is dropped at the await it is in when the claim is lost. An error (or a panic)
-    /// means that this delivery failed; a [`Failure::permanent`] that another one would fail too.
+    /// Handles one item. If the claim is lost, the future is dropped at its current await. An error (or a panic) means
+    /// that this delivery failed; a [`Failure::permanent`] means that another delivery would fail too.
+    #[doc(alias = "consumeMessage")]
     fn handle(&self, item: T, claim: ClaimHandle) -> impl Future<Output = Result<(), BoxError>> + Send;
 }
 
@@ -43,21 +70,89 @@ where
     }
 }
 
-/// When [`consume`](Consumer::consume) acknowledges an item.
+impl<T, H: QueueHandler<T> + ?Sized> QueueHandler<T> for Arc<H> {
+    fn handle(&self, item: T, claim: ClaimHandle) -> impl Future<Output = Result<(), BoxError>> + Send {
+        (**self).handle(item, claim)
+    }
+}
+
+/// A boxed [`QueueHandler`] of any type: for a collection of handlers, or a handler that is chosen at run time.
+///
+/// A handler in an [`Arc`] is a handler too, so that several consumers can share it.
+///
+/// ```no_run
+/// use std::io::Error;
+/// use zookeeper_recipes::queue::{BoxQueueHandler, ClaimHandle, Consumer, Utf8};
+///
+/// # fn example(consumer: Consumer<Utf8>, dry_run: bool) {
+/// let handler = if dry_run {
+///     let show = |parcel: String, _: ClaimHandle| async move {
+///         println!("would ship {parcel}");
+///         Ok::<(), Error>(())
+///     };
+///     BoxQueueHandler::new(show)
+/// } else {
+///     let ship = |parcel: String, _: ClaimHandle| async move {
+///         std::fs::write("shipped", parcel)
+///     };
+///     BoxQueueHandler::new(ship)
+/// };
+/// tokio::spawn(async move { consumer.consume(4, handler).await });
+/// # }
+/// ```
+pub struct BoxQueueHandler<T>(Box<dyn BoxedHandler<T>>);
+
+/// A handler whose future is boxed: only such a trait is dyn-compatible.
+trait BoxedHandler<T>: Send + Sync {
+    fn handle_boxed<'a>(&'a self, item: T, claim: ClaimHandle) -> BoxFuture<'a, Result<(), BoxError>>
+    where
+        T: 'a;
+}
+
+impl<T, H: QueueHandler<T>> BoxedHandler<T> for H {
+    fn handle_boxed<'a>(&'a self, item: T, claim: ClaimHandle) -> BoxFuture<'a, Result<(), BoxError>>
+    where
+        T: 'a,
+    {
+        self.handle(item, claim).boxed()
+    }
+}
+
+impl<T> BoxQueueHandler<T> {
+    /// Boxes `handler`.
+    pub fn new(handler: impl QueueHandler<T> + 'static) -> Self {
+        BoxQueueHandler(Box::new(handler))
+    }
+}
+
+impl<T> QueueHandler<T> for BoxQueueHandler<T> {
+    fn handle(&self, item: T, claim: ClaimHandle) -> impl Future<Output = Result<(), BoxError>> + Send {
+        self.0.handle_boxed(item, claim)
+    }
+}
+
+impl<T> fmt::Debug for BoxQueueHandler<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BoxQueueHandler").finish_non_exhaustive()
+    }
+}
+
+/// When [`consume`](Consumer::consume) acknowledges an item. Default: [`AfterHandling`](AckMode::AfterHandling).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum AckMode {
-    /// After it was handled: at least once. What a consumer had in hand when it crashed is delivered again.
+    /// After it was handled: delivers at least once. Items that a consumer was handling when it crashed are
+    /// redelivered. The default.
     #[default]
     AfterHandling,
-    /// Before it is handled: at most once. What a consumer had in hand when it crashed or its future was dropped, or
-    /// what a handler fails at, is lost; the latter is told by [`Event::Dropped`]. The claim that a handler is given is
-    /// settled by then: it is not held, and its [`run`](ClaimHandle::run) and its fence are of no use. No failure makes
-    /// a dead letter or a delay.
+    /// Before it is handled: delivers at most once. Items that a consumer was handling when it crashed or when its
+    /// future was dropped are lost. So are items whose handler fails; [`Event::Dropped`] reports these. The claim that
+    /// a handler gets is settled already: it is not held, so its [`run`](ClaimHandle::run) and its fence cannot be
+    /// used. A failure causes no dead letter and no delay.
     BeforeHandling,
 }
 
-/// An error of a [handler](QueueHandler) that says whether another delivery makes sense.
+/// A permanent error of a [handler](QueueHandler): another delivery of the item would fail too.
 ///
 /// ```no_run
 /// use zookeeper_recipes::queue::{BoxError, ClaimHandle, Consumer, Failure, Utf8};
@@ -65,10 +160,11 @@ pub enum AckMode {
 /// # fn example(consumer: Consumer<Utf8>) {
 /// let ship = |parcel: String, _: ClaimHandle| async move {
 ///     if parcel.is_empty() {
-///         // It will be empty the next time too: a dead letter.
+///         // It would fail again: it becomes a dead letter.
 ///         return Err(Failure::permanent("there is no address").into());
 ///     }
-///     std::fs::write("shipped", parcel)?; // an error may pass: it is delivered again
+///     // Another error may be temporary: the item is redelivered.
+///     std::fs::write("shipped", parcel)?;
 ///     Ok::<(), BoxError>(())
 /// };
 /// tokio::spawn(async move { consumer.consume(4, ship).await });
@@ -78,8 +174,8 @@ pub enum AckMode {
 pub struct Failure(BoxError);
 
 impl Failure {
-    /// No delivery of this item will ever succeed: it becomes a dead letter at once. Also as the source of another
-    /// error; but return it as it is rather than inside a type that hides its sources.
+    /// Creates an error for an item that no delivery can handle: the item becomes a dead letter at once. It also works
+    /// as the source of another error. Do not wrap it in a type that hides its sources.
     pub fn permanent(error: impl Into<BoxError>) -> Self {
         Failure(error.into())
     }
@@ -97,55 +193,58 @@ impl std::error::Error for Failure {
     }
 }
 
-/// What a handler said of the items of a delivery.
+/// The result of handling the items of a delivery.
 enum Handled {
     Done,
     /// Another delivery may succeed.
     Failed(String),
-    /// None will.
+    /// No other delivery will succeed.
     Permanently(String),
     Lost,
 }
 
 impl<S: Serializer> Consumer<S> {
-    /// Hands items to `handler`, up to `concurrency` nodes at a time, in the order of the queue. An item that was
-    /// handled is taken out of the queue, in one flight with the claim of the next. One that failed is returned to its
-    /// place, and is tried again here after [a delay](crate::queue::DistributedQueueBuilder::retry_delay) (elsewhere at
-    /// once), or becomes a dead letter: after [the last
+    /// Passes items to `handler`, up to `concurrency` nodes at a time, in the order of the queue.
+    ///
+    /// An item that was handled is removed from the queue, in one flight with the claim of the next. An item that
+    /// failed is returned to its place. This consumer claims it again after [a
+    /// delay](crate::queue::DistributedQueueBuilder::retry_delay); others may claim it at once. It becomes a dead
+    /// letter, with the error as the reason, after [the last
     /// delivery](crate::queue::DistributedQueueBuilder::max_deliveries), when the policy of the delay gives up, or for
-    /// a [`Failure::permanent`], with the error for a reason. One whose claim was lost comes again. Items that were put
-    /// as one are handled one after the other, and fail together with the first that fails.
+    /// a [`Failure::permanent`]. An item whose claim was lost is redelivered. Items that were put as one node are
+    /// handled one after the other, and fail together with the first that fails.
     ///
-    /// The handlers run inside this future, not on tasks of their own. While they run, the claim is judged by the clock
-    /// and the session; call [`ClaimHandle::run`] inside a handler to be told of a claim that was deleted by hand as
-    /// well.
+    /// The handlers run inside this future, not on separate tasks. While they run, the claim is judged by the clock and
+    /// the session. To notice a claim that was deleted by hand as well, call [`ClaimHandle::run`] inside the handler.
     ///
-    /// To end it, [`close`](Self::close) the consumer: this returns after the handlers that were running. Or use
-    /// [`consume_until`](Self::consume_until).
+    /// To stop it, [`close`](Self::close) the consumer: this future resolves after the running handlers have finished.
+    /// Or use [`consume_until`](Self::consume_until).
     ///
     /// # Errors
-    /// [`Error::InvalidOption`] for a `concurrency` of 0 or more than 100 000. As [`take`](Self::take), but for [`Error::Closed`]: it ends
-    /// then, after the handlers that were running; what could pass may be tried again by another call.
+    /// [`Error::InvalidOption`] for a `concurrency` of 0 or more than 100 000. Otherwise as [`take`](Self::take), after
+    /// the running handlers have finished; if the error is temporary, another call may succeed. [`Error::Closed`] is
+    /// not returned: the call ends with `Ok` then.
     ///
     /// # Cancel safety
-    /// Dropping it drops the handlers that run; their items are returned to the queue, unless they were
-    /// [acknowledged before](AckMode::BeforeHandling): those are lost. These deliveries count.
+    /// Dropping it drops the running handlers. Their items are returned to the queue, and these deliveries count. Items
+    /// that were [acknowledged before](AckMode::BeforeHandling) are lost.
     pub fn consume(
         &self,
         concurrency: usize,
         handler: impl QueueHandler<S::Item>,
     ) -> impl Future<Output = Result<(), Error>> + Send {
-        // Of an `async fn` the compiler cannot tell for every handler that its future is `Send`.
-        self.consume_until(concurrency, handler, std::future::pending())
+        // For an `async fn` the compiler cannot prove for every handler that its future is `Send`.
+        self.consume_until(concurrency, handler, forever())
     }
 
-    /// As [`consume`](Self::consume), until `shutdown` resolves. Then no handler is begun any more, and those that run
-    /// may finish for up to [the grace period](crate::queue::DistributedQueueBuilder::grace_period); those that do not
-    /// are dropped, and their items returned, unless they were [acknowledged before](AckMode::BeforeHandling).
+    /// Consumes as [`consume`](Self::consume) does, until `shutdown` resolves. Then it starts no more handlers, and
+    /// lets the running ones finish for up to [the grace period](crate::queue::DistributedQueueBuilder::grace_period).
+    /// After that it drops them and returns their items, unless they were [acknowledged
+    /// before](AckMode::BeforeHandling).
     ///
-    /// The consumer itself goes on, and claims ahead if it was told to
-    /// [prefetch](crate::queue::DistributedQueueBuilder::prefetch). At the end of a process [`close`](Self::close) it
-    /// afterwards: that returns what was claimed, and waits until all is settled.
+    /// The consumer itself stays open, and still claims items in advance if
+    /// [prefetch](crate::queue::DistributedQueueBuilder::prefetch) is set. At the end of a process,
+    /// [`close`](Self::close) it afterwards: that returns all claimed items, and waits until all are settled.
     ///
     /// # Errors
     /// As [`consume`](Self::consume).
@@ -186,7 +285,7 @@ impl<S: Serializer> Consumer<S> {
                 }
                 () = &mut grace => break,
                 Some(slot) = slots.next() => match slot {
-                    // The settlement and the claim of the next item leave together.
+                    // The settlement and the claim of the next item are sent together.
                     Ok(Some(settled)) => {
                         settling.push(settled);
                         slots.push(self.slot(&handler, stop.subscribe()));
@@ -206,8 +305,8 @@ impl<S: Serializer> Consumer<S> {
         ended
     }
 
-    /// Takes an item and handles it; the future that is returned waits for its settlement. None when it is told to
-    /// stop, or the consumer is closed.
+    /// Takes an item and handles it. The returned future waits for its settlement; `None` if `stop` is set, or if the
+    /// consumer is closed.
     async fn slot<H: QueueHandler<S::Item>>(
         &self,
         handler: &H,
@@ -232,7 +331,7 @@ impl<S: Serializer> Consumer<S> {
         }
     }
 
-    /// Handles what was delivered, and hands over what came of it; the future waits for the settlement.
+    /// Handles a delivery and requests its settlement; the returned future waits for the settlement.
     async fn handle_then_ack<H: QueueHandler<S::Item>>(
         &self,
         handler: &H,
@@ -248,7 +347,7 @@ impl<S: Serializer> Consumer<S> {
             if let Err(error) = settled.await
                 && !(is_lost && error.is_lost())
             {
-                // What is lost cannot be settled, and comes again; everything else is told.
+                // A lost claim cannot be settled, and its item is redelivered. Every other error is reported.
                 events.tell(Event::Unsettled { item: name, error });
             }
         }
@@ -268,7 +367,7 @@ impl<S: Serializer> Consumer<S> {
         self.inner.shared.events.tell(event);
     }
 
-    /// What becomes of an item, after what its handler said.
+    /// Decides about an item by the result of its handler.
     fn verdict(&self, claim: &ClaimHandle, handled: Handled) -> Verdict {
         let reason = match handled {
             Handled::Done => return Verdict::Ack,
@@ -292,7 +391,7 @@ impl<S: Serializer> Consumer<S> {
     }
 }
 
-/// One after the other, up to the first that fails.
+/// Handles the items one after the other, up to the first that fails.
 async fn handle_all<T>(handler: &impl QueueHandler<T>, items: Vec<T>, claim: &ClaimHandle) -> Handled {
     let work = async {
         for item in items {
@@ -308,18 +407,18 @@ async fn handle_all<T>(handler: &impl QueueHandler<T>, items: Vec<T>, claim: &Cl
     }
 }
 
-/// Whether the error, or one of its sources, is a [`Failure::permanent`].
+/// Returns whether the error, or one of its sources, is a [`Failure::permanent`].
 fn is_permanent(error: &(dyn std::error::Error + 'static)) -> bool {
     std::iter::successors(Some(error), |error| error.source()).any(<dyn std::error::Error>::is::<Failure>)
 }
 
-/// What an error and its sources say. It is the handler's own code that says so, and may panic too.
+/// Returns the messages of an error and its sources. They come from code of the caller, which may panic too.
 fn text(error: BoxError) -> String {
     let all = move || {
         let mut text = error.to_string();
         for source in std::iter::successors(error.source(), |error| error.source()) {
             let source = source.to_string();
-            // Some errors say what their source says.
+            // Some errors repeat the message of their source.
             if !text.ends_with(&source) {
                 text = format!("{text}: {source}");
             }

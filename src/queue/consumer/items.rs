@@ -1,4 +1,4 @@
-//! What a consumer knows of the items of a queue, and which it reads and claims next: decided here, without any
+//! What a consumer knows of the items of a queue, and the decision which items it reads and claims next. Sends no
 //! request.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,26 +9,26 @@ use tokio::time::Instant;
 use super::claim::Item;
 use super::turn::{MOST, Turn};
 
-/// Stands for a time beyond the end of the clock.
+/// Replaces a time that the clock cannot represent.
 const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3_600);
-/// An item that is free by all that was told, and that the servers say is not, is left alone for this long.
+/// How long an item is left alone if it is free according to the events, but the servers refuse the claim.
 const CONTRADICTED: Duration = Duration::from_secs(1);
 
-/// By their names, and so in the order of the queue.
+/// The items by their names, and so in the order of the queue.
 #[derive(Debug, Default)]
 pub(super) struct Items {
-    /// Those in the queue, as the servers tell.
+    /// The items in the queue, according to the servers.
     present: BTreeSet<String>,
-    /// Those that have a claim, as the servers tell.
+    /// The items that have a claim, according to the servers.
     claimed: BTreeSet<String>,
-    /// Those that this consumer has claimed in this session, or is about to.
+    /// The items that this consumer has claimed in this session, or is about to claim.
     in_hand: BTreeMap<String, Hand>,
-    /// Those that this consumer does not claim before.
+    /// The items that this consumer does not claim before some time.
     hidden: Hidden,
-    /// Those in the queue that are nothing of all that.
+    /// The items in the queue that are neither claimed, nor in hand, nor hidden.
     free: BTreeMap<String, Free>,
     turn: Turn,
-    /// An item that is left to others is waited for: no later one is claimed before.
+    /// Whether to wait for an item that is left to others: no later one is claimed before it.
     strict: bool,
 }
 
@@ -44,12 +44,12 @@ enum Content {
     Unread,
     /// It is being read since then.
     Reading(Instant),
-    /// What it held, and holds still: who writes it claims it, and that is told.
+    /// The data that was read. It is current: a write of the item is a claim on it, which is reported.
     Read(Item),
 }
 
 impl Free {
-    /// Whether it is to be read now; that is said once.
+    /// Returns whether it has to be read now; true only once.
     fn begin(&mut self, now: Instant) -> bool {
         let is_unread = matches!(self.content, Content::Unread);
         if is_unread {
@@ -59,26 +59,26 @@ impl Free {
     }
 }
 
-/// An item in the hands of this consumer. A claim is told by the transaction that made it.
+/// An item that this consumer has in hand. A claim is identified by the transaction that made it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Hand {
-    /// Its claim is on the way.
+    /// Its claim is under way.
     Claiming,
     Held(i64),
-    /// It is on its way back to its place, to be claimed again at once: no later one is claimed before.
+    /// It is being returned to its place, to be claimed again at once: no later one is claimed before.
     Returning(i64),
 }
 
-/// What is to be done next.
+/// The next steps.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Steps {
     pub(super) read: Vec<String>,
     pub(super) claim: Vec<(String, Item)>,
-    /// There will be more to do then, also if nothing happens.
+    /// When there will be more to do, even if nothing happens.
     pub(super) again_at: Option<Instant>,
 }
 
-/// What the servers told of a node.
+/// A change of a node, as the servers reported it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     Came,
@@ -91,24 +91,25 @@ impl Items {
         Items { strict, ..Items::default() }
     }
 
-    /// The session is over, and with it what was claimed and what was told.
+    /// Forgets everything but the hidden items, because claims and events end with the session.
     pub(super) fn end_session(&mut self) {
         let hidden = std::mem::take(&mut self.hidden);
         *self = Items { hidden, ..Items::new(self.strict) };
     }
 
-    /// What was told may be outdated. The servers refuse what is done by it, but for what the items hold.
+    /// Forgets the data of the items, because events may have been missed. The servers refuse steps that rely on other
+    /// outdated facts, but would not notice outdated data.
     pub(super) fn forget_contents(&mut self) {
         self.free.values_mut().for_each(|free| free.content = Content::Unread);
     }
 
-    /// The queue was deleted: what comes now are other items, even if they have the same names.
+    /// Starts over after the queue was deleted: the next items are different ones, even if they have the same names.
     pub(super) fn start_over(&mut self) {
         (self.present, self.free, self.hidden) = Default::default();
         self.in_hand.retain(|_, hand| *hand == Hand::Claiming);
     }
 
-    /// Takes over what was listed.
+    /// Takes over a listing.
     pub(super) fn list(
         &mut self,
         present: impl Iterator<Item = String>,
@@ -123,7 +124,7 @@ impl Items {
     }
 
     pub(super) fn note_item(&mut self, name: &str, change: Change, now: Instant) {
-        // Whatever happened to it, what was read is outdated.
+        // After any change the data that was read is outdated.
         self.free.remove(name);
         match change {
             Change::Came => drop(self.present.insert(name.to_owned())),
@@ -150,7 +151,7 @@ impl Items {
         self.sort(name, now);
     }
 
-    /// Puts it among the free ones, or takes it away from there.
+    /// Adds the item to the free ones, or removes it from them.
     fn sort(&mut self, name: &str, now: Instant) {
         let taken = self.claimed.contains(name) || self.in_hand.contains_key(name) || self.hidden.contains(name);
         if taken || !self.present.contains(name) {
@@ -160,8 +161,9 @@ impl Items {
         }
     }
 
-    /// What is to be read and claimed, so that so many are claimed; so many more are read ahead if there are no other
-    /// consumers. In order: none is claimed before an older one that is free, but for those that are left to others.
+    /// Plans the reads and claims, so that `wanted` items are claimed, and `ahead` more are read ahead if there are no
+    /// other consumers. In order: no item is claimed before an older free one, except for those that are left to
+    /// others.
     pub(super) fn plan(&mut self, wanted: usize, ahead: usize, now: Instant) -> Steps {
         let mut steps = Steps::default();
         let claimable = match wanted {
@@ -180,15 +182,15 @@ impl Items {
         steps
     }
 
-    /// Among other consumers: begins with as many as are wanted, but for those that are left to others. How many may be
-    /// claimed.
+    /// Plans among other consumers: begins as many items as are wanted, except for those that are left to others.
+    /// Returns how many may be claimed.
     fn take_turns(&mut self, wanted: usize, steps: &mut Steps, now: Instant) -> usize {
         let strict = self.strict;
-        // What was read once is claimed, though there may be older ones by now: a read costs as much as a claim.
+        // An item that was read is claimed, even if there are older ones by now: a read costs as much as a claim.
         let is_begun = |free: &Free| !strict && !matches!(free.content, Content::Unread);
         let begun = self.free.values().take(MOST + wanted).filter(|free| is_begun(free)).count();
         let mut to_begin = wanted.saturating_sub(begun);
-        // Others have as many on their way to the servers as this consumer has, by their speed.
+        // The others have as many claims on the way as this consumer has, in proportion to their speed.
         let at_once = (to_begin + begun + self.under_way()).max(1);
         let left_to_others = self.turn.leaves(at_once);
         for (place, (name, free)) in self.free.iter_mut().enumerate() {
@@ -214,7 +216,7 @@ impl Items {
         if strict { wanted - to_begin } else { wanted }
     }
 
-    /// In order, up to the first that is being read. Those that were not begun are left to others.
+    /// Claims in order, up to the first item that is being read. Items that were not begun are left to others.
     fn claim_what_is_read(&mut self, most: usize, steps: &mut Steps) {
         let begun = self.free.iter().take(MOST + most).filter(|(_, free)| !matches!(free.content, Content::Unread));
         let read = begun.take(most).take_while(|(_, free)| matches!(free.content, Content::Read(_)));
@@ -227,7 +229,7 @@ impl Items {
         }
     }
 
-    /// How many claims are on their way.
+    /// Returns how many claims are under way.
     fn under_way(&self) -> usize {
         self.in_hand.values().filter(|hand| **hand == Hand::Claiming).count()
     }
@@ -249,13 +251,13 @@ impl Items {
         self.free.get(name).is_some_and(|free| matches!(free.content, Content::Reading(_)))
     }
 
-    /// A claim was made, by this transaction.
+    /// Records a claim of this consumer, which this transaction made.
     pub(super) fn note_own(&mut self, name: String, zxid: i64) {
         self.turn.note_own();
         self.in_hand.insert(name, Hand::Held(zxid));
     }
 
-    /// Another consumer was faster.
+    /// Records that another consumer was faster.
     pub(super) fn note_miss(&mut self, name: &str, chance: f64, now: Instant) {
         self.note_unavailable(name, now);
         if self.claimed.contains(name) {
@@ -263,7 +265,7 @@ impl Items {
         }
     }
 
-    /// The servers say that it is not free. As a rule they have told why.
+    /// Records that the servers refused the claim because the item is not free. Usually an event has told why.
     pub(super) fn note_unavailable(&mut self, name: &str, now: Instant) {
         self.let_go(name, now);
         if self.free.contains_key(name) {
@@ -271,7 +273,7 @@ impl Items {
         }
     }
 
-    /// This consumer has returned it, and knows what it holds.
+    /// Records that this consumer has returned the item, whose data it knows.
     pub(super) fn note_returned(&mut self, name: &str, item: Item, now: Instant) {
         self.let_go(name, now);
         if let Some(free) = self.free.get_mut(name) {
@@ -279,30 +281,30 @@ impl Items {
         }
     }
 
-    /// It is in this consumer's hands no more.
+    /// Records that this consumer does not have the item in hand any more.
     pub(super) fn let_go(&mut self, name: &str, now: Instant) {
         self.in_hand.remove(name);
         self.sort(name, now);
     }
 
-    /// The read failed, or the item was written since: it is to be read once more.
+    /// Has the item read again, after the read failed or the item was written.
     pub(super) fn read_again(&mut self, name: &str, now: Instant) {
         self.free.remove(name);
         self.let_go(name, now);
     }
 
-    /// Whether it is in this consumer's hands by this transaction. In an earlier session, or queue, it may have claimed
-    /// an item of the same name.
+    /// Returns whether this consumer has the item in hand by this transaction. In an earlier session or queue, it may
+    /// have claimed an item of the same name.
     pub(super) fn is_in_hand(&self, name: &str, zxid: i64) -> bool {
         matches!(self.in_hand.get(name), Some(Hand::Held(by) | Hand::Returning(by)) if *by == zxid)
     }
 
-    /// It is about to be free again.
+    /// Records that the item is about to be free again.
     pub(super) fn note_returning(&mut self, name: &str, zxid: i64) {
         self.replace_hand(name, zxid, Hand::Returning(zxid));
     }
 
-    /// It could not be returned.
+    /// Records that the item could not be returned.
     pub(super) fn note_kept(&mut self, name: &str, zxid: i64) {
         self.replace_hand(name, zxid, Hand::Held(zxid));
     }
@@ -321,30 +323,30 @@ impl Items {
         self.in_hand.len()
     }
 
-    /// This consumer leaves it alone for so long.
+    /// Hides the item: this consumer does not claim it for this time.
     pub(super) fn hide(&mut self, name: &str, time: Duration, now: Instant) {
         self.hidden.insert(name, now.checked_add(time).unwrap_or(now + FOREVER));
         self.sort(name, now);
     }
 
-    /// Those whose time has come are free again, at their places.
+    /// Frees the hidden items whose time is up, at their places.
     pub(super) fn show_hidden(&mut self, now: Instant) {
         while let Some(name) = self.hidden.pop_due(now) {
             self.sort(&name, now);
         }
     }
 
-    /// When the next of them is shown.
+    /// Returns when the next hidden item is shown.
     pub(super) fn shown_at(&self) -> Option<Instant> {
         self.hidden.first()
     }
 }
 
-/// Names, each until a time.
+/// Names of items, each hidden until a time.
 #[derive(Debug, Default)]
 struct Hidden {
     until: BTreeMap<String, Instant>,
-    /// The same by their times.
+    /// The same names, ordered by their times.
     in_time: BTreeSet<(Instant, String)>,
 }
 

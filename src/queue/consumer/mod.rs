@@ -1,4 +1,4 @@
-//! Taking items out of a queue.
+//! The consumer's half of a queue: the handle, and the task behind it.
 
 mod buffer;
 mod claim;
@@ -25,7 +25,7 @@ use self::buffer::Buffer;
 use self::delivery::Command;
 pub use self::delivery::Delivery;
 pub use self::handle::{ClaimHandle, ClaimLost};
-pub use self::handler::{AckMode, Failure, QueueHandler};
+pub use self::handler::{AckMode, BoxQueueHandler, Failure, QueueHandler};
 use self::items::Items;
 use self::shared::Shared;
 use self::task::Task;
@@ -39,15 +39,31 @@ use crate::client::Client;
 /// Takes items out of a queue. Cheap to clone; all clones share one task, and any number of callers may
 /// [`take`](Self::take).
 ///
-/// Nothing is claimed before a caller asks; then one item for each caller that waits, and [as many
-/// more](super::DistributedQueueBuilder::prefetch) as were wished. When the last clone is dropped, what no caller has
-/// taken is returned; what was delivered is left alone.
+/// A consumer claims nothing before the first call. Then it claims one item for each waiting call, plus the number set
+/// by [`prefetch`](super::DistributedQueueBuilder::prefetch). When the last clone is dropped, items that no caller has
+/// taken are returned; deliveries are not affected.
 ///
-/// It needs ZooKeeper 3.6: earlier servers have no persistent watches, and [`take`](Self::take) says
+/// It needs ZooKeeper 3.6: earlier servers have no persistent watches, and [`take`](Self::take) returns
 /// [`ErrorKind::Unimplemented`](crate::ErrorKind::Unimplemented).
 ///
-/// While it exists the client keeps its lease, at the cost of six small requests a session timeout. With a client that
-/// nothing else used for long, the first take waits until the lease is proven: the length of a tick of the servers.
+/// While the consumer exists, the client keeps its lease, at the cost of six small requests in each session timeout. If
+/// the client was not in use for long, the first take waits until the lease is proven: the length of a tick of the
+/// servers.
+///
+/// ```no_run
+/// use futures::StreamExt;
+/// use zookeeper_recipes::queue::{Consumer, Error, Utf8};
+///
+/// # async fn example(consumer: Consumer<Utf8>) -> Result<(), Error> {
+/// let mut deliveries = consumer.deliveries();
+/// while let Some(delivery) = deliveries.next().await {
+///     let delivery = delivery?;
+///     println!("{}", delivery.item());
+///     delivery.ack().await?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub struct Consumer<S: Serializer> {
     inner: Arc<Inner<S>>,
 }
@@ -78,17 +94,18 @@ impl<S: Serializer> Consumer<S> {
         Consumer { inner: Arc::new(Inner { client: client.clone(), shared, options, buffer, commands }) }
     }
 
-    /// The next item, claimed: no other consumer gets it until it is settled, or the session that claimed it ends.
-    /// Waits as long as it takes, also through the loss of a session.
+    /// Waits for the next item and returns it claimed: no other consumer gets it until it is settled, or until the
+    /// session that claimed it ends. Waits without a time limit, also across the loss of a session.
     ///
     /// # Errors
-    /// [`Error::Client`] if the queue could not be seen or an item not be claimed, for example without permission; the
-    /// next call tries again. [`Error::Closed`] if the consumer or the client was closed.
+    /// [`Error::Client`] if the queue could not be read or an item could not be claimed, for example because a
+    /// permission is missing; the next call retries. [`Error::Closed`] if the consumer or the client was closed.
     ///
     /// # Cancel safety
-    /// Cancel safe: what was claimed for it goes to the next call, or back into the queue after a second without one.
+    /// Cancel safe: the next call gets the item that was claimed for this one. If there is no call for a second, the
+    /// item is returned to the queue.
     pub async fn take(&self) -> Result<Delivery<S::Item>, Error> {
-        // A loop over items that are there must let other tasks run too.
+        // A caller that loops over available items must still yield to other tasks.
         tokio::task::coop::consume_budget().await;
         let inner = &*self.inner;
         let (ready, grant) = inner.buffer.take().await?;
@@ -96,8 +113,8 @@ impl<S: Serializer> Consumer<S> {
         Ok(Delivery::new(ready.items, claim, inner.commands.clone()))
     }
 
-    /// The items as a stream: of each [`take`](Self::take) one, until the consumer or the client is closed. Between two
-    /// polls nothing is asked for.
+    /// Returns the items as a stream, one for each [`take`](Self::take), until the consumer or the client is closed.
+    /// Between two items the stream requests none.
     pub fn deliveries(&self) -> Deliveries<S> {
         let taken = futures::stream::unfold(Some(self.clone()), |consumer| async move {
             let consumer = consumer?;
@@ -109,26 +126,27 @@ impl<S: Serializer> Consumer<S> {
         Deliveries { taken: taken.fuse().boxed() }
     }
 
-    /// What happens in this consumer from now on that no call returns: dead letters, settlements that failed, nodes
-    /// that are left alone. The same is logged.
+    /// Returns a stream of the events of this consumer from now on, which no call returns: dead letters, failed
+    /// settlements, ignored nodes. They are logged as well.
     pub fn events(&self) -> Events {
         self.inner.shared.events.subscribe()
     }
 
-    /// Claims no more items, and returns those that no caller has taken; then [`take`](Self::take) says
-    /// [`Error::Closed`]. What was delivered can still be settled. Waits until everything is settled of which that was
-    /// asked before, as long as that takes: also for a permission that is missing. Closing twice is fine.
+    /// Closes the consumer. It claims no more items, and returns those that no caller has taken; from then on
+    /// [`take`](Self::take) returns [`Error::Closed`]. Deliveries can still be settled. Waits until all settlements
+    /// that were requested before are done, without a time limit, even while a permission is missing. May be called
+    /// more than once.
     ///
     /// # Cancel safety
-    /// Once polled, the consumer is closed also if the future is dropped.
+    /// Once polled, the consumer is closed even if the future is dropped.
     pub async fn close(&self) {
         let (done, closed) = oneshot::channel();
-        // The task is gone with its runtime only.
+        // The task is missing only if its runtime has ended.
         let _ = self.inner.commands.send(Command::Close(Some(done)));
         let _ = closed.await;
     }
 
-    /// The path of the queue.
+    /// Returns the path of the queue.
     pub fn path(&self) -> &str {
         &self.inner.shared.paths.path
     }
@@ -136,7 +154,7 @@ impl<S: Serializer> Consumer<S> {
 
 impl<S: Serializer> Drop for Inner<S> {
     fn drop(&mut self) {
-        // The task is gone with its runtime only.
+        // The task is missing only if its runtime has ended.
         let _ = self.commands.send(Command::Close(None));
     }
 }
@@ -153,7 +171,7 @@ impl<S: Serializer> fmt::Debug for Consumer<S> {
     }
 }
 
-/// The items of a queue, as they are taken; see [`Consumer::deliveries`].
+/// A stream of deliveries; see [`Consumer::deliveries`].
 pub struct Deliveries<S: Serializer> {
     taken: BoxStream<'static, Result<Delivery<S::Item>, Error>>,
 }

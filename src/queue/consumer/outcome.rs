@@ -1,4 +1,4 @@
-//! What comes of a settlement: who is told, and where the item is then.
+//! The outcome of a settlement: who receives it, and where the item is afterwards.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use super::claim::Claim;
 use super::settle::{Unsettled, Verdict, settle};
 use super::shared::{AFTER_FAILURE, AFTER_REFUSAL};
 use crate::client;
-use crate::client::delays::Delays;
 use crate::client::session::Condition;
 use crate::queue::error::Error;
 use crate::queue::events::Event;
+use crate::util::backoff::Backoff;
 
 /// A claim that was settled, or could not be.
 pub(super) struct Settled {
@@ -24,16 +24,16 @@ pub(super) struct Settled {
 
 /// Where the item of a settled claim is.
 pub(super) enum After {
-    /// Not in the queue, or that is not known.
+    /// Not in the queue, or unknown.
     Gone,
-    /// In the queue, and free for others; this consumer leaves it alone for so long.
+    /// In the queue, and free for others. This consumer does not claim it for this time.
     Returned(Duration),
-    /// In the queue, and still claimed: it is to be returned as soon as that is allowed, and then left alone for so
-    /// long.
+    /// In the queue, and still claimed. It has to be returned as soon as that is allowed, and then this consumer does
+    /// not claim it for this time.
     StillClaimed(Duration),
 }
 
-/// Settles a claim and tells what came of it: the caller, or the events if there is none.
+/// Settles a claim, and sends the outcome to the caller, or to the events if there is none.
 pub(super) async fn settle_and_tell(
     claim: Arc<Claim>,
     verdict: Verdict,
@@ -46,7 +46,7 @@ pub(super) async fn settle_and_tell(
     };
     let item = match (&outcome, returned_for) {
         (Ok(()), Some(hide)) => After::Returned(hide),
-        // What failed once would fail again.
+        // A settlement that failed once would fail again.
         (Err(Unsettled::Failed(_)), hide) => After::StillClaimed(hide.unwrap_or(AFTER_REFUSAL)),
         (_, _) => After::Gone,
     };
@@ -63,10 +63,10 @@ pub(super) async fn settle_and_tell(
     Settled { claim, item }
 }
 
-/// Tells the events why a claim was not settled, as no caller is told.
+/// Reports as an event why a claim was not settled, because no caller receives it.
 fn tell(claim: &Claim, returns: bool, unsettled: Unsettled) {
     let failed = matches!(unsettled, Unsettled::Failed(_));
-    // What was only to be returned is free when its session ends.
+    // An item that was only to be returned is free when its session ends.
     if returns && !failed {
         return;
     }
@@ -77,10 +77,10 @@ fn tell(claim: &Claim, returns: bool, unsettled: Unsettled) {
     claim.shared.events.tell(Event::Unsettled { item: claim.name.clone(), error });
 }
 
-/// A settlement that a caller waits for. If it is dropped, the events tell of a failure.
+/// A settlement for which a caller waits. If it is dropped, an event reports a failure.
 pub(super) struct Settlement {
     claim: Arc<Claim>,
-    /// The item is only to be returned.
+    /// Whether the item is only to be returned.
     returns: bool,
     outcome: oneshot::Receiver<Result<(), Unsettled>>,
 }
@@ -98,7 +98,7 @@ impl Future for Settlement {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         Poll::Ready(match ready!(Pin::new(&mut self.outcome).poll(cx)) {
             Ok(outcome) => outcome.map_err(|unsettled| unsettled.into_error(&self.claim)),
-            // The task is gone with its runtime only.
+            // The task is missing only if its runtime has ended.
             Err(_) => Err(self.claim.shared.closed()),
         })
     }
@@ -106,7 +106,7 @@ impl Future for Settlement {
 
 impl Drop for Settlement {
     fn drop(&mut self) {
-        // From here on the task tells of a failure itself; one that it has answered already is told here.
+        // From here on the task reports a failure itself. One that it has sent already is reported here.
         self.outcome.close();
         if let Ok(Err(unsettled)) = self.outcome.try_recv() {
             tell(&self.claim, self.returns, unsettled);
@@ -114,17 +114,17 @@ impl Drop for Settlement {
     }
 }
 
-/// Returns the item of a claim that could not be settled otherwise, however long it takes.
+/// Returns to the queue the item of a claim that could not be settled otherwise, however long it takes.
 pub(super) async fn return_at_last(claim: Arc<Claim>, hide: Duration) -> Settled {
     let core = &claim.shared.core;
-    let mut delays = Delays::new(AFTER_FAILURE);
+    let mut delays = Backoff::new(AFTER_FAILURE);
     let mut conditions = claim.session.conditions();
     while let Err(Unsettled::Failed(_)) = settle(&claim, &Verdict::RELEASE).await {
         tokio::select! {
             biased;
-            // Its node goes with the session.
+            // Its node disappears with the session.
             _ = conditions.wait_for(|condition| matches!(condition, Condition::Ended(_))) => break,
-            () = tokio::time::sleep(delays.next(core, core.clock.now())) => {}
+            () = tokio::time::sleep(core.next_delay(&mut delays, core.clock.now())) => {}
         }
     }
     Settled { claim, item: After::Returned(hide) }

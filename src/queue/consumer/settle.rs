@@ -1,5 +1,5 @@
-//! The transactions that end a claim: its item leaves the queue, is returned to it, or becomes a dead letter. On the
-//! session of the claim or not at all, and refused by the ensemble once there was a later claim.
+//! The transactions that end a claim: its item leaves the queue, is returned to it, or becomes a dead letter. They are
+//! sent only on the session of the claim, and the ensemble refuses them once there was a later claim.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,35 +12,35 @@ use crate::client::parents;
 use crate::queue::dead_letter;
 use crate::queue::error::Error;
 use crate::queue::sizes;
-use crate::types::{CreateMode, Stat};
+use crate::znode::{CreateMode, Stat};
 
-/// What is to become of the item.
+/// What to do with the item of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It leaves the queue.
+    /// Remove it from the queue.
     Ack,
-    /// It stays, under its name, for the next consumer; this one does not claim it again for so long.
+    /// Keep it, under its name, for the next consumer. This one does not claim it again for the time `hide`.
     Return { hide: Duration },
-    /// It becomes a dead letter, after so many deliveries and for this reason.
+    /// Make it a dead letter, after this many deliveries and for this reason.
     Bury { attempts: u32, reason: String },
 }
 
 impl Verdict {
-    /// Nothing was done with it.
+    /// Returns an unhandled item without a delay.
     pub(super) const RELEASE: Self = Verdict::Return { hide: Duration::ZERO };
 
-    /// The delivery failed: it was the last one, or not.
+    /// Returns the verdict for a failed delivery, which may have been the last one.
     pub(super) fn failed(claim: &Claim, hide: Duration, reason: String) -> Self {
         let is_last = claim.shared.max_deliveries.is_some_and(|most| claim.attempt() >= most);
         if is_last { Verdict::rejected(claim, reason) } else { Verdict::Return { hide } }
     }
 
-    /// No other delivery makes sense.
+    /// Returns the verdict if no other delivery would succeed.
     pub(super) fn rejected(claim: &Claim, reason: String) -> Self {
         Verdict::Bury { attempts: claim.attempt(), reason }
     }
 
-    /// The item is only to be returned.
+    /// Returns whether the item is only to be returned.
     pub(super) fn returns(&self) -> bool {
         matches!(self, Verdict::Return { .. })
     }
@@ -49,14 +49,14 @@ impl Verdict {
 /// Why a claim was not settled.
 #[derive(Debug)]
 pub(super) enum Unsettled {
-    /// The session ended before anything was handed over, or before the answer.
+    /// The session ended before anything was sent, or before the answer.
     SessionOver {
-        /// It may be settled.
+        /// Whether the claim may be settled.
         in_doubt: bool,
     },
-    /// The claim, or the item, was deleted or changed by others.
+    /// Another client deleted or changed the claim or the item.
     Lost,
-    /// The ensemble refuses it, or it failed in another way that does not pass; the claim stands.
+    /// The ensemble refused it, or it failed in another permanent way. The claim still exists.
     Failed(client::Error),
 }
 
@@ -78,13 +78,13 @@ impl Unsettled {
     }
 }
 
-/// The steps of the transaction: the item first, so that a later claim is told from everything else.
+/// The steps of the transaction. The item comes first, to distinguish a later claim from all other failures.
 const ITEM: usize = 0;
 const CLAIM: usize = 1;
 const LETTER: usize = 2;
 
-/// Settles a claim; returns when it is known what came of it. A transaction whose answer was lost is sent again for as
-/// long as the claim stands: of two copies only the first is carried out.
+/// Settles a claim. Returns when the outcome is known. A transaction whose answer was lost is sent again while the
+/// claim exists: of two copies only the first is carried out.
 pub(super) async fn settle(claim: &Claim, verdict: &Verdict) -> Result<(), Unsettled> {
     let mut steps = steps(claim, verdict);
     claim.shared.core.check_size("settle", &claim.name, sizes::of_steps(&steps)).map_err(Unsettled::Failed)?;
@@ -97,7 +97,7 @@ pub(super) async fn settle(claim: &Claim, verdict: &Verdict) -> Result<(), Unset
             Err(error) => error,
         };
         if let Err(error) = claim.session.outlast(error, connection).await {
-            // An answer that is no verdict does not tell whether it was carried out.
+            // An error that is not a refusal does not show whether the transaction was carried out.
             if in_doubt && let Ok((None, item)) = claim.look().await {
                 return outcome_in_doubt(claim, verdict, item);
             }
@@ -106,7 +106,7 @@ pub(super) async fn settle(claim: &Claim, verdict: &Verdict) -> Result<(), Unset
     }
 }
 
-/// Sends the transaction, unless it was carried out before. `None` if it is to be sent again.
+/// Sends the transaction, unless it was carried out before. `None` if it has to be sent again.
 async fn attempt(
     claim: &Claim,
     verdict: &Verdict,
@@ -118,7 +118,7 @@ async fn attempt(
     }
     match claim.session.multi(steps.clone()).await {
         Ok(Multi::Committed(_)) => Ok(Some(Ok(()))),
-        // To wake consumers of Curator's is a courtesy: without permission for it the item is returned all the same.
+        // Waking consumers of Curator is optional: without the permission for it the item is returned anyway.
         Ok(Multi::Refused { index: LETTER.., .. }) if verdict.returns() => {
             steps.truncate(LETTER);
             Ok(None)
@@ -139,11 +139,13 @@ async fn attempt(
     }
 }
 
-/// What a settlement has come to whose answer was lost, if the claim is gone and this is at the path of its item.
+/// Returns the outcome of a settlement whose answer was lost, if the claim is gone and `item` is at the path of its
+/// item.
 ///
-/// An item that is gone was taken out by a copy of the transaction; or by hand, and then there is nothing left to take
-/// out or to return, but a dead letter may be missing; or, if the claim was deleted by hand, by the consumer that claimed
-/// it next. They cannot be told apart. Without a doubt a deletion by hand is told as [`Unsettled::Lost`].
+/// If the item is gone, a copy of the transaction removed it; or it was deleted by hand, and then nothing is left to
+/// remove or to return, but a dead letter may be missing; or the claim was deleted by hand, and the next consumer that
+/// claimed the item removed it. These cases cannot be distinguished. If no answer was lost, a deletion by hand is
+/// reported as [`Unsettled::Lost`].
 fn outcome_in_doubt(claim: &Claim, verdict: &Verdict, item: Option<Stat>) -> Result<(), Unsettled> {
     let is_in_queue = item.is_some_and(|item| claim.is_on(&item));
     if is_in_queue && !verdict.returns() { Err(Unsettled::Lost) } else { Ok(()) }
@@ -171,8 +173,8 @@ fn steps(claim: &Claim, verdict: &Verdict) -> Vec<Op> {
     }
 }
 
-/// Consumers of Curator's watch the items alone, and these do not change when one is returned: a child that comes and
-/// goes in the same transaction wakes them.
+/// Returns the steps that wake consumers of Curator. These watch only the items, which do not change when one is
+/// returned. A child that is created and deleted in the same transaction wakes them.
 fn wake_curator(claim: &Claim) -> Vec<Op> {
     let paths = &claim.shared.paths;
     if !paths.shared_with_curator {
@@ -186,18 +188,18 @@ fn wake_curator(claim: &Claim) -> Vec<Op> {
     ]
 }
 
-/// The item was deleted or written without a claim: our node is of no use any more. Checked against the item as it is
-/// seen, so that no later claim is deleted. What is at the path of the item.
+/// Deletes our node after the item was deleted or written without a claim. The transaction checks the item as it was
+/// seen, so that it deletes no later claim. Returns what is at the path of the item.
 async fn remove_remains(claim: &Claim) -> Result<Option<Stat>, backend::Error> {
     loop {
         let (node, item) = claim.look().await?;
-        // It may have been written by hand.
+        // The node may have been written by hand, so its version is read.
         let Some(Stat { version, .. }) = node else { return Ok(item) };
         let mut steps = vec![Op::Delete { path: claim.node.to_string(), version: Some(version) }];
         steps.extend(item.map(|item| Op::Check { path: claim.item.clone(), version: Some(item.version) }));
         match claim.session.multi(steps).await? {
             Multi::Committed(_) => return Ok(item),
-            // One of the two has changed since it was seen.
+            // One of the two nodes has changed since it was read.
             Multi::Refused { error: backend::Error::NoNode | backend::Error::BadVersion, .. } => {}
             Multi::Refused { error, .. } => return Err(error),
         }

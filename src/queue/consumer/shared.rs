@@ -1,4 +1,4 @@
-//! What all parts of one consumer work with.
+//! The state that all parts of one consumer share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,9 +9,9 @@ use crate::queue::error::Error;
 use crate::queue::events::Publisher;
 use crate::queue::znodes::Paths;
 
-/// Delays after what was refused, each twice the one before, up to the second figure.
+/// The first and the longest delay after a failure; each delay is twice the one before.
 pub(super) const AFTER_FAILURE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
-/// An item that cannot be claimed, or settled, is tried again after this.
+/// The delay before an item that could not be claimed or settled is retried.
 pub(super) const AFTER_REFUSAL: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
@@ -19,9 +19,9 @@ pub(crate) struct Shared {
     pub(super) core: Arc<Core>,
     pub(super) paths: Arc<Paths>,
     pub(super) events: Publisher,
-    /// The consumer's uuid: what the nodes of its claims hold.
+    /// The consumer's uuid, which is the data of its claims' nodes.
     pub(super) holder: String,
-    /// An item that was delivered so often without success becomes a dead letter.
+    /// The number of deliveries without success after which an item becomes a dead letter.
     pub(super) max_deliveries: Option<u32>,
 }
 

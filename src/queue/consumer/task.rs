@@ -1,4 +1,4 @@
-//! The task of a consumer: claims items for the callers that wait, and settles what is said of them.
+//! The task of a consumer: claims items for the waiting callers, and settles the claims.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,42 +19,43 @@ use super::view::{Listing, Seen, View};
 use crate::backend;
 use crate::client;
 use crate::client::core::KeepAlive;
-use crate::client::delays::Delays;
-use crate::client::pool::Pool;
 use crate::client::session::{Condition, Session};
 use crate::queue::dead_letter;
 use crate::queue::error::Error;
 use crate::queue::events::Event;
 use crate::queue::serializer::Serializer;
 use crate::queue::znodes;
+use crate::util::backoff::Backoff;
+use crate::util::task_set::TaskSet;
+use crate::util::wait::sleep_until_opt;
 
 pub(super) struct Task<S: Serializer> {
     shared: Arc<Shared>,
     serializer: Arc<S>,
     buffer: Arc<Buffer<S::Item>>,
     commands: mpsc::UnboundedReceiver<Command>,
-    /// All handles and deliveries are gone.
+    /// Whether all handles and deliveries are dropped.
     abandoned: bool,
     items: Items,
-    /// The transaction that created the queue, when it was listed last.
+    /// The transaction that created the queue, as of the last listing.
     queue: Option<i64>,
-    /// After a failure nothing is looked for or claimed before.
+    /// After a failure, nothing is listed or claimed before this time.
     not_before: Option<Instant>,
-    /// Nodes that are no items, of which the user was told.
+    /// The nodes that are not items, and that were reported.
     skipped: BTreeSet<String>,
-    settling: Pool<Settled>,
+    settling: TaskSet<Settled>,
     closing: bool,
     closers: Vec<oneshot::Sender<()>>,
-    failures: Delays,
+    failures: Backoff,
     _keep_alive: KeepAlive,
 }
 
-/// What a task heard of.
+/// An event for the task.
 enum Heard {
     Command(Option<Command>),
     Settled(Settled),
     Seen(Seen),
-    /// It is time to look what can be done.
+    /// It is time to check what can be done.
     Time,
 }
 
@@ -77,18 +78,18 @@ impl<S: Serializer> Task<S> {
             queue: None,
             not_before: None,
             skipped: BTreeSet::new(),
-            settling: Pool::new(),
+            settling: TaskSet::new(),
             closing: false,
             closers: Vec::new(),
-            failures: Delays::new(AFTER_FAILURE),
+            failures: Backoff::new(AFTER_FAILURE),
         }
     }
 
-    /// Until all handles and deliveries are gone, and everything is settled.
+    /// Runs until all handles and deliveries are dropped, and everything is settled.
     pub(super) async fn run(mut self) {
         while let Some(session) = self.next_session().await {
             self.serve(&session).await;
-            // It is not delivered, so no caller has to be told; others get it when the servers expire the session.
+            // These items are not delivered, so no caller needs an error. Others get them when the session expires.
             self.buffer.clear();
             self.items.end_session();
         }
@@ -98,7 +99,7 @@ impl<S: Serializer> Task<S> {
         }
     }
 
-    /// The session to use; none if there is nothing to do any more, or the client is closed.
+    /// Waits for the session to use; `None` if there is nothing to do any more, or the client is closed.
     async fn next_session(&mut self) -> Option<Arc<Session>> {
         let core = Arc::clone(&self.shared.core);
         let mut next = std::pin::pin!(core.connected_session());
@@ -119,7 +120,8 @@ impl<S: Serializer> Task<S> {
         self.abandoned && self.settling.is_empty()
     }
 
-    /// What was claimed in a session that ended is settled too: mostly it cannot be, and that is to be told.
+    /// Handles a command or a settlement while there is no session. Claims of an ended session are settled too: usually
+    /// that fails, and the failure has to be reported.
     async fn between_sessions(&mut self) {
         tokio::select! {
             biased;
@@ -129,7 +131,7 @@ impl<S: Serializer> Task<S> {
         self.answer_closers(false);
     }
 
-    /// For as long as the session lives, and there is something to do.
+    /// Runs until the session ends, or there is nothing to do any more.
     async fn serve(&mut self, session: &Arc<Session>) {
         let claimant = Claimant { shared: Arc::clone(&self.shared), session: Arc::clone(session) };
         let mut view = View::new(claimant);
@@ -140,9 +142,9 @@ impl<S: Serializer> Task<S> {
                 return;
             }
             let mut heard = Some(self.hear(&mut view, again_at).await);
-            // All that is there is taken in before anything is done: what is sent because of it leaves together. A
-            // transaction that changes an item and its claim is told as two events: what is done between the two would
-            // be refused.
+            // All pending events are handled before anything is sent, so that the requests are sent together. Also, a
+            // transaction that changes an item and its claim causes two events, and a request between the two would be
+            // refused.
             while let Some(next) = heard {
                 if matches!(next, Heard::Seen(Seen::Condition(Condition::Ended(_)))) {
                     return;
@@ -153,10 +155,10 @@ impl<S: Serializer> Task<S> {
         }
     }
 
-    /// What happens next; at the latest it is that time.
+    /// Waits for the next event, at the latest until `again_at`.
     async fn hear(&mut self, view: &mut View, again_at: Option<Instant>) -> Heard {
         let session = Arc::clone(&view.claimant.session);
-        // Created before the lease is read, which the callers do: so no extension is missed.
+        // Created before the callers read the lease, so that no extension is missed.
         let extended = session.lease().extended();
         self.buffer.look_again();
         let is_waited_for = self.buffer.len() > 0;
@@ -165,10 +167,10 @@ impl<S: Serializer> Task<S> {
             command = self.commands.recv(), if !self.abandoned => Heard::Command(command),
             seen = view.next() => Heard::Seen(seen),
             settled = self.settling.next() => Heard::Settled(settled),
-            // The callers look again.
+            // The callers check again.
             () = extended, if is_waited_for => Heard::Time,
             () = self.buffer.asked() => Heard::Time,
-            () = until(again_at) => Heard::Time,
+            () = sleep_until_opt(again_at) => Heard::Time,
         }
     }
 
@@ -181,7 +183,7 @@ impl<S: Serializer> Task<S> {
         }
     }
 
-    /// Begins whatever can be begun now. When there will be something to do though nothing happens.
+    /// Starts everything that can be started now. Returns when there will be more to do, even if nothing happens.
     fn act(&mut self, view: &mut View, now: Instant) -> Option<Instant> {
         self.items.show_hidden(now);
         for ready in self.unwanted() {
@@ -205,7 +207,7 @@ impl<S: Serializer> Task<S> {
             return Some(at);
         }
         if !matches!(view.claimant.session.condition(), Condition::Connected(_)) {
-            // What is known may be outdated by the time there is a connection.
+            // The known state may be outdated by the time there is a connection.
             return None;
         }
         let look_again_at = view.look(now);
@@ -244,7 +246,7 @@ impl<S: Serializer> Task<S> {
 
     fn take_settled(&mut self, Settled { claim, item }: Settled) {
         let (name, now) = (&claim.name, Instant::now());
-        // In an earlier session, or queue, it was another claim, perhaps of another item.
+        // A claim of an earlier session or queue is a different one, perhaps on a different item.
         let is_in_hand = self.items.is_in_hand(name, claim.zxid);
         match item {
             After::StillClaimed(hide) => {
@@ -286,11 +288,11 @@ impl<S: Serializer> Task<S> {
                 view.look_again(now);
             }
             Seen::Read(name, Ok(item)) => self.items.note_read(&name, item, now),
-            // Another answer came first, and it may be in hand by now.
+            // Another answer came first, and the item may be in hand by now.
             Seen::Read(name, Err(_)) if !self.items.is_being_read(&name) => {}
             Seen::Read(name, Err(end)) => self.handle_failure(&name, "read an item of", end, now),
             Seen::Claimed(name, Ok(claim)) => {
-                self.failures = Delays::new(AFTER_FAILURE);
+                self.failures = Backoff::new(AFTER_FAILURE);
                 self.items.note_own(name, claim.zxid);
                 self.deliver(Arc::new(claim));
             }
@@ -310,14 +312,14 @@ impl<S: Serializer> Task<S> {
         self.items.list(items, listing.claims.into_iter(), now);
     }
 
-    /// The queue was deleted: names are given again.
+    /// Starts over after the queue was deleted: names are assigned again.
     fn start_over(&mut self, view: &mut View) {
         self.queue = None;
         self.items.start_over();
         view.forget_reads();
     }
 
-    /// Once for each node that looks like an item and is none.
+    /// Reports, once for each, a node that looks like an item but is not.
     fn tell_if_foreign(&mut self, name: &str, change: Change) {
         if znodes::is_foreign(name) {
             if change == Change::Went {
@@ -328,7 +330,7 @@ impl<S: Serializer> Task<S> {
         }
     }
 
-    /// An item was not read or claimed.
+    /// Handles an item that was not read or claimed.
     fn handle_failure(&mut self, name: &str, doing: &str, end: End, now: Instant) {
         match end {
             End::Changed => self.items.read_again(name, now),
@@ -342,14 +344,14 @@ impl<S: Serializer> Task<S> {
         }
     }
 
-    /// An item that cannot be had does not keep the others back.
+    /// Hides an item that cannot be claimed, so that it does not delay the others.
     fn leave_alone(&mut self, name: &str, error: client::Error, now: Instant) {
         self.items.hide(name, AFTER_REFUSAL, now);
         self.items.let_go(name, now);
         self.shared.events.tell(Event::Failed { error: self.shared.error(error) });
     }
 
-    /// Decodes the item, and has it handed out. One that was delivered too often, or that cannot be decoded, is not.
+    /// Decodes the item and adds it to the buffer, unless it was delivered too often or cannot be decoded.
     fn deliver(&mut self, claim: Arc<Claim>) {
         tracing::debug!(path = &*self.shared.paths.path, item = claim.name, attempt = claim.number, "claimed");
         let delivered = claim.attempt().saturating_sub(1);
@@ -362,16 +364,16 @@ impl<S: Serializer> Task<S> {
                 let verdict = Verdict::rejected(&claim, format!("it cannot be decoded: {why}"));
                 self.settle(claim, verdict, None);
             }
-            // Nothing is in it, so there is nothing to be done.
+            // A node without items needs no handling.
             Ok(items) if items.is_empty() => self.settle(claim, Verdict::Ack, None),
             Ok(items) => self.buffer.put(Ready { claim, items }),
         }
     }
 
-    /// A caller is told; it is tried again, ever more slowly.
+    /// Returns the error to a caller, and retries after a growing delay.
     fn failed(&mut self, doing: &str, error: backend::Error) {
         if error == backend::Error::SessionEnded {
-            // Its condition tells it too, and there will be another one.
+            // The session's condition reports this too, and there will be another session.
             return;
         }
         let path = &self.shared.paths.path;
@@ -379,7 +381,7 @@ impl<S: Serializer> Task<S> {
         tracing::warn!(path = &**path, %error, kind = ?error.kind(), "cannot consume");
         self.buffer.fail(Error::client(path, error));
         let now = self.shared.core.clock.now();
-        let delay = self.failures.next(&self.shared.core, now);
+        let delay = self.shared.core.next_delay(&mut self.failures, now);
         self.not_before = self.not_before.max(Some(Instant::now() + delay));
     }
 
@@ -393,17 +395,10 @@ impl<S: Serializer> Task<S> {
     }
 }
 
-/// The task may end without having come to its end: with its runtime, or by a panic. No caller may wait for it then.
+/// Releases all callers, because the task may end early: with its runtime, or by a panic.
 impl<S: Serializer> Drop for Task<S> {
     fn drop(&mut self) {
         self.buffer.end(self.shared.closed());
         self.shared.events.finish();
-    }
-}
-
-async fn until(time: Option<Instant>) {
-    match time {
-        Some(time) => tokio::time::sleep_until(time).await,
-        None => std::future::pending().await,
     }
 }

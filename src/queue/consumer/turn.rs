@@ -1,57 +1,58 @@
-//! Whose turn it is, when several consumers claim at the same time.
+//! The turns of several consumers that claim at the same time.
 //!
-//! Claims that are on their way to the servers cannot be seen. Consumers that all tried the oldest item would mostly be
-//! too late, each time after a read and a claim for nothing. So a consumer counts how many claims of others come to
-//! each of its own, and expects as many before its next one: consumers of equal speed come to take turns. An expected
-//! claim that does not come is waited for no longer than a [slot](Turn::slot).
+//! Claims that are on their way to the servers cannot be seen. If all consumers tried the oldest item, most of them
+//! would be too late, each time after a useless read and claim. So a consumer counts how many claims of others there
+//! are for each of its own, and expects that many before its next one. As a result, consumers of equal speed take
+//! turns. A consumer waits no longer than a [slot](Turn::slot) for an expected claim that does not come.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// More claims of others than this are never expected.
+/// The most claims of others that are ever expected.
 pub(super) const MOST: usize = 1_024;
-/// What is counted weighs so much less after each claim of this consumer: about the last 32 count.
+/// The factor by which the counts decay with each claim of this consumer: about the last 32 count.
 const FADES: f64 = 31.0 / 32.0;
-/// Others are waited for no longer than this, however many they are.
+/// The longest wait for others, however many they are.
 const LONGEST: Duration = Duration::from_secs(1);
 /// The bounds of a slot.
 const SLOT: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(100));
 
 #[derive(Debug, Default)]
 pub(super) struct Turn {
-    /// The claims of this consumer, fading.
+    /// The decaying number of this consumer's claims.
     ours: f64,
-    /// Those of others meanwhile.
+    /// The decaying number of others' claims in the same time.
     theirs: f64,
-    /// So many claims of others came since the last one of this consumer, or since it drew its turn.
+    /// The number of claims of others since the last one of this consumer, or since it drew its turn.
     since: usize,
-    /// After others were faster: so many claims of others are let go before, instead of as many as usual.
+    /// Set after others were faster: the number of others' claims to wait for, instead of the usual number.
     drawn: Option<usize>,
-    /// Among how many consumers that were too late at once this one draws: the more the more often it is too late.
+    /// The supposed number of consumers that were too late at the same time, minus one, among which this one draws. It
+    /// grows each time this consumer is too late.
     contention: usize,
-    /// So many claims were under way when it drew last, and are no reason to draw again.
+    /// The number of claims that were under way at the last draw. Their failures are no reason to draw again.
     outdated: usize,
-    /// Since when the next claim is expected.
+    /// When the wait for the next claim began.
     began: Option<Instant>,
-    /// It was waited for claims that did not come.
+    /// Whether this consumer waited for claims that did not come.
     waited: bool,
-    /// An expected claim comes within this time, as a rule: a read and a claim of this consumer would.
+    /// The time within which an expected claim usually comes: as long as a read and a claim of this consumer take.
     slot: Duration,
 }
 
 impl Turn {
-    /// Another consumer has claimed an item.
+    /// Records that another consumer has claimed an item.
     pub(super) fn note_other(&mut self) {
         self.theirs += 1.0;
         self.since += 1;
         self.began = None;
     }
 
-    /// This consumer has.
+    /// Records that this consumer has claimed an item.
     pub(super) fn note_own(&mut self) {
         if std::mem::take(&mut self.waited) && self.since == 0 {
-            // Those that were expected have gone.
+            // The expected consumers have left.
             self.theirs /= 2.0;
         }
         self.ours = self.ours * FADES + 1.0;
@@ -61,8 +62,8 @@ impl Turn {
         (self.since, self.drawn, self.began) = (0, None, None);
     }
 
-    /// Another was faster; so many claims are under way still. `chance`, from 0 to 1, tells those apart that were all
-    /// too late.
+    /// Records that another consumer was faster, while `under_way` claims are still under way. `chance`, from 0 to 1,
+    /// spreads the consumers that were all too late.
     pub(super) fn note_miss(&mut self, chance: f64, under_way: usize) {
         self.theirs += 1.0;
         if self.outdated > 0 {
@@ -75,29 +76,29 @@ impl Turn {
         (self.since, self.began, self.outdated) = (0, None, under_way);
     }
 
-    /// A request was answered after this time.
+    /// Records that a request was answered after this time.
     pub(super) fn note_answer(&mut self, time: Duration) {
         self.slot = time * 2;
     }
 
-    /// Nothing is wanted.
+    /// Records that no item is wanted.
     pub(super) fn rest(&mut self) {
         self.began = None;
     }
 
-    /// How many of the oldest items are left to others, when so many are wanted or on their way.
+    /// Returns how many of the oldest items are left to others, if `wanted` items are wanted or on their way.
     pub(super) fn leaves(&self, wanted: usize) -> usize {
         let usual = || (self.usual() * wanted as f64).round() as usize;
         self.drawn.unwrap_or_else(usual).min(MOST).saturating_sub(self.since)
     }
 
-    /// How many claims of others come to one of this consumer.
+    /// Returns how many claims of others there are for each claim of this consumer.
     fn usual(&self) -> f64 {
         self.theirs / self.ours.max(1.0)
     }
 
-    /// From when on this consumer may claim an item that is left to so many others, each of which claims as many at
-    /// once as this one, and that is free since then. None if it may now.
+    /// Returns when this consumer may claim an item that is free since `free_since` and that is left to `left_to`
+    /// others, each of which claims as many items at once as this one. `None` if it may claim the item now.
     pub(super) fn due(&mut self, left_to: usize, free_since: Instant, now: Instant) -> Option<Instant> {
         let began = *self.began.get_or_insert(now);
         if left_to == 0 {
@@ -109,7 +110,7 @@ impl Turn {
         (due > now).then_some(due)
     }
 
-    /// Whether others were met lately.
+    /// Returns whether other consumers claimed items recently.
     pub(super) fn is_contended(&self) -> bool {
         self.since > 0 || self.drawn.is_some() || self.usual() >= 0.5
     }
@@ -119,8 +120,8 @@ impl Turn {
 mod tests {
     use super::*;
 
-    /// What each of some consumers does in a round in which all of them try for so many items: their places. Then all
-    /// learn what was claimed, in order. How many claims were too late.
+    /// Plays a round in which each consumer tries to claim `wanted` items, at the places that its turn tells. Then all
+    /// learn of the claims, in order. Returns how many claims were too late.
     fn round(turns: &mut [Turn], wanted: usize) -> usize {
         let firsts: Vec<usize> = turns.iter().map(|turn| turn.leaves(wanted)).collect();
         let (mut claimed, mut missed) = (Vec::new(), 0);

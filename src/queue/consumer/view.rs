@@ -1,4 +1,4 @@
-//! What a consumer hears of the queue in one session: what the servers tell, and what came of its requests.
+//! What a consumer sees of the queue in one session: the events of the servers, and the results of its requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,41 +11,42 @@ use tokio::time::Instant;
 use super::claim::{Claim, Claimant, End, Item};
 use super::items::Change;
 use crate::backend::{self, Event, PersistentEvent, PersistentWatch, WatchMode};
-use crate::client::pool::Pool;
 use crate::client::session::Condition;
 use crate::queue::znodes::Paths;
+use crate::util::task_set::TaskSet;
+use crate::util::wait::{fired, forever};
 
-/// While items are wanted they are listed again after this time: servers tell nothing of nodes that this client may not
-/// read, and nothing when that changes.
+/// While items are wanted, they are listed again after this time: servers send no events about nodes that this client
+/// may not read, and none when that changes.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(600);
 
-/// What was listed.
+/// The result of a listing.
 #[derive(Debug)]
 pub(super) struct Listing {
-    /// The transaction that created the queue's own node, if there is one: another after it was deleted and created
-    /// again.
+    /// The transaction that created the queue's own node, if that exists: a different one after the node was deleted
+    /// and created again.
     pub(super) queue: Option<i64>,
     pub(super) items: Vec<String>,
     pub(super) claims: Vec<String>,
 }
 
-/// What happened to the queue, or to a request.
+/// An event of the queue, or the result of a request.
 pub(super) enum Seen {
     Condition(Condition),
     Listed(Result<Listing, backend::Error>),
     /// A child of the queue has changed.
     Item(String, Change),
-    /// A claim has, or a lock of Curator's.
+    /// A claim or a lock of Curator has changed.
     Claim(String, Change),
     /// The queue was deleted.
     Deleted,
-    /// Something may have happened that was not told, or the queue was created.
+    /// Events may have been missed, or the queue was created.
     Missed,
     Read(String, Result<Item, End>),
     Claimed(String, Result<Claim, End>),
 }
 
-/// Tells of all changes below the two directories, until the session ends.
+/// The watches that report all changes below the two directories, until the session ends.
 struct Watches {
     items: PersistentWatch,
     claims: PersistentWatch,
@@ -56,10 +57,10 @@ pub(super) struct View {
     conditions: watch::Receiver<Condition>,
     watches: Option<Watches>,
     look: Option<BoxFuture<'static, Result<(Watches, Listing), backend::Error>>>,
-    reads: Pool<(String, Result<Item, End>)>,
-    /// In the order of the items: so they are handed out.
-    claims: Pool<(String, Result<Claim, End>)>,
-    /// When it was looked last.
+    reads: TaskSet<(String, Result<Item, End>)>,
+    /// In the order of the items, in which they are delivered.
+    claims: TaskSet<(String, Result<Claim, End>)>,
+    /// When the items were listed last.
     looked_at: Option<Instant>,
 }
 
@@ -67,30 +68,31 @@ impl View {
     pub(super) fn new(claimant: Claimant) -> Self {
         let mut conditions = claimant.session.conditions();
         conditions.mark_changed();
-        let (reads, claims) = (Pool::new(), Pool::new());
+        let (reads, claims) = (TaskSet::new(), TaskSet::new());
         View { claimant, conditions, watches: None, look: None, looked_at: None, reads, claims }
     }
 
-    /// What happens next. What was told comes before the answers that followed it, but for what comes just now.
+    /// Waits for the next event. Events come before the answers that followed them, except for those that arrive just
+    /// now.
     pub(super) async fn next(&mut self) -> Seen {
         tokio::select! {
             biased;
             Ok(()) = self.conditions.changed() => Seen::Condition(*self.conditions.borrow_and_update()),
-            looked = under_way(&mut self.look) => {
+            looked = fired(&mut self.look) => {
                 self.look = None;
                 Seen::Listed(looked.map(|(watches, listing)| {
                     self.watches = Some(watches);
                     listing
                 }).inspect_err(|_| self.watches = None))
             }
-            // While it is looked again, what is told is told by the new watches too.
+            // While a listing is under way, the new watches report the same events.
             seen = told(&mut self.watches, &self.claimant.shared.paths), if self.look.is_none() => seen,
             (name, read) = self.reads.next() => Seen::Read(name, read),
             (name, claimed) = self.claims.next_in_order() => Seen::Claimed(name, claimed),
         }
     }
 
-    /// How many claims are under way.
+    /// Returns how many claims are under way.
     pub(super) fn claiming(&self) -> usize {
         self.claims.len()
     }
@@ -105,7 +107,7 @@ impl View {
         self.claims.push(claim.map(|claim| (name, claim)));
     }
 
-    /// Sees to it that everything is told from now on. When it is to be called again at the latest.
+    /// Ensures that all changes are reported from now on. Returns when it has to be called again at the latest.
     pub(super) fn look(&mut self, now: Instant) -> Instant {
         let is_due = self.looked_at.is_none_or(|looked_at| looked_at + LOOK_AGAIN_AFTER <= now);
         if is_due || self.watches.is_none() {
@@ -115,7 +117,7 @@ impl View {
         looked_at.unwrap_or(now) + LOOK_AGAIN_AFTER
     }
 
-    /// Lists once more. The watches that there are stay until then, so that the servers need not be told of their end.
+    /// Lists once more. The present watches are kept until then, so that they need not be removed on the servers.
     pub(super) fn look_again(&mut self, now: Instant) {
         if self.look.is_none() {
             self.looked_at = Some(now);
@@ -123,20 +125,20 @@ impl View {
         }
     }
 
-    /// Nothing more will be claimed: what comes or goes is of no interest.
+    /// Drops the watches, because nothing more will be claimed.
     pub(super) fn look_away(&mut self) {
         (self.watches, self.look) = (None, None);
     }
 
-    /// The items are others now, though their names may be the same.
+    /// Drops the reads, because other items may have the same names now.
     pub(super) fn forget_reads(&mut self) {
-        self.reads = Pool::new();
+        self.reads = TaskSet::new();
     }
 }
 
 impl Claimant {
-    /// Arms the watches and lists, in one flight. What happens after the watches were armed and before the lists is in
-    /// the lists, and is told once more: in the end the last change of each node counts.
+    /// Sets the watches and lists, in one flight. Changes between the two are in the lists, and are also reported as
+    /// events. That is harmless, because only the last change of each node counts.
     async fn look(self) -> Result<(Watches, Listing), backend::Error> {
         let (session, Paths { items, claims, .. }) = (&self.session, &*self.shared.paths);
         let watch = |dir: &str| session.watch_persistent(dir, WatchMode::PersistentRecursive);
@@ -145,7 +147,7 @@ impl Claimant {
             async move {
                 match listed.await {
                     Ok((children, stat)) => Ok((children, Some(stat.czxid))),
-                    // It is made by the first put, or by the first claim.
+                    // The first put or the first claim creates it.
                     Err(backend::Error::NoNode) => Ok((Vec::new(), None)),
                     Err(error) => Err(error),
                 }
@@ -161,7 +163,7 @@ impl Claimant {
     }
 }
 
-/// The next that is of interest of what the servers tell.
+/// Waits for the next relevant event of the servers.
 async fn told(watches: &mut Option<Watches>, paths: &Arc<Paths>) -> Seen {
     while let Some(Watches { items, claims }) = watches {
         let (dir, told, of): (_, _, fn(String, Change) -> Seen) = tokio::select! {
@@ -173,7 +175,7 @@ async fn told(watches: &mut Option<Watches>, paths: &Arc<Paths>) -> Seen {
             Some(PersistentEvent::Node { path, event }) if path == *dir => {
                 match event {
                     Event::NodeDeleted if dir == &paths.items => return Seen::Deleted,
-                    // Its transaction tells it from the next queue at this path.
+                    // A listing reads its transaction, which distinguishes it from the next queue at this path.
                     Event::NodeCreated if dir == &paths.items => return Seen::Missed,
                     _ => {}
                 }
@@ -184,14 +186,14 @@ async fn told(watches: &mut Option<Watches>, paths: &Arc<Paths>) -> Seen {
                 }
             }
             Some(PersistentEvent::Resync) => return Seen::Missed,
-            // The session has ended, which its condition tells.
+            // The session has ended, which its condition reports.
             None => *watches = None,
         }
     }
-    std::future::pending().await
+    forever().await
 }
 
-/// The name of a node, if it stands in this directory itself.
+/// Returns the name of a node, if it is a direct child of this directory.
 fn child_of<'a>(dir: &str, path: &'a str) -> Option<&'a str> {
     let name = path.strip_prefix(dir)?.strip_prefix('/')?;
     (!name.contains('/')).then_some(name)
@@ -203,12 +205,5 @@ fn change(event: Event) -> Option<Change> {
         Event::NodeDeleted => Some(Change::Went),
         Event::NodeDataChanged => Some(Change::Written),
         Event::NodeChildrenChanged | Event::SessionEnded => None,
-    }
-}
-
-async fn under_way<T>(look: &mut Option<BoxFuture<'static, T>>) -> T {
-    match look {
-        Some(look) => look.await,
-        None => std::future::pending().await,
     }
 }

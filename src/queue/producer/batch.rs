@@ -6,27 +6,27 @@ use crate::backend::{self, Multi, Op, Reply};
 use crate::client::core::Core;
 use crate::queue::error::Error;
 use crate::queue::znodes::Paths;
-use crate::types::CreateMode;
+use crate::znode::CreateMode;
 
-/// The puts of one transaction. Each copy of it that is sent has the same puts, number and id: whichever the ensemble
-/// carries out, the producer's node tells what was put.
+/// The puts of one transaction. All copies that are sent have the same puts, number and id, so the producer's node
+/// shows what was put, whichever copy the ensemble carries out.
 pub(super) struct Batch {
     pub(super) ticket: Ticket,
     pub(super) puts: Vec<Put>,
     /// A copy was not answered, and may still be carried out.
     pub(super) in_doubt: bool,
-    /// The answer to the last copy; `None` if the next one is to be sent.
+    /// The answer to the last copy; `None` if the next copy has to be sent.
     pub(super) answer: Option<Reply<Multi>>,
 }
 
-/// What the answer to one copy of a transaction tells.
+/// The result of one copy of a transaction.
 #[derive(Debug)]
 pub(super) enum End {
     /// It was carried out.
     Applied,
-    /// It was not carried out because of this step, or as a whole.
+    /// It was refused because of this step, or as a whole.
     Refused(Option<usize>, backend::Error),
-    /// Nothing: it was not sent, or the batch is in doubt now.
+    /// Unknown: it was not sent, or the batch is in doubt now.
     Open,
     /// The server is overloaded and did not look at it.
     Throttled,
@@ -45,7 +45,7 @@ impl Batch {
         self.answer = Some(sequence.session.multi(ops));
     }
 
-    /// What the last copy has come to.
+    /// Waits for the result of the last copy.
     pub(super) async fn end(&mut self) -> End {
         let Some(answer) = &mut self.answer else { return End::Open };
         let outcome = answer.await;
@@ -63,13 +63,13 @@ impl Batch {
         }
     }
 
-    /// Tells the put of this step that it was refused, or all if the step is none of theirs; they leave the batch.
+    /// Settles the put of this step as refused, or all puts if the step belongs to none; they leave the batch.
     pub(super) fn refuse(&mut self, step: usize, error: &Error) {
         let refused = if (1..=self.puts.len()).contains(&step) { step - 1..step } else { 0..self.puts.len() };
         self.puts.drain(refused).for_each(|put| put.settle(Err(error.clone())));
     }
 
-    /// Tells all of its puts the same.
+    /// Settles all of its puts with the same outcome.
     pub(super) fn settle(self, outcome: &Result<(), Error>) {
         self.puts.into_iter().for_each(|put| put.settle(outcome.clone()));
     }

@@ -1,5 +1,4 @@
-//! How many more items may be put: back-pressure by the number of items that the servers count, and by the bytes in
-//! flight.
+//! How many more items may be put: back-pressure by the number of items on the servers, and by the bytes in flight.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,38 +10,38 @@ use super::task::MOST_ITEMS;
 use crate::backend;
 use crate::client;
 use crate::client::core::Core;
-use crate::client::delays::Delays;
 use crate::queue::error::Error;
 use crate::queue::znodes::{Paths, listable};
+use crate::util::backoff::Backoff;
 
-/// So much may be in flight, for one producer: a put beyond it waits. Each node counts for a little more than its
-/// bytes.
+/// How many bytes of one producer may be in flight: a put beyond that waits. Each node counts for slightly more than
+/// its bytes.
 const WINDOW_BYTES: u32 = 4 << 20;
 const NODE_BYTES: usize = 256;
-/// Between two counts of a queue that is full: the first delay, and the longest.
+/// The first and the longest delay between two counts of a full queue.
 const DELAYS: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(100));
-/// Without a maximum the number is asked once in so many puts, for the warning alone.
+/// Without a maximum the items are counted once in this many puts, only for the warning.
 const UNBOUNDED: usize = 1_024;
 
 /// The room in a queue, as far as one producer knows.
 ///
-/// A count is taken while nothing of this producer is in flight, and is good for one batch at most: so one producer
-/// never goes over the maximum, and several together by no more than one batch each.
+/// A count is taken while nothing of this producer is in flight, and is valid for one batch at most. So one producer
+/// never exceeds the maximum, and several together exceed it by no more than one batch each.
 #[derive(Debug)]
 pub(super) struct Capacity {
     max_items: Option<usize>,
     /// When the last count was taken, if it showed no room.
     full_at: watch::Sender<Option<Instant>>,
-    /// All of it is there when nothing is in flight.
+    /// All permits are available when nothing is in flight.
     window: Arc<Semaphore>,
     turn: Mutex<Turn>,
 }
 
-/// The put that has it is the next to be enqueued. What the last count has shown.
+/// The result of the last count. The put that holds it is the next to be enqueued.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
     items: usize,
-    /// So many items fit without another count.
+    /// How many items fit without another count.
     left: usize,
 }
 
@@ -52,34 +51,34 @@ impl Capacity {
         Capacity { max_items, full_at: watch::Sender::default(), window, turn: Mutex::default() }
     }
 
-    /// The maximum, if there was no room at the last count, taken since then.
+    /// Returns the maximum, if the last count was taken after `since` and showed no room.
     pub(super) fn limit_reached(&self, since: Instant) -> Option<usize> {
         self.max_items.filter(|_| *self.full_at.borrow() >= Some(since))
     }
 
-    /// Waits until one item of so many bytes may be put. The caller keeps the turn until the item is handed over, and
-    /// the permit for as long as it is in flight.
+    /// Waits until one item of this many bytes may be put. The caller keeps the turn until the item is sent to the
+    /// task, and the permit while the item is in flight.
     pub(super) async fn take(
         &self,
         core: &Core,
         paths: &Paths,
         bytes: usize,
     ) -> Result<(MutexGuard<'_, Turn>, OwnedSemaphorePermit), Error> {
-        // The first one polled is first, also if its task has used up its turn and must let others run.
+        // The first put polled is the first in order, even if its task has used up its budget and must yield.
         let mut turn = tokio::task::unconstrained(self.turn.lock()).await;
-        // A loop over puts that never wait must let other tasks run too.
+        // A caller that loops over puts that never wait must still yield to other tasks.
         tokio::task::coop::consume_budget().await;
-        let mut delays = Delays::new(DELAYS);
+        let mut delays = Backoff::new(DELAYS);
         while turn.left == 0 {
             if self.max_items.is_some() {
-                // What is in flight may be counted by the servers already, or not yet.
+                // The servers may or may not count the items in flight yet, so none may be in flight.
                 drop(self.window.acquire_many(WINDOW_BYTES).await);
             }
             turn.counted(count(core, paths).await?, listable(core.config.max_request_bytes), paths);
             turn.left = self.max_items.map_or(UNBOUNDED, |most| most.saturating_sub(turn.items).min(MOST_ITEMS));
             self.full_at.send_replace((turn.left == 0).then(Instant::now));
             if turn.left == 0 {
-                tokio::time::sleep(delays.next(core, core.clock.now())).await;
+                tokio::time::sleep(core.next_delay(&mut delays, core.clock.now())).await;
             }
         }
         let bytes = u32::try_from(bytes + NODE_BYTES).map_or(WINDOW_BYTES, |bytes| bytes.min(WINDOW_BYTES));
@@ -91,7 +90,7 @@ impl Capacity {
 }
 
 impl Turn {
-    /// Warns each time when the queue becomes longer than Java clients can list.
+    /// Takes over a count, and warns each time the queue becomes longer than Java clients can list.
     fn counted(&mut self, items: usize, limit: usize, paths: &Paths) {
         if items > limit && self.items <= limit {
             let queue = &*paths.path;
@@ -101,13 +100,13 @@ impl Turn {
     }
 }
 
-/// How many items there are. Waits for a connection.
+/// Counts the items. Waits for a connection.
 async fn count(core: &Core, paths: &Paths) -> Result<usize, Error> {
     loop {
         let session = core.connected_session().await.map_err(|error| Error::client(&paths.path, error))?;
         match session.retry_while_passing(|| session.exists(&paths.items)).await {
             Ok(stat) => return Ok(stat.map_or(0, |stat| usize::try_from(stat.num_children).unwrap_or(0))),
-            // The next session can tell.
+            // The next session can count them.
             Err(backend::Error::SessionEnded) => {}
             Err(error) => {
                 let error = client::Error::from_backend("count the items of", &paths.path, error);

@@ -1,4 +1,4 @@
-//! The producer's half of a queue: its handle, and the task behind it.
+//! The producer's half of a queue: the handle, and the task behind it.
 
 mod batch;
 mod capacity;
@@ -26,13 +26,29 @@ use super::sizes;
 use super::znodes::Paths;
 use crate::client::{Client, ErrorKind};
 
-/// Puts items into a queue: in order, and each exactly once, also when answers are lost on the way. Cheap to clone; all
-/// clones share one task.
+/// Puts items into a queue: in order, and each exactly once, even if answers are lost. Cheap to clone; all clones share
+/// one task.
 ///
-/// Puts that wait at the same time share transactions. To have many under way from one task use
-/// [`enqueue`](Self::enqueue) and [`flush`](Self::flush), or poll several [`put`](Self::put)s at once.
+/// Puts that wait at the same time share transactions. To have many puts under way from one task, use
+/// [`enqueue`](Self::enqueue) and [`flush`](Self::flush), or poll several [`put`](Self::put)s concurrently.
 ///
-/// When the last clone is dropped, what was enqueued is still put, for as long as there is a [`Client`].
+/// After the last clone is dropped, enqueued items are still put, for as long as the [`Client`] exists.
+///
+/// ```no_run
+/// use zookeeper_recipes::queue::{Error, Producer, Utf8};
+///
+/// # async fn example(producer: Producer<Utf8>) -> Result<(), Error> {
+/// producer.put("one order").await?; // it is in the queue
+///
+/// // Many at once: `flush` returns the failures.
+/// for number in 0..1_000 {
+///     drop(producer.enqueue(format!("order {number}")).await?);
+/// }
+/// producer.flush().await?;
+/// producer.close().await?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Producer<S: Serializer> {
     inner: Arc<Inner<S>>,
 }
@@ -68,31 +84,33 @@ impl<S: Serializer> Producer<S> {
         Producer { inner: Arc::new(inner) }
     }
 
-    /// Puts an item, and returns when it is in the queue. Waits as long as that takes: for room if the queue
+    /// Puts an item, and returns when it is in the queue. Waits without a time limit: for room if the queue
     /// [is bounded](super::DistributedQueueBuilder::max_items), and for a connection.
     ///
     /// # Errors
-    /// [`ErrorKind::OutcomeUnknown`] if before an answer came the session ended, or another client deleted or wrote the
-    /// producer's node: the item may or may not be in the queue, once. Every other error says that it is not:
-    /// [`Error::Unserializable`], [`Error::TooLarge`], [`Error::Closed`], [`Error::Client`], such as for a missing
-    /// permission.
+    /// [`ErrorKind::OutcomeUnknown`] if, before an answer came, the session ended or another client deleted or wrote
+    /// the producer's node: the item may or may not be in the queue, but not twice. With every other error the item was
+    /// not put: [`Error::Unserializable`], [`Error::TooLarge`], [`Error::Closed`], or [`Error::Client`], for example if
+    /// a permission is missing.
     ///
     /// # Cancel safety
-    /// Dropped before it is [enqueued](Self::enqueue) nothing is put; after that the item is put all the same. The item
-    /// is serialized by the call itself.
+    /// If the future is dropped before the item is [enqueued](Self::enqueue), nothing is put. After that the item is
+    /// put anyway. The call itself serializes the item, before the future is polled.
     pub fn put(&self, item: impl Into<S::Item>) -> impl Future<Output = Result<(), Error>> + Send {
         let payload = self.payload([item]);
         async move { self.order(payload?).await?.await }
     }
 
-    /// Puts several items as one node: all of them or none, to be delivered together, to one consumer, in order. The
-    /// node counts as one item. Without any items nothing is put.
+    /// Puts several items as one node: all of them or none. They are delivered together, to one consumer, in order. The
+    /// node counts as one item. If there are no items, nothing is put.
     ///
     /// # Errors
     /// As [`put`](Self::put).
     ///
     /// # Cancel safety
     /// As [`put`](Self::put).
+    #[doc(alias = "putMulti")]
+    #[doc(alias = "MultiItem")]
     pub fn put_many<I>(&self, items: I) -> impl Future<Output = Result<(), Error>> + Send
     where
         I: IntoIterator<Item: Into<S::Item>>,
@@ -105,14 +123,14 @@ impl<S: Serializer> Producer<S> {
         }
     }
 
-    /// As [`put`](Self::put), for no longer than `timeout` in all.
+    /// Puts an item as [`put`](Self::put) does, in no more than `timeout` in all.
     ///
     /// # Errors
-    /// [`Error::Full`] if the queue was seen to be full meanwhile, and [`ErrorKind::TimedOut`] if the put could not be
-    /// begun in time for another reason, such as a missing connection: nothing was put. [`ErrorKind::OutcomeUnknown`]
-    /// if it was enqueued in time but not confirmed: it is put in the background. Otherwise as [`put`](Self::put).
+    /// [`Error::Full`] if the queue was full meanwhile, and [`ErrorKind::TimedOut`] if the put could not be started in
+    /// time for another reason, such as a missing connection: nothing was put. [`ErrorKind::OutcomeUnknown`] if the
+    /// item was enqueued in time but not confirmed: it is put in the background. Otherwise as [`put`](Self::put).
     ///
-    /// No request is answered within a timeout of zero: it ends with [`ErrorKind::OutcomeUnknown`], or with
+    /// No request is answered within a zero timeout. Such a call returns [`ErrorKind::OutcomeUnknown`], or
     /// [`ErrorKind::TimedOut`] if the items have to be counted first (for the first put, and regularly for a bounded
     /// queue).
     ///
@@ -135,56 +153,58 @@ impl<S: Serializer> Producer<S> {
         }
     }
 
-    /// Hands an item over, to be put after those that were handed over before, and returns once it is on its way. It
-    /// waits if the queue is full, if too much is on its way already (4 MiB), and, about once in a thousand puts or
-    /// once a batch of a bounded queue, for a connection to count the items. The outcome is that of the future that is
-    /// returned; if that is dropped, [`flush`](Self::flush) tells of a failure.
+    /// Enqueues an item, to be put after those that were enqueued before, and returns without waiting for the put. It
+    /// waits if the queue is full, and if too many bytes are in flight already (4 MiB). It also waits for a connection
+    /// to count the items, about once in a thousand puts, or once for each batch of a bounded queue. The returned
+    /// future resolves to the outcome of the put. If that future is dropped, [`flush`](Self::flush) reports a failure.
     ///
     /// # Errors
-    /// As [`put`](Self::put), as far as it is known by then.
+    /// As [`put`](Self::put), as far as the error is known by then.
     ///
     /// # Cancel safety
-    /// Cancel safe: dropped before it is ready, nothing is put.
+    /// Cancel safe: if the future is dropped before it is ready, nothing is put.
     pub fn enqueue(&self, item: impl Into<S::Item>) -> impl Future<Output = Result<Enqueued, Error>> + Send {
         let payload = self.payload([item]);
         async move { self.order(payload?).await }
     }
 
-    /// Waits until everything is in the queue that was enqueued before.
+    /// Waits until all items that were enqueued before are in the queue.
     ///
     /// # Errors
-    /// [`Error::Unawaited`] with all failures, since the last flush, of puts that were not awaited. They are told once.
+    /// [`Error::Unawaited`] with all failures, since the last flush, of puts that were not awaited. Each failure is
+    /// reported once.
     ///
     /// # Cancel safety
     /// Cancel safe: it only waits.
+    #[doc(alias = "flushPuts")]
     pub async fn flush(&self) -> Result<(), Error> {
         let inner = &*self.inner;
         let (done, flushed) = oneshot::channel();
-        // The task is gone with its runtime only.
+        // The task is missing only if its runtime has ended.
         let _ = inner.commands.send(Command::Flush(done));
         let flushed = flushed.await.map_err(|_| Error::closed(&inner.paths.path));
         inner.failures.take().map_or(flushed, Err)
     }
 
-    /// Takes no more items: puts that wait for room end with [`Error::Closed`]. Waits as [`flush`](Self::flush) does,
-    /// then deletes the producer's own node. Closing twice is fine.
+    /// Closes the producer. It accepts no more items: puts that wait for room return [`Error::Closed`]. Waits as
+    /// [`flush`](Self::flush) does, then deletes the producer's own node. May be called more than once.
     ///
     /// # Errors
     /// As [`flush`](Self::flush).
     ///
     /// # Cancel safety
-    /// Once polled, the producer is closed also if the future is dropped.
+    /// Once polled, the producer is closed even if the future is dropped.
     pub async fn close(&self) -> Result<(), Error> {
         self.inner.closed.send_replace(true);
         self.flush().await
     }
 
-    /// The path of the queue.
+    /// Returns the path of the queue.
     pub fn path(&self) -> &str {
         &self.inner.paths.path
     }
 
-    /// The bytes of a node with these items.
+    /// Serializes the items of one node.
     fn payload<I: IntoIterator<Item: Into<S::Item>>>(&self, items: I) -> Result<Vec<u8>, Error> {
         let inner = &*self.inner;
         let path = || Arc::clone(&inner.paths.path);
@@ -196,7 +216,7 @@ impl<S: Serializer> Producer<S> {
         if bytes > limit { Err(Error::TooLarge { path: path(), bytes, limit }) } else { Ok(payload) }
     }
 
-    /// Hands a node over, in the order of the calls.
+    /// Sends a node to the task, in the order of the calls.
     async fn order(&self, payload: Vec<u8>) -> Result<Enqueued, Error> {
         let mut closed = self.inner.closed.subscribe();
         tokio::select! {
@@ -214,13 +234,13 @@ impl<S: Serializer> Producer<S> {
         sent.map(|()| enqueued).map_err(|_| Error::closed(&inner.paths.path))
     }
 
-    /// What a put that was enqueued in time says, and not confirmed.
+    /// The error of a put that was enqueued in time, but not confirmed.
     fn not_confirmed(&self, timeout: Duration) -> Error {
         let why = format!("not confirmed within {timeout:?}; it goes on");
         failed(&self.inner.paths.path, ErrorKind::OutcomeUnknown, &why)
     }
 
-    /// What a put that was not begun in time says.
+    /// The error of a put that was not started in time.
     fn not_begun(&self, began: Instant, timeout: Duration) -> Error {
         let path = &self.inner.paths.path;
         if let Some(limit) = self.inner.capacity.limit_reached(began) {
@@ -249,12 +269,12 @@ mod tests {
     use crate::queue::{DistributedQueue, Utf8};
     use crate::testing::TestingServer;
 
-    /// On several threads a put can find the producer open and come after the close all the same.
+    /// On several threads, a put can find the producer open and still come after the close.
     #[tokio::test(start_paused = true)]
     async fn a_put_that_comes_after_the_close_is_refused_and_makes_no_node() {
         let server = TestingServer::start();
         let client = Client::builder_for(&server).connect().await.expect("a client");
-        let producer = DistributedQueue::builder(&client, "/q", Utf8).start().expect("a good path").producer();
+        let producer = DistributedQueue::builder(&client, "/q", Utf8).build().expect("a good path").producer();
         producer.put("a").await.expect("put");
         producer.close().await.expect("closed");
         let late = producer.order_in_turn(producer.payload(["b"]).expect("small")).await.expect("handed over");

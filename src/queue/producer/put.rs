@@ -1,4 +1,4 @@
-//! One put on its way: the node that the task is to create, and what the caller awaits.
+//! One put: the node that the task is to create, and the future that the caller awaits.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::failures::Failures;
 use crate::client::{self, ErrorKind};
 use crate::queue::error::Error;
 
-/// Why a put has failed, or may have.
+/// The error of a put that failed, or may have failed.
 pub(super) fn failed(path: &Arc<str>, kind: ErrorKind, why: &str) -> Error {
     Error::client(path, client::Error::new(kind, format!("put into {path}: {why}")))
 }
@@ -21,7 +21,7 @@ pub(super) struct Put {
     pub(super) payload: Vec<u8>,
     done: oneshot::Sender<Result<(), Error>>,
     failures: Arc<Failures>,
-    /// Its part of the bytes that may be in flight.
+    /// Its share of the bytes that may be in flight.
     window: OwnedSemaphorePermit,
 }
 
@@ -32,7 +32,7 @@ impl Put {
         (put, Enqueued { outcome, failures: Arc::clone(failures) })
     }
 
-    /// Tells the caller; if it is not awaited, a failure is kept for the next flush.
+    /// Sends the outcome to the caller. If the caller does not await it, keeps a failure for the next flush.
     pub(super) fn settle(self, outcome: Result<(), Error>) {
         drop(self.window);
         if let Err(Err(unnoticed)) = self.done.send(outcome) {
@@ -41,8 +41,8 @@ impl Put {
     }
 }
 
-/// An item that is on its way: a future of what comes of it, as [`Producer::put`](super::Producer::put) tells it. It is
-/// put also if this is dropped; then [`Producer::flush`](super::Producer::flush) tells of a failure.
+/// An enqueued item: a future that resolves to the same result as [`Producer::put`](super::Producer::put). The item is
+/// put even if this future is dropped; then [`Producer::flush`](super::Producer::flush) reports a failure.
 #[derive(Debug)]
 #[must_use = "it tells whether the item was put; or use flush()"]
 pub struct Enqueued {
@@ -55,14 +55,14 @@ impl Future for Enqueued {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let outcome = ready!(Pin::new(&mut self.outcome).poll(cx));
-        // The task is gone with its runtime only.
+        // The task is missing only if its runtime has ended.
         Poll::Ready(outcome.unwrap_or_else(|_| Err(Error::closed(&self.failures.path))))
     }
 }
 
 impl Drop for Enqueued {
     fn drop(&mut self) {
-        // From here on the task notes a failure itself; one that it has told already is noted here.
+        // From here on the task records a failure itself. One that it has sent already is recorded here.
         self.outcome.close();
         if let Ok(Err(unnoticed)) = self.outcome.try_recv() {
             self.failures.note(unnoticed);

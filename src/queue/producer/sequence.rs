@@ -1,5 +1,5 @@
-//! The numbers of a producer's transactions, in a node of its own for one session: the node tells which were carried
-//! out.
+//! The numbers of a producer's transactions. The producer has a node for each session, which shows which transactions
+//! were carried out.
 
 use std::sync::Arc;
 
@@ -10,17 +10,17 @@ use crate::client::parents;
 use crate::client::session::{Condition, Session};
 use crate::path::join;
 use crate::queue::znodes::Paths;
-use crate::types::CreateMode;
+use crate::znode::CreateMode;
 
-/// After so many transactions a new node is used: the version of a node counts them, and has 31 bits.
+/// The number of transactions after which a new node is used: the version of a node counts them, and has 31 bits.
 const MOST_NUMBERS: i32 = 1 << 30;
 
-/// What the node says once a transaction is carried out.
+/// The data of the node once a transaction is carried out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Ticket {
-    /// The version that the transaction gives the node: it is carried out only behind the one before.
+    /// The version that the transaction gives the node: it is carried out only after the one before.
     pub(super) number: i32,
-    /// Never used twice at one node, so it stands for the puts of the transaction.
+    /// Never used twice at one node, so it identifies the puts of the transaction.
     id: u64,
 }
 
@@ -30,20 +30,20 @@ impl Ticket {
     }
 }
 
-/// A producer's node. Dropped, it is deleted in the background.
+/// A producer's node. When dropped, it is deleted in the background.
 #[derive(Debug)]
 pub(super) struct Sequence {
     pub(super) session: Arc<Session>,
     node: OwnedNode,
     path: Arc<str>,
-    /// Of the last transaction that is known to be carried out.
+    /// The ticket of the last transaction that is known to be carried out.
     carried_out: Ticket,
-    /// That of the last batch which was composed.
+    /// The id of the last batch that was composed.
     last_id: u64,
 }
 
 impl Sequence {
-    /// Creates the node. The error is a passing one only if the session is over.
+    /// Creates the node. The error is a temporary one only if the session is over.
     pub(super) async fn create(core: &Core, session: &Arc<Session>, paths: &Paths) -> Result<Self, backend::Error> {
         let uuid = core.random.uuid().to_string();
         let path: Arc<str> = join(&paths.producers, &uuid).into();
@@ -52,7 +52,7 @@ impl Sequence {
         let create = || async {
             loop {
                 match session.create(&path, &first.to_bytes(), CreateMode::Ephemeral, acls).await {
-                    // With this name it can only be ours, of an attempt whose answer was lost.
+                    // With this name it can only be ours, from an attempt whose answer was lost.
                     Ok(_) | Err(backend::Error::NodeExists) => return Ok(()),
                     Err(backend::Error::NoNode) => parents::ensure(session, &paths.producers, acls).await?,
                     Err(error) => return Err(error),
@@ -73,32 +73,33 @@ impl Sequence {
         matches!(self.session.condition(), Condition::Connected(_))
     }
 
-    /// The ticket of a new batch behind so many that are not known to be carried out; `None` when the numbers of this
-    /// node are used up.
+    /// Returns the ticket of a new batch after `before` batches that are not known to be carried out; `None` if the
+    /// numbers of this node are used up.
     pub(super) fn issue(&mut self, before: usize) -> Option<Ticket> {
         let number = self.carried_out.number + i32::try_from(before).ok()? + 1;
         self.last_id += 1;
         (number <= MOST_NUMBERS).then_some(Ticket { number, id: self.last_id })
     }
 
-    /// The step that numbers a transaction: it is refused if the one before was not carried out, or this one was.
+    /// Returns the step that numbers a transaction. It is refused if the transaction before was not carried out, or if
+    /// this one was already.
     pub(super) fn step(&self, ticket: Ticket) -> Op {
         let version = Some(ticket.number - 1);
         Op::SetData { path: self.path.to_string(), data: ticket.to_bytes(), version }
     }
 
-    /// The transaction was carried out.
+    /// Records that the transaction was carried out.
     pub(super) fn confirm(&mut self, ticket: Ticket) {
         self.carried_out = ticket;
     }
 
-    /// The number of the last transaction that was carried out, as of now, if `sent` are those that may have been.
-    /// `None` if that cannot be known: the session is over, or the node is deleted or tells of a transaction that is
-    /// none of these.
+    /// Reads the number of the last transaction that was carried out so far; `sent` are those that may have been.
+    /// `None` if that cannot be known: the session is over, or the node is deleted or shows a transaction that is none
+    /// of these.
     pub(super) async fn read(&mut self, sent: &[Ticket]) -> Option<i32> {
         let (session, node) = (&self.session, &*self.path);
         let look = || async {
-            // After a sync, as a server that lags may not know of the last ones.
+            // After a sync, because a lagging server may not know the last transactions.
             let (synced, read) = futures::join!(session.sync(node), session.get_data(node));
             synced.and(read)
         };
@@ -120,9 +121,9 @@ impl Sequence {
         Some(stat.version)
     }
 
-    /// Deletes the node and waits until the server has, or its session is over.
+    /// Deletes the node and waits until the server has deleted it, or its session is over.
     pub(super) async fn end(mut self) {
-        // What cannot be deleted now the janitor sees to.
+        // If the node cannot be deleted now, the janitor deletes it.
         let _ = self.node.delete(None).await;
     }
 }

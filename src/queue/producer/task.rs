@@ -1,8 +1,8 @@
-//! The task of a producer: puts in order, several to a transaction, and each exactly once.
+//! The task of a producer: puts items in order, several in one transaction, and each exactly once.
 //!
-//! A producer has a node of its own, with a number in it. The transaction that creates items also raises that number by
-//! one: so of two copies of one transaction the ensemble carries out only the first, and when an answer is lost the
-//! node tells what was carried out. For that a transaction is sent again only as it was, or when no copy of it is in
+//! Each producer has its own node, which contains a number. The transaction that creates items also raises that number
+//! by one. So the ensemble carries out only the first of two copies of one transaction, and when an answer is lost the
+//! node shows what was carried out. Therefore a transaction is sent again only unchanged, or when no copy of it is in
 //! doubt.
 
 use std::collections::VecDeque;
@@ -23,25 +23,25 @@ use crate::queue::error::Error;
 use crate::queue::sizes;
 use crate::queue::znodes::Paths;
 
-/// What shares one transaction, at most; less where the servers take less.
+/// The most items of one transaction; fewer if the servers accept less.
 pub(super) const MOST_ITEMS: usize = 64;
 const MOST_BYTES: usize = 256 * 1024;
-/// So many transactions are under way at once. One that is not full waits until none is, or until a flush.
+/// The most transactions under way. One that is not full waits until none is under way, or until a flush.
 const MOST_BATCHES: usize = 4;
 
-/// What a put is told of which nothing will be known any more.
+/// The error of a put whose outcome can no longer be determined.
 const IN_DOUBT: &str = "handed over, and not answered; it may or may not have been put, as its session is over, or its \
                         producer's node was deleted or written by others";
-/// What a put is told for which the server has no number.
+/// The error of a put for which the server has no number left.
 const EXHAUSTED: &str = "its counter of 32 bits is used up; when the queue is empty and no consumer is at work, \
                          delete the node";
 
-/// What a handle asks of the task.
+/// A command to the task of a producer.
 #[derive(Debug)]
 pub(super) enum Command {
-    /// One more node.
+    /// Create one more node.
     Put(Put),
-    /// To be answered when all before it are done.
+    /// Answer when all commands before it are done.
     Flush(oneshot::Sender<()>),
 }
 
@@ -50,15 +50,16 @@ pub(super) struct Task {
     paths: Arc<Paths>,
     failures: Arc<Failures>,
     commands: mpsc::UnboundedReceiver<Command>,
-    /// With the next flush that is answered the node is to be deleted.
+    /// The node has to be deleted with the next flush that is answered.
     closed: watch::Receiver<bool>,
-    /// That was done: a put that comes now raced with the close, and must not make another node.
+    /// The node was deleted after a close. A put that arrives now raced with the close, and must not create another
+    /// node.
     ended: bool,
-    /// What is not in a batch yet.
+    /// The puts that are not in a batch yet.
     waiting: VecDeque<Put>,
-    /// Comes after all that waits. Until it is answered no more commands are taken in.
+    /// A flush that follows all waiting puts. Until it is answered, no more commands are accepted.
     flush: Option<oneshot::Sender<()>>,
-    /// All of them are under way, or all are to be sent again.
+    /// Either all of them are under way, or all have to be sent again.
     batches: VecDeque<Batch>,
     sequence: Option<Sequence>,
 }
@@ -75,7 +76,7 @@ impl Task {
         Task { core, paths, failures, commands, closed, ended: false, waiting, flush: None, batches, sequence: None }
     }
 
-    /// Until all handles are gone, and everything is put. The node goes with the sequence.
+    /// Runs until all handles are dropped and everything is put. Dropping the sequence deletes the node.
     pub(super) async fn run(mut self) {
         loop {
             while self.flush.is_none()
@@ -93,7 +94,7 @@ impl Task {
                 break;
             }
         }
-        // No handle is left that could be told.
+        // No handle is left to return the failures.
         if let Some(error) = self.failures.take() {
             self.core.report(client::Error::new(error.kind(), error.to_string()));
         }
@@ -118,10 +119,10 @@ impl Task {
         let _ = done.send(());
     }
 
-    /// Sends what may be sent, and takes in the next that happens.
+    /// Sends all that may be sent, and handles the next event.
     async fn step(&mut self) {
         if let Err(error) = self.have_sequence().await {
-            // None of those that wait was sent.
+            // None of the waiting puts was sent.
             let error = Error::client(&self.paths.path, error);
             self.waiting.drain(..).for_each(|put| put.settle(Err(error.clone())));
         }
@@ -138,8 +139,8 @@ impl Task {
         }
     }
 
-    /// Sees to it that there are numbers of the session in use, unless transactions are under way. The error is that of
-    /// all puts that wait.
+    /// Ensures that there is a sequence for the current session, unless transactions are under way. The error applies
+    /// to all waiting puts.
     async fn have_sequence(&mut self) -> Result<(), client::Error> {
         let session = self.core.connected_session().await;
         let ours = |sequence: &Sequence| session.as_ref().is_ok_and(|session| Arc::ptr_eq(session, &sequence.session));
@@ -154,14 +155,14 @@ impl Task {
         }
         match Sequence::create(&self.core, &session, &self.paths).await {
             Ok(sequence) => self.sequence = Some(sequence),
-            // The next session can do it.
+            // The next session can create it.
             Err(error) if error.is_passing() => {}
             Err(error) => return Err(client::Error::from_backend("register with", &self.paths.producers, error)),
         }
         Ok(())
     }
 
-    /// Everything that can be sent now.
+    /// Sends all batches that can be sent now.
     fn send(&mut self) {
         if !self.sequence.as_ref().is_some_and(Sequence::is_connected) {
             return;
@@ -172,7 +173,7 @@ impl Task {
             self.batches.push_back(batch);
         }
         if self.batches.is_empty() {
-            // Its numbers are used up.
+            // Puts wait, but the numbers of this sequence are used up.
             self.sequence = None;
         }
         let Some(sequence) = &self.sequence else { return };
@@ -181,10 +182,11 @@ impl Task {
         }
     }
 
-    /// What waits and fits into one transaction: while others are under way only if nothing more can come to it.
+    /// Returns the waiting puts that fit into one transaction. While other transactions are under way, only if no more
+    /// puts can be added to it.
     fn next_batch(&mut self) -> Option<Batch> {
         let config = &self.core.config;
-        // The number's node is written in each transaction.
+        // Each transaction writes the producer's node.
         let number = self.paths.producers.len();
         let most = MOST_BYTES.min(config.max_request_bytes.saturating_sub(sizes::RESERVED_BYTES + number));
         let around = self.paths.new_item().len() + sizes::of_acls(&config.acls) + sizes::STEP_BYTES;
@@ -193,7 +195,7 @@ impl Task {
             bytes += put.payload.len() + around;
             bytes <= most
         });
-        // One that is larger has a transaction of its own.
+        // A larger item has its own transaction.
         let count = fit.count().max(1).min(self.waiting.len());
         let full = count == MOST_ITEMS || count < self.waiting.len() || self.flush.is_some();
         if count == 0 || !(full || self.batches.is_empty()) {
@@ -203,7 +205,7 @@ impl Task {
         Some(Batch { ticket, puts: self.waiting.drain(..count).collect(), in_doubt: false, answer: None })
     }
 
-    /// The first transaction under way was carried out.
+    /// Settles the first transaction under way, which was carried out.
     fn confirm(&mut self) {
         // There are no batches without a sequence.
         let (Some(batch), Some(sequence)) = (self.batches.pop_front(), &mut self.sequence) else { return };
@@ -211,8 +213,8 @@ impl Task {
         batch.settle(&Ok(()));
     }
 
-    /// The first transaction under way was not answered, or not carried out. Finds out what became of all of them;
-    /// those that were not carried out remain, to be sent again.
+    /// Recovers after the first transaction under way was not answered, or not carried out. Determines the outcome of
+    /// all transactions; those that were not carried out remain, to be sent again.
     async fn recover(&mut self, first: End) {
         let Some(mut sequence) = self.sequence.take() else { return };
         let mut ends = vec![first];
@@ -232,27 +234,28 @@ impl Task {
             }
             if let Some((step, error)) = self.refusal(end, &sequence.session).await {
                 as_they_were = false;
-                // In doubt it is not known to be refused.
+                // A batch in doubt is not known to be refused.
                 if !batch.in_doubt {
                     batch.refuse(step, &error);
                 }
             }
             self.batches.push_back(batch);
         }
-        // Without a number the node was deleted or written by others, or is gone with its session.
+        // Without a number, other clients deleted or wrote the node, or it disappeared with its session.
         self.sequence = last.map(|_| sequence);
         if !as_they_were {
             self.dissolve();
         }
     }
 
-    /// For which step the ensemble has refused a transaction, and what its put is told. `None` if it can be sent again
-    /// as it was.
+    /// Returns for which step the ensemble refused a transaction, and the error for its put. `None` if the transaction
+    /// can be sent again unchanged.
     async fn refusal(&mut self, end: End, session: &Arc<Session>) -> Option<(usize, Error)> {
         use backend::Error::{BadVersion, NoNode, NodeExists};
         let End::Refused(step, error) = end else { return None };
         let error = match (step, error) {
-            // Behind one that was not carried out; or others have deleted or written the node, as it has shown by now.
+            // It follows one that was not carried out, or other clients deleted or wrote the node, which the read of
+            // the node has shown by now.
             (Some(0), NoNode | BadVersion) => return None,
             (Some(_), NoNode) => {
                 let made = parents::ensure(session, &self.paths.items, &self.core.config.acls).await;
@@ -262,20 +265,20 @@ impl Task {
         };
         let path = &self.paths.path;
         let told = match error {
-            // Only a counter that cannot go on gives a number twice.
+            // The server assigns a number twice only if its counter is used up.
             NodeExists => failed(path, ErrorKind::SequenceExhausted, EXHAUSTED),
             error => Error::client(path, client::Error::from_backend("put into", path, error)),
         };
         Some((step.unwrap_or(0), told))
     }
 
-    /// The batches cannot be sent again as they were: their numbers, or some of their puts, are gone. Puts that were
-    /// never in doubt wait for new batches, in order; these have the same numbers, and other ids.
+    /// Dissolves the batches, which cannot be sent again unchanged because their numbers or some of their puts are
+    /// gone. Puts that were never in doubt wait for new batches, in order. These have the same numbers, and other ids.
     fn dissolve(&mut self) {
         let mut again = VecDeque::new();
         for batch in std::mem::take(&mut self.batches) {
             if batch.in_doubt {
-                // A copy that comes late must not find the node: its puts may be in another batch by then.
+                // A late copy must not find the node, because the next batches may have the same numbers.
                 self.sequence = None;
                 batch.settle(&Err(failed(&self.paths.path, ErrorKind::OutcomeUnknown, IN_DOUBT)));
             } else {

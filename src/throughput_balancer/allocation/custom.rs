@@ -1,4 +1,4 @@
-//! A function of the user, not to be trusted with more than there is.
+//! The user's function. Its result is checked, so that it never gives away more than the maximum.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::error::AllocationError;
 use super::member::Member;
-use crate::client::listener::panic_text;
+use crate::util::panic::panic_text;
 
 /// A user's function; see [`Allocation::custom`](super::Allocation::custom). Two are equal if they are clones of one.
 #[derive(Clone)]
@@ -19,7 +19,7 @@ impl Custom {
         Custom(Arc::new(function))
     }
 
-    /// The shares of the members, which are sorted by their ids.
+    /// Returns the shares of the members, which are sorted by their ids.
     pub(super) fn divide(&self, maximum: u64, members: Vec<Member>) -> Result<Vec<u64>, AllocationError> {
         // A panic is the function's failure, not that of the leader who calls it.
         let shares = catch_unwind(AssertUnwindSafe(|| (self.0)(maximum, &members)))

@@ -1,16 +1,16 @@
-//! What comes out: the shares, what is left, and who has too little.
+//! The result of a division: the shares, what is left over, and the members that got too little.
 
 use std::fmt;
 
 use super::member::Member;
 
-/// A maximum, divided.
+/// The result of dividing a maximum.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Division {
     /// The share of each member, in the order in which the members were given.
     pub shares: Vec<u64>,
-    /// What no member got.
+    /// What is left over: no member got it.
     pub unallocated: u64,
     /// The members that got less than they should have at least, if there are any.
     pub shortfall: Option<Shortfall>,
@@ -25,29 +25,37 @@ impl Division {
     }
 }
 
-/// Members that got less than they should have at least. An error to report, not one that keeps the others from their shares.
+/// Members that got less than they should have at least. It is reported, and the other members still get their shares.
 ///
 /// ```
-/// use zookeeper_recipes::throughput_balancer::allocation::{Allocation, Member};
+/// use zookeeper_recipes::throughput_balancer::allocation::{
+///     Allocation, Member,
+/// };
 ///
 /// let members = [Member::new("a").min(80), Member::new("b").min(40)];
-/// let division = Allocation::FairShare.divide(90, &members).expect("good members");
+/// let division =
+///     Allocation::FairShare.divide(90, &members).expect("good members");
 /// assert_eq!(division.shares, [60, 30]);
 /// let shortfall = division.shortfall.expect("120 are more than 90");
 /// assert_eq!(shortfall.missing, 30);
-/// assert_eq!(shortfall.to_string(), "30 are missing for the minima of 2 members (\"a\": 60 of 80, \"b\": 30 of 40)");
+/// assert_eq!(
+///     shortfall.to_string(),
+///     "30 are missing for the minima of 2 members \
+///      (\"a\": 60 of 80, \"b\": 30 of 40)"
+/// );
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Shortfall {
     /// How much all of them lack together.
     pub missing: u128,
-    /// Who they are, sorted by their ids.
+    /// The members, sorted by their ids.
     pub members: Vec<Lacking>,
 }
 
 impl Shortfall {
-    /// What members with these shares lack, if any of them does; sorted by their ids.
+    /// Returns what the members with these shares lack, sorted by their ids; `None` if none lacks anything.
     pub(in crate::throughput_balancer) fn of<'a>(members: impl Iterator<Item = (&'a Member, u64)>) -> Option<Self> {
         let lacking = |(member, share): (&Member, u64)| {
             (share < member.min).then(|| Lacking { id: member.id.clone(), share, wanted: member.min })
@@ -60,17 +68,18 @@ impl Shortfall {
 
 /// A member that got less than it should have at least.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Lacking {
     /// The member's id.
     pub id: String,
     /// What it got.
     pub share: u64,
-    /// What it should have at least: its min.
+    /// What it should have at least, its min.
     pub wanted: u64,
 }
 
-/// So many members are named in the text of a shortfall.
+/// How many members the text of a shortfall names.
 const NAMED: usize = 3;
 
 impl fmt::Display for Shortfall {
@@ -78,11 +87,17 @@ impl fmt::Display for Shortfall {
         let count = self.members.len();
         let plural = if count == 1 { "" } else { "s" };
         write!(f, "{} are missing for the minima of {count} member{plural} (", self.missing)?;
-        for (place, Lacking { id, share, wanted }) in self.members.iter().take(NAMED).enumerate() {
+        for (place, lacking) in self.members.iter().take(NAMED).enumerate() {
             let comma = if place == 0 { "" } else { ", " };
-            write!(f, "{comma}{id:?}: {share} of {wanted}")?;
+            write!(f, "{comma}{lacking}")?;
         }
         f.write_str(if count > NAMED { ", …)" } else { ")" })
+    }
+}
+
+impl fmt::Display for Lacking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {} of {}", self.id, self.share, self.wanted)
     }
 }
 

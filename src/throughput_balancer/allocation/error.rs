@@ -1,4 +1,4 @@
-//! What can go wrong with a division.
+//! The errors of a division.
 
 /// Why a maximum could not be divided.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -18,7 +18,7 @@ pub enum AllocationError {
         /// The id.
         id: String,
     },
-    /// The function did not return one share a member.
+    /// The function did not return one share for each member.
     #[error("the allocation function returned {returned} shares for {members} members")]
     WrongLength {
         /// How many members there are.
@@ -26,12 +26,12 @@ pub enum AllocationError {
         /// How many shares came back.
         returned: usize,
     },
-    /// The function gave away more than there is.
+    /// The function gave away more than the maximum.
     #[error("the allocation function gave away {sum}, more than the maximum of {maximum}")]
     ExceedsMaximum {
         /// What its shares add up to.
         sum: u128,
-        /// What there is.
+        /// The maximum.
         maximum: u64,
     },
     /// The function gave a member more than it can use.
@@ -47,7 +47,7 @@ pub enum AllocationError {
     /// The function panicked.
     #[error("the allocation function panicked: {message}")]
     Panicked {
-        /// What the panic said.
+        /// The message of the panic.
         message: String,
     },
 }

@@ -1,5 +1,5 @@
-//! Weighted max-min fairness by filling with water: the level rises until the maximum is used up. At level L a member has
-//! L times its weight, but at least its min and at most its max.
+//! Weighted max-min fairness by filling with water: the level rises until the maximum is used up. At level L a member
+//! has L times its weight, but at least its min and at most its max.
 
 use std::cmp::{Ordering, Reverse};
 
@@ -13,7 +13,7 @@ struct Vessel {
     max: u64,
 }
 
-/// The shares of the members, which are sorted by their ids.
+/// Returns the shares of the members, which are sorted by their ids.
 pub(super) fn share<'a>(maximum: u64, members: impl Iterator<Item = &'a Member>) -> Vec<u64> {
     // No member can have more than all, so no limit is the same as this one.
     let vessel = |member: &Member| {
@@ -44,9 +44,9 @@ struct Edge {
 
 #[derive(Debug, Clone, Copy)]
 enum Change {
-    /// The water has come up to its min: from here on it rises with the level.
+    /// The water has reached its min: from here on its share rises with the level.
     Rises,
-    /// The water has come up to its max.
+    /// The water has reached its max.
     Full,
 }
 
@@ -57,18 +57,20 @@ impl Edge {
     }
 }
 
-/// What each vessel has when `maximum` has been poured in. The minima are no more than that.
+/// Returns what each vessel has when `maximum` has been poured in. The minima are no more than that.
 fn fill(maximum: u64, vessels: &[Vessel]) -> Vec<u64> {
     if total(vessels, |vessel| vessel.max) <= maximum.into() {
         return vessels.iter().map(|vessel| vessel.max).collect();
     }
     let mut shares: Vec<u64> = vessels.iter().map(|vessel| vessel.min).collect();
     let mut rising = vec![false; vessels.len()];
-    // The weight of those that rise, and what they have together: all that the others, at their min or max, do not have.
+    // The weight of the vessels that rise, and what they have together: all that the others, at their min or max, do
+    // not have.
     let mut weight: u128 = 0;
     let mut water = maximum - shares.iter().sum::<u64>();
     for edge in edges(vessels) {
-        // Up to the level of this edge it takes weight * amount / edge.weight; a product too large is more than there is.
+        // Reaching the level of this edge takes weight * amount / edge.weight; a product too large is more than there
+        // is.
         let enough = u128::from(water) * u128::from(edge.weight) > weight.saturating_mul(edge.amount.into());
         if !enough {
             break;
@@ -107,9 +109,9 @@ fn edges(vessels: &[Vessel]) -> Vec<Edge> {
     edges
 }
 
-/// Divides `water` in proportion to the weights, which add up to `weight`: rounded down, and the units that are left go to the
-/// largest remainders, of equal ones to the first. There are fewer units than remainders, so none passes its max: a share
-/// that has a remainder is below it.
+/// Divides `water` in proportion to the weights, which add up to `weight`. Shares are rounded down, and the units that
+/// are left go to the largest remainders, of equal ones to the first. There are fewer units than remainders, so none
+/// passes its max: a share that has a remainder is below it.
 fn proportional(water: u64, weight: u128, parts: impl Iterator<Item = (usize, u64)>) -> Vec<(usize, u64)> {
     let mut remainders = Vec::new();
     let mut shares = Vec::new();

@@ -1,4 +1,4 @@
-//! One that takes part.
+//! A member that takes part in a division.
 
 use super::error::AllocationError;
 
@@ -13,47 +13,48 @@ use super::error::AllocationError;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Member {
-    /// Who it is. No two have the same; of two with equal claims to a last unit, the smaller one gets it.
+    /// Identifies the member. No two members have the same id. Of two with equal claims to a last unit, the smaller id
+    /// gets it.
     pub id: String,
-    /// How much it counts, compared with the others. At least 1; the default is 1.
+    /// How much it counts compared with the others. At least 1; the default is 1.
     pub weight: u64,
-    /// It should have at least so much. The default is 0.
+    /// What it should have at least. The default is 0.
     pub min: u64,
-    /// It can use at most so much. The default, `None`, is no limit.
+    /// What it can use at most. The default, `None`, is no limit.
     pub max: Option<u64>,
 }
 
 impl Member {
-    /// A member of weight 1, without bounds.
+    /// Returns a member of weight 1, without bounds.
     pub fn new(id: impl Into<String>) -> Self {
         Member { id: id.into(), weight: 1, min: 0, max: None }
     }
 
-    /// With this weight.
+    /// Sets the weight.
     #[must_use]
     pub fn weight(mut self, weight: u64) -> Self {
         self.weight = weight;
         self
     }
 
-    /// With this lower bound.
+    /// Sets the lower bound.
     #[must_use]
     pub fn min(mut self, min: u64) -> Self {
         self.min = min;
         self
     }
 
-    /// With this upper bound.
+    /// Sets the upper bound.
     #[must_use]
     pub fn max(mut self, max: u64) -> Self {
         self.max = Some(max);
         self
     }
 
-    /// Whether the values make sense together.
+    /// Checks that the values are valid together.
     ///
     /// # Errors
-    /// [`AllocationError::InvalidMember`] if the weight is zero, or the min above the max.
+    /// [`AllocationError::InvalidMember`] if the weight is zero, or the min is above the max.
     pub fn validate(&self) -> Result<(), AllocationError> {
         let invalid = |why: String| Err(AllocationError::InvalidMember { id: self.id.clone(), why });
         if self.weight == 0 {
@@ -65,7 +66,7 @@ impl Member {
         }
     }
 
-    /// Of `share`, what it can use.
+    /// Returns how much of `share` the member can use.
     pub(super) fn cut(&self, share: u64) -> u64 {
         self.max.map_or(share, |max| share.min(max))
     }

@@ -1,11 +1,13 @@
-//! Who gets how much of a maximum: whole numbers in, whole numbers out.
+//! Divides a maximum among members: whole numbers in, whole numbers out.
 //!
-//! An [`Allocation`] is a rule. The same maximum and the same members give the same shares on every machine and in whatever
-//! order the members are listed: a new leader computes what the old one did, and has nothing to rewrite. There are no floats,
-//! nothing overflows up to `u64::MAX`, and no rule ever gives away more than the maximum.
+//! An [`Allocation`] is a rule. The same maximum and the same members give the same shares on every machine and in any
+//! order of the members, so a new leader computes what the old one did and has nothing to rewrite. The rules use no
+//! floats, nothing overflows up to `u64::MAX`, and no rule gives away more than the maximum.
 //!
 //! ```
-//! use zookeeper_recipes::throughput_balancer::allocation::{Allocation, Member};
+//! use zookeeper_recipes::throughput_balancer::allocation::{
+//!     Allocation, Member,
+//! };
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let members = [Member::new("a"), Member::new("b"), Member::new("c")];
@@ -14,7 +16,11 @@
 //! assert_eq!(equal.unallocated, 1);
 //!
 //! // b can use no more than 100, and c counts twice.
-//! let members = [Member::new("a"), Member::new("b").max(100), Member::new("c").weight(2)];
+//! let members = [
+//!     Member::new("a"),
+//!     Member::new("b").max(100),
+//!     Member::new("c").weight(2),
+//! ];
 //! let fair = Allocation::FairShare.divide(1_000, &members)?;
 //! assert_eq!(fair.shares, [300, 100, 600]);
 //! # Ok(())
@@ -25,29 +31,36 @@
 //!
 //! | rule | a member's share | weight | min | max |
 //! |---|---|---|---|---|
-//! | [`Equal`](Allocation::Equal) (default) | `maximum / members`, rounded down | | reported | cut off |
-//! | [`FairShare`](Allocation::FairShare) | in proportion to its weight, within its bounds; nothing is left over | yes | kept | kept, and what is above it goes to others |
-//! | [`Custom`](Allocation::custom) | what your function says | as you like | reported | an error if exceeded |
+//! | [`Equal`](Allocation::Equal) (default) | `maximum / members`, rounded down | ignored | reported | cut off |
+//! | [`FairShare`](Allocation::FairShare) | in proportion to its weight, within its bounds | used | kept | kept |
+//! | [`Custom`](Allocation::custom) | what your function returns | up to you | reported | an error if exceeded |
 //!
-//! No share is ever above the member's own max. A share below its min is in [`Division::shortfall`], with who lacks how much:
-//! even then there are shares, because members that kept older ones would exceed a maximum that was lowered.
+//! `FairShare` leaves nothing over: what is above a member's max goes to the others.
 //!
-//! Two more rules that are often wanted are cases of `FairShare`: shares in proportion to weights are those of members without
-//! bounds; a fixed share of k for each is that of members whose min and max are k, and a maximum too small for that is divided
+//! No share is ever above the member's own max. A share below its min is in [`Division::shortfall`], which says who
+//! lacks how much. Even then there are shares, because members that kept older ones would exceed a maximum that was
+//! lowered.
+//!
+//! Two more rules are cases of `FairShare`. For shares in proportion to weights, give the members no bounds. For a
+//! fixed share of k each, give the members a min and a max of k; a maximum that is too small for that is divided
 //! equally and reported.
 //!
 //! ```
-//! use zookeeper_recipes::throughput_balancer::allocation::{Allocation, Member};
+//! use zookeeper_recipes::throughput_balancer::allocation::{
+//!     Allocation, Member,
+//! };
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let weighted = [Member::new("a").weight(3), Member::new("b")];
-//! assert_eq!(Allocation::FairShare.divide(1_000, &weighted)?.shares, [750, 250]);
+//! let division = Allocation::FairShare.divide(1_000, &weighted)?;
+//! assert_eq!(division.shares, [750, 250]);
 //!
-//! let fixed = [Member::new("a").min(40).max(40), Member::new("b").min(40).max(40)];
-//! assert_eq!(Allocation::FairShare.divide(1_000, &fixed)?.shares, [40, 40]);
+//! let fixed = ["a", "b"].map(|id| Member::new(id).min(40).max(40));
+//! let division = Allocation::FairShare.divide(1_000, &fixed)?;
+//! assert_eq!(division.shares, [40, 40]);
 //! let too_small = Allocation::FairShare.divide(60, &fixed)?;
 //! assert_eq!(too_small.shares, [30, 30]);
-//! assert_eq!(too_small.shortfall.map(|shortfall| shortfall.missing), Some(20));
+//! assert_eq!(too_small.shortfall.map(|lack| lack.missing), Some(20));
 //! # Ok(())
 //! # }
 //! ```
@@ -63,51 +76,65 @@ pub use self::division::{Division, Lacking, Shortfall};
 pub use self::error::AllocationError;
 pub use self::member::Member;
 
-/// How a maximum is divided; see the [module](self).
+/// The rule by which a maximum is divided; see the [module](self).
+///
+/// ```
+/// use zookeeper_recipes::throughput_balancer::Allocation;
+///
+/// assert_eq!(Allocation::default(), Allocation::Equal);
+/// ```
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Allocation {
-    /// Each gets `maximum / members`, rounded down. Of 50 for 64 members none gets any.
+    /// Gives each member `maximum / members`, rounded down. Of 50 for 64 members, none gets any.
     #[default]
     Equal,
-    /// Weighted max-min fairness: each gets in proportion to its weight, but at least its min and at most its max, and what
-    /// that frees or takes is borne by the others in proportion again. Nothing is left over unless all have their max.
+    /// Weighted max-min fairness. Each member gets a share in proportion to its weight, but at least its min and at
+    /// most its max. The others bear or share the difference in proportion again. Nothing is left over unless all have
+    /// their max.
     ///
-    /// Fractions go, as whole units, to those with the largest remainder, and of equal ones to the smaller id: so each share
-    /// is less than one unit away from the ideal. That a larger maximum gives a member a unit less is possible.
+    /// Fractions are given as whole units to the members with the largest remainder, and of equal remainders to the
+    /// smaller id. So each share is less than one unit away from the ideal. A larger maximum may give a member one unit
+    /// less.
     ///
     /// If the minima add up to more than the maximum, it is divided in proportion to them, which is reported as a
     /// [`Shortfall`].
     FairShare,
-    /// A function of yours; see [`Allocation::custom`].
+    /// Calls your function; see [`Allocation::custom`].
     Custom(Custom),
 }
 
 impl Allocation {
-    /// Divides by a function of yours, which gets the maximum and the members, sorted by their ids, and returns the share of
-    /// each in that order. It has to be a pure one: every leader must come to the same result. While members do not follow, a leader
-    /// also asks how the others divide what is left: then there are fewer members, or none, and a smaller maximum.
+    /// Returns a rule that divides by your function.
+    ///
+    /// The function gets the maximum and the members, sorted by their ids, and returns the share of each in that order.
+    /// It has to be pure, because every leader must compute the same result. While members do not follow, a leader also
+    /// asks how the others divide the rest: then there are fewer members, or none, and a smaller maximum.
     ///
     /// ```
-    /// use zookeeper_recipes::throughput_balancer::allocation::{Allocation, Member};
+    /// use zookeeper_recipes::throughput_balancer::allocation::{
+    ///     Allocation, Member,
+    /// };
     ///
-    /// // The first one gets all.
+    /// // The first member gets everything.
     /// let allocation = Allocation::custom(|maximum, members: &[Member]| {
-    ///     (0..members.len()).map(|place| if place == 0 { maximum } else { 0 }).collect()
+    ///     let share = |place| if place == 0 { maximum } else { 0 };
+    ///     (0..members.len()).map(share).collect()
     /// });
-    /// let division = allocation.divide(1_000, &[Member::new("b"), Member::new("a")]).expect("a good function");
+    /// let members = [Member::new("b"), Member::new("a")];
+    /// let division = allocation.divide(1_000, &members).expect("a good function");
     /// assert_eq!(division.shares, [0, 1_000]);
     /// ```
     pub fn custom(function: impl Fn(u64, &[Member]) -> Vec<u64> + Send + Sync + 'static) -> Self {
         Allocation::Custom(Custom::new(function))
     }
 
-    /// The share of each member, in the order in which they are given.
+    /// Returns the share of each member, in the order in which the members are given.
     ///
     /// # Errors
-    /// [`AllocationError::InvalidMember`] and [`AllocationError::DuplicateId`] for members that make no sense, the others for
-    /// a function of yours that returns too many, too few or too large shares, or panics. That minima cannot be met is none:
-    /// see [`Division::shortfall`].
+    /// [`AllocationError::InvalidMember`] and [`AllocationError::DuplicateId`] for invalid members. The other errors
+    /// are for your own function: it returned too many, too few or too large shares, or it panicked. Minima that cannot
+    /// be met are no error: see [`Division::shortfall`].
     pub fn divide(&self, maximum: u64, members: &[Member]) -> Result<Division, AllocationError> {
         let order = order(members)?;
         let sorted = || order.iter().map(|&at| &members[at]);
@@ -127,7 +154,7 @@ impl Allocation {
     }
 }
 
-/// The places of the members, sorted by their ids.
+/// Returns the places of the members, sorted by their ids.
 fn order(members: &[Member]) -> Result<Vec<usize>, AllocationError> {
     members.iter().try_for_each(Member::validate)?;
     let mut order: Vec<usize> = (0..members.len()).collect();

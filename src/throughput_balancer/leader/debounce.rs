@@ -1,10 +1,10 @@
-//! Waits until members stop coming and going, but not for ever.
+//! Waits until members stop joining and leaving, but not forever.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Since when there is something to decide.
+/// Records since when there is something to decide.
 #[derive(Debug)]
 pub(super) struct Debounce {
     quiet: Duration,
@@ -16,23 +16,23 @@ pub(super) struct Debounce {
 }
 
 impl Debounce {
-    /// A new leader decides at once: what it finds may have waited for its predecessors already.
+    /// A new leader decides at once, because what it finds may have waited for its predecessors already.
     pub(super) fn new(quiet: Duration, at_most: Duration) -> Self {
         Debounce { quiet, at_most, disturbed: None, now: true }
     }
 
-    /// A member came or went.
+    /// Notes that a member joined or left.
     pub(super) fn disturb(&mut self, now: Instant) {
         let first = self.disturbed.map_or(now, |(first, _)| first);
         self.disturbed = Some((first, now));
     }
 
-    /// The next decision does not wait.
+    /// Ends the wait: the next decision is made at once.
     pub(super) fn end(&mut self) {
         self.now = true;
     }
 
-    /// When to decide. A time beyond the end of the clock never comes.
+    /// Returns when to decide. A time beyond the end of the clock is never reached.
     pub(super) fn due(&self) -> Option<Instant> {
         let (first, last) = self.disturbed?;
         let times = [last.checked_add(self.quiet), first.checked_add(self.at_most)];
@@ -43,7 +43,7 @@ impl Debounce {
         self.now || self.due().is_some_and(|due| now >= due)
     }
 
-    /// A decision was made.
+    /// Notes that a decision was made.
     pub(super) fn settle(&mut self) {
         (self.disturbed, self.now) = (None, false);
     }

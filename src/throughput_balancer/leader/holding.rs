@@ -4,18 +4,18 @@ use std::collections::VecDeque;
 
 use crate::throughput_balancer::record::{Decision, Record};
 
-/// So many shares are told apart at most; of older ones only the largest is known.
+/// How many shares are kept apart at most; of older ones only the largest is kept.
 const MOST_GIVEN: usize = 64;
 
-/// What is held when it is not known how much. No record says so much.
+/// Stands for an unknown amount. No record holds that much.
 pub(super) const UNKNOWN: u64 = u64::MAX;
 
-/// What several hold together.
+/// What several members hold together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Held {
     /// The sum of all that is known.
     pub(super) known: u64,
-    /// One of them may be applying anything.
+    /// Whether one of them may be applying anything.
     pub(super) is_unknown: bool,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Holding {
 }
 
 impl Holding {
-    /// As the record and the acknowledgement, if there is one, tell it.
+    /// Reads what is held from the record and the acknowledgement, if there is one.
     pub(super) fn read(record: &Record, ack: Option<Decision>) -> Self {
         let mut holding = Holding { before: record.ceiling, given: VecDeque::new() };
         holding.gave(record);
@@ -48,7 +48,7 @@ impl Holding {
         holding
     }
 
-    /// Of a member whose record was never seen.
+    /// Returns the holding of a member whose record was never seen.
     pub(super) fn anything() -> Self {
         Holding { before: UNKNOWN, given: VecDeque::new() }
     }
@@ -66,7 +66,8 @@ impl Holding {
     /// Notes that the member was given this record.
     pub(super) fn gave(&mut self, record: &Record) {
         if record.throughput >= self.most().min(record.ceiling) {
-            // It holds nothing larger, or its author does not wait until it has let that go.
+            // The member holds nothing larger, or the author of the record does not wait until the member has let go of
+            // it.
             (self.before, self.given) = (0, VecDeque::new());
         }
         self.given.push_back((record.decision(), record.throughput));
@@ -76,8 +77,8 @@ impl Holding {
         }
     }
 
-    /// Notes that the member follows everything up to `ack`. It may have followed one decision while the next was written, so
-    /// this need not be the newest.
+    /// Notes that the member follows everything up to `ack`. The member may have followed one decision while the next
+    /// was written, so this need not be the newest.
     pub(super) fn acknowledged(&mut self, ack: Decision) {
         if let Some(reached) = self.given.iter().rposition(|(decision, _)| *decision <= ack) {
             self.before = 0;

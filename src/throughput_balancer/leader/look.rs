@@ -1,7 +1,6 @@
-//! What the leader sees: listings, the maximum and the members' records, with watches where they are of use.
+//! Reads what the leader needs: listings, the maximum and the members' records, with watches where they are of use.
 
 use std::collections::BTreeMap;
-use std::task::Poll;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -14,50 +13,13 @@ use crate::throughput_balancer::maximum;
 use crate::throughput_balancer::members::AT_ONCE;
 use crate::throughput_balancer::record::{Decision, Record, shown};
 use crate::throughput_balancer::znodes::read_ack;
-use crate::types::Stat;
-
-/// Members come and acknowledge in bunches: they are gathered for so long before they are listed.
-const GATHER: Duration = Duration::from_millis(10);
-
-/// The leader's watches. Each is none once it has fired: then there is something to look at.
-#[derive(Default)]
-pub(super) struct Watches {
-    pub(super) maximum: Option<Watch>,
-    members: Option<Watch>,
-    acks: Option<Watch>,
-}
-
-impl Watches {
-    /// Waits for a change. All that have changed by then are looked at together, so no kind of change delays another.
-    pub(super) async fn changed(&mut self) {
-        self.fired().await;
-        if self.maximum.is_some() {
-            tokio::time::sleep(GATHER).await;
-            self.fired().now_or_never();
-        }
-    }
-
-    /// Resolves when one has fired, and takes away all that have.
-    async fn fired(&mut self) {
-        std::future::poll_fn(|cx| {
-            let mut any = Poll::Pending;
-            for watch in [&mut self.maximum, &mut self.members, &mut self.acks] {
-                if watch.as_mut().is_some_and(|watch| watch.poll_unpin(cx).is_ready()) {
-                    *watch = None;
-                    any = Poll::Ready(());
-                }
-            }
-            any
-        })
-        .await;
-    }
-}
+use crate::znode::Stat;
 
 impl Term<'_> {
-    /// Brings up to date what has changed. Acknowledgements are asked for first: a member whose record is seen gone is gone
-    /// only if its acknowledgement is too.
+    /// Reads what has changed. Acknowledgements are requested first: a member whose record is gone is gone only if its
+    /// acknowledgement is gone too.
     pub(super) async fn look(&mut self) -> Result<(), Over> {
-        // What has fired while something else was done is looked at as well.
+        // Watches that fired meanwhile count as well.
         self.watches.fired().now_or_never();
         let paths = &self.leader.registrar.paths;
         let acks = self.watches.acks.is_none().then(|| self.session.watch_children(&paths.acks));
@@ -89,7 +51,7 @@ impl Term<'_> {
         Ok(())
     }
 
-    /// A listing. A directory that was deleted by hand is created again, and everything is read again.
+    /// Returns a listing. If the directory was deleted by hand, creates it and has everything read again.
     async fn listed(
         &self,
         answer: Result<(Vec<String>, Stat, Watch), backend::Error>,
@@ -133,7 +95,7 @@ impl Term<'_> {
             return Err(Over::Again);
         }
         if self.maximum != Maximum::Unread {
-            // A change of the maximum is not waited with.
+            // A change of the maximum does not wait for the debounce.
             self.view.reconsider();
             self.debounce.end();
         }
@@ -149,7 +111,7 @@ impl Term<'_> {
     }
 
     fn maximum_is_invalid(&mut self, why: &str) {
-        // That it is good again is told, also if that changes no share.
+        // That the maximum is valid again is reported even if it changes no share.
         self.told.settled = None;
         self.leader.events.maximum_is_invalid(why);
     }
@@ -177,7 +139,7 @@ impl Term<'_> {
                 continue;
             };
             let record = Record::parse(&data).map_err(|why| format!("{} is no record: {why}", shown(&data)));
-            // What its predecessor has waited for counts, by the servers' clock.
+            // The time that its predecessor has waited counts, by the servers' clock.
             let age = Duration::from_millis(u64::try_from(self.epoch.began - stat.mtime).unwrap_or(0));
             if self.view.read(&name, &stat, record, now.checked_sub(age).unwrap_or(now)) {
                 self.debounce.disturb(now);
@@ -186,7 +148,7 @@ impl Term<'_> {
         self.prove_strangers().await
     }
 
-    /// Looks whether acknowledgements without a record belong to a session, or were made by hand.
+    /// Finds out whether acknowledgements without a record belong to a session or were made by hand.
     async fn prove_strangers(&mut self) -> Result<(), Over> {
         let (session, paths) = (&self.session, &self.leader.registrar.paths);
         let reads = futures::stream::iter(self.view.strangers()).map(|(name, ack)| async move {
@@ -195,7 +157,7 @@ impl Term<'_> {
         });
         let reads: Vec<_> = reads.buffered(AT_ONCE).try_collect().await?;
         for (name, found) in reads {
-            // One that is gone by now is known to be with the next listing.
+            // The next listing shows one that is deleted by now.
             if let Some(stat) = found {
                 self.view.prove(&name, stat.ephemeral_owner != 0);
             }
@@ -204,7 +166,7 @@ impl Term<'_> {
     }
 }
 
-/// The newest acknowledgement of each member.
+/// Returns the newest acknowledgement of each member.
 fn newest(names: &[String]) -> BTreeMap<String, Decision> {
     let mut newest: BTreeMap<String, Decision> = BTreeMap::new();
     for (member, decision) in names.iter().filter_map(|name| read_ack(name)) {

@@ -1,11 +1,13 @@
-//! The task of the leader: sees the members and the maximum, and writes the shares that change.
+//! The task of the leader: watches the members and the maximum, and writes the shares that change.
 
 mod debounce;
 mod holding;
+mod lead;
 mod look;
 pub(super) mod plan;
 mod term;
 mod view;
+mod watches;
 mod writer;
 
 use std::panic::AssertUnwindSafe;
@@ -20,13 +22,13 @@ use super::error::Error;
 use super::events::{Event, Publisher};
 use super::member::registration::Registrar;
 use crate::backend::{self, Multi, Op, OpResult};
-use crate::client::delays::Delays;
-use crate::client::listener::panic_text;
 use crate::client::session::{Condition, Session};
 use crate::client::{self, ErrorKind, Fence};
 use crate::leader_latch::{self, LeaderLatch, Leadership};
+use crate::util::backoff::Backoff;
+use crate::util::panic::panic_text;
 
-/// Delays after the server has refused the leader something, each twice the one before, up to the second figure.
+/// Delays after the server has refused a request of the leader. Each is twice the one before, up to the second value.
 const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 pub(super) struct Leader {
@@ -36,20 +38,20 @@ pub(super) struct Leader {
     pub(super) events: Publisher,
 }
 
-/// A take-over: its number, and the version of the node that it has written.
+/// A take-over: its number, and the version of the node that it wrote.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Epoch {
     number: i64,
     version: i32,
-    /// When it was, by the servers' clock in milliseconds.
+    /// When it happened, by the servers' clock in milliseconds.
     began: i64,
 }
 
 impl Leader {
-    /// Runs until the latch is closed: also a member that is leaving leads, for as long as that takes.
+    /// Runs until the latch is closed. A member that is leaving still leads until then.
     pub(super) async fn run(mut self) {
         let Err(panic) = AssertUnwindSafe(self.lead_again()).catch_unwind().await else { return };
-        // A defect of ours, or of what we call. Others are to lead then.
+        // A defect here or in code that is called from here. Another member should lead then.
         let why = format!("the leader's task panicked and leads no more: {}", panic_text(panic));
         self.failed(client::Error::new(ErrorKind::Other, why));
         if let Err(error) = self.latch.close().await {
@@ -62,7 +64,8 @@ impl Leader {
         loop {
             match self.latch.wait_for_leadership().await {
                 Ok(leadership) => {
-                    // Dropped in the middle of a write it may happen yet: its conditions stand or fall with the leadership.
+                    // A write that is dropped midway may still be carried out: its preconditions end with the
+                    // leadership.
                     let _ = leadership.run(self.lead(&leadership)).await;
                     self.events.maximum_is_not_invalid();
                 }
@@ -77,38 +80,36 @@ impl Leader {
         self.events.tell(Event::Failed { error: Error::client(&self.registrar.paths.base, error) });
     }
 
-    /// Leads, whatever goes wrong, until this is dropped with the leadership. Every beginning is a take-over: what an earlier
-    /// one has sent without an answer is refused from then on.
+    /// Leads, whatever fails, until this is dropped with the leadership. Every round begins with a take-over: what an
+    /// earlier round sent without an answer is refused from then on.
     async fn lead(&self, leadership: &Leadership) {
         let fence = leadership.fence();
         let session = Arc::clone(&fence.session);
         let mut conditions = session.conditions();
-        let mut delays = Delays::new(AGAIN);
+        let mut delays = Backoff::new(AGAIN);
         loop {
-            let began = self.registrar.core.clock.now();
             let Ok(connection) = session.connected().await else { return };
+            let began = self.registrar.core.clock.now();
             let here = Condition::Connected(connection);
             let over = tokio::select! {
                 biased;
-                // Nothing that was watched is watched any more.
+                // The watches of the old connection are gone.
                 _ = conditions.wait_for(|condition| *condition != here) => continue,
                 over = self.take_over_and_lead(&session, &fence) => over,
             };
             match over {
-                // Its end is on the way.
+                // The notification that ends the leadership is on its way.
                 Over::Fenced => {
                     tracing::warn!(path = self.registrar.paths.base, "a write was refused: another member leads");
                     return leadership.lost().await;
                 }
                 Over::Again => {}
-                Over::Failed(error) if error.is_passing() => {
-                    // The next round reads everything again.
-                    let _ = session.connected_after_loss(connection).await;
-                }
+                // The next round reads everything again.
+                Over::Failed(error) if error.is_passing() => session.loss_known(connection).await,
                 Over::Failed(error) => {
                     let doing = "divide the throughput in";
                     self.failed(client::Error::from_backend(doing, &self.registrar.paths.base, error));
-                    tokio::time::sleep(delays.next(&self.registrar.core, began)).await;
+                    tokio::time::sleep(self.registrar.core.next_delay(&mut delays, began)).await;
                 }
             }
         }
@@ -124,7 +125,7 @@ impl Leader {
         }
     }
 
-    /// Writes the node that every write of a leader depends on: from then on those of earlier leaders are refused.
+    /// Writes the node that every write of a leader depends on: from then on the writes of earlier leaders are refused.
     async fn take_over(&self, session: &Arc<Session>, fence: Op) -> Result<Epoch, Over> {
         let path = &self.registrar.paths.epoch;
         let set = Op::SetData { path: path.clone(), data: self.latch.id().as_bytes().to_vec(), version: None };

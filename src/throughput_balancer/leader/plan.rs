@@ -1,17 +1,17 @@
-//! What to write next, so that the members together never apply more than the maximum. No clock, no server.
+//! Plans the next writes, so that the members together never apply more than the maximum. Uses no clock and no server.
 //!
-//! A member *holds* the largest share that it may still be applying. Lowering a share needs nothing. A raise takes from the
-//! credit: the maximum less everything that is held. So every prefix of the writes keeps the sum, and a leader may die after
-//! any of them.
+//! A member *holds* the largest share that it may still be applying. Lowering a share needs nothing. A raise takes from
+//! the credit: the maximum less everything that is held. So every prefix of the writes keeps the sum, and a leader may
+//! die after any of them.
 
-/// How a change of shares is made.
+/// How shares are changed. The default is [`Safe`](Transition::Safe).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Transition {
-    /// Lowers first; raises only from what others have acknowledged to have given up, or what members that are gone had.
+    /// Lowers first. Raises only by what others have acknowledged as given up, or by what members that are gone had.
     #[default]
     Safe,
-    /// Everything at once. Until all members have heard of it they may together apply more than the maximum.
+    /// Changes everything at once. Until all members follow, they may together apply more than the maximum.
     Immediate,
 }
 
@@ -37,14 +37,14 @@ pub(super) struct Change {
     pub(super) ceiling: u64,
 }
 
-/// What may be given beside all that is held.
+/// Returns what may be given in addition to all that is held.
 pub(super) fn credit(maximum: u64, members: &[PlannedMember], held_elsewhere: u64) -> u64 {
     let held: u128 = members.iter().map(|member| u128::from(member.held)).sum::<u128>() + u128::from(held_elsewhere);
     // What is left of a u64 is one.
     u64::try_from(u128::from(maximum).saturating_sub(held)).unwrap_or(0)
 }
 
-/// The next writes, lowered shares first. `more_credit_comes` if acknowledgements are on their way.
+/// Returns the next writes, lowered shares first. `more_credit_comes` if acknowledgements are on their way.
 pub(super) fn plan(
     members: &[PlannedMember],
     credit: u64,
@@ -76,9 +76,9 @@ pub(super) fn plan(
     changes
 }
 
-/// Gives the credit to those that lack most, first to those that have least.
+/// Gives the credit to the members that lack most, first to those that have least.
 ///
-/// While more credit comes, a part of what is lacking is given when it is at least a half of it: so a thousand
+/// While more credit comes, the writes wait until they give at least half of what is lacking. So a thousand
 /// acknowledgements that trickle in cost a few transactions, and no credit waits for the last of them.
 fn raises<'a>(
     members: impl Iterator<Item = (usize, &'a PlannedMember)>,
@@ -184,8 +184,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the targets, in whatever order members acknowledge, and wherever a leader dies in its writes: the sum of
-        /// what is applied never exceeds the maximum, and when all follow, all reach their targets.
+        /// Whatever the targets, the order in which members acknowledge, and the write after which a leader dies: the
+        /// sum of what is applied never exceeds the maximum, and when all follow, all reach their targets.
         #[test]
         fn the_sum_of_what_is_applied_never_exceeds_the_maximum(
             maximum in 0u64..2_000,

@@ -1,31 +1,24 @@
-//! One look at everything, and then every change of it, for as long as nothing fails.
+//! A term: what a leader knows, from one look at everything to the first failure.
 
-use std::convert::Infallible;
 use std::sync::Arc;
-
-use tokio::time::Instant;
 
 use super::debounce::Debounce;
 use super::holding::Held;
-use super::look::Watches;
-use super::plan::{self, Change, PlannedMember, Transition};
-use super::view::{Candidate, Late, View};
-use super::writer::{self, Preconditions, Stopped, Write};
+use super::view::View;
+use super::watches::Watches;
 use super::{Epoch, Leader};
 use crate::backend::{self, Op};
 use crate::client::session::Session;
-use crate::throughput_balancer::allocation::{AllocationError, Shortfall};
-use crate::throughput_balancer::events::Event;
-use crate::throughput_balancer::record::Decision;
 
 /// Why a term is over.
 #[derive(Debug)]
 pub(super) enum Over {
     /// Another member leads.
     Fenced,
-    /// The epoch was written, as the maximum was created or by hand, or a directory was: everything has to be read again.
+    /// The epoch was written, because the maximum was created or by hand, or a directory was deleted: read everything
+    /// again.
     Again,
-    /// No answer, or a refusal: everything has to be read again.
+    /// A request got no answer, or was refused: read everything again.
     Failed(backend::Error),
 }
 
@@ -42,30 +35,30 @@ pub(super) enum Maximum {
 pub(super) struct Term<'a> {
     pub(super) leader: &'a Leader,
     pub(super) session: Arc<Session>,
-    fence: Op,
+    pub(super) fence: Op,
     pub(super) epoch: Epoch,
     /// Counts the decisions.
-    sequence: u64,
+    pub(super) sequence: u64,
     pub(super) view: View,
     pub(super) maximum: Maximum,
     pub(super) watches: Watches,
     pub(super) debounce: Debounce,
-    /// What cannot be divided, as slow members or ignored nodes hold it.
-    withheld: Held,
+    /// What cannot be divided because slow members or ignored nodes hold it.
+    pub(super) withheld: Held,
     /// Whether the last decision gave shares.
-    is_divided: bool,
+    pub(super) is_divided: bool,
     pub(super) told: Told,
 }
 
-/// What was told last.
+/// What was reported last.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     /// The maximum, the members and their sum, if everything was settled.
     pub(super) settled: Option<(u64, usize, u64)>,
     /// By how much the maximum was exceeded.
-    exceeded: u64,
+    pub(super) exceeded: u64,
     /// How many members had a share of 0.
-    without_share: usize,
+    pub(super) without_share: usize,
 }
 
 impl<'a> Term<'a> {
@@ -85,200 +78,5 @@ impl<'a> Term<'a> {
             is_divided: false,
             told: Told::default(),
         }
-    }
-
-    pub(super) async fn run(mut self) -> Over {
-        match self.lead().await {
-            Ok(never) => match never {},
-            Err(over) => over,
-        }
-    }
-
-    async fn lead(&mut self) -> Result<Infallible, Over> {
-        // What is read after the answer to the take-over is not older than it.
-        loop {
-            self.look().await?;
-            self.read_members().await?;
-            let now = Instant::now();
-            self.tell_late(now);
-            let withheld = self.view.withheld(now);
-            if withheld != self.withheld {
-                self.withheld = withheld;
-                self.debounce.disturb(now);
-            }
-            if self.debounce.is_over(now) {
-                self.decide(now);
-            }
-            // Without a watch on the maximum (it was created between two looks) there is nothing to wait for.
-            if !self.act(now).await? && self.watches.maximum.is_some() {
-                self.wait(now).await;
-            }
-        }
-    }
-
-    /// Decides what each member is to have from now on.
-    fn decide(&mut self, now: Instant) {
-        let Maximum::Good { value, .. } = self.maximum else { return };
-        self.debounce.settle();
-        let candidates = self.view.candidates(now);
-        let divided = match self.leader.options.transition {
-            Transition::Safe => self.divide(value, &candidates),
-            Transition::Immediate => self.divide_among(value, &candidates.iter().collect::<Vec<_>>()),
-        };
-        self.is_divided = divided.is_ok();
-        match divided {
-            Ok(shares) => {
-                self.tell_without_share(value, &shares);
-                self.view.aim(&shares);
-                let members = candidates.iter().map(|candidate| &candidate.member);
-                if let Some(shortfall) = Shortfall::of(members.zip(shares)) {
-                    self.leader.events.tell(Event::Shortfall { shortfall });
-                }
-            }
-            Err(error) => self.leader.events.tell(Event::NotDivided { error }),
-        }
-    }
-
-    /// Divides what may be given. A slow member keeps what it holds, and the others divide the rest.
-    fn divide(&self, maximum: u64, candidates: &[Candidate]) -> Result<Vec<u64>, AllocationError> {
-        let all: Vec<&Candidate> = candidates.iter().collect();
-        let elsewhere = self.view.held_elsewhere().known;
-        let mut shares = self.divide_among(maximum.saturating_sub(elsewhere), &all)?;
-        let prompt: Vec<&Candidate> = candidates.iter().filter(|candidate| !candidate.is_slow).collect();
-        if prompt.len() < all.len() {
-            let rest = self.divide_among(maximum.saturating_sub(self.withheld.known), &prompt)?;
-            let mut rest = rest.into_iter();
-            for (share, candidate) in shares.iter_mut().zip(candidates) {
-                let slow = candidate.is_slow.then_some(candidate.held.min(*share));
-                *share = slow.or_else(|| rest.next()).unwrap_or(0);
-            }
-        }
-        Ok(shares)
-    }
-
-    fn divide_among(&self, maximum: u64, candidates: &[&Candidate]) -> Result<Vec<u64>, AllocationError> {
-        let members: Vec<_> = candidates.iter().map(|candidate| candidate.member.clone()).collect();
-        Ok(self.leader.options.allocation.divide(maximum, &members)?.shares)
-    }
-
-    /// Writes what may be written now. True if there was something: then it is worth another look.
-    async fn act(&mut self, now: Instant) -> Result<bool, Over> {
-        let Maximum::Good { value, version } = self.maximum else { return Ok(false) };
-        let (names, members) = self.view.planned();
-        let elsewhere = self.view.held_elsewhere();
-        let credit = if elsewhere.is_unknown { 0 } else { plan::credit(value, &members, elsewhere.known) };
-        let more_credit_comes = self.view.awaits_soon(now);
-        let changes = plan::plan(&members, credit, self.leader.options.transition, more_credit_comes);
-        self.tell_progress(value, &members, elsewhere, changes.is_empty());
-        if changes.is_empty() {
-            return Ok(false);
-        }
-        self.sequence += 1;
-        let decision = Decision { epoch: self.epoch.number, sequence: self.sequence };
-        let writes = changes.iter().filter_map(|change| self.write_of(&names[change.member], change, decision));
-        let writes = writes.collect();
-        self.write(writes, version).await?;
-        Ok(true)
-    }
-
-    fn write_of(&self, name: &str, change: &Change, decision: Decision) -> Option<Write> {
-        let (record, version) = self.view.next_record(name, change, decision)?;
-        Some(Write { name: name.to_owned(), record, version })
-    }
-
-    async fn write(&mut self, writes: Vec<Write>, maximum: i32) -> Result<(), Over> {
-        let registrar = &self.leader.registrar;
-        let preconditions = Preconditions { fence: self.fence.clone(), epoch: self.epoch.version, maximum };
-        let limit = registrar.core.config.max_request_bytes;
-        tracing::debug!(
-            path = registrar.paths.base,
-            epoch = self.epoch.number,
-            sequence = self.sequence,
-            changed = writes.len(),
-            "rebalance"
-        );
-        let (written, outcome) = writer::write(&self.session, &registrar.paths, &preconditions, writes, limit).await;
-        for (write, version) in written.done {
-            self.view.wrote(&write.name, write.record, version);
-        }
-        if let Some(name) = written.stale {
-            self.view.doubt(&name);
-        }
-        for (name, why) in written.refused {
-            self.view.refuse(&name, why);
-        }
-        match outcome {
-            Ok(()) => Ok(()),
-            Err(Stopped::Fenced) => Err(Over::Fenced),
-            Err(Stopped::Epoch) => Err(Over::Again),
-            Err(Stopped::Maximum) => {
-                self.watches.maximum = None;
-                Ok(())
-            }
-            Err(Stopped::Failed(error)) => Err(Over::Failed(error)),
-        }
-    }
-
-    /// Waits until something has changed, or is due.
-    async fn wait(&mut self, now: Instant) {
-        // Without a maximum there is nothing to decide.
-        let decision = self.debounce.due().filter(|_| matches!(self.maximum, Maximum::Good { .. }));
-        let due = decision.into_iter().chain(self.view.next_look(now)).min();
-        let nap = async {
-            match due {
-                Some(at) => tokio::time::sleep_until(at).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            biased;
-            () = self.watches.changed() => {}
-            () = nap => {}
-        }
-    }
-
-    /// Tells of members and nodes that have been waited for too long.
-    fn tell_late(&mut self, now: Instant) {
-        for (member, late) in self.view.late(now) {
-            self.leader.events.tell(match late {
-                Late::Unacked { held } => Event::Unacked { member, held },
-                Late::Ignored { held, why } => Event::MemberIgnored { member, held, why },
-            });
-        }
-    }
-
-    fn tell_without_share(&mut self, maximum: u64, shares: &[u64]) {
-        let members = if maximum == 0 { 0 } else { shares.iter().filter(|share| **share == 0).count() };
-        if members != self.told.without_share && members > 0 {
-            self.leader.events.tell(Event::WithoutShare { maximum, members });
-        }
-        self.told.without_share = members;
-    }
-
-    /// Tells what has changed: by how much the maximum is exceeded, and that there is nothing left to do.
-    fn tell_progress(&mut self, maximum: u64, members: &[PlannedMember], elsewhere: Held, nothing_to_write: bool) {
-        let held = members.iter().map(|member| u128::from(member.held)).sum::<u128>() + u128::from(elsewhere.known);
-        let excess = u64::try_from(held.saturating_sub(u128::from(maximum))).unwrap_or(u64::MAX);
-        if excess != self.told.exceeded && excess > 0 {
-            self.leader.events.tell(Event::Exceeded { maximum, by: excess });
-        }
-        self.told.exceeded = excess;
-        // Nothing is settled before the first decision.
-        let is_settled = nothing_to_write
-            && self.is_divided
-            && self.debounce.is_settled()
-            && !elsewhere.is_unknown
-            && excess == 0
-            && !self.view.awaits()
-            && self.view.unread().is_empty()
-            && members.iter().all(|member| member.target == member.throughput);
-        let shared = || members.iter().map(|member| member.throughput).sum();
-        let settled = is_settled.then(|| (maximum, members.len(), shared()));
-        if let Some((maximum, members, shared)) = settled
-            && self.told.settled != settled
-        {
-            self.leader.events.tell(Event::Settled { maximum, members, shared });
-        }
-        self.told.settled = settled;
     }
 }

@@ -1,8 +1,8 @@
 //! What the leader knows of the members.
 //!
-//! A member is a pair of nodes: a readable record, and an acknowledgement. One rule serves everything else: it is ignored; but
-//! what a session stands behind keeps what it held until both of its nodes are gone, as the end of the session removes both.
-//! Nodes that were changed by hand are not repaired.
+//! A member is a pair of nodes: a readable record, and an acknowledgement. One rule covers everything else: the leader
+//! ignores it. But a node that a session owns keeps what it held until both nodes of its pair are deleted, as the end
+//! of the session deletes both. Nodes that were changed by hand are not repaired.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,9 +13,9 @@ use super::holding::{Held, Holding};
 use super::plan::{Change, PlannedMember};
 use crate::throughput_balancer::allocation;
 use crate::throughput_balancer::record::{Decision, Record};
-use crate::types::Stat;
+use crate::znode::Stat;
 
-/// A member that has not followed for so long is reckoned with as it is: the others divide what it does not hold.
+/// After this time without following, a member counts with what it holds: the others divide the rest.
 const SLOW: Duration = Duration::from_millis(500);
 /// How long a member may take to follow, or a node to become a pair, before an event tells of it.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -35,18 +35,18 @@ struct Known {
     content: Content,
     /// The node whose record was read, and its data version.
     node: Option<Node>,
-    /// None if it never was a member, as far as this leader knows.
+    /// `None` if it never was a member, as far as this leader knows.
     holding: Option<Holding>,
-    /// Its acknowledgement belongs to no session.
+    /// Whether its acknowledgement belongs to no session.
     is_by_hand: bool,
-    /// The latest attempt to write its record was refused.
+    /// Whether the latest attempt to write its record was refused.
     is_refused: bool,
     /// The share that was decided.
     target: Option<u64>,
     overdue: Option<Overdue>,
 }
 
-/// A node among all that ever had its name.
+/// Identifies a node among all that ever had its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Node {
     /// The transaction that created it.
@@ -71,12 +71,12 @@ struct Overdue {
     is_told: bool,
 }
 
-/// What is to be told of a name.
+/// What is to be reported for a name.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Late {
     /// The member has not acknowledged that it has less.
     Unacked { held: u64 },
-    /// It is not, or not any more, a pair.
+    /// It is not a pair, or no longer one.
     Ignored { held: u64, why: String },
 }
 
@@ -130,8 +130,8 @@ impl Known {
         self.is_awaited() && self.overdue.is_some_and(|overdue| now >= overdue.since + SLOW)
     }
 
-    /// Begins to take into account what it holds: that of a pair; and of less than a pair, if a session stands behind it. What is
-    /// missing may have been deleted by hand.
+    /// Begins to count what it holds: what a pair holds, and what less than a pair holds if a session owns it. The
+    /// missing node may have been deleted by hand.
     fn begin(&mut self, has_session: bool) {
         if self.holding.is_none() {
             self.holding = match (self.record(), self.ack) {
@@ -142,14 +142,14 @@ impl Known {
         }
     }
 
-    /// Another member has the name now, whatever was known of it.
+    /// Forgets what was known: another member has the name now.
     fn begin_anew(&mut self) {
         (self.holding, self.target, self.overdue) = (None, None, None);
         (self.is_by_hand, self.is_refused) = (false, false);
     }
 
     fn acknowledged(&mut self, ack: Option<Decision>) {
-        // Another node is to be proven again.
+        // Another node must be proven again.
         self.is_by_hand &= ack == self.ack;
         self.ack = ack;
         let before = self.held();
@@ -157,13 +157,13 @@ impl Known {
             holding.acknowledged(ack);
         }
         if self.held() < before {
-            // It follows, if not yet to the end.
+            // It follows, but not yet to the end.
             self.overdue = None;
         }
         self.begin(false);
     }
 
-    /// What is waited for, if anything.
+    /// Returns what is overdue, if anything.
     fn late(&self) -> Option<Late> {
         let held = self.held();
         if self.member().is_some() {
@@ -179,14 +179,14 @@ impl Known {
 }
 
 impl View {
-    /// Takes in a listing of the records; whether a member came or went.
+    /// Takes in a listing of the records. Returns whether a member joined or left.
     pub(super) fn list_members(&mut self, names: Vec<String>) -> bool {
         let mut names: BTreeSet<String> = names.into_iter().collect();
         let mut changed = false;
         self.known.retain(|name, known| {
             let is_listed = names.remove(name);
             if is_listed != known.is_listed {
-                // A name that is listed again stands for another node.
+                // A name that is listed again belongs to another node.
                 (changed, known.content) = (true, Content::Unread);
             }
             known.is_listed = is_listed;
@@ -197,7 +197,7 @@ impl View {
         changed
     }
 
-    /// Takes in a listing of the acknowledgements; whether a member came or went.
+    /// Takes in a listing of the acknowledgements. Returns whether a member joined or left.
     pub(super) fn list_acks(&mut self, mut acks: BTreeMap<String, Decision>) -> bool {
         let mut changed = false;
         self.known.retain(|name, known| {
@@ -211,13 +211,13 @@ impl View {
         changed
     }
 
-    /// The names of the nodes that must be read.
+    /// Returns the names of the nodes that must be read.
     pub(super) fn unread(&self) -> Vec<String> {
         let unread = self.known.iter().filter(|(_, known)| known.is_listed && matches!(known.content, Content::Unread));
         unread.map(|(name, _)| name.clone()).collect()
     }
 
-    /// Acknowledgements without a usable record of which it is not known yet whether a session stands behind them.
+    /// Returns the acknowledgements without a usable record for which it is not known yet whether a session owns them.
     pub(super) fn strangers(&self) -> Vec<(String, Decision)> {
         let strangers = self.known.iter().filter(|(_, known)| {
             known.holding.is_none() && !known.is_by_hand && (!known.is_listed || known.record().is_none())
@@ -225,7 +225,7 @@ impl View {
         strangers.filter_map(|(name, known)| Some((name.clone(), known.ack?))).collect()
     }
 
-    /// Takes in whether a session stands behind one of the [`strangers`](Self::strangers): then it was a member, and may be
+    /// Takes in whether a session owns one of the [`strangers`](Self::strangers). If so, it was a member and may be
     /// applying anything.
     pub(super) fn prove(&mut self, name: &str, has_session: bool) {
         self.update(name, |known| {
@@ -234,13 +234,13 @@ impl View {
         });
     }
 
-    /// Whether a node that was read before must be read again.
+    /// Returns whether a node that was read before must be read again.
     pub(super) fn is_in_doubt(&self) -> bool {
         let was_read = |known: &Known| known.is_listed && known.holding.is_some();
         self.known.values().any(|known| was_read(known) && matches!(known.content, Content::Unread))
     }
 
-    /// Takes in what a node holds, and since when it has held that; whether another member has the name now.
+    /// Takes in what a node holds and since when. Returns whether another member has the name now.
     pub(super) fn read(&mut self, name: &str, stat: &Stat, record: Result<Record, String>, since: Instant) -> bool {
         let node = Node { created: stat.czxid, version: stat.version };
         let mut is_another = false;
@@ -266,7 +266,7 @@ impl View {
         is_another
     }
 
-    /// The next record of a member, and the version at which it may be written.
+    /// Returns the next record of a member, and the version at which it may be written.
     pub(super) fn next_record(&self, name: &str, change: &Change, decision: Decision) -> Option<(Record, i32)> {
         let known = self.known.get(name)?;
         let (record, _) = known.member()?;
@@ -287,22 +287,22 @@ impl View {
         });
     }
 
-    /// The node must be read again before it is written.
+    /// Notes that the node must be read again before it is written.
     pub(super) fn doubt(&mut self, name: &str) {
         self.update(name, |known| known.content = Content::Unread);
     }
 
-    /// The node cannot be read until something changes.
+    /// Notes that the node cannot be read until something changes.
     pub(super) fn ignore(&mut self, name: &str, why: String) {
         self.update(name, |known| known.content = Content::Unusable(why));
     }
 
-    /// The node cannot be written until something changes.
+    /// Notes that the node cannot be written until something changes.
     pub(super) fn refuse(&mut self, name: &str, why: String) {
         self.update(name, |known| (known.content, known.is_refused) = (Content::Unusable(why), true));
     }
 
-    /// Looks again at all that are ignored: they may be usable by now.
+    /// Has all ignored nodes read again: they may be usable by now.
     pub(super) fn reconsider(&mut self) {
         for known in self.known.values_mut() {
             if matches!(known.content, Content::Unusable(_)) {
@@ -322,17 +322,17 @@ impl View {
         })
     }
 
-    /// What may be applied under names that are no members any more.
+    /// Returns what may be applied under names that are no longer members.
     pub(super) fn held_elsewhere(&self) -> Held {
         self.known.values().filter(|known| known.member().is_none()).map(Known::held).collect()
     }
 
-    /// As well, and what slow members may be applying.
+    /// Returns the same, plus what slow members may be applying.
     pub(super) fn withheld(&self, now: Instant) -> Held {
         self.known.values().filter(|known| known.member().is_none() || known.is_slow(now)).map(Known::held).collect()
     }
 
-    /// The members as the allocation sees them.
+    /// Returns the members as the allocation sees them.
     pub(super) fn candidates(&self, now: Instant) -> Vec<Candidate> {
         let candidate = |(name, known, record, holding): (&String, &Known, &Record, &Holding)| {
             let member = allocation::Member::new(name).weight(record.weight).min(record.min);
@@ -350,13 +350,13 @@ impl View {
         }
     }
 
-    /// The members as the plan sees them, with their names.
+    /// Returns the members as the plan sees them, with their names.
     pub(super) fn planned(&self) -> (Vec<String>, Vec<PlannedMember>) {
         let planned = self.members().map(|(name, known, record, holding)| {
             let planned = PlannedMember {
                 throughput: record.throughput,
                 held: holding.most(),
-                // One that came after the last decision keeps what it has.
+                // A member that joined after the last decision keeps what it has.
                 target: known.target.unwrap_or(record.throughput),
                 is_new: record.epoch == 0 && known.target.is_some(),
             };
@@ -370,17 +370,17 @@ impl View {
         self.known.values().any(Known::is_awaited)
     }
 
-    /// Whether one is awaited that is likely to come soon.
+    /// Returns whether an acknowledgement is awaited that is likely to come soon.
     pub(super) fn awaits_soon(&self, now: Instant) -> bool {
         self.known.values().any(|known| known.is_awaited() && !known.is_slow(now))
     }
 
-    /// Looks after everything that is waited for; what is to be told of it.
+    /// Checks everything that is waited for. Returns what is to be reported.
     pub(super) fn late(&mut self, now: Instant) -> Vec<(String, Late)> {
         let mut told = Vec::new();
         for (name, known) in &mut self.known {
             let Some(late) = known.late() else {
-                // One that could not be written waits also while its record is read once more.
+                // A record that could not be written stays overdue while it is read again.
                 if !known.is_refused {
                     known.overdue = None;
                 }
@@ -395,7 +395,7 @@ impl View {
         told
     }
 
-    /// When that, or who is slow, has to be looked at again.
+    /// Returns when overdue and slow members have to be checked again.
     pub(super) fn next_look(&self, now: Instant) -> Option<Instant> {
         let overdue = self.known.values().filter_map(|known| known.overdue);
         let times = overdue.flat_map(|Overdue { since, .. }| [since + SLOW, since + PATIENCE]);

@@ -30,14 +30,14 @@ pub(super) struct Preconditions {
     pub(super) maximum: i32,
 }
 
-/// What became of the writes so far.
+/// The outcome of the writes so far.
 #[derive(Debug, Default)]
 pub(super) struct Written {
     pub(super) done: Vec<(Write, i32)>,
-    /// The name of one whose node is gone, or was changed by another program. What follows it was not written: others may be gone
-    /// too, which one look tells.
+    /// The name of a member whose node is gone or was changed by another program. What follows it was not written:
+    /// other nodes may be gone too, which one listing shows.
     pub(super) stale: Option<String>,
-    /// The names of those that cannot be written, and why.
+    /// The names of the nodes that cannot be written, and why.
     pub(super) refused: Vec<(String, String)>,
 }
 
@@ -50,11 +50,11 @@ pub(super) enum Stopped {
     Epoch,
     /// The maximum has changed.
     Maximum,
-    /// No answer, or a refusal.
+    /// The request got no answer, or was refused.
     Failed(backend::Error),
 }
 
-/// Writes in the order given, chunk by chunk, up to what has become stale. What cannot be written is left out.
+/// Writes in the given order, chunk by chunk, up to the first stale node. Leaves out what cannot be written.
 pub(super) async fn write(
     session: &Arc<Session>,
     paths: &Paths,
@@ -90,17 +90,17 @@ pub(super) async fn write(
     (written, Ok(()))
 }
 
-/// What a record takes in a request: with the header of an operation, and what the server adds to it.
+/// Returns how many bytes a record takes in a request, with the header of an operation and what the server adds to it.
 fn bytes(write: &Write, paths: &Paths) -> usize {
     write.record.bytes().len() + paths.members.len() + write.name.len() + 64
 }
 
-/// At most what a check of a path takes.
+/// Returns how many bytes a check of a path takes at most.
 fn bytes_of_guard(paths: &Paths) -> usize {
     paths.latch.len() + 256
 }
 
-/// So many that a server takes them in one request, at least one.
+/// Takes as many writes as a server accepts in one request, at least one.
 fn take_chunk(rest: &mut VecDeque<Write>, paths: &Paths, max_bytes: usize) -> Vec<Write> {
     let mut total = 0;
     let mut chunk = Vec::new();
@@ -117,13 +117,13 @@ fn take_chunk(rest: &mut VecDeque<Write>, paths: &Paths, max_bytes: usize) -> Ve
 
 /// Why a transaction was not carried out.
 enum Refusal {
-    /// Because of one write, by its index.
+    /// One write was refused; its index.
     Of(usize, backend::Error),
     /// Nothing can be written.
     All(Stopped),
 }
 
-/// The new versions.
+/// Commits the chunk. Returns the new versions.
 async fn commit(
     session: &Arc<Session>,
     paths: &Paths,

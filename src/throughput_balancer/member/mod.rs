@@ -1,4 +1,4 @@
-//! The task of a member: registers, follows its own node and acknowledges; again with each session.
+//! The task of a member. It registers, follows its own node and acknowledges, again with each session.
 
 pub(super) mod limiter;
 pub(super) mod registration;
@@ -17,15 +17,16 @@ use super::share::Channel;
 use crate::backend::{self, Event as Change, Watch};
 use crate::client;
 use crate::client::core::KeepAlive;
-use crate::client::delays::Delays;
 use crate::client::session::{Condition, Session};
-use crate::clock::Instant;
+use crate::util::backoff::Backoff;
+use crate::util::clock::Instant;
+use crate::util::wait::fired;
 
-/// Delays before registering again after the server has refused, or the node was deleted or spoiled by hand: each twice the
-/// one before, up to the second figure.
+/// Delays before registering again after the server has refused, or the node was deleted or spoiled by hand. Each is
+/// twice the one before, up to the second value.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(30));
 
-/// A member that has waited so long for the first decision says so.
+/// How long a member waits for the first decision before it reports that there is none.
 const UNDECIDED: Duration = Duration::from_secs(5);
 
 /// What a member asks for.
@@ -54,11 +55,11 @@ pub(super) struct Member {
     pub(super) events: Publisher,
     pub(super) registration: watch::Sender<Registration>,
     pub(super) stop: watch::Receiver<bool>,
-    pub(super) delays: Delays,
+    pub(super) delays: Backoff,
     pub(super) _keep_alive: KeepAlive,
 }
 
-/// Why a member follows its node no more.
+/// Why a member stops following its node.
 enum End {
     /// It is to leave.
     Asked,
@@ -77,7 +78,7 @@ struct View {
     failed_on: Option<u64>,
 }
 
-/// The task may end without having come to its end: with its runtime, or by a panic.
+/// The task may be dropped before it has finished: with its runtime, or by a panic.
 impl Drop for Member {
     fn drop(&mut self) {
         self.channel.leave();
@@ -85,15 +86,16 @@ impl Drop for Member {
 }
 
 impl Member {
-    pub(super) fn delays() -> Delays {
-        Delays::new(AGAIN)
+    pub(super) fn delays() -> Backoff {
+        Backoff::new(AGAIN)
     }
 
     /// Runs until the member leaves, or the client is closed.
     pub(super) async fn run(mut self) {
-        // Of sessions that were given up, which may stand until the servers notice, or that the server would not delete.
+        // Registrations of sessions that were given up, which may exist until the servers notice, or that the server
+        // would not delete.
         let mut leftovers: Vec<Registered> = Vec::new();
-        // When a try began that has failed.
+        // When the attempt that failed began.
         let mut failed = None;
         loop {
             let session = tokio::select! {
@@ -144,13 +146,13 @@ impl Member {
         self.registration.send_replace(Registration::default());
     }
 
-    /// Deletes what there is of earlier registrations.
+    /// Deletes what is left of earlier registrations.
     async fn sweep(&self, session: &Arc<Session>, leftovers: &mut Vec<Registered>) -> Result<(), client::Error> {
         while let Some(old) = leftovers.last() {
             self.registrar.remove(session, old).await?;
             let has_ended = matches!(session.condition(), Condition::Ended(_));
             if has_ended && !Arc::ptr_eq(session, &old.session) {
-                // The other session's nodes may stand: the next session of ours deletes them.
+                // The other session's nodes may still exist: our next session deletes them.
                 break;
             }
             leftovers.pop();
@@ -158,13 +160,13 @@ impl Member {
         Ok(())
     }
 
-    /// Deletes what there is of all registrations, for good: until they are gone, or their sessions are.
+    /// Deletes what is left of all registrations. Retries until the nodes are deleted or their sessions are over.
     async fn clear(&mut self, mut leftovers: Vec<Registered>) {
         while let Some(old) = leftovers.last() {
             let (session, began) = (Arc::clone(&old.session), self.registrar.core.clock.now());
             if let Err(error) = self.sweep(&session, &mut leftovers).await {
                 self.refused(error);
-                let delay = self.delays.next(&self.registrar.core, began);
+                let delay = self.registrar.core.next_delay(&mut self.delays, began);
                 let mut conditions = session.conditions();
                 let over = conditions.wait_for(|condition| matches!(condition, Condition::Ended(_)));
                 let _: Result<Result<_, _>, _> = tokio::time::timeout(delay, over).await;
@@ -180,7 +182,7 @@ impl Member {
 
     fn record(&self) -> Record {
         let MemberOptions { id, weight, min, max } = self.options.clone();
-        // What it applies at this moment is what the leader has to reckon with.
+        // The leader has to count what the member applies at this moment.
         Record { weight, min, max, ..Record::new(&id, self.channel.latest().throughput()) }
     }
 
@@ -195,12 +197,12 @@ impl Member {
             if *stop.borrow() {
                 return End::Asked;
             }
-            // Made before the lease is looked at, so no extension is missed.
+            // Created before the lease is read, so that no extension is missed.
             let extended = session.lease().extended();
             let condition = *conditions.borrow_and_update();
             match condition {
                 Condition::Ended(_) => return End::SessionOver,
-                // Under `ErrorPolicy::Session` the lease goes on; its end is told by the condition too.
+                // Under `ErrorPolicy::Session` the lease continues; the condition also reports its end.
                 Condition::Suspended if self.channel.latest().is_current() => {}
                 Condition::Suspended => self.channel.suspend(),
                 Condition::Connected(connection) if view.failed_on == Some(connection) => {
@@ -229,17 +231,18 @@ impl Member {
             let is_undecided = connected && registered.record.epoch == 0;
             let owed = connected && registered.record.wants_ack() && registered.acked < registered.record.decision();
             let acknowledged = async {
-                // What is followed is acknowledged, also while the next decision is on its way to those who apply it.
+                // Acknowledges what is followed, even while listeners still apply the next decision.
                 let followed = self.channel.followed_after(registered.acked).await;
                 self.registrar.acknowledge(registered, followed).await
             };
-            // A lease that lapsed unseen, while the process stood still, or is needed for a share that is in doubt. No other extension
-            // counts: that which an acknowledgement brings about itself would drop its answer.
+            // Waits for an extension after a lease that lapsed unnoticed while the process was stopped, or for a share
+            // in doubt. Other extensions do not count: the one that an acknowledgement itself causes would drop its
+            // answer.
             let renewed = async {
                 let mut extended = extended;
                 loop {
                     extended.await;
-                    // Made before the share is looked at, so no extension is missed.
+                    // Created before the share is read, so that no extension is missed.
                     extended = session.lease().extended();
                     if !self.channel.latest().is_current() {
                         break;
@@ -299,7 +302,7 @@ impl Member {
         Ok(())
     }
 
-    /// Makes the record the share, if it is not yet.
+    /// Publishes the record as the share, unless it is published already.
     fn publish(&self, registered: &Registered) {
         let (record, latest) = (&registered.record, self.channel.latest());
         let decision = record.decision();
@@ -319,12 +322,12 @@ impl Member {
                 );
                 self.channel.publish(record.throughput, decision, &registered.session, grant);
             }
-            // Not proven yet: the next extension of the lease brings us back here.
+            // Not proven yet: the next extension of the lease runs this again.
             None => self.channel.doubt(record.throughput, decision),
         }
     }
 
-    /// The share goes to zero. Those who follow it are waited for, unless they do not look in all that time.
+    /// Sets the share to zero and waits until the listeners have applied it, at most for `timeout`.
     async fn leave(&self, timeout: Duration) {
         self.channel.leave();
         if tokio::time::timeout(timeout, self.channel.applied()).await.is_err() {
@@ -332,7 +335,7 @@ impl Member {
         }
     }
 
-    /// The member's node is of no use any more: returns as soon as no share that it stood for is applied.
+    /// Ends a registration. Returns as soon as no share of it is applied.
     async fn give_up(&mut self, session: &Arc<Session>, end: End) {
         match end {
             End::SessionOver => return,
@@ -359,16 +362,8 @@ impl Member {
     }
 
     async fn pause(&mut self, began: Instant) {
-        let delay = self.delays.next(&self.registrar.core, began);
-        // Also when the handle is gone without a word.
+        let delay = self.registrar.core.next_delay(&mut self.delays, began);
+        // Also ends when the handle was dropped.
         let _: Result<Result<_, _>, _> = tokio::time::timeout(delay, self.stop.wait_for(|stop| *stop)).await;
-    }
-}
-
-/// Resolves when a watch fires; never if there is none.
-pub(super) async fn fired(watch: &mut Option<Watch>) -> Change {
-    match watch {
-        Some(watch) => watch.await,
-        None => std::future::pending().await,
     }
 }

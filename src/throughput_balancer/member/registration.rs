@@ -1,4 +1,4 @@
-//! A member's pair of nodes: its record, and its acknowledgement. They come, and go with its session, together.
+//! A member's pair of nodes: its record and its acknowledgement. Both are created together and end with its session.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::client::session::Session;
 use crate::client::{Error, parents};
 use crate::throughput_balancer::record::{Decision, Record};
 use crate::throughput_balancer::znodes::{Paths, member_name};
-use crate::types::CreateMode;
+use crate::znode::CreateMode;
 
 /// Creates, moves and deletes the nodes of members.
 #[derive(Debug, Clone)]
@@ -22,10 +22,10 @@ pub(in crate::throughput_balancer) struct Registrar {
 pub(super) struct Registered {
     pub(super) session: Arc<Session>,
     pub(super) name: String,
-    /// The record that was written, or read last, and the version of its node.
+    /// The record that was written or read last, and the version of its node.
     pub(super) record: Record,
     pub(super) version: i32,
-    /// What the second node says.
+    /// What the second node acknowledges.
     pub(super) acked: Decision,
     /// A change of it that was sent and not answered.
     intent: Option<Decision>,
@@ -42,8 +42,8 @@ pub(super) enum Failed {
 impl Registrar {
     /// Creates both nodes in one transaction, and the directories if they are missing.
     ///
-    /// The name is drawn first. So after a lost answer the same create is sent again, and one look at the node tells whose it
-    /// is, however many members register at once.
+    /// The name is drawn first. So after a lost answer the same create is sent again, and one read of the node tells
+    /// whose it is, however many members register at once.
     pub(super) async fn register(&self, session: &Arc<Session>, record: Record) -> Result<Registered, Failed> {
         let mut registered = Registered {
             session: Arc::clone(session),
@@ -60,7 +60,8 @@ impl Registrar {
             };
             match session.retry_while_passing(|| self.create(&registered)).await {
                 Ok(true) => return Ok(registered),
-                // A node of that name exists, or one of ours was deleted by hand: what is ours goes, and another name is drawn.
+                // A node of that name exists, or one of ours was deleted by hand: delete what is ours and draw another
+                // name.
                 Ok(false) => match session.retry_while_passing(|| self.delete_owned(session, &registered)).await {
                     Ok(()) => {}
                     Err(error) => return Err(self.failed(error, Some(registered))),
@@ -88,7 +89,7 @@ impl Registrar {
         }
     }
 
-    /// Whether the nodes are ours now.
+    /// Creates the nodes. Returns whether they are ours.
     async fn create(&self, of: &Registered) -> Result<bool, backend::Error> {
         let member = self.paths.member(&of.name);
         loop {
@@ -131,7 +132,7 @@ impl Registrar {
         }
     }
 
-    /// Says that everything up to `decision` is followed. Repeated after a lost answer it comes to the same.
+    /// Acknowledges everything up to `decision`. Repeating it after a lost answer has the same result.
     pub(super) async fn acknowledge(&self, of: &mut Registered, decision: Decision) -> Result<(), backend::Error> {
         loop {
             let next = *of.intent.get_or_insert(decision);
@@ -139,7 +140,7 @@ impl Registrar {
             let new = self.create_op(self.paths.ack(&of.name, next), Vec::new());
             match of.session.multi(vec![old, new]).await? {
                 Multi::Committed(_) => {}
-                // It was done before, or the old one was deleted by hand.
+                // An earlier request did it, or the old node was deleted by hand.
                 Multi::Refused { index: 0, error: backend::Error::NoNode } => self.create_ack(of, next).await?,
                 Multi::Refused { error, .. } => return Err(error),
             }
@@ -152,22 +153,13 @@ impl Registrar {
 
     /// Deletes both nodes and returns when they are gone, or the session is over.
     pub(super) async fn remove(&self, session: &Arc<Session>, of: &Registered) -> Result<(), Error> {
-        while let Ok(connection) = session.connected().await {
-            match self.delete(session, of).await {
-                Ok(()) => return Ok(()),
-                Err(error) if error.is_passing() => {
-                    // The next round looks at what came of it.
-                    let _ = session.connected_after_loss(connection).await;
-                }
-                Err(error) => {
-                    return Err(Error::from_backend("delete the nodes of a member in", &self.paths.base, error));
-                }
-            }
+        match session.retry_while_passing(|| self.delete(session, of)).await {
+            Ok(()) | Err(backend::Error::SessionEnded) => Ok(()),
+            Err(error) => Err(Error::from_backend("delete the nodes of a member in", &self.paths.base, error)),
         }
-        Ok(())
     }
 
-    /// Together if all are there and as they were read last, as usual; otherwise one by one.
+    /// Deletes all in one transaction if they are as they were read last, as usual; otherwise one by one.
     async fn delete(&self, session: &Arc<Session>, of: &Registered) -> Result<(), backend::Error> {
         let member = self.paths.member(&of.name);
         let acks = [Some(of.acked), of.intent].into_iter().flatten().map(|decision| self.paths.ack(&of.name, decision));
@@ -180,8 +172,8 @@ impl Registrar {
         }
     }
 
-    /// Deletes what there is of both nodes. A node of another member, which was given the name after the directory was deleted
-    /// by hand, is left alone.
+    /// Deletes what is left of both nodes. Leaves the node of another member alone, which got the same name after the
+    /// directory was deleted by hand.
     async fn delete_owned(&self, session: &Arc<Session>, of: &Registered) -> Result<(), backend::Error> {
         let acks = [Some(of.acked), of.intent].into_iter().flatten().map(|decision| self.paths.ack(&of.name, decision));
         for path in acks.chain([self.paths.member(&of.name)]) {

@@ -89,7 +89,7 @@ impl Play {
         let name = format!("member {}", self.came);
         self.came += 1;
         let barrier = DoubleBarrier::builder(&self.world.clients[client], PATH, self.threshold);
-        let barrier = barrier.data(name.clone()).start().expect("good options");
+        let barrier = barrier.data(name.clone()).build().expect("good options");
         let (doing, seen) = watch::channel(Doing::Nothing);
         let member = Member {
             name: name.clone(),
@@ -200,7 +200,8 @@ impl Play {
 
     /// When nobody is left, all can go through rounds again; then nothing is left.
     async fn all_pass(&mut self) -> Result<(), String> {
-        // A member that was dropped may have a create under way, sent before everything was healed: it would be one more.
+        // A member that was dropped may have a create under way, sent before everything was healed: it would be one
+        // more.
         let quiet = self.world.quiet();
         self.world.pass(quiet).await;
         let within = self.patience();

@@ -17,7 +17,7 @@ const MOST_SEATS: usize = 8;
 impl Holder for LeaderLatch {
     fn token(&self) -> Option<i64> {
         let leads = self.has_leadership();
-        leads.then(|| Some(self.state().borrow().leadership()?.fencing_token())).flatten()
+        leads.then(|| Some(self.state().get().leadership()?.fencing_token())).flatten()
     }
 }
 
@@ -149,8 +149,9 @@ impl Election {
         }
     }
 
-    /// After healing there is one leader within a bounded time, and it is the first of the line; and when the line moves,
-    /// every latch is in it. (A waiter that will list the line before it leads finds out then that its node was deleted.)
+    /// After healing there is one leader within a bounded time, and it is the first of the line; and when the line
+    /// moves, every latch is in it. (A waiter that will list the line before it leads finds out then that its node was
+    /// deleted.)
     async fn one_leader(&mut self, stage: &mut Stage) -> Result<(), String> {
         let mut deadline = Instant::now() + stage.patience();
         let mut moves = 0;
@@ -164,9 +165,10 @@ impl Election {
             stage.world.pass(Duration::from_millis(50)).await;
             self.settle(stage);
             let (leaders, line) = (stage.watcher.holders(), stage.places());
-            let settled = self.seats.iter().all(|seat| {
-                matches!(seat.latch.state().borrow().status(), LatchStatus::Waiting | LatchStatus::Leading)
-            });
+            let settled = self
+                .seats
+                .iter()
+                .all(|seat| matches!(seat.latch.state().get().status(), LatchStatus::Waiting | LatchStatus::Leading));
             if let [(_, token)] = leaders[..]
                 && settled
                 && self.closing.is_empty()

@@ -101,8 +101,8 @@ impl Ledger {
         self.state().over
     }
 
-    /// Compares the terms with their outcomes: each is told once, in order, and as it was. A term that was over before the
-    /// listener could be called may be told as well.
+    /// Compares the terms with their outcomes: each is told once, in order, and as it was. A term that was over before
+    /// the listener could be called may be told as well.
     pub(super) fn check(&self) -> Result<(), String> {
         let state = self.state();
         if let Some(two) = state.told.windows(2).find(|two| two[0].fencing_token >= two[1].fencing_token) {

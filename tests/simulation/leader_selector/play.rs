@@ -7,7 +7,7 @@ use fastrand::Rng;
 use futures::{FutureExt, StreamExt};
 use tokio::sync::watch;
 use tokio::time::Instant;
-use zookeeper_recipes::leader_selector::{CloseMode, Error, LeaderSelector, Outcomes, RequeuePolicy, SelectorStatus};
+use zookeeper_recipes::leader_selector::{Error, LeaderSelector, Outcomes, RequeuePolicy, RunningTerm, SelectorStatus};
 use zookeeper_recipes::testing::{Operation, Target, Task};
 use zookeeper_recipes::{CreateMode, ErrorKind};
 
@@ -21,7 +21,7 @@ const MOST_SEATS: usize = 8;
 
 impl Holder for LeaderSelector {
     fn token(&self) -> Option<i64> {
-        self.has_leadership().then(|| self.state().borrow().fencing_token()).flatten()
+        self.has_leadership().then(|| self.state().get().fencing_token()).flatten()
     }
 }
 
@@ -130,7 +130,7 @@ impl Play for Terms {
         for seat in self.seats.drain(..) {
             let closed = seat.selector.close().await;
             closed.map_err(|error| format!("{} was not closed: {error}", seat.number))?;
-            let status = seat.selector.state().borrow().status();
+            let status = seat.selector.state().get().status();
             if status != SelectorStatus::Closed {
                 return Err(format!("{} has closed, and is {status}", seat.number));
             }
@@ -196,9 +196,9 @@ impl Terms {
     /// Closes a selector; it is looked at until that is done.
     fn close(&mut self, stage: &mut Stage) {
         let Some(seat) = self.a_seat(stage) else { return };
-        let mode = if stage.world.random.u8(..3) == 0 { CloseMode::Finish } else { CloseMode::Interrupt };
+        let mode = if stage.world.random.u8(..3) == 0 { RunningTerm::Finish } else { RunningTerm::Interrupt };
         stage.world.trace.note(format_args!("{} closes: {mode:?}", seat.number));
-        if mode == CloseMode::Interrupt {
+        if mode == RunningTerm::Interrupt {
             seat.ledger.close();
         }
         let client = &stage.world.clients[seat.client];

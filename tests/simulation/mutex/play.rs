@@ -53,7 +53,7 @@ impl Play for Workshop {
     /// Somebody comes for the lock, with an object of its own.
     fn enter(&mut self, stage: &mut Stage, client: usize) {
         let mutex = InterProcessMutex::builder(&stage.world.clients[client], Self::LINE.path);
-        let mutex = mutex.data(self.came.to_string()).start().expect("a mutex");
+        let mutex = mutex.data(self.came.to_string()).build().expect("a mutex");
         let plan = self.plan(stage, true);
         self.work(stage, client, mutex, plan);
     }

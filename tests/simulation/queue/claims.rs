@@ -20,7 +20,8 @@ pub(super) struct Claims {
     /// By the transactions that made them: the fencing tokens of their deliveries.
     standing: BTreeMap<i64, Standing>,
     taken: BTreeSet<i64>,
-    /// Sessions in which a consumer was closed or dropped, or a take was dropped for good: these give up what they have claimed.
+    /// Sessions in which a consumer was closed or dropped, or a take was dropped for good: these give up what they have
+    /// claimed.
     left: BTreeSet<i64>,
 }
 
@@ -50,7 +51,8 @@ impl Claims {
         let names = server.children(self.dir).into_iter();
         let there = names.filter_map(|name| {
             let stat = server.stat(&format!("{}/{name}", self.dir))?;
-            // Locks of Curator's are played by hand, in no session. An item that was delivered too often is claimed to be buried.
+            // Locks of Curator's are played by hand, in no session. An item that was delivered too often is claimed to
+            // be buried.
             let is_to_be_taken = stat.ephemeral_owner != 0 && !self.is_used_up(server, &name);
             is_to_be_taken.then_some((stat.czxid, Standing { name, session: stat.ephemeral_owner }))
         });

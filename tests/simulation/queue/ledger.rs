@@ -158,7 +158,8 @@ impl Ledger {
         Place { queue, name: delivery.name().to_owned() }
     }
 
-    /// A consumer of this client is closed or dropped, or a take is dropped for good: what was claimed for it is given up.
+    /// A consumer of this client is closed or dropped, or a take is dropped for good: what was claimed for it is given
+    /// up.
     pub(super) fn leaves(&self, client: &Client) {
         client.session_id().into_iter().for_each(|session| lock(&self.claims).left(session));
     }
@@ -305,8 +306,8 @@ impl Ledger {
         self.state().cancelled
     }
 
-    /// In the end, when nothing is left in the queue: the sum. `dead` are the items of the dead letters.
-    /// Where claims were deleted by hand, an ack without an answer and that of another who got the item cannot be told apart.
+    /// In the end, when nothing is left in the queue: the sum. `dead` are the items of the dead letters. Where claims
+    /// were deleted by hand, an ack without an answer and that of another who got the item cannot be told apart.
     pub(super) fn sum(&self, dead: &[(String, u32)], claims_deleted: bool) -> Result<(), String> {
         let state = self.state();
         for (item, put) in &state.puts {

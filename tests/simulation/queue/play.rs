@@ -125,8 +125,8 @@ impl Play {
         self.world.close().await
     }
 
-    /// The directory of the items is made by hand while a producer begins, perhaps between two of its transactions; or a
-    /// consumer does, or the producer.
+    /// The directory of the items is made by hand while a producer begins, perhaps between two of its transactions; or
+    /// a consumer does, or the producer.
     async fn make_directory(&mut self) {
         if self.world.random.bool() {
             let server = &self.world.server;
@@ -165,7 +165,7 @@ impl Play {
     }
 
     fn queue(&mut self, client: usize) -> DistributedQueue<Utf8> {
-        self.options(client).start().expect("a queue")
+        self.options(client).build().expect("a queue")
     }
 
     fn options(&mut self, client: usize) -> DistributedQueueBuilder<Utf8> {
@@ -228,7 +228,7 @@ impl Play {
     /// Its calls are few and short: it must not keep what it would claim ahead.
     fn a_picky_one(&mut self) -> Picky {
         let client = self.world.a_client();
-        let consumer = self.options(client).prefetch(0).start().expect("a queue").consumer();
+        let consumer = self.options(client).prefetch(0).build().expect("a queue").consumer();
         self.world.trace.note(format_args!("of client {client} comes a picky consumer, {}", self.came));
         self.came += 1;
         Picky {
@@ -246,8 +246,9 @@ impl Play {
         self.takers.push(self.world.server.spawn(&picky.client.clone(), picky.pass_over(patience)));
     }
 
-    /// A consumer of Curator's locks an item that has no claim. Then it reads the item, as Curator does, and gives up the lock if
-    /// there is none: the item may have left the queue by a transaction that was not committed when the items were listed.
+    /// A consumer of Curator's locks an item that has no claim. Then it reads the item, as Curator does, and gives up
+    /// the lock if there is none: the item may have left the queue by a transaction that was not committed when the
+    /// items were listed.
     fn lock(&mut self) {
         let items = self.world.server.children(PATH);
         let (Some(name), Some(locked)) = (self.world.random.choice(items), &mut self.locked) else { return };
@@ -339,8 +340,8 @@ impl Play {
         match (queue.map(|queue| queue.cversion), self.empty) {
             (None, _) => self.empty = None,
             (Some(changes), Some((since, known))) if changes == known => {
-                // What is told, and what is sent because of it, is not under way for longer: only half of a timeout is added to
-                // messages. What is sent again after a lost connection comes later.
+                // What is told, and what is sent because of it, is not under way for longer: only half of a timeout is
+                // added to messages. What is sent again after a lost connection comes later.
                 if since.elapsed() > self.world.timeout / 2 + SLOWEST {
                     self.empty = None;
                     self.restart();

@@ -1,4 +1,5 @@
-//! Members that come and go without end: what they may use together is used all the time, and no newcomer waits for long.
+//! Members that come and go without end: what they may use together is used all the time, and no newcomer waits for
+//! long.
 
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use tokio::sync::watch;
+use zookeeper_recipes::StateReceiver;
 use zookeeper_recipes::limiter::ShareLimiter;
 use zookeeper_recipes::testing::TestingServer;
 use zookeeper_recipes::throughput_balancer::Share;
@@ -16,9 +16,9 @@ const MEMBERS: &str = "/throughput/client";
 #[derive(Debug)]
 enum Applied {
     /// It asks whenever it does something.
-    Asked(watch::Receiver<Share>),
+    Asked(StateReceiver<Share>),
     /// As well; but what it applies without a lease, and comes back with, is its own choice: no bound holds for it.
-    AskedWithRest(watch::Receiver<Share>),
+    AskedWithRest(StateReceiver<Share>),
     /// It goes by the number that it was last told, until it has been told the next, or the lease is over.
     Told(Share, u64),
     /// Its limiter does.
@@ -28,7 +28,7 @@ enum Applied {
 impl Applied {
     fn throughput(&self) -> u64 {
         match self {
-            Applied::Asked(share) | Applied::AskedWithRest(share) => share.borrow().throughput(),
+            Applied::Asked(share) | Applied::AskedWithRest(share) => share.get().throughput(),
             Applied::Told(share, number) => {
                 if share.is_current() {
                     *number
@@ -74,11 +74,11 @@ impl Ledger {
         let _ = self.server.set(server.clone());
     }
 
-    pub(crate) fn asks(&self, member: u64, share: watch::Receiver<Share>) {
+    pub(crate) fn asks(&self, member: u64, share: StateReceiver<Share>) {
         self.state().members.insert(member, Applied::Asked(share));
     }
 
-    pub(crate) fn asks_with_rest(&self, member: u64, share: watch::Receiver<Share>) {
+    pub(crate) fn asks_with_rest(&self, member: u64, share: StateReceiver<Share>) {
         self.state().members.insert(member, Applied::AskedWithRest(share));
     }
 

@@ -1,26 +1,26 @@
-//! One controller, elected with `LeaderLatch`, says who leads what.
+//! One controller, elected with `LeaderLatch`, assigns a leader to each partition.
 //!
 //! ```text
 //! <path>
 //! ├── controller     a LeaderLatch
 //! ├── members
-//! │   └── alice      ephemeral: alice is there
-//! ├── knock          whoever comes deletes it, and the controller looks again
+//! │   └── alice      ephemeral: alice is a member
+//! ├── knock          a new member deletes it, and so wakes the controller
 //! ├── work
-//! │   └── alice      what alice does for the partitions that she leads
+//! │   └── alice      what alice writes for the partitions that she leads
 //! └── tables
-//!     └── 3          the table in force, a name for each partition: replaced by 4, in one transaction with the fence
+//!     └── 3          the current table, a name for each partition: replaced by 4, in one transaction with the fence
 //! ```
 //!
-//! To wait for the end of a node, here and below, is what a `Barrier` does.
+//! A `Barrier` waits until a znode is deleted, here and below.
 //!
-//! A partition keeps its leader for as long as its session lives, so no table takes it from somebody who is there. Whoever comes
-//! later gets what becomes free: to take a partition from somebody who lives, one has to wait until it says that it has let go,
-//! as a `ThroughputBalancer` does with what it takes away.
+//! A partition keeps its leader until the session of the leader ends, so no table takes a partition from a present
+//! member. A new member gets what becomes free. To take a partition from a member, the controller would have to wait
+//! until the member confirms that it has stopped, as a `ThroughputBalancer` does with shares.
 //!
-//! One that was stopped, or is cut off, may go by an old table when another one leads already: nothing here compares the clock.
-//! So all that a leader writes goes in one transaction with a check of its table, and is refused once that is replaced. For
-//! another store the number of the table is the fencing token.
+//! A member that was stopped, or is cut off, may follow an old table while another member leads already: nothing here
+//! compares the clock. So a leader writes in one transaction with a check of its table, which the ensemble refuses
+//! once that is replaced. For another store the number of the table is the fencing token.
 
 use futures::future::{BoxFuture, FutureExt, select_all};
 use recipes_examples::Result;
@@ -30,7 +30,7 @@ use zookeeper_recipes::{Client, CreateMode, ErrorKind};
 
 use crate::{Board, MEMBERS, PARTITIONS};
 
-/// Makes the first table, which assigns nothing, for all to wait at.
+/// Creates the first table, which assigns nothing; all members wait at it.
 pub(crate) async fn prepare(client: &Client, path: &str) -> Result<()> {
     client.create_containers(&format!("{path}/tables")).await?;
     client.create_containers(&format!("{path}/work")).await?;
@@ -39,7 +39,7 @@ pub(crate) async fn prepare(client: &Client, path: &str) -> Result<()> {
     Ok(())
 }
 
-/// Is a member, follows the table, and controls if elected.
+/// Joins as a member, follows the table, and is the controller when elected.
 pub(crate) async fn take_part(client: &Client, number: usize, path: &str, board: &Board) -> Result<()> {
     let latch = LeaderLatch::builder(client, format!("{path}/controller")).id(MEMBERS[number]).start()?;
     let members = format!("{path}/members");
@@ -53,7 +53,7 @@ pub(crate) async fn take_part(client: &Client, number: usize, path: &str, board:
     }
 }
 
-/// Leads what the table says, until it is replaced.
+/// Leads what the table assigns, until the table is replaced.
 async fn follow(client: &Client, number: usize, path: &str, board: &Board) -> Result<()> {
     loop {
         let table = Table::read(client, path).await?;
@@ -68,45 +68,45 @@ async fn follow(client: &Client, number: usize, path: &str, board: &Board) -> Re
     }
 }
 
-/// Controls whenever it is elected.
+/// Is the controller whenever it is elected.
 async fn control(client: &Client, latch: &LeaderLatch, path: &str) -> Result<()> {
     loop {
         let leadership = latch.wait_for_leadership().await?;
-        // Dropped when the leadership is lost; what it has sent by then is refused because of the fence.
+        // Dropped when the leadership is lost; the fence refuses what it sends too late.
         if let Ok(ended) = leadership.run(assign(client, &leadership, path)).await {
             ended?;
         }
     }
 }
 
-/// Assigns, again whenever somebody comes or goes.
+/// Assigns all partitions, each time a member joins or leaves.
 async fn assign(client: &Client, leadership: &Leadership, path: &str) -> Result<()> {
     let (knock, members) = (Barrier::new(client, format!("{path}/knock"))?, format!("{path}/members"));
     loop {
-        // Before anybody is counted: whoever comes after that is heard.
+        // Set before the members are listed: each later one deletes it.
         knock.set().await?;
-        let mut there = client.children(&members).await?;
-        there.sort_unstable();
+        let mut present = client.children(&members).await?;
+        present.sort_unstable();
         let table = Table::read(client, path).await?;
-        let next = table.next(&there);
-        // At the very beginning all are waited for, or the first one would lead everything.
-        if next.leaders != table.leaders && (table.generation > 0 || there.len() == MEMBERS.len()) {
+        let next = table.next(&present);
+        // The first table waits for all members; otherwise the first member would lead everything.
+        if next.leaders != table.leaders && (table.generation > 0 || present.len() == MEMBERS.len()) {
             table.replace(client, leadership, path, &next).await?;
         }
         let mut changes: Vec<BoxFuture<'_, Result<(), barrier::Error>>> = vec![knock.wait().boxed()];
-        for member in &there {
-            let stands = Barrier::new(client, format!("{members}/{member}"))?;
-            changes.push(async move { stands.wait().await }.boxed());
+        for member in &present {
+            let membership = Barrier::new(client, format!("{members}/{member}"))?;
+            changes.push(async move { membership.wait().await }.boxed());
         }
         select_all(changes).await.0?;
     }
 }
 
-/// Who leads what.
+/// The leader of each partition.
 struct Table {
-    /// Counts the tables; none was written yet if it is 0.
+    /// Counts the tables; 0 is the one that assigns nothing.
     generation: u64,
-    /// A name for each partition, empty if nobody leads it.
+    /// A name for each partition, empty if it has no leader.
     leaders: Vec<String>,
 }
 
@@ -119,7 +119,7 @@ impl Table {
         Table { generation: 0, leaders: vec![String::new(); PARTITIONS] }
     }
 
-    /// The one in force.
+    /// Reads the current table.
     async fn read(client: &Client, path: &str) -> Result<Table> {
         loop {
             let generations = client.children(&format!("{path}/tables")).await?;
@@ -141,7 +141,7 @@ impl Table {
         self.leaders.join("\n")
     }
 
-    /// What was led by those who are gone goes to those who lead least.
+    /// The next table: the partitions of members that have left, each assigned to the member that leads least.
     fn next(&self, members: &[String]) -> Table {
         let mut leaders = self.leaders.clone();
         let count = |member| leaders.iter().filter(|leader| *leader == member).count();
@@ -154,7 +154,7 @@ impl Table {
         Table { generation: self.generation + 1, leaders }
     }
 
-    /// What a member does for the partitions that it leads; refused with `NoNode` if this table is no more.
+    /// Writes what a member does for the partitions that it leads; refused with `NoNode` if this table was replaced.
     async fn work(
         &self,
         client: &Client,
@@ -163,17 +163,17 @@ impl Table {
         led: &[usize],
     ) -> Result<(), zookeeper_recipes::Error> {
         let node = format!("{path}/work/{}", MEMBERS[number]);
-        // Nobody ever changes a table.
+        // A table is never changed, only replaced.
         let work = client.transaction().check_version(&self.path(path), 0).set_data(&node, format!("{led:?}"), None);
         work.commit().await.map(drop)
     }
 
-    /// Puts the next one in the place of this one; refused if another one controls, or this one is no more.
+    /// Replaces this table by the next one; refused if another member is the controller, or this table was replaced.
     async fn replace(&self, client: &Client, leadership: &Leadership, path: &str, next: &Table) -> Result<()> {
         let change = client.transaction().check(&leadership.fence()).delete(&self.path(path), None);
         match change.create(&next.path(path), next.text(), CreateMode::Persistent).commit().await {
             Ok(_) => Ok(()),
-            // The next look tells what came of it.
+            // The next read of the table shows the outcome.
             Err(error) if matches!(error.kind(), ErrorKind::OutcomeUnknown | ErrorKind::NoNode) => Ok(()),
             Err(error) if error.is_lost() => Ok(()),
             Err(error) => Err(error.into()),
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_goes_by_a_table_that_was_replaced_changes_nothing() -> Result<()> {
+    async fn a_member_that_follows_a_replaced_table_changes_nothing() -> Result<()> {
         let server = TestingServer::start();
         let client = server.client().await?;
         prepare(&client, "/p").await?;

@@ -1,4 +1,4 @@
-//! Every partition by itself: an election for each, or a race for each.
+//! Each partition on its own: an election for each, or a race for each.
 
 use std::future::pending;
 
@@ -10,7 +10,7 @@ use zookeeper_recipes::{Client, CreateMode, ErrorKind};
 
 use crate::{Board, MEMBERS, PARTITIONS};
 
-/// Stands in the line of every partition; a change wakes the next one in line.
+/// Enters the election of every partition; a change wakes only the next participant.
 pub(crate) async fn elect(client: &Client, number: usize, path: &str, board: &Board) -> Result<()> {
     let line = |partition: usize| async move {
         let latch = LeaderLatch::builder(client, format!("{path}/{partition}")).id(MEMBERS[number]).start()?;
@@ -22,9 +22,9 @@ pub(crate) async fn elect(client: &Client, number: usize, path: &str, board: &Bo
     try_join_all((0..PARTITIONS).map(line)).await.map(drop)
 }
 
-/// Whoever creates the node leads. All others watch that one node, and when it goes all of them try again: a herd, in which
-/// chance decides and nobody can say who is next. One that was stopped does not know that its node is gone: it has no lease, and
-/// nothing checks what it does.
+/// The member that creates the znode leads. All others watch it, and when it is deleted all of them try again: a
+/// herd, and chance decides which one leads next. A member that was stopped does not know that its znode is gone: it
+/// has no lease, and the ensemble checks nothing that it does.
 pub(crate) async fn race(client: &Client, number: usize, path: &str, board: &Board) -> Result<()> {
     let race = |partition: usize| async move {
         let node = format!("{path}/{partition}");

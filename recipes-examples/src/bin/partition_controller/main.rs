@@ -1,8 +1,9 @@
-//! Who leads which of 100 partitions: three ways to decide it, and what each of them costs.
+//! Three ways to decide which member leads which of 100 partitions, and the cost of each.
 //!
-//! One controller, elected with `LeaderLatch`, assigns a leader to each; or each has an election of its own; or everybody tries to
-//! create one node for each, and whoever is too late watches it and tries again. Five members do it in each way; then the one
-//! that leads most goes. What is told is counted: requests by the clients, notifications by the ensemble in memory.
+//! One controller, elected with `LeaderLatch`, assigns a leader to each partition; or each partition has an election
+//! of its own; or all members try to create one znode for each partition, and those that fail watch it and try again.
+//! Five members do it in each way; then the member with most partitions leaves. The figures are counts: the clients
+//! count requests, the ensemble in memory counts notifications.
 
 mod controller;
 mod each_alone;
@@ -13,27 +14,45 @@ use std::time::Duration;
 
 use clap::Parser;
 use futures::future::{BoxFuture, select_all};
-use recipes_examples::{Ensemble, Result, Stage, println, until};
+use recipes_examples::{Ensemble, Example, Result, Stage, Znodes, println, until};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use zookeeper_recipes::Client;
 use zookeeper_recipes::testing::{Happening, TestingServer, WatchEvent};
 
-/// Who leads which of 100 partitions: a controller with LeaderLatch, and two other ways.
+/// Three ways to decide which member leads which of 100 partitions: a controller with LeaderLatch, and two others.
 #[derive(Parser, Debug)]
 #[command(name = "partition_controller")]
 struct Options {
     #[command(flatten)]
     ensemble: Ensemble,
-    /// The path below which partitions are led
-    #[arg(long, default_value = "/examples/partition-controller")]
+    /// The path of the partitions
+    #[arg(long, default_value = "/examples/partition-controller", value_parser = recipes_examples::path)]
     path: String,
 }
 
 const PARTITIONS: usize = 100;
 const MEMBERS: [&str; 5] = ["alice", "bob", "carol", "dave", "erin"];
-/// No request for so long: everybody has what it wants, or waits.
+/// Without a request for so long, all members have finished or wait.
 const CALM: Duration = Duration::from_millis(300);
+
+impl Example for Options {
+    fn ensemble(&self) -> &Ensemble {
+        &self.ensemble
+    }
+
+    fn znodes(&self) -> Znodes<'_> {
+        Znodes {
+            path: &self.path,
+            shared_by: None,
+            uses: &[
+                ("/controller", "one controller assigns all: its election, the members, and the table"),
+                ("/elections", "an election for each partition"),
+                ("/race", "a znode for each partition, ephemeral"),
+            ],
+        }
+    }
+}
 
 fn main() -> ExitCode {
     recipes_examples::main(play)
@@ -63,9 +82,9 @@ impl Way {
 
 async fn scenario(stage: &Stage, path: &str) -> Result<()> {
     println!("{} members and {PARTITIONS} partitions at {path}, on {stage}\n", MEMBERS.len());
-    println!("{:28}{:>32}    then the one that leads most goes", "", "to begin with");
+    println!("{:27}{:>26}    then the member with most partitions leaves", "", "to begin with");
     println!(
-        "{:28}{:>10}{:>22}{:>14}{:>9}{:>11}{:>20}",
+        "{:27}{:>9}{:>17}{:>12}{:>7}{:>12}{:>16}",
         "", "requests", "led by each", "requests", "woken", "all led in", "led by each"
     );
     for (way, name) in [(Way::Controller, "controller"), (Way::Elections, "elections"), (Way::Race, "race")] {
@@ -73,20 +92,20 @@ async fn scenario(stage: &Stage, path: &str) -> Result<()> {
         cluster.measure(way).await?;
     }
     println!(
-        "\nEvery partition had a leader, and never two: nobody was stopped or cut off.\n\n\
-         requests     sent by all who are there until nothing more is to be done, without heartbeats\n\
+        "\nEvery partition had a leader, and never two: no member was stopped or cut off.\n\n\
+         requests     sent by all members until none has work left, without heartbeats\n\
          woken        notifications that the servers sent{}\n\
-         all led in   until each partition of the one that went has a leader again",
+         all led in   the time until each partition has a leader again",
         if stage.embedded().is_some() { "" } else { ": only the ensemble in memory counts them" }
     );
     Ok(())
 }
 
-/// Who leads which partition, as the leaders say themselves.
+/// The leader of each partition, as the leaders themselves report it.
 #[derive(Clone)]
 struct Board {
     leaders: Arc<watch::Sender<Vec<Option<usize>>>>,
-    /// Why it must not go on.
+    /// Two leaders of one partition, if there were any.
     twice: Arc<watch::Sender<Option<String>>>,
 }
 
@@ -95,7 +114,7 @@ impl Board {
         Board { leaders: Arc::new(watch::Sender::new(vec![None; PARTITIONS])), twice: Arc::default() }
     }
 
-    /// From now on `member` leads.
+    /// Notes that `member` leads from now on.
     fn leads(&self, member: usize, partition: usize) {
         self.leaders.send_modify(|leaders| {
             if let Some(other) = leaders[partition].replace(member).filter(|other| *other != member) {
@@ -105,8 +124,8 @@ impl Board {
         });
     }
 
-    /// `member` leads nothing any more.
-    fn goes(&self, member: usize) {
+    /// Notes that `member` leads no partition any more.
+    fn leaves(&self, member: usize) {
         self.leaders.send_modify(|leaders| {
             leaders.iter_mut().filter(|leader| **leader == Some(member)).for_each(|leader| *leader = None);
         });
@@ -123,7 +142,7 @@ impl Board {
         self.twice.borrow().clone().map_or(Ok(()), |twice| Err(twice.into()))
     }
 
-    /// How many each of the members leads.
+    /// How many partitions each member leads.
     fn led(&self) -> Vec<usize> {
         let leaders = self.leaders.borrow();
         (0..MEMBERS.len()).map(|member| leaders.iter().filter(|leader| **leader == Some(member)).count()).collect()
@@ -137,7 +156,7 @@ struct Member {
     work: BoxFuture<'static, Result<Result<()>>>,
 }
 
-/// The members that do it in one of the ways.
+/// The members, all of which use the same way.
 struct Cluster<'a> {
     stage: &'a Stage,
     board: Board,
@@ -170,12 +189,12 @@ impl<'a> Cluster<'a> {
         Ok(Cluster { stage, board, members })
     }
 
-    /// Counts what it takes to begin with, and when one goes; writes a line of the table.
+    /// Counts what the beginning costs, and the end of a member; prints a row of the table.
     async fn measure(mut self, way: Way) -> Result<()> {
         self.all_led().await?;
         let to_begin = self.calm().await?;
         let led = self.board.led();
-        // Of several the first one, who is the controller if there is one.
+        // Of several the first one, which is the controller if there is one.
         let most = (0..MEMBERS.len()).rev().max_by_key(|number| led[*number]).unwrap_or_default();
         let leaver = self.members.remove(most);
         let before = self.requests();
@@ -183,15 +202,15 @@ impl<'a> Cluster<'a> {
             server.clear_records();
         }
         let began = Instant::now();
-        self.board.goes(leaver.number);
-        // Without a word of any of its recipes: its session ends.
+        self.board.leaves(leaver.number);
+        // No recipe of it leaves: its session ends.
         leaver.client.close().await?;
         self.all_led().await?;
         let took = began.elapsed();
         let then = self.calm().await? - before;
         let woken = self.stage.embedded().map_or("-".to_owned(), |server| notifications(server).to_string());
         println!(
-            "{:28}{to_begin:>10}{:>22}{then:>14}{woken:>9}{:>8} ms{:>20}",
+            "{:27}{to_begin:>9}{:>17}{then:>12}{woken:>7}{:>9} ms{:>16}",
             way.name(),
             numbers(&led),
             took.as_millis(),
@@ -199,18 +218,18 @@ impl<'a> Cluster<'a> {
         );
         self.board.never_two()?;
         for member in self.members {
-            self.board.goes(member.number);
+            self.board.leaves(member.number);
             member.client.close().await?;
         }
         Ok(())
     }
 
-    /// Waits until each partition has a leader, or somebody fails.
+    /// Waits until each partition has a leader, or a member fails.
     async fn all_led(&mut self) -> Result<()> {
         let failed = select_all(self.members.iter_mut().map(|member| &mut member.work));
         tokio::select! {
             biased;
-            (ended, ..) = failed => ended?.and(Err("a member has stopped by itself".into())),
+            (ended, ..) = failed => ended?.and(Err("a member has ended by itself".into())),
             led = self.board.all_led() => led,
         }
     }
@@ -219,7 +238,7 @@ impl<'a> Cluster<'a> {
         self.members.iter().map(|member| member.client.request_counts().total()).sum()
     }
 
-    /// Waits until nobody asks for anything any more; how many requests there were by then.
+    /// Waits until no member sends requests any more, and returns how many there were.
     async fn calm(&self) -> Result<u64> {
         until(async {
             let mut before = self.requests();
@@ -240,7 +259,7 @@ fn numbers(led: &[usize]) -> String {
     led.iter().map(usize::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// How often somebody was told that a node has changed.
+/// How many notifications of changed znodes the servers have sent.
 fn notifications(server: &TestingServer) -> usize {
     let told = |event: &WatchEvent| *event != WatchEvent::SessionEnded;
     server

@@ -1,4 +1,4 @@
-//! The second act: fair shares by weight, of which one can use only so much, and work that keeps to them.
+//! The second act: fair shares by weight, one of them with a maximum, and work that is limited to them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use zookeeper_recipes::throughput_balancer::{Allocation, ThroughputBalancer, set
 
 use crate::work;
 
-/// A worker: its limiter follows its share, and it works as fast as that allows.
+/// A worker, which works as fast as its limiter allows; the limiter follows its share.
 struct Worker {
     name: &'static str,
     balancer: ThroughputBalancer,
@@ -22,19 +22,19 @@ struct Worker {
     _at_work: BoxFuture<'static, Result<()>>,
 }
 
-/// Those who work, and who sets their maximum.
+/// The workers, and the operator who sets their maximum.
 pub(crate) struct Crew {
     path: String,
     operator: Client,
     workers: Vec<Worker>,
 }
 
-/// Names, weights, and how much each can use.
+/// The name of each worker, its weight, and how much it can use.
 const CREW: [(&str, u64, Option<u64>); 3] = [("alice", 3, None), ("bob", 1, None), ("carol", 1, Some(50))];
 
 impl Crew {
     pub(crate) async fn assemble(stage: &Stage, path: &str) -> Result<Crew> {
-        println!("\nFair shares by weight, and work that is limited to them, for a second each:\n");
+        println!("\nFair shares by weight, and work that is limited to them, for a second a step:\n");
         let mut workers = Vec::new();
         for (name, weight, most) in CREW {
             let client = stage.connect().await?;
@@ -44,7 +44,7 @@ impl Crew {
             let balancer = until(builder.limiter(&limiter).join()).await??;
             let (limited, counted) = (limiter.clone(), Arc::clone(&done));
             let at_work = stage.spawn(&client, async move {
-                // Never ends: one is never more than the burst.
+                // It never ends: a burst always has room for one permit.
                 let _ = work(&limited, &counted).await;
             });
             workers.push(Worker { name, balancer, limiter, done, _at_work: at_work });
@@ -65,14 +65,12 @@ impl Crew {
         let bob = self.workers.remove(1);
         bob.balancer.leave().await;
         self.work("bob leaves", &[200, 50]).await?;
-        println!(
-            "\nNobody did more than its share (and what a limiter lets through at once: one, and what comes in 10 ms)."
-        );
+        println!("\nNo member did more than its share (and the burst of its limiter: one permit and those of 10 ms).");
         join_all(self.workers.iter().map(|worker| worker.balancer.leave())).await;
         Ok(())
     }
 
-    /// Waits until the limiters have these rates, and counts for a second what is done.
+    /// Waits until the limiters have these rates, and counts for a second what each worker does.
     async fn work(&self, step: &str, rates: &[u64]) -> Result<()> {
         let now = || self.workers.iter().map(|worker| worker.limiter.rate()).collect::<Vec<_>>();
         until(async {
@@ -89,17 +87,17 @@ impl Crew {
         let done: Vec<_> = done.collect();
         tell_row("  done", &self.workers, &done);
         for ((worker, done), rate) in self.workers.iter().zip(done).zip(rates) {
-            // One permit of burst, and what timers are given time for, beside what the time brings.
+            // The burst of the limiter: one permit, and those of 10 ms, by which timers are late.
             let allowed = (*rate as f64 * (began.elapsed().as_secs_f64() + 0.01)) + 1.0;
             if done as f64 > allowed {
-                return Err(format!("{} did {done} of {allowed:.0}", worker.name).into());
+                return Err(format!("{} did {done}, more than {allowed:.0}", worker.name).into());
             }
         }
         Ok(())
     }
 }
 
-/// A line: each number below its worker's name.
+/// Prints a row of the table: each number below the name of its worker.
 fn tell_row(step: &str, workers: &[Worker], numbers: &[u64]) {
     let cells = CREW.map(|(name, ..)| {
         let at = workers.iter().position(|worker| worker.name == name);

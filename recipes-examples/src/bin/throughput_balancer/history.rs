@@ -32,17 +32,17 @@ impl History {
         self.sample();
     }
 
-    /// Forgets all samples and begins with what is applied now.
+    /// Forgets all samples, and begins with what is applied now.
     pub(crate) fn restart(&mut self) {
         self.leaders = self.shares.values().map(Share::epoch).collect();
         self.samples.clear();
         self.sample();
     }
 
-    /// What is applied now, by members whose share is not 0.
+    /// The throughput applied now, by members whose share is not 0.
     ///
-    /// Each share is asked for its throughput a moment after the one before. Without a new share a throughput only falls, so the
-    /// sum is never more than what was applied together when the first one was asked.
+    /// Each share is asked for its throughput a moment after the one before. Without a new share a throughput only
+    /// falls, so the sum is never more than what was applied together when the first one was asked.
     pub(crate) fn applied(&self) -> Applied {
         let applied = self.shares.iter().map(|(number, share)| (*number, share.throughput()));
         applied.filter(|(_, throughput)| *throughput > 0).collect()

@@ -1,9 +1,9 @@
-//! A maximum throughput for a whole cluster with `ThroughputBalancer`: one leader divides it among the members that live.
+//! A maximum throughput for a whole cluster with `ThroughputBalancer`: one leader divides it among the members.
 //!
-//! Without `--member` it plays a scenario with five members and ends: they come and go, the maximum is lowered; then three
-//! workers of different weight, each held to its share by a limiter; then a rolling restart, with a plot of all shares over
-//! time. With `--member` it is one member on a real ensemble; start it in several terminals, and set the maximum from another
-//! one with `--set-max N`.
+//! Without `--member` it plays a scenario and ends: five members join and leave, and the maximum is lowered; then
+//! three workers of different weights, each limited to its share; then a rolling restart, with a plot of all shares
+//! over time. With `--member` it is one member on a real ensemble: start it in several terminals, and set the maximum
+//! in another one with `--set-max N`.
 
 mod crew;
 mod history;
@@ -17,9 +17,9 @@ use std::time::Duration;
 
 use clap::Parser;
 use futures::StreamExt;
-use recipes_examples::{Ensemble, Result, Stage, println};
+use recipes_examples::{Ensemble, Example, Result, Stage, Znodes, count, println, tell_connection};
 use zookeeper_recipes::limiter::ShareLimiter;
-use zookeeper_recipes::throughput_balancer::{Event, ThroughputBalancer, set_max_throughput};
+use zookeeper_recipes::throughput_balancer::{Event, MAX_THROUGHPUT, ThroughputBalancer, set_max_throughput};
 
 use self::crew::Crew;
 use self::rolling_restart::RollingRestart;
@@ -32,15 +32,38 @@ struct Options {
     #[command(flatten)]
     ensemble: Ensemble,
     /// The base path of the balancer
-    #[arg(long, default_value = "/examples/throughput-balancer")]
+    #[arg(long, default_value = "/examples/throughput-balancer", value_parser = recipes_examples::path)]
     path: String,
-    /// Be one member on a real ensemble, until Ctrl-C; without it a scenario is played
+    /// Be one member on a real ensemble, until Ctrl-C [default: play a scenario]
     #[arg(long)]
     member: bool,
-    /// Set the maximum for the members on a real ensemble, and end
-    #[arg(long, value_name = "N", conflicts_with = "member")]
+    /// Set the maximum of the members on a real ensemble, and end [default: play a scenario]
+    #[arg(long, value_name = "N", conflicts_with = "member", allow_negative_numbers = true, value_parser = maximum)]
     set_max: Option<u64>,
 }
+
+impl Example for Options {
+    fn ensemble(&self) -> &Ensemble {
+        &self.ensemble
+    }
+
+    fn znodes(&self) -> Znodes<'_> {
+        match (self.member, self.set_max) {
+            (true, _) => Znodes { path: &self.path, shared_by: Some("--member"), uses: &[BASE, MAXIMUM] },
+            (_, Some(_)) => Znodes { path: &self.path, shared_by: Some("--set-max"), uses: &[BASE, MAXIMUM] },
+            _ => Znodes { path: &self.path, shared_by: None, uses: &[BASE, MAXIMUM, WEIGHTED, RESTART] },
+        }
+    }
+}
+
+fn maximum(value: &str) -> Result<u64, String> {
+    recipes_examples::number(value, 0, MAX_THROUGHPUT)
+}
+
+const BASE: (&str, &str) = ("", "the balancer: its members, their shares, and the election of the leader");
+const MAXIMUM: (&str, &str) = ("/global-config/max-throughput", "the maximum, as decimal text");
+const WEIGHTED: (&str, &str) = ("-weighted", "the same, for the workers with weights");
+const RESTART: (&str, &str) = ("-restart", "the same, for the rolling restart");
 
 fn main() -> ExitCode {
     recipes_examples::main(play)
@@ -49,23 +72,17 @@ fn main() -> ExitCode {
 async fn play(options: Options) -> Result<()> {
     let stage = Stage::new(&options.ensemble);
     match options {
-        Options { set_max: Some(maximum), path, .. } => {
-            stage.needs_real("--set-max")?;
-            stage.play(operate(&stage, &path, maximum)).await
-        }
-        Options { member: true, path, .. } => {
-            stage.needs_real("--member")?;
-            stage.play(participate(&stage, &path)).await
-        }
+        Options { set_max: Some(maximum), path, .. } => stage.play(operate(&stage, &path, maximum)).await,
+        Options { member: true, path, .. } => stage.play(participate(&stage, &path)).await,
         Options { path, .. } => stage.play(scenario(&stage, &stage.own_path(&path))).await,
     }
 }
 
-/// The operator, who need not be a member.
+/// The operator, which need not be a member.
 async fn operate(stage: &Stage, path: &str, maximum: u64) -> Result<()> {
     let client = stage.connect().await?;
     set_max_throughput(&client, path, maximum).await?;
-    println!("The maximum of {path} is {maximum} a second now.");
+    println!("The maximum of {path} is now {maximum} a second.");
     Ok(())
 }
 
@@ -73,9 +90,10 @@ async fn operate(stage: &Stage, path: &str, maximum: u64) -> Result<()> {
 async fn participate(stage: &Stage, path: &str) -> Result<()> {
     println!("connecting to {stage}");
     let client = stage.connect().await?;
+    tell_connection(&client, "this member");
     let (limiter, done) = (ShareLimiter::new(0), AtomicU64::new(0));
     let balancer = ThroughputBalancer::builder(&client, path).limiter(&limiter).join().await?;
-    println!("{}: is a member of {path} (Ctrl-C to leave; --set-max N sets the maximum)", name(&balancer));
+    println!("{}: is a member of {path} (Ctrl-C to end; --set-max N sets the maximum)", name(&balancer));
     tokio::select! {
         () = tell_shares(&balancer) => Ok(()),
         () = tell_events(&balancer) => Ok(()),
@@ -94,8 +112,8 @@ async fn tell_shares(balancer: &ThroughputBalancer) {
     while let Some(share) = shares.next().await {
         let throughput = share.throughput();
         if last.replace(throughput) != Some(throughput) {
-            let lead = if balancer.is_leader() { ", and I lead" } else { "" };
-            println!("{}: MY SHARE IS {throughput} a second{lead}", name(balancer));
+            let leads = if balancer.is_leader() { ", and I lead" } else { "" };
+            println!("{}: MY SHARE IS {throughput} a second{leads}", name(balancer));
         }
     }
 }
@@ -105,17 +123,20 @@ async fn tell_events(balancer: &ThroughputBalancer) {
     while let Some(event) = events.next().await {
         let name = name(balancer);
         match event {
-            Event::TookOver { .. } => println!("{name}: I LEAD: from now on I divide the maximum"),
+            Event::TookOver { .. } => println!("{name}: I LEAD, and divide the maximum from now on"),
             Event::Settled { maximum, members, shared } => {
-                println!("{name}: all {members} have their shares, {shared} of {maximum} together");
+                let members = count(members, "member has its share", "members have their shares");
+                println!("{name}: {members}, {shared} of {maximum} together");
             }
-            Event::Exceeded { maximum, by } => println!("{name}: {by} above the new maximum {maximum}, not for long"),
-            Event::MaximumInvalid { why } => println!("{name}: shares stay as they are: {why} (--set-max N)"),
+            Event::Exceeded { maximum, by } => {
+                println!("{name}: the shares exceed the new maximum {maximum} by {by}, until all members follow")
+            }
+            Event::MaximumInvalid { why } => println!("{name}: the shares stay as they are: {why} (--set-max N)"),
             Event::Unacked { member, held } => {
-                println!("{name}: {member} does not say that it has let go of its {held}")
+                println!("{name}: {member} has not confirmed its lower share, and still counts with {held}")
             }
-            Event::Registered { member } => println!("{name}: I am {member} now"),
-            Event::Unregistered { member } => println!("{name}: I am {member} no more"),
+            Event::Registered { member } => println!("{name}: I am registered as {member}"),
+            Event::Unregistered { member } => println!("{name}: I am no longer {member}"),
             Event::Failed { error } => println!("{name}: {error}"),
             other => println!("{name}: {other:?}"),
         }
@@ -133,7 +154,7 @@ async fn tell_work(balancer: &ThroughputBalancer, done: &AtomicU64) {
     }
 }
 
-/// Works as fast as it may.
+/// Works as fast as the limiter allows.
 async fn work(limiter: &ShareLimiter, done: &AtomicU64) -> Result<()> {
     loop {
         limiter.acquire(1).await?;

@@ -7,8 +7,8 @@ use ratatui::layout::{HorizontalAlignment, Rect};
 use ratatui::symbols::Marker;
 use ratatui::widgets::{Axis, Chart, Dataset, GraphType, Widget};
 
-/// The columns of the plot, each of them a moment.
-pub(crate) const COLUMNS: u16 = 90;
+/// The columns of the plot, each of them a moment; with a time stamp a line has 96 characters.
+pub(crate) const COLUMNS: u16 = 80;
 /// The rows from zero to the maximum.
 const ROWS: u16 = 24;
 /// The labels of the y axis divide the rows evenly.
@@ -49,7 +49,7 @@ pub(crate) fn plot(bands: &[Band], maximum: u64, duration: Duration) -> String {
     text(&chart, label_width + 1 + COLUMNS, ROWS + 3)
 }
 
-/// The top of each band: what it and all below it come to.
+/// The top of each band: the sum of it and all bands below it.
 fn tops(bands: &[Band]) -> Vec<Vec<(f64, f64)>> {
     let mut sums = vec![0; usize::from(COLUMNS)];
     let mut tops = Vec::new();
@@ -64,7 +64,7 @@ fn dataset(graph_type: GraphType, letter: char, points: &[(f64, f64)]) -> Datase
     Dataset::default().graph_type(graph_type).marker(Marker::Custom(letter)).data(points)
 }
 
-/// What a widget draws, without colours and without control of a terminal.
+/// The text of a widget, without colours and without control of a terminal.
 fn text(widget: impl Widget, width: u16, height: u16) -> String {
     let area = Rect::new(0, 0, width, height);
     let mut buffer = Buffer::empty(area);
@@ -86,6 +86,6 @@ mod tests {
         let rows = |text: &str| plot.lines().filter(|line| line.contains(&text.repeat(full))).count();
         assert_eq!((rows("-"), rows(" "), rows("a"), rows("b"), rows("c")), (1, 0, 12, 6, 0), "{plot}");
         assert!(plot.starts_with(&format!("400│{}\n", "-".repeat(full))), "{plot}");
-        assert!(plot.lines().all(|line| line.chars().count() <= 100), "{plot}");
+        assert!(plot.lines().all(|line| line.chars().count() <= 90), "{plot}");
     }
 }

@@ -1,10 +1,10 @@
-//! The third act: every member is replaced, one after another, and the maximum stays used.
+//! The third act: every member is replaced, one after another, while the maximum stays in use.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use futures::future::join_all;
-use recipes_examples::{Result, Stage, println, until};
+use recipes_examples::{Result, Stage, count, println, until};
 use tokio::sync::watch;
 use zookeeper_recipes::Client;
 use zookeeper_recipes::throughput_balancer::{Share, ThroughputBalancer, set_max_throughput};
@@ -13,7 +13,7 @@ use crate::history::{History, Recorded};
 use crate::plot::{Band, COLUMNS, plot};
 
 const MEMBERS: usize = 12;
-/// Can be divided evenly by the number of members, and by one more: all of it is used whenever nothing changes.
+/// A multiple of the number of members, and of one more: all of it is used while nothing changes.
 const MAXIMUM: u64 = 1_560;
 /// How long nothing changes after each replacement.
 const PAUSE: Duration = Duration::from_millis(75);
@@ -23,7 +23,7 @@ struct Member {
     balancer: ThroughputBalancer,
 }
 
-/// The members, and what they have applied.
+/// The members, and the shares that they have applied.
 pub(crate) struct RollingRestart<'a> {
     stage: &'a Stage,
     path: String,
@@ -41,8 +41,8 @@ impl<'a> RollingRestart<'a> {
 
     pub(crate) async fn play(mut self) -> Result<()> {
         println!(
-            "\nA rolling restart: {MEMBERS} members share {MAXIMUM}. The oldest one leads, and is replaced first, then\n\
-             the next: a new member joins, then the old one leaves, or only its client is closed.\n"
+            "\nA rolling restart: {MEMBERS} members share {MAXIMUM}. The oldest one leads, and is replaced first. To\n\
+             replace a member, a new one joins; then the old one leaves, or only its client closes.\n"
         );
         let operator = self.stage.connect().await?;
         set_max_throughput(&operator, &self.path, MAXIMUM).await?;
@@ -73,7 +73,7 @@ impl<'a> RollingRestart<'a> {
         let client = self.stage.connect().await?;
         let balancer = until(ThroughputBalancer::builder(&client, &self.path).join()).await??;
         let (number, history) = (self.joined, self.history.clone());
-        // A lowered share is acknowledged after it was noted, so no other member is given the difference before.
+        // A lower share is noted before it is acknowledged, so no other member has the difference before that.
         balancer.on_share(move |share: Share| {
             history.send_modify(|history| history.note(number, share));
             std::future::ready(())
@@ -83,7 +83,7 @@ impl<'a> RollingRestart<'a> {
         Ok(())
     }
 
-    /// Closes the client of the oldest member, which may leave before that.
+    /// Closes the client of the oldest member, which leaves before that if `leaves` is true.
     async fn oldest_stops(&mut self, leaves: bool) -> Result<()> {
         let Member { client, balancer } = self.members.pop_front().ok_or("no member is left")?;
         if leaves {
@@ -92,7 +92,7 @@ impl<'a> RollingRestart<'a> {
         Ok(client.close().await?)
     }
 
-    /// Waits until all present members have equal shares, and no other member has any.
+    /// Waits until all present members have equal shares, and no other member has a share.
     async fn settles(&self) -> Result<()> {
         let share = MAXIMUM / self.members.len() as u64;
         let present = self.joined - self.members.len()..self.joined;
@@ -102,28 +102,28 @@ impl<'a> RollingRestart<'a> {
     }
 }
 
-/// The plot, and the figures of it.
+/// Prints the plot and its figures.
 fn tell(recorded: &Recorded) {
     let columns = recorded.least_of_each(COLUMNS);
     let applied = |number| columns.iter().map(|applied| applied.get(&number).copied().unwrap_or_default()).collect();
     let bands = (0..2 * MEMBERS).map(|number| Band { letter: letter(number), applied: applied(number) });
     println!("{}", plot(&bands.collect::<Vec<_>>(), MAXIMUM, recorded.duration));
     println!(
-        "Each letter is a member and as high as its share: a is replaced by A, b by B. The line is the\n\
-         maximum. A column is the moment of its {:.0} ms at which all together applied least.\n",
+        "Each letter is a member, as high as its share: a is replaced by A, b by B. The line is the maximum.\n\
+         A column shows the moment of its {:.0} ms at which all members together applied least.\n",
         recorded.duration.as_secs_f64() * 1_000.0 / f64::from(COLUMNS)
     );
     let percent = |throughput: f64| throughput * 100.0 / MAXIMUM as f64;
     println!(
-        "{MEMBERS} members replaced, {} leaders. Maximum used: {:.1} % on average, {:.1} % at least, {:.1} % at most.",
-        recorded.leaders,
+        "{MEMBERS} members replaced, {}. Maximum used: {:.1} % on average, {:.1} % at least, {:.1} % at most.",
+        count(recorded.leaders, "leader", "leaders"),
         percent(recorded.average()),
         percent(recorded.least() as f64),
         percent(recorded.most() as f64),
     );
 }
 
-/// Of a member of the first generation a small one, of its replacement the same as a capital.
+/// A small letter for a member of the first generation, the same capital letter for its replacement.
 fn letter(number: usize) -> char {
     let first = if number < MEMBERS { b'a' } else { b'A' };
     char::from(first + (number % MEMBERS) as u8)

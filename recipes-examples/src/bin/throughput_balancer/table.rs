@@ -1,4 +1,4 @@
-//! The first act: members come and go, and each time the maximum is divided by their number.
+//! The first act: members join and leave, and each time the maximum is divided by their number.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,8 +9,8 @@ use tokio::sync::watch;
 use zookeeper_recipes::Client;
 use zookeeper_recipes::throughput_balancer::{Share, ThroughputBalancer, set_max_throughput};
 
-/// The newest share of each member, by number, and the most that they came to together whenever one changed in a step. A lowered
-/// share is acknowledged after it was noted here, so no other member is given the difference before.
+/// The newest share of each member, by number, and the greatest sum of all shares in a step. A lower share is noted
+/// here before it is acknowledged, so no other member has the difference before that.
 #[derive(Debug, Default)]
 struct Applied {
     shares: BTreeMap<usize, Share>,
@@ -18,7 +18,7 @@ struct Applied {
 }
 
 impl Applied {
-    /// What is applied now, by members whose share is not 0.
+    /// The throughput applied now, by members whose share is not 0.
     fn now(&self) -> BTreeMap<usize, u64> {
         let now = self.shares.iter().map(|(number, share)| (*number, share.throughput()));
         now.filter(|(_, throughput)| *throughput > 0).collect()
@@ -39,7 +39,7 @@ struct Member {
     balancer: ThroughputBalancer,
 }
 
-/// The table, of which each step writes a line.
+/// The table; each step prints a row of it.
 pub(crate) struct Table<'a> {
     stage: &'a Stage,
     path: &'a str,
@@ -61,31 +61,32 @@ impl<'a> Table<'a> {
         let operator = self.stage.connect().await?;
         set_max_throughput(&operator, self.path, self.maximum).await?;
         self.joins(1).await?;
-        self.tell("maximum 1000, c1 comes").await?;
+        self.tell("maximum 1000, c1 joins").await?;
         for number in 2..=4 {
             self.joins(number).await?;
-            self.tell(&format!("c{number} comes")).await?;
+            self.tell(&format!("c{number} joins")).await?;
         }
-        // Without `leave`: the session ends, and with it both of its nodes.
+        // Without `leave`: its znodes are deleted because its session ends.
         self.member(1)?.client.close().await?;
-        self.goes(1, "c1 goes, its session ends").await?;
+        self.has_left(1, "c1 closes its client").await?;
         self.member(4)?.balancer.leave().await;
-        self.goes(4, "c4 leaves").await?;
+        self.has_left(4, "c4 leaves").await?;
         let before = std::mem::replace(&mut self.maximum, 500);
         set_max_throughput(&operator, self.path, self.maximum).await?;
         self.tell_within("maximum lowered to 500", before).await?;
         self.joins(5).await?;
-        self.tell("c5 comes").await?;
+        self.tell("c5 joins").await?;
         println!(
-            "\n* leads: it computes, and writes one node a member. \"At most\" is the most that all together have applied\n  \
-             whenever a share changed: never more than the maximum; where that is lowered, than the one before."
+            "\nThe leader (*) computes the shares, and writes a znode for each member. \"At most\" is the\n\
+             greatest sum that all members applied at once in that step: never more than the maximum, or than\n\
+             the one before in the step that lowers it."
         );
         join_all(self.members.values().map(|member| member.balancer.leave())).await;
         Ok(())
     }
 
     fn member(&self, number: usize) -> Result<&Member> {
-        self.members.get(&number).ok_or_else(|| format!("c{number} is not there").into())
+        self.members.get(&number).ok_or_else(|| format!("c{number} is no member").into())
     }
 
     async fn joins(&mut self, number: usize) -> Result<()> {
@@ -100,7 +101,7 @@ impl<'a> Table<'a> {
         Ok(())
     }
 
-    async fn goes(&mut self, number: usize, step: &str) -> Result<()> {
+    async fn has_left(&mut self, number: usize, step: &str) -> Result<()> {
         until(self.applied.subscribe().wait_for(|applied| !applied.now().contains_key(&number))).await??;
         self.members.remove(&number);
         self.tell(step).await
@@ -110,7 +111,7 @@ impl<'a> Table<'a> {
         self.tell_within(step, self.maximum).await
     }
 
-    /// Waits until everybody who is there has its share, and writes a line of the table.
+    /// Waits until all members have their shares, and prints a row of the table.
     async fn tell_within(&mut self, step: &str, limit: u64) -> Result<()> {
         let share = self.maximum / self.members.len() as u64;
         let wanted: BTreeMap<_, _> = self.members.keys().map(|number| (*number, share)).collect();
@@ -128,7 +129,7 @@ impl<'a> Table<'a> {
         Ok(())
     }
 
-    /// What all apply together, and the most of this step; the next one begins.
+    /// The sum of all shares now, and the greatest one in this step; begins the next step.
     fn end_step(&self) -> (u64, u64) {
         let mut told = (0, 0);
         self.applied.send_modify(|applied| {

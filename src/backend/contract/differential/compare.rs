@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::backend::{Error, Multi, OpResult};
-use crate::types::Stat;
+use crate::znode::Stat;
 
 #[derive(Debug)]
 pub(super) enum Seen {
@@ -119,7 +119,7 @@ impl Likeness {
         same("orders of time", &(here.ctime <= here.mtime), &(there.ctime <= there.mtime))
     }
 
-    /// The same transaction on both sides, in the same place of the order.
+    /// Compares the same transaction on both sides, at the same position in the order.
     fn zxid(&mut self, here: i64, there: i64) -> Compared {
         if let Some(known) = self.zxids.get(&here) {
             return same("transactions", known, &there);

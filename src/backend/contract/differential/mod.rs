@@ -1,7 +1,7 @@
 //! The same random requests to two ensembles, compared step by step.
 //!
-//! Each step is awaited before the next, so that both sides are at the same point. Numbers of transactions differ between
-//! the two; what is compared is that they grow alike. Times are not compared.
+//! Each step is awaited before the next, so that both sides are at the same point. Numbers of transactions differ
+//! between the two; what is compared is that they grow alike. Times are not compared.
 
 mod compare;
 mod steps;
@@ -13,10 +13,10 @@ use futures::future::join_all;
 use self::compare::{Likeness, Seen};
 use self::steps::{Generator, Step};
 use super::scene::{already, memory, soon, unobserved};
-use crate::backend::memory::Options;
 use crate::backend::{Ensemble, Session, Watch};
-use crate::clock::Clock;
-use crate::types::{Acl, CreateMode};
+use crate::testing::ensemble::Options;
+use crate::util::clock::Clock;
+use crate::znode::{Acl, CreateMode};
 
 const SESSIONS: usize = 3;
 
@@ -118,7 +118,7 @@ fn assert_worthwhile(outcome: &Outcome, steps: usize) {
     assert!(events > steps / 50, "{events} events");
 }
 
-/// Delays and lags change nothing for who waits for each reply.
+/// Delays and lags change nothing for a caller that waits for each reply.
 #[tokio::test(start_paused = true)]
 async fn memory_and_slow_memory_agree() {
     let steps = 5_000;
@@ -131,7 +131,7 @@ async fn memory_and_slow_memory_agree() {
     assert_worthwhile(&outcome, steps);
 }
 
-/// The seed and the number of steps, from the environment or by default.
+/// Returns the seed and the number of steps, from the environment or by default.
 #[cfg(feature = "integration")]
 fn seed_and_steps() -> (u64, usize) {
     let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse().ok());
@@ -160,8 +160,8 @@ async fn memory_and_a_server_agree() {
     assert_worthwhile(&outcome, steps);
 }
 
-/// The engine and an independent client read the same from servers of the same kind. What both the engine and the ensemble
-/// in memory get wrong shows only here.
+/// The engine and an independent client read the same from servers of the same kind. What both the engine and the
+/// ensemble in memory get wrong shows only here.
 #[cfg(feature = "integration")]
 #[tokio::test]
 async fn engine_and_another_client_agree() {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::compare::Seen;
 use crate::backend::{Op, Session, Watch};
-use crate::types::{Acl, CreateMode, Permissions};
+use crate::znode::{Acl, CreateMode, Permissions};
 
 #[derive(Debug)]
 pub(super) enum Read {
@@ -44,7 +44,7 @@ pub(super) enum Step {
 }
 
 impl Step {
-    /// Whether something may be under way when it is answered: events of watches, a removal.
+    /// Returns whether something may be under way when it is answered: events of watches, a removal.
     pub(super) fn unsettles(&self) -> bool {
         matches!(self, Step::Write { .. } | Step::Multi { .. } | Step::Reopen { .. } | Step::Unwatch { .. })
     }
@@ -174,7 +174,7 @@ impl Generator {
         }
     }
 
-    /// The next step, while so many watches are armed.
+    /// Returns the next step, while so many watches are armed.
     pub(super) fn step(&mut self, watches: usize) -> Step {
         let session = self.below(self.sessions);
         match self.below(100) {

@@ -1,7 +1,7 @@
-//! The pace of the attempts, their order, and what is logged of them.
+//! The pace of the attempts, their order, and their log lines.
 
 use super::*;
-use crate::clock::Clock;
+use crate::util::clock::Clock;
 
 fn endpoint(name: &str) -> Endpoint {
     Endpoint::new(name, "2181").expect("a name")
@@ -11,7 +11,7 @@ fn hosts(count: usize) -> Hosts {
     Hosts::new((1..=count).map(|number| endpoint(&format!("zk{number}"))), || 0.999)
 }
 
-/// Takes turns for `lasting`, each failing at once with the full delay, and tells when they were.
+/// Takes turns for `lasting`, each failing at once with the full delay. Returns when they were.
 fn attempts(hosts: &mut Hosts, lasting: Duration, unit: f64) -> Vec<(u128, usize)> {
     play(hosts, lasting, unit, || None)
 }

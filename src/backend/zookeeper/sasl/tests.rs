@@ -11,7 +11,7 @@ fn client(user: &str, password: &str) -> DigestMd5 {
     Credentials::new(user.to_owned(), password.to_owned()).begin()
 }
 
-/// The client of the examples in RFC 2831, section 4.
+/// Returns the client of the examples in RFC 2831, section 4.
 fn chris(digest_uri: &'static str, cnonce: &str) -> DigestMd5 {
     Credentials::new("chris".to_owned(), "secret".to_owned()).begin_with(digest_uri, cnonce.to_owned())
 }

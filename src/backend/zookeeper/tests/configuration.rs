@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::script::{Peer, Stage, lost, next_event, settle};
 use crate::backend::SessionEvent;
 use crate::protocol::{ErrorCode, EventType, GetDataRequest, GetDataResponse, OpCode};
-use crate::types::Stat;
+use crate::znode::Stat;
 
 const NODE: &str = "/zookeeper/config";
 
@@ -17,7 +17,7 @@ async fn answer(peer: &mut Peer, configuration: &str) {
     settle().await;
 }
 
-/// The member that is tried after a cut.
+/// Returns the member that is tried after a cut.
 async fn next_host(stage: &mut Stage, opened: &mut crate::backend::Opened, peer: Peer) -> (usize, Peer) {
     drop(peer);
     lost(opened).await;
@@ -41,7 +41,7 @@ async fn each_change_replaces_the_hosts_and_keeps_the_connection() {
     answer(&mut peer, "server.3=zk3:2888:3888:participant;2181\nversion=2").await;
     let (host, mut peer) = next_host(&mut stage, &mut opened, peer).await;
     assert_eq!(host, 2);
-    // A server that is behind does not bring back what was.
+    // A server that is behind does not restore an old configuration.
     peer.event(EventType::NodeDataChanged, NODE).await;
     answer(&mut peer, "server.2=zk2:2888:3888:participant;2181\nversion=1").await;
     let (host, _peer) = next_host(&mut stage, &mut opened, peer).await;

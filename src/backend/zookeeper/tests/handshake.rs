@@ -35,7 +35,8 @@ async fn a_session_is_opened_with_what_was_asked_for() {
     assert_eq!(stage.ensemble.causes(), "");
 }
 
-/// The first connection gets `answer` and no more; tells what is said of it, when a second one has succeeded.
+/// Answers the first connection with `answer` and nothing else. Returns its cause in the log, once a second one has
+/// succeeded.
 async fn said_of(answer: &[u8], closed: bool) -> String {
     let mut stage = Stage::new(1);
     let opening = stage.opening();
@@ -227,7 +228,7 @@ async fn a_session_that_no_caller_waits_for_is_not_opened() {
     assert!(stage.waiting_peer().is_none());
 }
 
-/// The server has opened it, but the credentials were never answered.
+/// The server has opened it, but never answered the credentials.
 #[tokio::test(start_paused = true)]
 async fn a_session_that_is_given_up_while_it_is_opened_is_closed() {
     let mut stage = Stage::with_credentials();

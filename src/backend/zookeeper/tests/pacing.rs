@@ -91,7 +91,7 @@ async fn connections_that_break_before_they_have_answered_are_failures() {
     assert!(causes.contains("zk1:2181: the server closed the connection ("), "{causes}");
 }
 
-/// Also a server that answers something each time does not see a storm.
+/// A server that answers something each time is not tried more often either.
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_works_for_a_moment_is_no_licence() {
     let mut stage = Stage::new(1);

@@ -7,6 +7,7 @@ use futures::{FutureExt, StreamExt};
 use super::script::{Hello, ID, PASSWORD, Stage, T, Told, Way, delete, lost, next_event, settle, soon};
 use crate::backend::{Ensemble, Error, Event, SessionEvent};
 use crate::protocol::{ErrorCode, ExistsRequest, OpCode, xid};
+use crate::util::mutex::Mutex;
 
 #[tokio::test(start_paused = true)]
 async fn the_session_is_taken_up_with_all_that_was_seen() {
@@ -25,7 +26,7 @@ async fn the_session_is_taken_up_with_all_that_was_seen() {
     assert_eq!(hello, Hello { zxid: 0x77, timeout: 10_000, id: ID, password: PASSWORD.to_vec() });
     assert_eq!(delete(&opened.session, "/a").await, Err(Error::NotConnected));
     assert!(opened.events.next().now_or_never().is_none());
-    // Less than before, and what is asked for stays the same.
+    // Less than before, and the client asks for the same again.
     peer.welcome(6_000, ID).await;
     assert_eq!(next_event(&mut opened).await, Some(SessionEvent::Connected));
     let told = stage.seen.take();
@@ -112,8 +113,8 @@ async fn credentials_refused_at_a_reconnect_end_the_session() {
     assert_eq!(next_event(&mut opened).await, None);
 }
 
-/// A connection that is cut before the watches are restored was never up. It renewed the session all the same, so its loss is
-/// told.
+/// A connection that is cut before the watches are restored was never up. It renewed the session, though, so its loss
+/// is reported.
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_breaks_on_the_way_up_is_not_told_as_up() {
     let mut stage = Stage::new(1);
@@ -145,9 +146,9 @@ async fn a_connection_that_breaks_on_the_way_up_is_not_told_as_up() {
 #[tokio::test(start_paused = true)]
 async fn a_runtime_that_goes_takes_the_session_with_it() {
     let (sender, tasks) = std::sync::mpsc::channel::<futures::future::BoxFuture<'static, ()>>();
-    let sender = std::sync::Mutex::new(sender);
+    let sender = Mutex::new(sender);
     let mut stage = Stage::with(1, 1 << 20, |options| {
-        options.spawn = std::sync::Arc::new(move |task| drop(sender.lock().expect("no panic").send(task)));
+        options.spawn = std::sync::Arc::new(move |task| drop(sender.lock().send(task)));
     });
     let opening = tokio::spawn(stage.opening());
     settle().await;

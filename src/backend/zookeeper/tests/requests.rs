@@ -10,14 +10,14 @@ use tokio::io::AsyncWriteExt;
 
 use super::script::{Stage, T, Told, delete, lost, next_event, reply, settle, soon};
 use crate::backend::zookeeper::link::Link;
-use crate::backend::zookeeper::lock;
 use crate::backend::{Error, Multi, Op, Proof, SessionEvent};
-use crate::clock::Clock;
 use crate::protocol::{
     DeleteRequest, ErrorCode, ExistsRequest, GetDataResponse, MultiResponse, MultiResult, OpCode, SetDataRequest,
     SyncResponse,
 };
-use crate::types::{Acl, CreateMode, Stat};
+use crate::util::clock::Clock;
+use crate::util::mutex::Mutex;
+use crate::znode::{Acl, CreateMode, Stat};
 
 #[tokio::test(start_paused = true)]
 async fn a_request_is_written_by_its_caller() {
@@ -103,7 +103,7 @@ async fn a_refused_transaction_proves_as_much_as_its_error() {
     }
 }
 
-/// Whatever is wrong with a frame, the connection is lost, and the session goes on.
+/// The connection is lost for any fault of a frame, and the session continues.
 #[tokio::test(start_paused = true)]
 async fn what_is_no_answer_costs_the_connection() {
     let negative = (-1i32).to_be_bytes().to_vec();
@@ -154,7 +154,7 @@ async fn a_server_that_says_no_more_is_left_at_once() {
     let pending = opened.session.sync("/");
     let asked = peer.expect(OpCode::Sync).await;
     let behind = opened.session.sync("/");
-    // What was said before the end counts.
+    // Answers before the end count.
     peer.reply(asked.xid, 1, ErrorCode::Ok, &SyncResponse { path: "/".to_owned() }).await;
     peer.stream.shutdown().await.expect("half of the connection is closed");
     let at = stage.clock.now();
@@ -313,7 +313,7 @@ impl Stage {
     }
 }
 
-/// What is there already of a stream.
+/// Takes the items of a stream that are ready.
 trait NextNow {
     fn next_now(&mut self) -> Option<SessionEvent>;
 }
@@ -324,13 +324,13 @@ impl NextNow for futures::stream::BoxStream<'static, SessionEvent> {
     }
 }
 
-/// Takes everything, and keeps each write.
+/// Accepts all bytes, and keeps each write.
 #[derive(Clone, Default)]
-struct Writes(Arc<std::sync::Mutex<Vec<usize>>>);
+struct Writes(Arc<Mutex<Vec<usize>>>);
 
 impl tokio::io::AsyncWrite for Writes {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
-        lock(&self.0).push(bytes.len());
+        self.0.lock().push(bytes.len());
         Poll::Ready(Ok(bytes.len()))
     }
 
@@ -352,25 +352,25 @@ async fn requests_that_are_corked_leave_in_one_write() {
     let length = 4 + 8 + 4 + 1 + 1;
     let ask = || link.hand_over(&request, None).expect("it is taken");
     let alone = ask();
-    assert_eq!(std::mem::take(&mut *lock(&writes.0)), [length], "by its caller");
+    assert_eq!(std::mem::take(&mut *writes.0.lock()), [length], "by its caller");
     link.cork();
     link.cork();
     let (first, dropped, last) = (ask(), ask(), ask());
     link.uncork();
-    assert_eq!(*lock(&writes.0), [0; 0], "a cork is left");
+    assert_eq!(*writes.0.lock(), [0; 0], "a cork is left");
     drop(dropped);
     link.uncork();
-    assert_eq!(std::mem::take(&mut *lock(&writes.0)), [2 * length], "a request without a waiting caller is left out");
+    assert_eq!(std::mem::take(&mut *writes.0.lock()), [2 * length], "a request without a waiting caller is left out");
     link.uncork();
     let after = ask();
-    assert_eq!(std::mem::take(&mut *lock(&writes.0)), [length]);
+    assert_eq!(std::mem::take(&mut *writes.0.lock()), [length]);
     // With many in flight the task writes.
     let many: Vec<_> = (0..8).map(|_| ask()).collect();
     link.cork();
     let waiting = ask();
     link.uncork();
-    assert_eq!(lock(&writes.0).iter().sum::<usize>(), 4 * length, "eight are in flight: the others wait for the task");
+    assert_eq!(writes.0.lock().iter().sum::<usize>(), 4 * length, "eight are in flight: the others wait for the task");
     link.poll_flush(&mut Context::from_waker(Waker::noop())).is_ready();
-    assert_eq!(lock(&writes.0).iter().sum::<usize>(), 9 * length);
+    assert_eq!(writes.0.lock().iter().sum::<usize>(), 9 * length);
     drop((alone, first, last, after, many, waiting));
 }

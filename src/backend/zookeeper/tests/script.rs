@@ -2,7 +2,7 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,13 +15,14 @@ use tokio::time::Instant;
 
 use crate::backend::zookeeper::connect::{Connector, Stream};
 use crate::backend::zookeeper::connect_string::{ConnectString, Endpoint};
-use crate::backend::zookeeper::{Options, ZooKeeperEnsemble, lock};
+use crate::backend::zookeeper::{Options, ZooKeeperEnsemble};
 use crate::backend::{Ensemble, Error, Loss, Observer, Opened, Proof, Session, SessionEvent};
-use crate::clock::{self, Clock};
 use crate::protocol::{
     ConnectRequest, ConnectResponse, Decode, Encode, ErrorCode, EventType, KeeperState, OpCode, Reader, ReplyHeader,
     RequestHeader, Secret, WatcherEvent, encode_connect_response, encode_event, encode_reply, xid,
 };
+use crate::util::clock::{self, Clock};
+use crate::util::mutex::Mutex;
 
 /// What the client asks for.
 pub(super) const T: Duration = Duration::from_secs(10);
@@ -56,9 +57,9 @@ impl Connector for Net {
     fn connect(&self, endpoint: Endpoint, _tries: u32) -> BoxFuture<'static, io::Result<Stream>> {
         let number = endpoint.host.strip_prefix("zk").and_then(|number| number.parse::<usize>().ok());
         let host = number.expect("a host of the stage") - 1;
-        lock(&self.attempts).push((self.start.elapsed(), host));
+        self.attempts.lock().push((self.start.elapsed(), host));
         let refused = |kind: io::ErrorKind| futures::future::ready(Err(kind.into())).boxed();
-        match *lock(&self.way) {
+        match *self.way.lock() {
             Way::Refuse => refused(io::ErrorKind::ConnectionRefused),
             Way::NameUnknown => {
                 let unknown = io::Error::new(io::ErrorKind::NotFound, "name not found");
@@ -87,7 +88,7 @@ impl AsyncRead for Incoming {
         let before = to.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, to);
         let ends = matches!(read, Poll::Ready(Ok(()))) && to.filled().len() == before;
-        match *lock(&self.end) {
+        match *self.end.lock() {
             Some(end) if ends => Poll::Ready(Err(end.into())),
             _ => read,
         }
@@ -130,42 +131,42 @@ impl Stage {
         Stage { net, accepted, ensemble, seen: Arc::default(), clock }
     }
 
-    /// One host, and a client with one credential.
+    /// Starts with one host, and a client with one credential.
     pub(super) fn with_credentials() -> Stage {
         Stage::with(1, 1 << 20, |options| options.auths = vec![("ip".to_owned(), Vec::new())])
     }
 
     pub(super) fn set(&self, way: Way) {
-        *lock(&self.net.way) = way;
+        *self.net.way.lock() = way;
     }
 
     /// What the client reads from now on when the server closes a connection.
     pub(super) fn end_with(&self, end: Option<io::ErrorKind>) {
-        *lock(&self.net.end) = end;
+        *self.net.end.lock() = end;
     }
 
-    /// When which host was tried, since the start.
+    /// Returns when each host was tried, since the start.
     pub(super) fn attempts(&self) -> Vec<(Duration, usize)> {
-        lock(&self.net.attempts).clone()
+        self.net.attempts.lock().clone()
     }
 
     pub(super) fn opening(&self) -> BoxFuture<'static, Result<Opened, Error>> {
         self.ensemble.open(self.seen.clone())
     }
 
-    /// The next connection that the client makes.
+    /// Returns the next connection that the client makes.
     pub(super) async fn peer(&mut self) -> Peer {
         let (host, stream) = soon(self.accepted.recv()).await.expect("the stage stands");
         Peer { host, stream, buffer: BytesMut::new() }
     }
 
-    /// A connection that was made and not looked at yet.
+    /// Returns a connection that was made and not accepted yet, if there is one.
     pub(super) fn waiting_peer(&mut self) -> Option<Peer> {
         let (host, stream) = self.accepted.try_recv().ok()?;
         Some(Peer { host, stream, buffer: BytesMut::new() })
     }
 
-    /// An open session, with the server's side of its connection.
+    /// Returns an open session, with the server's side of its connection.
     pub(super) async fn open(&mut self) -> (Opened, Peer) {
         let opening = self.opening();
         let welcome = async {
@@ -178,7 +179,7 @@ impl Stage {
         (opened.expect("a session"), peer)
     }
 
-    /// As the client takes its session up again.
+    /// Resumes the session of the client on a new connection.
     pub(super) async fn resume(&mut self) -> Peer {
         let mut peer = self.peer().await;
         peer.greet(T).await;
@@ -202,7 +203,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// The body of the request.
+    /// Returns the body of the request.
     pub(super) fn read<'a, R: Decode<'a>>(&'a self) -> R {
         let mut from = Reader::new(&self.frame);
         RequestHeader::decode(&mut from).expect("a header");
@@ -211,7 +212,7 @@ impl Asked {
 }
 
 impl Peer {
-    /// The next frame; `None` when the client has closed the connection.
+    /// Returns the next frame; `None` when the client has closed the connection.
     pub(super) async fn frame(&mut self) -> Option<Bytes> {
         soon(async {
             loop {
@@ -237,14 +238,14 @@ impl Peer {
         Asked { xid: header.xid, op: header.op, frame }
     }
 
-    /// The next request, which must be of this operation.
+    /// Returns the next request, which must be of this operation.
     pub(super) async fn expect(&mut self, op: OpCode) -> Asked {
         let asked = self.asked().await;
         assert_eq!(asked.op, op);
         asked
     }
 
-    /// Whether everything that has come was read: nothing more comes without the clock.
+    /// Returns whether all that arrived was read: nothing more arrives unless the clock moves.
     pub(super) async fn is_quiet(&mut self) -> bool {
         tokio::task::yield_now().await;
         self.buffer.is_empty() && self.stream.read_buf(&mut self.buffer).now_or_never().is_none()
@@ -326,7 +327,7 @@ pub(super) struct Hello {
     pub(super) password: Vec<u8>,
 }
 
-/// What an observer was told.
+/// A call of an observer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Told {
     Connecting(clock::Instant),
@@ -339,27 +340,27 @@ pub(super) enum Told {
 pub(super) struct Seen(Mutex<Vec<Told>>);
 
 impl Seen {
-    /// What was told since the last time.
+    /// Returns the calls since the last time.
     pub(super) fn take(&self) -> Vec<Told> {
-        std::mem::take(&mut *lock(&self.0))
+        std::mem::take(&mut *self.0.lock())
     }
 }
 
 impl Observer for Seen {
     fn connecting(&self, at: clock::Instant) {
-        lock(&self.0).push(Told::Connecting(at));
+        self.0.lock().push(Told::Connecting(at));
     }
 
     fn connected(&self, granted: Duration) {
-        lock(&self.0).push(Told::Connected(granted));
+        self.0.lock().push(Told::Connected(granted));
     }
 
     fn answered(&self, sent: clock::Instant, proof: Proof) {
-        lock(&self.0).push(Told::Answered(sent, proof));
+        self.0.lock().push(Told::Answered(sent, proof));
     }
 
     fn disconnected(&self, loss: Loss) {
-        lock(&self.0).push(Told::Disconnected(loss));
+        self.0.lock().push(Told::Disconnected(loss));
     }
 }
 
@@ -367,7 +368,7 @@ pub(super) async fn soon<F: Future>(work: F) -> F::Output {
     tokio::time::timeout(PATIENCE, work).await.expect("it ends in time")
 }
 
-/// The next event of the session, which must be a loss.
+/// Returns the next event of the session, which must be a loss.
 pub(super) async fn lost(opened: &mut Opened) -> Loss {
     match soon(opened.events.next()).await {
         Some(SessionEvent::Disconnected(loss)) => loss,

@@ -6,10 +6,11 @@ use std::time::Duration;
 use super::script::{Stage, T, Told, lost, next_event, soon};
 use crate::backend::zookeeper::link::Link;
 use crate::backend::{Error, Proof, SessionEvent};
-use crate::clock::Clock;
 use crate::protocol::{ErrorCode, ExistsRequest, OpCode, xid};
+use crate::util::clock::Clock;
 
-/// The process may have been stopped for so long that the session is over: a write sent now would have an unknown outcome.
+/// The process may have been stopped for so long that the session is over: a write sent now would have an unknown
+/// outcome.
 #[tokio::test(start_paused = true)]
 async fn after_a_pause_of_a_session_timeout_nothing_is_written() {
     let link: Link<()> = Link::new(Clock::Tokio(tokio::time::Instant::now()));
@@ -115,7 +116,7 @@ async fn a_ping_without_an_answer_costs_the_connection() {
     assert_eq!(next_event(&mut opened).await, Some(SessionEvent::Connected));
 }
 
-/// The answers of others are a sign of life, but the connection is pinged by what is written and not by what is read.
+/// The answers of others are a sign of life, but only writes replace a ping, not reads.
 #[tokio::test(start_paused = true)]
 async fn a_busy_connection_is_not_pinged() {
     let mut stage = Stage::new(1);
@@ -129,7 +130,8 @@ async fn a_busy_connection_is_not_pinged() {
     }
 }
 
-/// The server closes or resets a connection. Any other error may be this machine's own, while the server has been silent.
+/// The server closes or resets a connection. Any other error may be this machine's own, while the server has been
+/// silent.
 #[tokio::test(start_paused = true)]
 async fn the_end_of_a_connection_is_a_contact_and_another_error_of_the_socket_is_none() {
     for (end, is_contact) in [

@@ -10,7 +10,7 @@ use crate::protocol::{
     AddWatchMode, AddWatchRequest, ErrorCode, ErrorResponse, EventType, GetChildren2Response, GetDataResponse, OpCode,
     RemoveWatchesRequest, SetWatches2Request, SetWatchesRequest, WatcherType, xid,
 };
-use crate::types::Stat;
+use crate::znode::Stat;
 
 async fn exists(opened: &Opened, peer: &mut Peer, path: &str, code: ErrorCode) -> Watch {
     let watching = opened.session.watch_exists(path);
@@ -78,7 +78,7 @@ async fn watches_are_restored_before_the_connection_is_told() {
     assert_eq!(soon(&mut there).await, Event::NodeDeleted);
 }
 
-/// The answer to a first chunk tells a later transaction; that must not hide from the second what happened meanwhile.
+/// The answer to a first chunk carries a later transaction; that must not hide from the second what happened meanwhile.
 #[tokio::test(start_paused = true)]
 async fn all_chunks_ask_for_the_same_past_also_when_they_are_sent_again() {
     let mut stage = Stage::new(1);

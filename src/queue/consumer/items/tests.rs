@@ -18,14 +18,14 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// So many items, and those of them that others have claimed.
+/// Creates `count` items, some of which others have claimed.
 fn items(count: usize, claimed: &[usize]) -> Items {
     let mut items = Items::new(false);
     items.list(names(0..count).into_iter(), names(claimed.iter().copied()).into_iter(), now());
     items
 }
 
-/// What is claimed once all is read that was to be read.
+/// Returns the claims that follow when all planned reads are done.
 fn claimed(items: &mut Items, wanted: usize) -> Vec<String> {
     let mut steps = items.plan(wanted, 0, now());
     assert_eq!(steps.claim, [], "nothing was read before");
@@ -134,7 +134,7 @@ async fn what_is_hidden_is_shown_in_time_and_dies_with_its_item_or_its_queue() {
 async fn the_servers_are_believed_when_they_contradict_what_was_told() {
     let mut items = items(2, &[]);
     assert_eq!(claimed(&mut items, 1), names([0]));
-    // No claim was told of.
+    // No event has reported a claim.
     items.note_miss(&name(0), 0.0, now());
     assert_eq!(claimed(&mut items, 1), names([1]), "not tried again at once");
     items.show_hidden(now() + CONTRADICTED);
@@ -147,7 +147,7 @@ async fn as_many_are_left_to_others_as_are_expected_to_claim_and_no_longer_than_
     for strict in [false, true] {
         let mut items = Items::new(strict);
         items.list(names(0..4).into_iter(), names([]).into_iter(), begun);
-        // Of three that were too late this one is the last.
+        // This consumer is the last of several that were too late.
         items.turn.note_miss(0.99, 0);
         items.turn.note_miss(0.99, 0);
         let steps = items.plan(1, 0, begun);
@@ -179,7 +179,8 @@ proptest! {
         prop_assert_eq!(claimed(&mut items, wanted), expected);
     }
 
-    /// Whatever is told, in whatever order: free is what is in the queue, and neither claimed, nor in hand, nor hidden.
+    /// After any events in any order, an item is free if it is in the queue and neither claimed, nor in hand, nor
+    /// hidden.
     #[test]
     fn what_is_free_follows_from_what_is_known(
         happened in prop::collection::vec((0..13_u8, 0..6_usize), 0..60),
@@ -215,7 +216,7 @@ proptest! {
     }
 }
 
-/// Its bytes are not those of the new item of its name.
+/// Its data is not that of the new item of the same name.
 #[test]
 fn what_was_in_hand_when_the_queue_was_deleted_is_in_hand_no_more() {
     let mut items = items(2, &[]);

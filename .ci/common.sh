@@ -1,0 +1,171 @@
+# What .ci/run and .ci/full share. Sourced; goes to the root of the repository.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+export CARGO_TERM_COLOR=never CARGO_INCREMENTAL=0
+# Debug information takes time to build and link, and disk; a panic tells its line without it.
+export CARGO_PROFILE_DEV_DEBUG=0
+target=${CARGO_TARGET_DIR:-target}
+
+# One set of features for clippy, the documentation and all tests, so that each crate is built once for them.
+everything=(--workspace --all-features)
+
+# Names a step. The times of all are printed at the end.
+steps=() began=()
+step() {
+    steps+=("$*")
+    began+=("$SECONDS")
+    printf '\n== %s (%(%H:%M:%S)T)\n' "$*" -1
+}
+
+summary() {
+    local number end
+    began+=("$SECONDS")
+    printf '\n%8s  step\n' seconds
+    for number in "${!steps[@]}"; do
+        printf '%8d  %s\n' "$((began[number + 1] - began[number]))" "${steps[number]}"
+    done
+    printf '%8d  in all\n' "$SECONDS"
+}
+
+# Removes what a test run that was killed may have left.
+clean_up() {
+    docker ps -aq --filter label=org.testcontainers.managed-by=testcontainers 2>/dev/null | xargs -r docker rm -fv >/dev/null 2>&1 || true
+    if [ -n "${SERVER:-}" ]; then docker rm -fv "$SERVER" >/dev/null 2>&1 || true; fi
+}
+
+finish() {
+    local status=$?
+    clean_up
+    summary
+    if [ "$status" -eq 0 ]; then echo "ci: all passed"; else echo "ci: failed in: ${steps[-1]:-the beginning}" >&2; fi
+}
+trap finish EXIT
+
+ensure_engine() {
+    docker info >/dev/null 2>&1 && return
+    if ! command -v dockerd >/dev/null; then
+        step "installing a Docker engine"
+        apt-get update -qq
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends docker.io iptables
+    fi
+    step "starting the Docker engine"
+    (dockerd >/tmp/dockerd.log 2>&1 &)
+    for _ in $(seq 60); do docker info >/dev/null 2>&1 && return; sleep 1; done
+    tail -n 20 /tmp/dockerd.log >&2
+    echo "ci: no Docker engine is running and none could be started" >&2
+    exit 1
+}
+
+# For .ci/check-layers, and for kazoo in the tests.
+ensure_python() {
+    python3 -c 'import ensurepip, venv' 2>/dev/null && return
+    step "installing python3"
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3 python3-venv
+}
+
+# What must hold of the source.
+CHECKS=(source layers lengths words)
+
+check_source() {
+    local name
+    for name in "${CHECKS[@]}"; do
+        step ".ci/check-$name"
+        ".ci/check-$name"
+    done
+}
+
+check_crate() {
+    step "cargo fmt"
+    cargo fmt --all --check
+
+    step "cargo clippy"
+    cargo clippy "${everything[@]}" --all-targets -- -D warnings
+
+    step "each feature alone"
+    # Clippy, because its `-D warnings` concerns this crate alone: all others are checked once for all features.
+    for feature in "" $(awk '/^\[/ { inside = $0 == "[features]" } inside && /^[a-z0-9-]+ = / && $1 != "default" { print $1 }' Cargo.toml); do
+        echo "feature: ${feature:-none}"
+        cargo clippy --quiet --lib --no-default-features --features "$feature" -- -D warnings
+    done
+
+    step "cargo doc"
+    RUSTDOCFLAGS="-D warnings" cargo doc "${everything[@]}" --no-deps
+
+    step "cargo check, the tests that need no Docker engine"
+    cargo check --workspace --tests
+
+    if command -v cargo-deny >/dev/null; then
+        step "cargo deny"
+        cargo deny --all-features check
+    fi
+}
+
+# All tests that README.md names, with the optimization level $1; how much of the simulation is played is in the environment.
+#
+# Most of the time of a test that is run once is that of building it, which optimization multiplies; and most of the time of
+# the simulation is that of playing. So it is built again, optimized, and the first run plays a few seeds of it alone.
+test_all() {
+    step "building all tests"
+    CARGO_PROFILE_TEST_OPT_LEVEL=$1 cargo test "${everything[@]}" --no-run
+
+    step "cargo test ${everything[*]}, with real ZooKeeper, TLS, SASL and kazoo"
+    env -u SIMULATION_SECONDS SEEDS=100 CARGO_PROFILE_TEST_OPT_LEVEL="$1" cargo test "${everything[@]}"
+
+    step "building the simulation, optimized"
+    CARGO_PROFILE_TEST_OPT_LEVEL=2 cargo test "${everything[@]}" --test simulation --no-run
+
+    step "the simulation, ${SEEDS:+$SEEDS new seeds}${SIMULATION_SECONDS:+$SIMULATION_SECONDS s of new seeds} a recipe"
+    # What is played, and from which seed, is printed in any case.
+    CARGO_PROFILE_TEST_OPT_LEVEL=2 cargo test "${everything[@]}" --test simulation -- --nocapture
+}
+
+# Each example, and what it says at its end, in memory and on a server.
+examples() {
+    cat <<'END'
+leader_latch|dave: 1 + 2 + ... + 100 = 5050|carol: 1 + 2 + ... + 100 = 5050
+leader_selector|erin leads now|erin leads now
+inter_process_mutex|14 writes, 0 overlaps, 1 late write refused|14 writes, 0 overlaps, 1 late write refused
+double_barrier|5 steps: the sum is 50, 0 times out of step|5 steps: the sum is 50, 0 times out of step
+distributed_queue|100 parcels put, 99 shipped, 1 dead letter, 0 lost|100 parcels put, 99 shipped, 1 dead letter, 0 lost
+throughput_balancer|No member did more than its share|No member did more than its share
+partition_controller|Every partition had a leader, and never two|Every partition had a leader, and never two
+END
+}
+
+# Plays one example to its end: its name, what it must say, and its options. The tests have built it.
+play() {
+    local name=$1 words=$2 out=$target/$1.out
+    shift 2
+    if timeout 60 "$target/debug/$name" "$@" </dev/null >"$out" 2>&1 && grep -qF "$words" "$out"; then
+        echo "$name: $words"
+    else
+        cat "$out"
+        echo "ci: the example $name did not say: $words" >&2
+        return 1
+    fi
+}
+
+# Plays all examples at once, they mostly wait. The column of what they must say, and their options.
+play_all() {
+    local column=$1 pids=() failed=0 pid name memory server
+    shift
+    while IFS='|' read -r name memory server; do
+        if [ "$column" = memory ]; then (unset ZOOKEEPER_CONNECT; play "$name" "$memory") & else play "$name" "$server" "$@" & fi
+        pids+=($!)
+    done < <(examples)
+    for pid in "${pids[@]}"; do wait "$pid" || failed=1; done
+    return "$failed"
+}
+
+play_examples() {
+    step "the examples, without any server"
+    play_all memory
+
+    step "the examples, on a real ZooKeeper"
+    SERVER=$(docker run -d -p 127.0.0.1::2181 "${ZOOKEEPER_IMAGE:-zookeeper:3.9}")
+    local hosts
+    hosts=$(docker port "$SERVER" 2181/tcp | head -n 1)
+    for _ in $(seq 60); do docker exec "$SERVER" zkServer.sh status >/dev/null 2>&1 && break; sleep 0.5; done
+    play_all server --connect "$hosts"
+}

@@ -1,0 +1,45 @@
+//! The first session of a client, and the tasks that keep the client alive.
+
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, watch};
+
+use super::core::{Config, Core};
+use super::runtime::Runtime;
+use super::state::ConnectionState;
+use super::supervisor::Supervisor;
+use super::{Client, Owner, janitor};
+use crate::backend::{self, Ensemble};
+use crate::util::clock::Clock;
+use crate::util::random::Random;
+
+/// What a client depends on: its ensemble, runtime, clock and source of randomness.
+#[derive(Debug)]
+pub(crate) struct Environment {
+    pub(crate) ensemble: Arc<dyn Ensemble>,
+    pub(crate) runtime: Runtime,
+    pub(crate) clock: Clock,
+    pub(crate) random: Random,
+}
+
+/// Opens the first session and starts the tasks that keep the client alive.
+pub(super) async fn connect(
+    environment: Environment,
+    config: Config,
+    closed: watch::Sender<Option<bool>>,
+) -> Result<Client, backend::Error> {
+    let Environment { ensemble, runtime, clock, random } = environment;
+    let lease = config.new_lease(clock);
+    let opening = ensemble.open(Arc::clone(&lease) as _);
+    let opened = tokio::time::timeout(config.connection_timeout, opening);
+    let first = opened.await.unwrap_or_else(|_| Err(backend::Error::Unreachable(ensemble.causes())))?;
+    let (janitor, jobs) = mpsc::unbounded_channel();
+    let (closing, asked_to_close) = watch::channel(false);
+    let core = Core::new(config, ensemble, clock, random, runtime, janitor, closing);
+    let told = closed.subscribe();
+    let supervisor = Supervisor { core: Arc::clone(&core), closing: asked_to_close, closed };
+    let session = supervisor.install(&first, lease, ConnectionState::Connected);
+    core.runtime.spawn_system(supervisor.run(session, first.events));
+    core.runtime.spawn_system(janitor::run(Arc::clone(&core), jobs));
+    Ok(Client { owner: Arc::new(Owner { core, told }) })
+}

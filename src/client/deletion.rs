@@ -1,0 +1,112 @@
+//! A delete that must happen, and one attempt at it.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use super::protection;
+use super::session::{Condition, Session};
+use crate::backend::{self, Watch};
+use crate::path::{join, split};
+
+/// A node to delete. Its name holds a uuid, so it can never belong to another client.
+#[derive(Debug)]
+pub(crate) struct Deletion {
+    pub(crate) session: Arc<Session>,
+    pub(crate) target: DeletionTarget,
+    /// The first attempt, if it was handed over already.
+    pub(crate) handed: Option<HandedOver>,
+    /// A watch of the node. It ends with the node at no cost; dropped before, it costs a request.
+    pub(crate) watch: Option<Watch>,
+    /// The directory's counter is nearly exhausted. The directory is deleted with the node, if this transaction created
+    /// it, so that the counter restarts.
+    pub(crate) restart_counter: Option<i64>,
+    /// Dropped when the node is gone, which notifies a waiter.
+    pub(crate) done: Option<oneshot::Sender<()>>,
+}
+
+/// The node to delete.
+#[derive(Debug, Clone)]
+pub(crate) enum DeletionTarget {
+    /// The path of a node that was created.
+    Path(Arc<str>),
+    /// A create of unknown outcome, known by the directory and the prefix of the name.
+    Prefix { dir: Arc<str>, prefix: String },
+}
+
+impl DeletionTarget {
+    /// Does one step: deletes the node, or finds its name. Returns `None` when it is gone.
+    pub(crate) async fn clean(&self, session: &Arc<Session>) -> Result<Option<DeletionTarget>, backend::Error> {
+        match self {
+            DeletionTarget::Path(path) => gone(session.delete(path, None).await),
+            DeletionTarget::Prefix { dir, prefix } => {
+                let found = protection::find(session, dir, prefix).await?;
+                Ok(found.map(|name| DeletionTarget::Path(join(dir, &name).into())))
+            }
+        }
+    }
+
+    /// Tries to delete the directory of the node, if the transaction `made` created it.
+    pub(crate) async fn delete_directory(&self, session: &Arc<Session>, made: i64) {
+        let dir = match self {
+            DeletionTarget::Path(path) => split(path).0,
+            DeletionTarget::Prefix { dir, .. } => dir,
+        };
+        // Another node is in it, another client deleted it first, or it has data by now: all are acceptable.
+        if let Ok(Some(stat)) = session.exists(dir).await
+            && stat.czxid == made
+        {
+            let _ = session.delete(dir, Some(0)).await;
+        }
+    }
+}
+
+impl fmt::Display for DeletionTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DeletionTarget::Path(path) => f.write_str(path),
+            DeletionTarget::Prefix { dir, prefix } => write!(f, "{dir}/{prefix}…"),
+        }
+    }
+}
+
+/// A delete that was handed over already, so that no later request of its session overtakes it.
+pub(crate) struct HandedOver {
+    path: Arc<str>,
+    connection: u64,
+    reply: Pin<Box<dyn Future<Output = Result<(), backend::Error>> + Send>>,
+}
+
+impl HandedOver {
+    /// Hands it over, unless there is no connection now. It neither blocks nor spawns, so a `drop` may call it.
+    pub(crate) fn delete(session: &Arc<Session>, path: &Arc<str>) -> Option<Self> {
+        let Condition::Connected(connection) = session.condition() else { return None };
+        Some(HandedOver { path: Arc::clone(path), connection, reply: Box::pin(session.delete(path, None)) })
+    }
+
+    /// Returns the path of the node that it deletes.
+    pub(crate) fn path(&self) -> &Arc<str> {
+        &self.path
+    }
+
+    /// Returns the connection on which it was sent, and its outcome.
+    pub(crate) async fn outcome(self) -> (u64, Result<Option<DeletionTarget>, backend::Error>) {
+        (self.connection, gone(self.reply.await))
+    }
+}
+
+impl fmt::Debug for HandedOver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HandedOver").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+/// Maps the answer to a delete: `None` if the node is gone, or an error.
+fn gone(deleted: Result<(), backend::Error>) -> Result<Option<DeletionTarget>, backend::Error> {
+    match deleted {
+        Ok(()) | Err(backend::Error::NoNode) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,28 @@
+//! A recipe's task in the background, as its handles see it.
+
+use tokio::sync::watch;
+
+use super::runtime::Runtime;
+
+/// A task that is under way, and its outcome.
+#[derive(Debug, Clone)]
+pub(crate) struct Task<T> {
+    outcome: watch::Receiver<Option<T>>,
+}
+
+impl<T: Clone + Send + Sync + 'static> Task<T> {
+    pub(crate) fn spawn(runtime: &Runtime, work: impl Future<Output = T> + Send + 'static) -> Self {
+        let (done, outcome) = watch::channel(None);
+        runtime.spawn(async move {
+            let outcome = work.await;
+            done.send_replace(Some(outcome));
+        });
+        Task { outcome }
+    }
+
+    /// Waits for the outcome. `None` if the task ended without one: its runtime has ended, or it panicked.
+    pub(crate) async fn outcome(&self) -> Option<T> {
+        let mut outcome = self.outcome.clone();
+        outcome.wait_for(Option::is_some).await.ok().and_then(|outcome| outcome.clone())
+    }
+}

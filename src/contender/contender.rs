@@ -1,0 +1,187 @@
+//! A contender that lasts from session to session: when it loses its place, it takes a new one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::entry::Entry;
+use super::place::Place;
+use super::{End, Spec, State};
+use crate::backend;
+use crate::client::core::Core;
+use crate::client::owned_node::HandedOver;
+use crate::client::{Error, ErrorKind};
+use crate::util::backoff::Backoff;
+use crate::util::clock;
+
+/// The first and the longest delay before entering again after an error that is not transient, and after another client
+/// deleted the node. Each is twice the one before.
+const AFTER_FAILURE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+const AFTER_DELETION: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+
+/// The stage of a contender.
+#[derive(Debug)]
+enum Stage {
+    /// Not in the line; it enters at this time, or at once.
+    Out(Option<Instant>),
+    Entering(Box<Entry>),
+    Inside(Box<Place>),
+}
+
+/// A contender, which keeps a place in a line until told to leave. A drop makes it leave in the background, through the
+/// janitor.
+#[derive(Debug)]
+pub(crate) struct Contender {
+    stage: Stage,
+    core: Arc<Core>,
+    spec: Arc<Spec>,
+    failures: Backoff,
+    deletions: Backoff,
+    began: clock::Instant,
+    /// A node of an earlier place may still exist; the janitor deletes it.
+    left_behind: bool,
+}
+
+impl Contender {
+    /// Creates a contender. It does nothing before the first [`next`](Self::next).
+    pub(crate) fn new(core: &Arc<Core>, spec: &Arc<Spec>) -> Self {
+        Contender {
+            stage: Stage::Out(None),
+            core: Arc::clone(core),
+            spec: Arc::clone(spec),
+            failures: Backoff::new(AFTER_FAILURE),
+            deletions: Backoff::new(AFTER_DELETION),
+            began: core.clock.now(),
+            left_behind: false,
+        }
+    }
+
+    /// Waits for the next state. If it is dropped at an await, the next call resumes it. Without a call nothing
+    /// progresses.
+    pub(crate) async fn next(&mut self) -> State {
+        let end = match &mut self.stage {
+            Stage::Out(at) => {
+                if let Some(at) = *at {
+                    tokio::time::sleep_until(at).await;
+                }
+                self.began = self.core.clock.now();
+                if let Some(error) = self.spec.left_behind.refusal() {
+                    return self.failed(error);
+                }
+                let Ok(session) = self.core.connected_session().await else { return State::Closed };
+                self.began = self.core.clock.now();
+                self.stage = Stage::Entering(Box::new(Entry::new(&self.core, session, &self.spec)));
+                return State::Entering;
+            }
+            Stage::Entering(entry) => match entry.enter().await {
+                Ok(entered) => {
+                    let path = Arc::clone(&entered.path);
+                    let place = Place::new(&self.core, &entry.session, &self.spec, entered);
+                    self.stage = Stage::Inside(Box::new(place));
+                    return State::Entered(path);
+                }
+                Err(end) => end,
+            },
+            Stage::Inside(place) => match place.next().await {
+                Ok(state) => {
+                    if let State::Held(_) = state {
+                        // The first of the line has no node before it, so it has none of its own there either.
+                        self.left_behind = false;
+                    }
+                    return state;
+                }
+                Err(end) => end,
+            },
+        };
+        self.thrown_out(end)
+    }
+
+    /// Watches our node from now on, also while no contender is before it.
+    pub(crate) fn insist_on_watch(&mut self) {
+        if let Stage::Inside(place) = &mut self.stage {
+            place.insist_on_watch();
+        }
+    }
+
+    /// Takes the event of our node that may already be known, if [`next`](Self::next) is not awaited. Returns whether
+    /// it must be awaited from now on to learn more.
+    pub(crate) fn glance(&mut self) -> bool {
+        match &mut self.stage {
+            Stage::Inside(place) => place.glance(),
+            _ => false,
+        }
+    }
+
+    /// Ends the hold, so that its holder can be notified. The node stays until [`leave`](Self::leave).
+    pub(crate) fn relinquish(&mut self) {
+        if let Stage::Inside(place) = &mut self.stage {
+            place.relinquish();
+        }
+    }
+
+    /// Leaves the line and gives up the hold: deletes the node and waits until the server has done so. Fails if the
+    /// session ends first. The janitor then deletes the node, as it does after a drop at an await.
+    pub(crate) async fn leave(&mut self) -> Result<(), backend::Error> {
+        self.leave_after(None).await
+    }
+
+    /// Leaves like [`leave`](Self::leave), when the delete of the node may have been handed over already.
+    pub(crate) async fn leave_after(&mut self, handed: Option<HandedOver>) -> Result<(), backend::Error> {
+        self.relinquish();
+        let node = match std::mem::replace(&mut self.stage, Stage::Out(None)) {
+            Stage::Out(_) => None,
+            Stage::Entering(entry) => entry.give_up().await,
+            Stage::Inside(place) => Some(place.into_node()),
+        };
+        if let Some(mut node) = node
+            && let Err(error) = node.delete(handed).await
+        {
+            if error == backend::Error::NoAuth {
+                self.spec
+                    .left_behind
+                    .add(node, &Error::from_backend("leave the line at", &self.spec.dir, error.clone()));
+            }
+            return Err(error);
+        }
+        if self.left_behind { Err(backend::Error::SessionEnded) } else { Ok(()) }
+    }
+
+    fn thrown_out(&mut self, end: End) -> State {
+        let stage = std::mem::replace(&mut self.stage, Stage::Out(None));
+        if let End::NodeGone = end {
+            tracing::warn!(dir = &*self.spec.dir, "our node was deleted by another client");
+            if let Stage::Inside(place) = stage {
+                place.into_node().gone();
+            }
+            let delay = self.core.next_delay(&mut self.deletions, self.began);
+            self.enter_after(delay);
+            return State::Lost;
+        }
+        let node = match stage {
+            Stage::Out(_) => None,
+            Stage::Entering(entry) => entry.into_node(),
+            Stage::Inside(place) => Some(place.into_node()),
+        };
+        self.left_behind |= node.is_some();
+        match (end, node) {
+            (End::Failed(error), Some(node)) if error.kind() == ErrorKind::NoAuth => {
+                let error = self.spec.left_behind.add(node, &error);
+                self.failed(error)
+            }
+            (End::Failed(error), _) => self.failed(error),
+            _ => State::Lost,
+        }
+    }
+
+    fn failed(&mut self, error: Error) -> State {
+        let delay = self.core.next_delay(&mut self.failures, self.began);
+        self.enter_after(delay);
+        State::Failed(error)
+    }
+
+    /// Enters again after this delay.
+    fn enter_after(&mut self, delay: Duration) {
+        self.stage = Stage::Out(Some(Instant::now() + delay));
+    }
+}

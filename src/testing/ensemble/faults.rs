@@ -1,0 +1,122 @@
+//! The faults that last, and the losses still to come.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Millis;
+use super::wire::Operation;
+
+/// Whom a lever concerns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Who {
+    All,
+    /// All sessions of one client, also those it will open.
+    Group(u32),
+    #[cfg_attr(not(test), allow(dead_code))]
+    Session(i64),
+}
+
+/// Which clients a lasting fault concerns.
+#[derive(Debug, Default)]
+struct Groups {
+    all: bool,
+    some: BTreeSet<u32>,
+}
+
+impl Groups {
+    fn set(&mut self, group: Option<u32>, on: bool) {
+        match (group, on) {
+            (None, true) => self.all = true,
+            (None, false) => *self = Groups::default(),
+            (Some(group), true) => {
+                self.some.insert(group);
+            }
+            (Some(group), false) => {
+                self.some.remove(&group);
+            }
+        }
+    }
+
+    fn contains(&self, group: u32) -> bool {
+        self.all || self.some.contains(&group)
+    }
+}
+
+#[derive(Debug)]
+struct Loss {
+    who: Who,
+    kind: Option<Operation>,
+    applied: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Faults {
+    refused: Groups,
+    black_hole: Groups,
+    delay_all: Millis,
+    delays: BTreeMap<u32, Millis>,
+    losses: Vec<Loss>,
+    /// How many replies were lost by the lever.
+    taken: u64,
+}
+
+impl Faults {
+    pub(crate) fn refuse(&mut self, group: Option<u32>, on: bool) {
+        self.refused.set(group, on);
+    }
+
+    pub(crate) fn black_hole(&mut self, group: Option<u32>, on: bool) {
+        self.black_hole.set(group, on);
+    }
+
+    /// Every message of a group (of all) takes so much longer.
+    pub(crate) fn delay_by(&mut self, group: Option<u32>, by: Millis) {
+        match group {
+            None => self.delay_all = by,
+            Some(group) => {
+                self.delays.insert(group, by);
+            }
+        }
+    }
+
+    pub(crate) fn lose_next(&mut self, who: Who, kind: Option<Operation>, applied: bool) {
+        self.losses.push(Loss { who, kind, applied });
+    }
+
+    /// Ends all of them.
+    pub(crate) fn heal(&mut self) {
+        *self = Faults { taken: self.taken, ..Faults::default() };
+    }
+
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    pub(crate) fn delay(&self, group: u32) -> Millis {
+        self.delay_all + self.delays.get(&group).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn refuses(&self, group: u32) -> bool {
+        self.refused.contains(group)
+    }
+
+    pub(crate) fn is_black_hole(&self, group: u32) -> bool {
+        self.black_hole.contains(group)
+    }
+
+    pub(crate) fn takes(&mut self, group: u32, session: i64, kind: Operation, applied: bool) -> bool {
+        let fits = |loss: &Loss| {
+            let who = match loss.who {
+                Who::All => true,
+                Who::Group(wanted) => wanted == group,
+                Who::Session(wanted) => wanted == session,
+            };
+            who && loss.applied == applied && loss.kind.is_none_or(|wanted| wanted == kind)
+        };
+        let Some(at) = self.losses.iter().position(fits) else {
+            return false;
+        };
+        self.losses.remove(at);
+        self.taken += 1;
+        true
+    }
+}

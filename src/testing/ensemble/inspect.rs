@@ -1,0 +1,108 @@
+//! A look at the ensemble from outside, without a session: at what is committed, whatever the replicas lag.
+
+use std::time::Duration;
+
+use super::handle::MemoryEnsemble;
+use super::log::Record;
+use super::wire::Operation;
+use crate::znode::Stat;
+
+/// A session as the leader knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SessionInfo {
+    /// The id of the session.
+    pub id: i64,
+    /// The timeout that was granted on its latest connection.
+    pub timeout: Duration,
+    /// The client that holds it, numbered from 1 in the order of connecting; `None` if the client has given it up.
+    pub client: Option<u32>,
+    /// Whether its client is connected.
+    pub connected: bool,
+    /// The server it is connected to, from 0.
+    pub server: Option<usize>,
+}
+
+impl MemoryEnsemble {
+    /// The names of the children in order; none if there is no such node.
+    pub(crate) fn children(&self, path: &str) -> Vec<String> {
+        self.with(|world| match world.leader.tree.get(path) {
+            Some(node) => node.children.iter().map(|name| name.to_string()).collect(),
+            None => Vec::new(),
+        })
+    }
+
+    /// The paths of all nodes but the root, in order.
+    pub(crate) fn paths(&self) -> Vec<String> {
+        self.with(|world| {
+            let below_root = world.leader.tree.paths().filter(|path| path.len() > 1);
+            below_root.map(|path| path.to_string()).collect()
+        })
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Option<Vec<u8>> {
+        self.with(|world| world.leader.tree.get(path).map(|node| node.data.to_vec()))
+    }
+
+    pub(crate) fn stat(&self, path: &str) -> Option<Stat> {
+        self.with(|world| world.leader.tree.get(path).map(super::tree::Node::stat))
+    }
+
+    /// The session that owns an ephemeral node; 0 if none does.
+    #[cfg(test)]
+    pub(crate) fn owner(&self, path: &str) -> Option<i64> {
+        self.stat(path).map(|stat| stat.ephemeral_owner)
+    }
+
+    /// How many watches the servers keep; of one session or of all.
+    pub(crate) fn watches(&self, session: Option<i64>) -> usize {
+        self.with(|world| {
+            let conns = &world.conns;
+            let counts = |id| conns.get(&id).is_some_and(|conn| session.is_none_or(|session| conn.session == session));
+            world.replicas.iter().map(|replica| replica.watches.count(counts)).sum()
+        })
+    }
+
+    /// The sessions that have not ended, in the order of their opening.
+    pub(crate) fn sessions(&self) -> Vec<SessionInfo> {
+        self.with(|world| {
+            let describe = |(id, session): (&i64, &super::leader::ServerSession)| {
+                let client = world.clients.values().find(|client| client.session == *id);
+                let conn = client.and_then(|client| client.conn.filter(|_| client.connected));
+                SessionInfo {
+                    id: *id,
+                    timeout: Duration::from_millis(session.timeout),
+                    client: client.map(|client| client.group),
+                    connected: conn.is_some(),
+                    server: conn.and_then(|conn| world.conns.get(&conn)).map(|conn| conn.replica),
+                }
+            };
+            world.leader.sessions.iter().map(describe).collect()
+        })
+    }
+
+    /// Returns what happened so far, or since the last [`clear_log`](Self::clear_log). Only the newest entries are
+    /// kept.
+    pub(crate) fn log(&self) -> Vec<Record> {
+        self.with(|world| world.log.entries())
+    }
+
+    pub(crate) fn clear_log(&self) {
+        self.with(|world| world.log.clear());
+    }
+
+    /// How many requests of a kind were handed over since the start; of one group or of all.
+    pub(crate) fn count(&self, group: Option<u32>, kind: Operation) -> u64 {
+        self.with(|world| world.log.count(group, kind))
+    }
+
+    pub(crate) fn servers(&self) -> usize {
+        self.with(|world| world.replicas.len())
+    }
+
+    /// The last transaction that was proposed.
+    #[cfg(test)]
+    pub(crate) fn zxid(&self) -> i64 {
+        self.with(|world| world.leader.zxid)
+    }
+}

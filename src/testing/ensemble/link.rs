@@ -1,0 +1,47 @@
+//! What travels between a server and the leader.
+
+use std::sync::Arc;
+
+use super::leader::Origin;
+use super::txn::Txn;
+use super::{ConnId, Millis};
+use crate::backend::Op;
+
+/// What a server asks of the leader for a client.
+#[derive(Debug)]
+pub(crate) enum Ask {
+    Open { timeout: Millis },
+    Validate { session: i64, timeout: Millis },
+    Write(Op),
+    Multi(Vec<Op>),
+    Sync,
+    Close,
+}
+
+/// A request on its way to the leader.
+#[derive(Debug)]
+pub(crate) struct Forward {
+    pub(crate) incarnation: u32,
+    pub(crate) replica: usize,
+    pub(crate) conn: ConnId,
+    pub(crate) session: i64,
+    pub(crate) ticket: u64,
+    pub(crate) ask: Ask,
+}
+
+/// What a replica hears from the leader.
+#[derive(Debug)]
+pub(crate) struct Step {
+    pub(crate) txn: Option<Arc<Txn>>,
+    pub(crate) origin: Option<Origin>,
+}
+
+/// The leader's word on a session that came back.
+#[derive(Debug)]
+pub(crate) struct Validated {
+    pub(crate) conn: ConnId,
+    pub(crate) ticket: u64,
+    pub(crate) session: i64,
+    /// None if it is not known any more.
+    pub(crate) timeout: Option<Millis>,
+}

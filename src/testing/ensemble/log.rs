@@ -1,0 +1,104 @@
+//! What happened, for tests and traces.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::Millis;
+use super::wire::Operation;
+use crate::backend::Event;
+
+/// How many entries are kept; older ones are only counted.
+const MOST_ENTRIES: usize = 1 << 16;
+
+/// One thing that happened to a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Record {
+    /// Milliseconds since the ensemble was started.
+    pub at: u64,
+    /// The id of the session.
+    pub session: i64,
+    /// What happened.
+    pub what: Happening,
+}
+
+/// What happened to a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Happening {
+    /// The client sent a request.
+    Request {
+        /// The client, numbered from 1 in the order of connecting.
+        client: u32,
+        /// The kind of request.
+        operation: Operation,
+        /// The node of the request; for a transaction, its first node.
+        path: String,
+    },
+    /// A watch event reached the client.
+    Event {
+        /// The client, numbered from 1 in the order of connecting.
+        client: u32,
+        /// What happened to the node.
+        event: Event,
+        /// The node.
+        path: String,
+    },
+    /// The leader opened the session.
+    SessionOpened,
+    /// The leader closed the session on request.
+    SessionClosed,
+    /// The leader expired the session.
+    SessionExpired,
+    /// The client has a connection.
+    Connected,
+    /// The client has no connection.
+    Disconnected,
+    /// The client learned that the session has expired.
+    Expired,
+    /// The client has closed the session, or given it up.
+    Closed,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    entries: VecDeque<Record>,
+    counts: BTreeMap<(u32, Operation), u64>,
+}
+
+impl Log {
+    pub(crate) fn note(&mut self, at: Millis, session: i64, what: Happening) {
+        tracing::trace!(at, session, ?what, "memory ensemble");
+        if self.entries.len() == MOST_ENTRIES {
+            self.entries.pop_front();
+        }
+        self.entries.push_back(Record { at, session, what });
+    }
+
+    pub(crate) fn request(&mut self, at: Millis, session: i64, group: u32, kind: Operation, path: &str) {
+        *self.counts.entry((group, kind)).or_default() += 1;
+        let path = path.to_owned();
+        self.note(at, session, Happening::Request { client: group, operation: kind, path });
+    }
+
+    pub(crate) fn event(&mut self, at: Millis, session: i64, group: u32, event: Event, path: &str) {
+        let path = path.to_owned();
+        self.note(at, session, Happening::Event { client: group, event, path });
+    }
+
+    pub(crate) fn entries(&self) -> Vec<Record> {
+        self.entries.iter().cloned().collect()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.entries.clear();
+    }
+
+    /// How many requests of a kind were handed over; of one group or of all.
+    pub(crate) fn count(&self, group: Option<u32>, kind: Operation) -> u64 {
+        let counted = self.counts.iter();
+        counted
+            .filter(|((of, what), _)| *what == kind && group.is_none_or(|group| group == *of))
+            .map(|(_, count)| count)
+            .sum()
+    }
+}

@@ -1,0 +1,120 @@
+//! An ensemble in memory: a deterministic ZooKeeper on tokio's clock, for tests and for programs without a server.
+//!
+//! Everything that happens is an event in one queue, ordered by its time and then by when it was put there. A driver
+//! task lets the events happen when they are due. Requests, replies, watch events and ends of sessions are messages in
+//! one queue for each connection and direction, with seeded delays in whole milliseconds. With a paused clock and one
+//! thread the same seed gives the same history; nothing depends on the order of a hash table.
+//!
+//! ```text
+//!  session ─ client ═ connection ═ replica ─ leader ─ replicas
+//!  (port)    half      (delays,     (applied   (order,
+//!            of it      cuts)        tree,      sessions)
+//!                                    watches)
+//! ```
+//!
+//! What a part is stands in its own file, below `world`; what it does stands in `steps`, above it.
+//!
+//! The rules are those of ZooKeeper 3.9; the client's half does what the real one does. With several servers each
+//! serves clients and the leader serves none (`leaderServes=no`). There are no elections; a lever deposes a leader
+//! without its noticing.
+
+mod attempts;
+mod check;
+mod client;
+mod connection;
+mod drops;
+mod faults;
+mod handle;
+mod inspect;
+mod leader;
+mod levers;
+mod link;
+mod log;
+mod replica;
+mod rules;
+mod session;
+mod shared;
+mod steps;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod txn;
+mod watchers;
+mod watching;
+mod wire;
+mod world;
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+pub(crate) use self::{faults::Who, handle::MemoryEnsemble};
+pub use self::{
+    inspect::SessionInfo,
+    log::{Happening, Record},
+    wire::Operation,
+};
+
+/// Time since the ensemble was started, in milliseconds.
+type Millis = u64;
+/// The number of a transaction.
+type Zxid = i64;
+type ConnId = u64;
+/// The client's half of a session.
+type ClientId = u64;
+
+/// Longer than this nothing takes: 35 000 years, and sums of such times are numbers still.
+const FOREVER: Millis = 1 << 50;
+
+/// In whole milliseconds, and no more than [`FOREVER`].
+pub(crate) fn millis(duration: Duration) -> Millis {
+    u64::try_from(duration.as_millis()).map_or(FOREVER, |millis| millis.min(FOREVER))
+}
+
+/// How an ensemble is built. All times are in milliseconds.
+#[derive(Debug, Clone)]
+pub(crate) struct Options {
+    pub(crate) seed: u64,
+    pub(crate) servers: usize,
+    /// Followers report sessions to the leader every half tick.
+    pub(crate) tick: Millis,
+    /// What servers grant at first.
+    pub(crate) least_timeout: Millis,
+    pub(crate) most_timeout: Millis,
+    /// Of a message between client and server.
+    pub(crate) latency: RangeInclusive<Millis>,
+    /// Of a message between servers, when there are several.
+    pub(crate) link: RangeInclusive<Millis>,
+    /// From proposal to commit.
+    pub(crate) commit: RangeInclusive<Millis>,
+    /// How much longer a replica may take to apply what is committed.
+    pub(crate) lag: RangeInclusive<Millis>,
+    /// How often spent containers are looked for.
+    pub(crate) container_check: Millis,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            seed: 0,
+            servers: 1,
+            tick: 2_000,
+            least_timeout: 4_000,
+            most_timeout: 40_000,
+            latency: 0..=2,
+            link: 0..=1,
+            commit: 0..=1,
+            lag: 0..=0,
+            container_check: 60_000,
+        }
+    }
+}
+
+impl Options {
+    fn half_tick(&self) -> Millis {
+        (self.tick / 2).max(1)
+    }
+
+    fn container_check(&self) -> Millis {
+        self.container_check.max(1)
+    }
+}

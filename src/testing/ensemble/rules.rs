@@ -1,0 +1,182 @@
+//! Which requests the leader accepts, and in which order it looks for faults: as the server's `PrepRequestProcessor`.
+//!
+//! It looks at the tree as it will be when everything proposed is committed, hence at the outstanding changes first.
+
+use std::sync::Arc;
+
+use super::Zxid;
+use super::check;
+use super::leader::{Facts, Leader, Outstanding};
+use super::tree::{CONTAINER, Node};
+use super::txn::Change;
+use crate::backend::{Error, Op};
+use crate::path;
+use crate::znode::{Acl, CreateMode, Permissions};
+
+/// Outstanding changes as they were before a request, to be put back if it fails.
+type Undo = Vec<(Arc<str>, Option<Outstanding>)>;
+
+impl From<&Node> for Facts {
+    fn from(node: &Node) -> Self {
+        Facts {
+            version: node.version,
+            creations: node.creations,
+            children: node.children.len(),
+            owner: node.owner,
+            acls: Arc::clone(&node.acls),
+        }
+    }
+}
+
+impl Leader {
+    /// The changes of a request, or the first step that cannot be done; then nothing is changed.
+    pub(crate) fn prepare(&mut self, ops: &[Op], session: i64, zxid: Zxid) -> Result<Vec<Change>, (usize, Error)> {
+        let mut undo = Undo::new();
+        let mut changes = Vec::with_capacity(ops.len());
+        for (index, op) in ops.iter().enumerate() {
+            match self.step(op, session, zxid, &mut undo) {
+                Ok(change) => changes.push(change),
+                Err(error) => {
+                    self.roll_back(undo);
+                    return Err((index, error));
+                }
+            }
+        }
+        Ok(changes)
+    }
+
+    fn roll_back(&mut self, undo: Undo) {
+        for (path, before) in undo.into_iter().rev() {
+            match before {
+                Some(before) => self.outstanding.insert(path, before),
+                None => self.outstanding.remove(&path),
+            };
+        }
+    }
+
+    fn step(&mut self, op: &Op, session: i64, zxid: Zxid, undo: &mut Undo) -> Result<Change, Error> {
+        match op {
+            Op::Check { path, version } => {
+                let node = self.facts(path)?;
+                self.permit(path, &node.acls, Permissions::READ)?;
+                at_version(*version, node.version)?;
+                Ok(Change::Check)
+            }
+            Op::Create { path, data, mode, acls } => {
+                self.prepare_create(path, data, *mode, acls, (session, zxid), undo)
+            }
+            Op::SetData { path, data, version } => {
+                let mut node = self.facts(path)?;
+                self.permit(path, &node.acls, Permissions::WRITE)?;
+                at_version(*version, node.version)?;
+                node.version = node.version.wrapping_add(1);
+                let (path, version) = (Arc::from(path.as_str()), node.version);
+                self.record(&path, Some(node), zxid, undo);
+                let data = Arc::from(data.as_slice());
+                Ok(Change::SetData { path, data, version })
+            }
+            Op::Delete { path, version } => self.prepare_delete(path, *version, zxid, undo),
+        }
+    }
+
+    fn prepare_create(
+        &mut self,
+        name: &str,
+        data: &[u8],
+        mode: CreateMode,
+        acls: &[Acl],
+        (session, zxid): (i64, Zxid),
+        undo: &mut Undo,
+    ) -> Result<Change, Error> {
+        check::acls(acls)?;
+        let dir = path::split(name).0;
+        let mut parent = self.facts(dir)?;
+        self.permit(dir, &parent.acls, Permissions::CREATE)?;
+        let path: Arc<str> =
+            if mode.is_sequential() { Arc::from(format!("{name}{:010}", parent.creations)) } else { Arc::from(name) };
+        check::new_path(&path)?;
+        if self.facts(&path).is_ok() {
+            return Err(Error::NodeExists);
+        }
+        if parent.owner != 0 && parent.owner != CONTAINER {
+            return Err(Error::NoChildrenForEphemerals);
+        }
+        let owner = match mode {
+            CreateMode::Container => CONTAINER,
+            mode if mode.is_ephemeral() => session,
+            _ => 0,
+        };
+        let node = Facts { version: 0, creations: 0, children: 0, owner, acls: Arc::from(acls) };
+        let acls = Arc::clone(&node.acls);
+        parent.creations = parent.creations.wrapping_add(1);
+        parent.children += 1;
+        let parent_creations = parent.creations;
+        self.record(&Arc::from(dir), Some(parent), zxid, undo);
+        self.record(&path, Some(node), zxid, undo);
+        Ok(Change::Create { path, data: Arc::from(data), acls, owner, parent_creations })
+    }
+
+    fn prepare_delete(
+        &mut self,
+        name: &str,
+        version: Option<i32>,
+        zxid: Zxid,
+        undo: &mut Undo,
+    ) -> Result<Change, Error> {
+        let dir = path::split(name).0;
+        let mut parent = self.facts(dir)?;
+        self.permit(dir, &parent.acls, Permissions::DELETE)?;
+        let node = self.facts(name)?;
+        at_version(version, node.version)?;
+        if node.children > 0 {
+            return Err(Error::NotEmpty);
+        }
+        let path: Arc<str> = Arc::from(name);
+        parent.children -= 1;
+        self.record(&Arc::from(dir), Some(parent), zxid, undo);
+        self.record(&path, None, zxid, undo);
+        Ok(Change::Delete { path })
+    }
+
+    /// Notes that `path` will be gone, and that its parent will have one child less.
+    pub(crate) fn forget(&mut self, path: &Arc<str>, zxid: Zxid) {
+        let mut kept = Undo::new();
+        let dir = path::split(path).0;
+        if let Ok(mut parent) = self.facts(dir) {
+            parent.children = parent.children.saturating_sub(1);
+            self.record(&Arc::from(dir), Some(parent), zxid, &mut kept);
+        }
+        self.record(path, None, zxid, &mut kept);
+    }
+
+    /// What a node will be.
+    pub(crate) fn facts(&self, path: &str) -> Result<Facts, Error> {
+        match self.outstanding.get(path) {
+            Some(change) => change.facts.clone(),
+            None => self.tree.get(path).map(Facts::from),
+        }
+        .ok_or(Error::NoNode)
+    }
+
+    fn record(&mut self, path: &Arc<str>, facts: Option<Facts>, zxid: Zxid, undo: &mut Undo) {
+        let before = self.outstanding.insert(Arc::clone(path), Outstanding { zxid, facts });
+        undo.push((Arc::clone(path), before));
+    }
+
+    /// Checks permissions. No client has credentials here: only what is granted to all clients is granted.
+    pub(crate) fn permit(&self, path: &str, acls: &[Acl], wanted: Permissions) -> Result<(), Error> {
+        let grants = |acl: &Acl| acl.scheme() == "world" && acl.permissions().contains(wanted);
+        if !self.by_hand && (self.denied.contains(path) || !acls.iter().any(grants)) {
+            return Err(Error::NoAuth);
+        }
+        Ok(())
+    }
+}
+
+/// -1 stands for any version on the wire.
+fn at_version(wanted: Option<i32>, version: i32) -> Result<(), Error> {
+    match wanted {
+        Some(wanted) if wanted != -1 && wanted != version => Err(Error::BadVersion),
+        _ => Ok(()),
+    }
+}

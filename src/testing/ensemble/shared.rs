@@ -1,0 +1,91 @@
+//! The world behind its lock: every way into it tells it the time and what was dropped.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::drops::{Dropped, Drops};
+use super::world::World;
+use super::{ClientId, Millis, Options, millis};
+use crate::util::mutex::{Mutex, MutexGuard};
+
+/// What all handles, all sessions and the driver share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    start: Instant,
+    world: Mutex<World>,
+    drops: Arc<Drops>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // The driver ends.
+        self.drops.wake.notify_one();
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(options: Options) -> Self {
+        let drops = Arc::new(Drops::default());
+        Shared { start: Instant::now(), world: Mutex::new(World::new(options, Arc::clone(&drops))), drops }
+    }
+
+    /// What holders have dropped; also what wakes the driver.
+    pub(crate) fn drops(&self) -> Arc<Drops> {
+        Arc::clone(&self.drops)
+    }
+
+    fn now(&self) -> Millis {
+        millis(Instant::now().saturating_duration_since(self.start))
+    }
+
+    /// The world at this moment, with all drops taken in.
+    fn lock(&self) -> MutexGuard<'_, World> {
+        let mut world = self.world.lock();
+        world.now = world.now.max(self.now());
+        for dropped in self.drops.take() {
+            match dropped {
+                Dropped::Watch(client, watch) => world.unwatch(client, watch),
+                Dropped::Session(client) => world.close(client),
+            }
+        }
+        world
+    }
+
+    pub(crate) fn with<R>(&self, act: impl FnOnce(&mut World) -> R) -> R {
+        let mut world = self.lock();
+        let outcome = act(&mut world);
+        let sooner = match (world.next_due(), world.planned) {
+            (Some(due), Some(planned)) => due < planned,
+            (due, None) => due.is_some(),
+            (None, _) => false,
+        };
+        drop(world);
+        if sooner {
+            self.drops.wake.notify_one();
+        }
+        outcome
+    }
+
+    /// Lets happen what is due; when there will be more.
+    pub(crate) fn run(&self) -> Option<Instant> {
+        let mut world = self.lock();
+        world.run();
+        world.planned = world.next_due();
+        world.planned.map(|due| self.start + Duration::from_millis(due))
+    }
+}
+
+/// Tells the ensemble when the caller that waits for a session to open is gone, or drops the session.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) client: ClientId,
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.shared.drops.add(Dropped::Session(self.client));
+    }
+}

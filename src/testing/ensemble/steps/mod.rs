@@ -1,0 +1,56 @@
+//! What happens in the world, event by event.
+//!
+//! Each file has the steps of one part; they use the files before them:
+//!
+//! | file | whose steps |
+//! |---|---|
+//! | `network` | messages and connections |
+//! | `connecting`, `calling` | the client's half of a session |
+//! | `answering` | a server that answers |
+//! | `proposing` | the leader's transactions |
+//! | `sessions` | the leader's sessions |
+//! | `replication` | between the leader and the servers |
+//! | `receiving` | a server that takes requests in |
+//! | `outages` | servers that stop, or are cut off |
+
+mod answering;
+mod calling;
+mod connecting;
+mod network;
+mod outages;
+mod proposing;
+mod receiving;
+mod replication;
+mod sessions;
+
+use crate::testing::ensemble::world::{Event, World};
+
+impl World {
+    /// Lets everything happen that is due.
+    pub(crate) fn run(&mut self) {
+        while let Some(event) = self.take_due() {
+            if let Some(event) = self.stash(event) {
+                self.happen(event);
+            }
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Up(conn, request) => self.receive(conn, request),
+            Event::Down(conn, message) => self.deliver(conn, message),
+            Event::Broken(conn) => self.broken(conn),
+            Event::Attempt(client) => self.attempt(client),
+            Event::Tick(client, timer) => self.tick(client, timer),
+            Event::Forgotten(client) => self.forgotten(client),
+            Event::Forwarded(forward) => self.lead(forward),
+            Event::Commit(incarnation) => self.commit(incarnation),
+            Event::Step(replica) => self.steps(replica),
+            Event::Validated(validated) => self.validated(validated),
+            Event::Report(replica) => self.report(replica),
+            Event::StepDown(replica, times) => self.step_down(replica, times),
+            Event::Expiry(session) => self.expiry(session),
+            Event::Reap => self.reap(),
+        }
+    }
+}

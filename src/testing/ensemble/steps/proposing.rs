@@ -1,0 +1,109 @@
+//! The leader's transactions: what a request becomes, and how it is committed.
+
+use crate::backend::{Error, Op};
+use crate::testing::ensemble::Millis;
+use crate::testing::ensemble::leader::{Proposal, Verdict};
+use crate::testing::ensemble::link::{Ask, Step};
+use crate::testing::ensemble::log::Happening;
+use crate::testing::ensemble::txn::{Change, Txn};
+use crate::testing::ensemble::world::{Event, World};
+
+impl World {
+    pub(crate) fn txn(&mut self, changes: Vec<Change>, closes: Option<i64>) -> Txn {
+        Txn { zxid: self.leader.next_zxid(), time: self.now, changes, closes }
+    }
+
+    pub(crate) fn decide(&mut self, session: i64, ask: Ask) -> (Txn, Verdict) {
+        // A refused request takes a number as well.
+        let zxid = self.leader.zxid + 1;
+        let (changes, verdict) = match ask {
+            Ask::Write(op) => match self.leader.prepare(&[op], session, zxid) {
+                Ok(changes) => (changes, Verdict::Written),
+                Err((_, error)) => (Vec::new(), Verdict::Refused(error)),
+            },
+            Ask::Multi(ops) => match self.leader.prepare(&ops, session, zxid) {
+                Ok(changes) => (changes, Verdict::WrittenMulti),
+                Err((index, error)) => (Vec::new(), Verdict::RefusedMulti { index, error }),
+            },
+            _ => {
+                let changes = self.leader.end_session(session, zxid);
+                self.log.note(self.now, session, Happening::SessionClosed);
+                return (self.txn(changes, Some(session)), Verdict::Ended);
+            }
+        };
+        (self.txn(changes, None), verdict)
+    }
+
+    pub(crate) fn commit_soon(&mut self) {
+        let range = self.options.commit.clone();
+        let at = (self.now + self.random.u64(range)).max(self.last_commit);
+        self.last_commit = at;
+        self.schedule(at, Event::Commit(self.incarnation));
+    }
+
+    /// The oldest proposal is committed; every replica will hear of it, each after its own lag.
+    pub(crate) fn commit(&mut self, incarnation: u32) {
+        if incarnation != self.incarnation {
+            return;
+        }
+        let Some(Proposal { txn, mut origin }) = self.leader.commit() else {
+            return;
+        };
+        for index in 0..self.replicas.len() {
+            let origin =
+                if origin.as_ref().is_some_and(|origin| origin.replica == index) { origin.take() } else { None };
+            if txn.is_none() && origin.is_none() {
+                continue;
+            }
+            let mut arrival = self.now + self.link();
+            if txn.is_some() {
+                let lag = self.options.lag.clone();
+                arrival += self.random.u64(lag);
+            }
+            self.tell(index, arrival, Step { txn: txn.clone(), origin });
+        }
+    }
+
+    fn tell(&mut self, index: usize, arrival: Millis, step: Step) {
+        let Some(replica) = self.replicas.get_mut(index) else {
+            return;
+        };
+        let at = replica.last_in.max(arrival);
+        replica.last_in = at;
+        replica.inbox.push_back((at, step));
+        self.schedule(at, Event::Step(index));
+    }
+
+    pub(crate) fn reap(&mut self) {
+        self.schedule(self.now + self.options.container_check(), Event::Reap);
+        if !self.running {
+            return;
+        }
+        for path in self.leader.tree.spent_containers() {
+            let op = Op::Delete { path: path.to_string(), version: None };
+            // The leader's own request: it needs no permission, but the node must still be empty.
+            self.by_hand(op).ok();
+        }
+    }
+
+    /// Carries out a request without a session. Returns the path as the server names it.
+    pub(crate) fn by_hand(&mut self, op: Op) -> Result<String, Error> {
+        let zxid = self.leader.zxid + 1;
+        self.leader.by_hand = true;
+        let prepared = self.leader.prepare(&[op], 0, zxid);
+        self.leader.by_hand = false;
+        let changes = prepared.map_err(|(_, error)| error)?;
+        let path = changes.first().and_then(Change::path).map(|path| path.to_string());
+        self.propose_now(changes);
+        Ok(path.unwrap_or_default())
+    }
+
+    /// Proposes, and commits it together with everything before it.
+    pub(crate) fn propose_now(&mut self, changes: Vec<Change>) {
+        let txn = self.txn(changes, None);
+        self.leader.propose(txn, None);
+        while !self.leader.proposals.is_empty() {
+            self.commit(self.incarnation);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! How a server takes requests in: it answers some by itself, and passes the others on to the leader.
+
+use crate::testing::ensemble::connection::{Slot, Work};
+use crate::testing::ensemble::link::Ask;
+use crate::testing::ensemble::wire::{Call, Operation, Request};
+use crate::testing::ensemble::world::World;
+use crate::testing::ensemble::{ConnId, Millis, Zxid};
+
+impl World {
+    /// A request arrives at the server of a connection.
+    pub(crate) fn receive(&mut self, id: ConnId, request: Request) {
+        let Some(request) = self.hold_up(id, request) else {
+            return;
+        };
+        if matches!(request, Request::Fin) {
+            self.server_close(id);
+            self.conns.remove(&id);
+            return;
+        }
+        let Some(conn) = self.conns.get_mut(&id) else { return };
+        let (replica, session, timeout) = (conn.replica, conn.session, conn.timeout);
+        if !conn.admit() || !self.running {
+            return;
+        }
+        let kind = request.kind();
+        if request.is_too_large() || kind.is_some_and(|kind| self.is_lost(id, kind, false)) {
+            self.server_close(id);
+            return;
+        }
+        self.hear(replica, session, timeout);
+        match request {
+            Request::Connect { session, timeout, last_zxid } => self.receive_connect(id, session, timeout, last_zxid),
+            Request::Call(Call::Write(op)) => self.take_in(id, kind, Ask::Write(op)),
+            Request::Call(Call::Multi(ops)) => self.take_in(id, kind, Ask::Multi(ops)),
+            Request::Call(Call::Sync { .. }) => self.take_in(id, kind, Ask::Sync),
+            Request::CloseSession => self.take_in(id, kind, Ask::Close),
+            local => self.take_in_local(id, kind, local),
+        }
+    }
+
+    fn hear(&mut self, replica: usize, session: i64, timeout: Millis) {
+        if session == 0 {
+            return;
+        }
+        if self.replicas.len() == 1 {
+            self.touch(session, timeout);
+        } else if let Some(replica) = self.replicas.get_mut(replica) {
+            replica.touched.insert(session, timeout);
+        }
+    }
+
+    /// What a server grants to a client that asks for this timeout.
+    fn negotiate(&self, server: usize, wanted: Millis) -> Millis {
+        let (least, most) = self.grants.get(server).map_or((0, Millis::MAX), |range| (*range.start(), *range.end()));
+        wanted.min(most).max(least)
+    }
+
+    fn receive_connect(&mut self, id: ConnId, session: i64, timeout: Millis, last_zxid: Zxid) {
+        let Some(conn) = self.conns.get(&id) else { return };
+        let timeout = self.negotiate(conn.replica, timeout);
+        let behind =
+            self.replicas.get(conn.replica).is_none_or(|replica| replica.applied < last_zxid || !replica.is_serving());
+        if behind {
+            // It has seen more than this server; it must try another one.
+            self.server_close(id);
+        } else if session == 0 {
+            self.take_in(id, None, Ask::Open { timeout });
+        } else {
+            self.take_in(id, None, Ask::Validate { session, timeout });
+        }
+    }
+
+    fn take_in(&mut self, id: ConnId, kind: Option<Operation>, ask: Ask) {
+        let ticket = self.next_id();
+        if let Some(conn) = self.conns.get_mut(&id) {
+            // Requests that a cut connection still delivered are carried out, but no client gets the answer.
+            if conn.open {
+                let work = Work::Remote;
+                conn.slots.push_back(Slot { ticket, kind, work });
+            }
+        }
+        self.forward(id, ticket, ask);
+    }
+
+    fn take_in_local(&mut self, id: ConnId, kind: Option<Operation>, request: Request) {
+        let ticket = self.next_id();
+        let Some(conn) = self.conns.get_mut(&id).filter(|conn| conn.open) else {
+            return;
+        };
+        let work = Work::Local(request);
+        conn.slots.push_back(Slot { ticket, kind, work });
+        self.answer_all(id);
+    }
+}

@@ -1,0 +1,180 @@
+//! Between the servers: requests to the leader, and what it has committed back to the servers.
+
+use std::collections::BTreeSet;
+
+use crate::backend::{Error, Multi, OpResult};
+use crate::testing::ensemble::ConnId;
+use crate::testing::ensemble::leader::{Origin, Proposal, Verdict};
+use crate::testing::ensemble::link::{Ask, Forward, Step};
+use crate::testing::ensemble::tree::Applied;
+use crate::testing::ensemble::txn::{Change, Txn};
+use crate::testing::ensemble::wire::{Answer, Message};
+use crate::testing::ensemble::world::{Event, World};
+use crate::znode::Permissions;
+
+impl World {
+    pub(crate) fn forward(&mut self, id: ConnId, ticket: u64, ask: Ask) {
+        let Some(conn) = self.conns.get(&id) else { return };
+        let (index, session) = (conn.replica, conn.session);
+        let forward = Forward { incarnation: self.incarnation, replica: index, conn: id, session, ticket, ask };
+        let arrival = self.now + self.link();
+        let Some(replica) = self.replicas.get_mut(index) else {
+            return;
+        };
+        if let Some(cut_off) = &mut replica.cut_off {
+            match cut_off.deposed.as_ref().and_then(|known| alone(known, &forward.ask)) {
+                Some(message) => self.accept_alone(id, ticket, message),
+                None => cut_off.held.push(forward),
+            }
+            return;
+        }
+        replica.last_out = replica.last_out.max(arrival);
+        let at = replica.last_out;
+        self.schedule(at, Event::Forwarded(forward));
+    }
+
+    /// A deposed leader answers.
+    fn accept_alone(&mut self, id: ConnId, ticket: u64, message: Message) {
+        if let (Message::Connected { session, timeout }, Some(conn)) = (&message, self.conns.get_mut(&id)) {
+            (conn.session, conn.timeout) = (*session, *timeout);
+        }
+        self.answered(id, ticket, message);
+    }
+
+    /// The leader takes a request in.
+    pub(crate) fn lead(&mut self, forward: Forward) {
+        if forward.incarnation != self.incarnation || !self.running {
+            return;
+        }
+        let Forward { replica, conn, session, ticket, ask, .. } = forward;
+        let origin = |verdict| Some(Origin { replica, conn, ticket, verdict });
+        match ask {
+            Ask::Validate { session, timeout } => {
+                self.validate(conn, ticket, session, timeout);
+                return;
+            }
+            Ask::Open { timeout } => {
+                let session = self.open_session(conn, timeout);
+                let txn = self.txn(Vec::new(), None);
+                self.leader.propose(txn, origin(Verdict::Opened { session, timeout }));
+            }
+            Ask::Sync => self.leader.proposals.push_back(Proposal { txn: None, origin: origin(Verdict::Synced) }),
+            ask => match self.leader.admits(session, conn) {
+                Err(error) => {
+                    self.leader.proposals.push_back(Proposal { txn: None, origin: origin(Verdict::Refused(error)) })
+                }
+                Ok(()) => {
+                    let (txn, verdict) = self.decide(session, ask);
+                    self.leader.propose(txn, origin(verdict));
+                }
+            },
+        }
+        self.commit_soon();
+    }
+
+    /// A replica takes in what has arrived from the leader.
+    pub(crate) fn steps(&mut self, index: usize) {
+        loop {
+            let now = self.now;
+            let Some(replica) = self.replicas.get_mut(index) else {
+                return;
+            };
+            if replica.cut_off.is_some() || replica.inbox.front().is_none_or(|(at, _)| *at > now) {
+                return;
+            }
+            let Some((_, step)) = replica.inbox.pop_front() else {
+                return;
+            };
+            self.step(index, step);
+        }
+    }
+
+    fn step(&mut self, index: usize, step: Step) {
+        let mut applied = Vec::new();
+        if let Some(txn) = &step.txn {
+            let Some(replica) = self.replicas.get_mut(index) else {
+                return;
+            };
+            applied = replica.tree.apply(txn);
+            replica.applied = txn.zxid;
+            self.fire(index, txn, &applied);
+        }
+        let by = step.origin.as_ref().map(|origin| origin.conn);
+        if let Some(origin) = step.origin {
+            self.conclude(origin, step.txn.as_deref(), &applied);
+        }
+        if let Some(session) = step.txn.and_then(|txn| txn.closes) {
+            self.close_connections(index, session, by);
+        }
+    }
+
+    /// Sends the events of a transaction. Since 3.9.2 a client that may not read a node gets no event, and its watch is
+    /// spent.
+    fn fire(&mut self, index: usize, txn: &Txn, applied: &[Applied]) {
+        for (change, applied) in txn.changes.iter().zip(applied) {
+            let Some(replica) = self.replicas.get_mut(index) else {
+                return;
+            };
+            for (conn, path, event) in replica.watches.trigger(change) {
+                let own = change.path() == Some(&path);
+                let acls = if own { &applied.acls } else { &applied.parent_acls };
+                let acls = acls.as_deref().unwrap_or_default();
+                if self.leader.permit(&path, acls, Permissions::READ).is_ok() {
+                    self.send_down(conn, Message::Event { path, event });
+                }
+            }
+        }
+    }
+
+    fn conclude(&mut self, origin: Origin, txn: Option<&Txn>, applied: &[Applied]) {
+        let changes = txn.map_or(&[][..], |txn| &txn.changes);
+        let message = match origin.verdict {
+            Verdict::Written => reply(Ok(written(changes, applied))),
+            Verdict::WrittenMulti => reply(Ok(Answer::Multi(Multi::Committed(results(changes, applied))))),
+            Verdict::Refused(error) => reply(Err(error)),
+            Verdict::RefusedMulti { index, error } => reply(Ok(Answer::Multi(Multi::Refused { index, error }))),
+            Verdict::Synced => reply(Ok(Answer::Done)),
+            Verdict::Ended => Message::Goodbye,
+            Verdict::Opened { session, timeout } => {
+                if let Some(conn) = self.conns.get_mut(&origin.conn) {
+                    conn.session = session;
+                    conn.timeout = timeout;
+                }
+                Message::Connected { session, timeout }
+            }
+        };
+        self.answered(origin.conn, origin.ticket, message);
+    }
+}
+
+/// What a deposed leader answers for which it needs no other server: a sync, and a session that it knows.
+fn alone(known: &BTreeSet<i64>, ask: &Ask) -> Option<Message> {
+    match *ask {
+        Ask::Sync => Some(reply(Ok(Answer::Done))),
+        Ask::Validate { session, timeout } if known.contains(&session) => Some(Message::Connected { session, timeout }),
+        Ask::Validate { .. } => Some(Message::Expired),
+        _ => None,
+    }
+}
+
+fn reply(result: Result<Answer, Error>) -> Message {
+    Message::Reply { zxid: 0, result }
+}
+
+fn written(changes: &[Change], applied: &[Applied]) -> Answer {
+    match (changes.first(), applied.first().and_then(|applied| applied.stat)) {
+        (Some(Change::Create { path, .. }), Some(stat)) => Answer::Created(path.to_string(), stat),
+        (Some(Change::SetData { .. }), Some(stat)) => Answer::Changed(stat),
+        _ => Answer::Done,
+    }
+}
+
+fn results(changes: &[Change], applied: &[Applied]) -> Vec<OpResult> {
+    let result = |(change, applied): (&Change, &Applied)| match (change, applied.stat) {
+        (Change::Create { path, .. }, _) => OpResult::Create { path: path.to_string() },
+        (Change::SetData { .. }, Some(stat)) => OpResult::SetData { stat },
+        (Change::Delete { .. }, _) => OpResult::Delete,
+        _ => OpResult::Check,
+    };
+    changes.iter().zip(applied).map(result).collect()
+}

@@ -1,0 +1,114 @@
+//! The sessions at the leader: how they begin, come back, are kept alive and end.
+
+use crate::testing::ensemble::leader::ServerSession;
+use crate::testing::ensemble::link::Validated;
+use crate::testing::ensemble::log::Happening;
+use crate::testing::ensemble::world::{Event, World};
+use crate::testing::ensemble::{ConnId, Millis};
+
+/// Session ids look like those of a real server: its number and a time in front.
+const FIRST_SESSION: i64 = 0x0100_0000_0000_0000;
+
+impl World {
+    /// A sign of life, by a connection that was granted this timeout.
+    pub(crate) fn touch(&mut self, session: i64, timeout: Millis) {
+        if let Some(look) = self.leader.touch(session, timeout, self.now) {
+            self.schedule(look, Event::Expiry(session));
+        }
+    }
+
+    /// A new leader counts the time of every session from now on.
+    pub(crate) fn start_timers(&mut self) {
+        for (at, session) in self.leader.start_timers(self.now) {
+            self.schedule(at, Event::Expiry(session));
+        }
+    }
+
+    pub(crate) fn open_session(&mut self, conn: ConnId, timeout: Millis) -> i64 {
+        self.opened += 1;
+        let session = FIRST_SESSION + self.opened;
+        let expires = self.now + timeout;
+        self.leader
+            .sessions
+            .insert(session, ServerSession { first_timeout: timeout, timeout, expires, look: expires, conn });
+        self.schedule(expires, Event::Expiry(session));
+        self.log.note(self.now, session, Happening::SessionOpened);
+        session
+    }
+
+    /// A session comes back on a connection that grants it this timeout.
+    pub(crate) fn validate(&mut self, conn: ConnId, ticket: u64, session: i64, timeout: Millis) {
+        self.touch(session, timeout);
+        let known = self.leader.sessions.get_mut(&session);
+        let timeout = known.as_ref().map(|_| timeout);
+        let old = known.map(|known| {
+            known.timeout = timeout.unwrap_or(known.timeout);
+            std::mem::replace(&mut known.conn, conn)
+        });
+        if let Some(old) = old.filter(|old| *old != conn) {
+            self.server_close(old);
+        }
+        let at = self.now + self.link();
+        self.schedule(at, Event::Validated(Validated { conn, ticket, session, timeout }));
+    }
+
+    pub(crate) fn close_connections(&mut self, index: usize, session: i64, except: Option<ConnId>) {
+        let of_session = self
+            .conns
+            .iter()
+            .filter(|(id, conn)| conn.session == session && conn.replica == index && Some(**id) != except);
+        let ids: Vec<ConnId> = of_session.map(|(id, _)| *id).collect();
+        for id in ids {
+            self.server_close(id);
+        }
+    }
+
+    /// Ends a session as the leader: it expired, or an administrator ended it. Returns whether there was one.
+    pub(crate) fn expire(&mut self, session: i64) -> bool {
+        if !self.leader.sessions.contains_key(&session) {
+            return false;
+        }
+        let zxid = self.leader.zxid + 1;
+        let changes = self.leader.end_session(session, zxid);
+        self.log.note(self.now, session, Happening::SessionExpired);
+        let txn = self.txn(changes, Some(session));
+        self.leader.propose(txn, None);
+        self.commit_soon();
+        true
+    }
+
+    pub(crate) fn expiry(&mut self, session: i64) {
+        let (now, running) = (self.now, self.running);
+        let Some(known) = self.leader.sessions.get_mut(&session).filter(|known| known.look <= now) else {
+            return;
+        };
+        if !running {
+            // Time for sessions starts again when the servers do.
+        } else if known.expires > now {
+            known.look = known.expires;
+            let look = known.look;
+            self.schedule(look, Event::Expiry(session));
+        } else {
+            self.expire(session);
+        }
+    }
+
+    /// The leader's ping, every half tick.
+    pub(crate) fn report(&mut self, index: usize) {
+        self.schedule(self.now + self.options.half_tick(), Event::Report(index));
+        self.answer_ping(index);
+    }
+
+    /// A replica answers the leader's ping with the sessions that it has heard of since the last one.
+    pub(crate) fn answer_ping(&mut self, index: usize) {
+        let Some(replica) = self.replicas.get_mut(index) else {
+            return;
+        };
+        if !self.running || replica.cut_off.is_some() {
+            return;
+        }
+        for (session, timeout) in std::mem::take(&mut replica.touched) {
+            self.touch(session, timeout);
+        }
+    }
+}

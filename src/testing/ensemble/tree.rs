@@ -1,0 +1,206 @@
+//! The data tree as one server has applied it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::Zxid;
+use super::txn::{Change, Txn};
+use crate::path;
+use crate::znode::{Acl, Stat};
+
+/// What a server notes as the owner of a container node.
+pub(crate) const CONTAINER: i64 = i64::MIN;
+/// Added to the virtual time, so that stamps look like times.
+const EPOCH: i64 = 1_700_000_000_000;
+
+/// A node. A clone shares data and ACL.
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    pub(crate) data: Arc<[u8]>,
+    pub(crate) acls: Arc<[Acl]>,
+    pub(crate) czxid: Zxid,
+    pub(crate) mzxid: Zxid,
+    pub(crate) pzxid: Zxid,
+    ctime: i64,
+    mtime: i64,
+    pub(crate) version: i32,
+    /// How many children were ever created: what sequential names count, and what the server keeps as `cversion`.
+    pub(crate) creations: i32,
+    pub(crate) owner: i64,
+    pub(crate) children: BTreeSet<Arc<str>>,
+}
+
+impl Node {
+    fn new(data: Arc<[u8]>, acls: Arc<[Acl]>, owner: i64, zxid: Zxid, time: i64) -> Self {
+        Node {
+            data,
+            acls,
+            czxid: zxid,
+            mzxid: zxid,
+            pzxid: zxid,
+            ctime: time,
+            mtime: time,
+            version: 0,
+            creations: 0,
+            owner,
+            children: BTreeSet::new(),
+        }
+    }
+
+    /// As a client sees it. The server tells changes of the children, though it counts creations; and it does not tell
+    /// that a node is a container.
+    pub(crate) fn stat(&self) -> Stat {
+        let children = i32::try_from(self.children.len()).unwrap_or(i32::MAX);
+        Stat {
+            czxid: self.czxid,
+            mzxid: self.mzxid,
+            pzxid: self.pzxid,
+            ctime: self.ctime,
+            mtime: self.mtime,
+            version: self.version,
+            cversion: self.creations.wrapping_mul(2).wrapping_sub(children),
+            aversion: 0,
+            ephemeral_owner: if self.owner == CONTAINER { 0 } else { self.owner },
+            data_length: i32::try_from(self.data.len()).unwrap_or(i32::MAX),
+            num_children: children,
+        }
+    }
+}
+
+/// What a change did.
+#[derive(Debug)]
+pub(crate) struct Applied {
+    /// Of the node after it, if it has one.
+    pub(crate) stat: Option<Stat>,
+    /// Decides which clients get the event: the ACL of the node, also if it is gone now, and that of its parent.
+    pub(crate) acls: Option<Arc<[Acl]>>,
+    pub(crate) parent_acls: Option<Arc<[Acl]>>,
+}
+
+/// All nodes. A real server has `/zookeeper` as well; here the tree begins empty.
+#[derive(Debug, Clone)]
+pub(crate) struct Tree {
+    nodes: BTreeMap<Arc<str>, Node>,
+    ephemerals: BTreeMap<i64, BTreeSet<Arc<str>>>,
+    containers: BTreeSet<Arc<str>>,
+}
+
+impl Tree {
+    pub(crate) fn new() -> Self {
+        let root = Node::new(Arc::from([]), Arc::from([Acl::anyone_all()]), 0, 0, 0);
+        Tree {
+            nodes: BTreeMap::from([(Arc::from("/"), root)]),
+            ephemerals: BTreeMap::new(),
+            containers: BTreeSet::new(),
+        }
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Option<&Node> {
+        self.nodes.get(path)
+    }
+
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.nodes.keys()
+    }
+
+    /// The nodes that go with a session.
+    pub(crate) fn ephemerals(&self, session: i64) -> BTreeSet<Arc<str>> {
+        self.ephemerals.get(&session).cloned().unwrap_or_default()
+    }
+
+    /// The containers that had a child and have none.
+    pub(crate) fn spent_containers(&self) -> Vec<Arc<str>> {
+        let spent =
+            |path: &&Arc<str>| self.get(path).is_some_and(|node| node.creations > 0 && node.children.is_empty());
+        self.containers.iter().filter(spent).cloned().collect()
+    }
+
+    /// Carries a transaction out, and tells what each of its changes did.
+    pub(crate) fn apply(&mut self, txn: &Txn) -> Vec<Applied> {
+        let time = EPOCH + i64::try_from(txn.time).unwrap_or(i64::MAX - EPOCH);
+        let apply = |change: &Change| {
+            let dir = change.path().map(|path| path::split(path).0);
+            let parent_acls = dir.and_then(|dir| self.acls(dir));
+            let before = change.path().and_then(|path| self.acls(path));
+            let stat = self.change(change, txn.zxid, time);
+            let acls = change.path().and_then(|path| self.acls(path)).or(before);
+            Applied { stat, acls, parent_acls }
+        };
+        txn.changes.iter().map(apply).collect()
+    }
+
+    fn acls(&self, path: &str) -> Option<Arc<[Acl]>> {
+        self.get(path).map(|node| Arc::clone(&node.acls))
+    }
+
+    fn change(&mut self, change: &Change, zxid: Zxid, time: i64) -> Option<Stat> {
+        match change {
+            Change::Check => None,
+            Change::Create { path, data, acls, owner, parent_creations } => {
+                let node = Node::new(Arc::clone(data), Arc::clone(acls), *owner, zxid, time);
+                self.create(path, node, *parent_creations)
+            }
+            Change::Delete { path } => {
+                self.delete(path, zxid);
+                None
+            }
+            Change::SetData { path, data, version } => {
+                let node = self.nodes.get_mut(path)?;
+                node.data = Arc::clone(data);
+                node.version = *version;
+                node.mzxid = zxid;
+                node.mtime = time;
+                Some(node.stat())
+            }
+            Change::SetSequence { path, next } => {
+                self.nodes.get_mut(path)?.creations = *next;
+                None
+            }
+        }
+    }
+
+    fn create(&mut self, at: &Arc<str>, node: Node, parent_creations: i32) -> Option<Stat> {
+        let (dir, name) = path::split(at);
+        let parent = self.nodes.get_mut(dir)?;
+        parent.children.insert(Arc::from(name));
+        // As the server does it: a counter that wrapped around is smaller, so the node keeps the old one.
+        if parent_creations > parent.creations {
+            parent.creations = parent_creations;
+            parent.pzxid = node.czxid;
+        }
+        match node.owner {
+            0 => {}
+            CONTAINER => {
+                self.containers.insert(Arc::clone(at));
+            }
+            owner => {
+                self.ephemerals.entry(owner).or_default().insert(Arc::clone(at));
+            }
+        }
+        let stat = node.stat();
+        self.nodes.insert(Arc::clone(at), node);
+        Some(stat)
+    }
+
+    fn delete(&mut self, at: &Arc<str>, zxid: Zxid) {
+        let Some(node) = self.nodes.remove(at) else { return };
+        let (dir, name) = path::split(at);
+        if let Some(parent) = self.nodes.get_mut(dir) {
+            parent.children.remove(name);
+            parent.pzxid = zxid;
+        }
+        self.containers.remove(at);
+        if let Some(owned) = self.ephemerals.get_mut(&node.owner) {
+            owned.remove(at);
+            if owned.is_empty() {
+                self.ephemerals.remove(&node.owner);
+            }
+        }
+    }
+}
+
+/// The milliseconds of a stat as virtual time, for tests.
+#[cfg(test)]
+pub(crate) fn virtual_time(stamp: i64) -> super::Millis {
+    u64::try_from(stamp - EPOCH).unwrap_or(0)
+}

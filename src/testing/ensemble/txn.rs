@@ -1,0 +1,56 @@
+//! What the leader decides: the changes of one transaction, already checked.
+
+use std::sync::Arc;
+
+use super::{Millis, Zxid};
+use crate::znode::Acl;
+
+/// One change that can no longer fail.
+#[derive(Debug, Clone)]
+pub(crate) enum Change {
+    /// Of a transaction's check; it changes nothing.
+    Check,
+    Create {
+        path: Arc<str>,
+        data: Arc<[u8]>,
+        acls: Arc<[Acl]>,
+        owner: i64,
+        /// What the parent's counter becomes, unless that is less than it is.
+        parent_creations: i32,
+    },
+    Delete {
+        path: Arc<str>,
+    },
+    SetData {
+        path: Arc<str>,
+        data: Arc<[u8]>,
+        version: i32,
+    },
+    /// By hand: the next sequential child of the node gets this number.
+    SetSequence {
+        path: Arc<str>,
+        next: i32,
+    },
+}
+
+impl Change {
+    pub(crate) fn path(&self) -> Option<&Arc<str>> {
+        match self {
+            Change::Check => None,
+            Change::Create { path, .. }
+            | Change::Delete { path }
+            | Change::SetData { path, .. }
+            | Change::SetSequence { path, .. } => Some(path),
+        }
+    }
+}
+
+/// One transaction: its changes happen together. A refused request is one without changes.
+#[derive(Debug)]
+pub(crate) struct Txn {
+    pub(crate) zxid: Zxid,
+    pub(crate) time: Millis,
+    pub(crate) changes: Vec<Change>,
+    /// The session that it ends.
+    pub(crate) closes: Option<i64>,
+}

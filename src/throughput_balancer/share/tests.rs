@@ -1,0 +1,69 @@
+use futures::FutureExt;
+
+use super::*;
+
+fn decision(sequence: u64) -> Decision {
+    Decision { epoch: 1, sequence }
+}
+
+fn start(initial: u64, policy: OnSuspended) -> Channel {
+    Channel::new(initial, policy, Limited::default())
+}
+
+#[test]
+fn a_share_is_applied_when_the_listener_asks_for_the_next() {
+    let channel = start(7, OnSuspended::Zero);
+    assert!(channel.applied().now_or_never().is_some(), "nobody follows");
+    let mut idle = channel.followed();
+    let mut shares = channel.followed();
+    assert_eq!(shares.next().now_or_never().flatten().map(|share| share.throughput()), Some(7));
+    channel.leave();
+    assert!(channel.applied().now_or_never().is_none());
+    assert_eq!(shares.next().now_or_never().flatten().map(|share| share.throughput()), Some(0));
+    assert!(channel.applied().now_or_never().is_none(), "it has it in hand only");
+    assert!(shares.next().now_or_never().is_some_and(|end| end.is_none()));
+    assert!(channel.applied().now_or_never().is_some());
+    assert_eq!(idle.next().now_or_never().flatten().map(|share| share.throughput()), Some(0));
+}
+
+#[test]
+fn a_listener_that_is_behind_says_how_far_it_is() {
+    let channel = start(7, OnSuspended::Keep);
+    let followed = |acked| channel.followed_after(decision(acked)).now_or_never();
+    channel.doubt(6, decision(1));
+    assert_eq!(followed(0), Some(decision(1)), "nobody applies it but those who ask");
+    let mut shares = channel.followed();
+    assert!(shares.next().now_or_never().is_some());
+    channel.doubt(5, decision(2));
+    assert_eq!((followed(0), followed(1)), (Some(decision(1)), None));
+    assert!(shares.next().now_or_never().is_some());
+    channel.doubt(4, decision(3));
+    assert_eq!(followed(1), None, "it has the second one in hand only");
+    assert!(shares.next().now_or_never().is_some());
+    assert_eq!((followed(1), followed(2)), (Some(decision(2)), None));
+}
+
+#[test]
+fn a_share_that_was_kept_falls_with_the_newest_and_does_not_rise_with_it() {
+    let channel = start(7, OnSuspended::Keep);
+    let first = channel.latest();
+    channel.doubt(9, decision(1));
+    let second = channel.latest();
+    assert_eq!((first.throughput(), second.throughput()), (7, 9));
+    channel.doubt(3, decision(2));
+    assert_eq!((first.throughput(), second.throughput()), (3, 3));
+    channel.leave();
+    assert_eq!((first.throughput(), second.throughput()), (0, 0));
+}
+
+#[test]
+fn neither_a_stream_nor_a_listener_that_is_gone_holds_anything_up() {
+    let channel = start(0, OnSuspended::Zero);
+    let (mut shares, mut listener) = (channel.stream(), channel.followed());
+    assert!(shares.next().now_or_never().is_some());
+    assert!(listener.next().now_or_never().is_some());
+    channel.leave();
+    assert!(channel.applied().now_or_never().is_none());
+    drop(listener);
+    assert!(channel.applied().now_or_never().is_some());
+}

@@ -1,0 +1,95 @@
+//! The clock by which leases are measured.
+//!
+//! It continues while the process is stopped (SIGSTOP) and while the machine sleeps: CLOCK_BOOTTIME where the system
+//! has it. A virtual machine that is paused or restored from a snapshot cannot be seen from inside; only a fence covers
+//! that.
+
+use std::time::Duration;
+
+/// A moment on a [`Clock`]: the time since some fixed, unnamed start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Instant(Duration);
+
+impl Instant {
+    /// Returns how long after `earlier` this is; zero if it is before.
+    pub(crate) fn since(self, earlier: Instant) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+impl std::ops::Add<Duration> for Instant {
+    type Output = Instant;
+
+    fn add(self, after: Duration) -> Instant {
+        Instant(self.0.saturating_add(after))
+    }
+}
+
+impl std::ops::Sub<Duration> for Instant {
+    type Output = Instant;
+
+    fn sub(self, before: Duration) -> Instant {
+        Instant(self.0.saturating_sub(before))
+    }
+}
+
+#[cfg(feature = "testing")]
+const UP_BEFORE: Duration = Duration::from_secs(1_000_000);
+
+/// The source of the time; cheap to copy and to read.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) enum Clock {
+    /// The machine's.
+    #[default]
+    Machine,
+    /// Tokio's, which a test can pause: the time since the moment given.
+    #[cfg(feature = "testing")]
+    Tokio(tokio::time::Instant),
+}
+
+impl Clock {
+    pub(crate) fn now(&self) -> Instant {
+        match self {
+            Clock::Machine => Instant(boot_time()),
+            // As if the machine had been up for a while, so that there is a time before the start.
+            #[cfg(feature = "testing")]
+            Clock::Tokio(start) => Instant(UP_BEFORE + start.elapsed()),
+        }
+    }
+
+    /// Sleeps until `at`. Timers of the runtime may stop while the machine sleeps, so this can be late; code that must
+    /// be right compares the clock.
+    pub(crate) async fn sleep_until(&self, at: Instant) {
+        let left = at.since(self.now());
+        if !left.is_zero() {
+            tokio::time::sleep(left).await;
+        }
+    }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android", target_os = "fuchsia"))]
+fn boot_time() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android", target_os = "fuchsia")))]
+fn boot_time() -> Duration {
+    static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    START.get_or_init(std::time::Instant::now).elapsed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_goes_forward_and_differences_never_go_below_zero() {
+        let clock = Clock::Machine;
+        let first = clock.now();
+        let second = clock.now();
+        assert!(second >= first);
+        assert_eq!(first.since(first + Duration::from_secs(1)), Duration::ZERO);
+        assert_eq!((first + Duration::from_secs(2)).since(first), Duration::from_secs(2));
+    }
+}

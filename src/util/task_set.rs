@@ -1,0 +1,71 @@
+//! Futures that one task has under way. All are polled at each wake, in the order in which they were added. So the
+//! requests they send after a common event, such as a new connection, leave in the same order each time.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::task::Poll;
+
+use futures::future::{BoxFuture, FutureExt};
+
+enum Slot<T> {
+    UnderWay(BoxFuture<'static, T>),
+    Done(T),
+}
+
+/// A set of futures; see the module.
+pub(crate) struct TaskSet<T> {
+    slots: VecDeque<Slot<T>>,
+}
+
+impl<T> TaskSet<T> {
+    pub(crate) fn new() -> Self {
+        TaskSet { slots: VecDeque::new() }
+    }
+
+    pub(crate) fn push(&mut self, work: impl Future<Output = T> + Send + 'static) {
+        self.slots.push_back(Slot::UnderWay(work.boxed()));
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Returns the outcome of any future that is done; pending while there is none.
+    pub(crate) async fn next(&mut self) -> T {
+        self.first_of(usize::MAX).await
+    }
+
+    /// Returns the outcome of the oldest future; pending while there is none.
+    pub(crate) async fn next_in_order(&mut self) -> T {
+        self.first_of(1).await
+    }
+
+    /// Returns the first outcome among the `oldest` futures.
+    async fn first_of(&mut self, oldest: usize) -> T {
+        std::future::poll_fn(|cx| {
+            for slot in &mut self.slots {
+                if let Slot::UnderWay(work) = slot
+                    && let Poll::Ready(outcome) = work.as_mut().poll(cx)
+                {
+                    *slot = Slot::Done(outcome);
+                }
+            }
+            let done = self.slots.iter().take(oldest).position(|slot| matches!(slot, Slot::Done(_)));
+            match done.and_then(|at| self.slots.remove(at)) {
+                Some(Slot::Done(outcome)) => Poll::Ready(outcome),
+                _ => Poll::Pending,
+            }
+        })
+        .await
+    }
+}
+
+impl<T> fmt::Debug for TaskSet<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskSet").field("under_way", &self.len()).finish()
+    }
+}

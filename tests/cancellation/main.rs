@@ -1,0 +1,58 @@
+//! Every public future of the crate, dropped at every point: no node, no watch and no session stays behind, what it was
+//! called on still works, and what its `# Cancel safety` promises holds.
+#![cfg(all(
+    feature = "leader-latch",
+    feature = "leader-selector",
+    feature = "limiter",
+    feature = "mutex",
+    feature = "double-barrier",
+    feature = "barrier",
+    feature = "queue",
+    feature = "throughput-balancer",
+    feature = "testing"
+))]
+
+mod harness;
+#[path = "../support/polls.rs"]
+mod polls;
+
+mod barrier;
+mod client;
+mod double_barrier;
+mod leader_latch;
+mod leader_selector;
+mod limiter;
+mod mutex;
+mod queue;
+mod throughput_balancer;
+
+use std::collections::BTreeSet;
+
+/// What the files cover.
+const COVERED: [&[&str]; 15] = [
+    barrier::COVERED,
+    client::COVERED,
+    client::life::COVERED,
+    double_barrier::COVERED,
+    leader_latch::COVERED,
+    leader_latch::leader_stream::COVERED,
+    leader_latch::leadership::COVERED,
+    leader_latch::states::COVERED,
+    leader_selector::COVERED,
+    limiter::COVERED,
+    mutex::COVERED,
+    mutex::guard::COVERED,
+    queue::COVERED,
+    queue::delivery::COVERED,
+    throughput_balancer::COVERED,
+];
+
+#[test]
+fn every_public_future_is_covered() {
+    let covered: BTreeSet<String> = COVERED.into_iter().flatten().map(|name| (*name).to_owned()).collect();
+    let public = harness::public_futures();
+    let missing: Vec<_> = public.difference(&covered).collect();
+    assert!(missing.is_empty(), "no test drops these (add them to tests/cancellation): {missing:?}");
+    let unknown: Vec<_> = covered.difference(&public).collect();
+    assert!(unknown.is_empty(), "there are no such public functions: {unknown:?}");
+}

@@ -1,0 +1,337 @@
+//! DistributedQueue: putting, taking, looking.
+
+pub(crate) mod delivery;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures::StreamExt;
+use tokio::time::{sleep, timeout};
+use zookeeper_recipes::Client;
+use zookeeper_recipes::queue::{ClaimHandle, Delivery, DistributedQueue, Error, Producer, Utf8};
+
+use crate::harness::{Run, cases};
+
+cases! {
+    put: "Producer::put", at least 90 drops, 70 faults;
+    put_many: "Producer::put_many", at least 90 drops, 70 faults;
+    put_timeout: "Producer::put_timeout", at least 90 drops, 70 faults;
+    enqueue: "Producer::enqueue", at least 20 drops, 10 faults;
+    enqueued: "Enqueued::await", at least 50 drops, 30 faults;
+    flush: "Producer::flush", at least 50 drops, 30 faults;
+    close_producer: "Producer::close", at least 50 drops, 30 faults;
+    take: "Consumer::take", at least 90 drops, 70 faults;
+    deliveries: "Deliveries::next", at least 90 drops, 70 faults;
+    consume: "Consumer::consume", at least 90 drops, 70 faults;
+    consume_until: "Consumer::consume_until", at least 90 drops, 70 faults;
+    close_consumer: "Consumer::close", at least 30 drops, 15 faults;
+    len: "DistributedQueue::len", at least 30 drops, 15 faults;
+    peek: "DistributedQueue::peek", at least 50 drops, 30 faults;
+    dead_letters: "DistributedQueue::dead_letters", at least 50 drops, 30 faults;
+    put_back: "DistributedQueue::put_back", at least 40 drops, 20 faults;
+    discard: "DistributedQueue::discard", at least 40 drops, 20 faults;
+}
+
+const PATH: &str = "/queue";
+const CLAIMS: &str = "/queue-claims";
+const PRODUCERS: &str = "/queue-producers";
+pub(crate) const DEAD: &str = "/queue-dead";
+
+fn queue(client: &Client) -> DistributedQueue<Utf8> {
+    DistributedQueue::builder(client, PATH, Utf8).build().expect("a good path")
+}
+
+fn directories(run: &mut Run) {
+    for path in [PATH, CLAIMS, PRODUCERS, DEAD] {
+        run.directory(path);
+    }
+}
+
+/// Another client puts these.
+async fn filled(run: &mut Run, items: &[&str]) -> Client {
+    let other = run.other_client().await;
+    let producer = queue(&other).producer();
+    for item in items {
+        producer.put(*item).await.expect("put");
+    }
+    producer.close().await.expect("put");
+    other
+}
+
+/// Takes all there is and acks it: nobody holds anything back. The items, each by the name of its node.
+async fn all_of(run: &Run, client: &Client) -> Vec<String> {
+    let consumer = queue(client).consumer();
+    let mut items = BTreeSet::new();
+    while !(run.server().children(PATH).is_empty() && run.server().children(CLAIMS).is_empty()) {
+        if let Ok(taken) = timeout(Duration::from_secs(30), consumer.take()).await {
+            let delivery = taken.expect("it can be seen");
+            let name = delivery.name().to_owned();
+            items.extend(delivery.items().iter().map(|item| (name.clone(), item.clone())));
+            delivery.ack().await.expect("acked");
+        } else {
+            // What was there others have taken meanwhile.
+            assert_eq!(run.server().children(CLAIMS), [""; 0], "a claim is left behind");
+        }
+    }
+    consumer.close().await;
+    items.into_iter().map(|(_, item)| item).collect()
+}
+
+/// In doubt an item is there once, or not at all; and what is put after it is there.
+async fn is_put_once(run: &mut Run, producer: Producer<Utf8>, told: Option<Result<(), Error>>, items: &[&str]) {
+    let client = run.other_client().await;
+    producer.put("last").await.expect("put");
+    producer.close().await.ok();
+    let mut found = all_of(run, &client).await;
+    assert_eq!(found.pop().as_deref(), Some("last"));
+    assert!(found.is_empty() || found == items, "{found:?}");
+    match told {
+        Some(Ok(())) => assert_eq!(found, items),
+        Some(Err(error)) => assert!(!run.is_calm(), "{error}"),
+        None => assert!(run.is_polled() || found.is_empty()),
+    }
+}
+
+async fn put(run: &mut Run) {
+    directories(run);
+    let client = run.client().await;
+    let producer = queue(&client).producer();
+    let told = run.cut(producer.put("a")).await.done();
+    is_put_once(run, producer, told, &["a"]).await;
+}
+
+async fn put_many(run: &mut Run) {
+    directories(run);
+    let client = run.client().await;
+    let producer = queue(&client).producer();
+    let told = run.cut(producer.put_many(["a", "b"])).await.done();
+    is_put_once(run, producer, told, &["a", "b"]).await;
+}
+
+async fn put_timeout(run: &mut Run) {
+    directories(run);
+    let client = run.client().await;
+    let producer = queue(&client).producer();
+    let told = run.cut(producer.put_timeout("a", Duration::from_secs(8))).await.done();
+    is_put_once(run, producer, told, &["a"]).await;
+}
+
+async fn enqueue(run: &mut Run) {
+    directories(run);
+    let client = run.client().await;
+    let producer = queue(&client).producer();
+    let told = match run.cut(producer.enqueue("a")).await.done() {
+        Some(Ok(enqueued)) => Some(enqueued.await),
+        Some(Err(error)) => Some(Err(error)),
+        None => None,
+    };
+    is_put_once(run, producer, told, &["a"]).await;
+}
+
+/// It is put also if nobody awaits it.
+async fn enqueued(run: &mut Run) {
+    directories(run);
+    let client = run.client().await;
+    let producer = queue(&client).producer();
+    let enqueued = producer.enqueue("a").await.expect("enqueued");
+    let told = run.cut(enqueued).await.done();
+    let outcome = told.unwrap_or_else(|| if run.is_calm() { Ok(()) } else { Err(Error::Closed { path: PATH.into() }) });
+    is_put_once(run, producer, Some(outcome), &["a"]).await;
+}
+
+async fn flush(run: &mut Run) {
+    directories(run);
+    let client = run.client().await;
+    let producer = queue(&client).producer();
+    drop(producer.enqueue("a").await.expect("enqueued"));
+    let flushed = run.cut(producer.flush()).await.done();
+    assert!(!matches!(flushed, Some(Err(_))) || !run.keeps_its_session());
+    producer.flush().await.ok();
+    let told = flushed.or_else(|| run.keeps_its_session().then_some(Ok(())));
+    // A drop says no more than a loss.
+    let told = told.filter(Result::is_ok).unwrap_or_else(|| Err(Error::Closed { path: PATH.into() }));
+    is_put_once(run, producer, Some(told), &["a"]).await;
+}
+
+async fn close_producer(run: &mut Run) {
+    directories(run);
+    let client = run.client().await;
+    let producer = queue(&client).producer();
+    drop(producer.enqueue("a").await.expect("enqueued"));
+    let closed = run.cut(producer.close()).await.done();
+    assert!(!matches!(closed, Some(Err(_))) || !run.keeps_its_session());
+    // It has told, or tells now.
+    producer.close().await.ok();
+    if run.is_polled() {
+        assert!(matches!(producer.put("late").await, Err(Error::Closed { .. })));
+    }
+    drop(producer);
+    run.in_the_end("its node is gone", || run.server().children(PRODUCERS).is_empty()).await;
+    let found = all_of(run, &client).await;
+    assert!(found == ["a"] || !run.keeps_its_session() && found.is_empty(), "{found:?}");
+}
+
+/// What was claimed for it comes to the next one, or goes back.
+async fn take(run: &mut Run) {
+    directories(run);
+    let client = run.client().await;
+    let other = filled(run, &["a", "b"]).await;
+    let consumer = queue(&client).consumer();
+    if let Some(taken) = run.cut(consumer.take()).await.done() {
+        assert!(!taken.expect("an item").items().is_empty());
+    }
+    if run.is_calm() {
+        consumer.take().await.expect("an item").nack().await.expect("put back");
+    }
+    drop(consumer);
+    assert_eq!(all_of(run, &other).await, ["a", "b"]);
+}
+
+async fn deliveries(run: &mut Run) {
+    directories(run);
+    let client = run.client().await;
+    let other = filled(run, &["a", "b"]).await;
+    let mut deliveries = queue(&client).consumer().deliveries();
+    let taken: Option<Option<Result<Delivery<String>, Error>>> = run.cut(deliveries.next()).await.done();
+    drop(taken.flatten().map(|taken| taken.expect("an item")));
+    drop(deliveries);
+    assert_eq!(all_of(run, &other).await, ["a", "b"]);
+}
+
+/// What a dropped handler had goes back; what was handled is gone.
+async fn consume(run: &mut Run) {
+    consume_either(run, false).await;
+}
+
+async fn consume_until(run: &mut Run) {
+    consume_either(run, true).await;
+}
+
+/// Ends by a shutdown, or by closing the consumer.
+async fn consume_either(run: &mut Run, shuts_down: bool) {
+    directories(run);
+    let client = run.client().await;
+    let other = filled(run, &["a", "b"]).await;
+    let consumer = queue(&client).consumer();
+    let handled = std::sync::Mutex::new(BTreeSet::new());
+    let handler = |item: String, _: ClaimHandle| {
+        let handled = &handled;
+        async move {
+            sleep(Duration::from_millis(20)).await;
+            handled.lock().expect("no panic").insert(item);
+            Ok::<(), std::io::Error>(())
+        }
+    };
+    let a_while = || sleep(Duration::from_millis(200));
+    let work = async {
+        if shuts_down {
+            return consumer.consume_until(2, handler, a_while()).await;
+        }
+        let closing = async {
+            a_while().await;
+            consumer.close().await;
+        };
+        futures::future::join(consumer.consume(2, handler), closing).await.0
+    };
+    if let Some(worked) = run.cut(work).await.done() {
+        worked.expect("closed");
+    }
+    drop(consumer);
+    let mut found: BTreeSet<String> = all_of(run, &other).await.into_iter().collect();
+    found.extend(handled.into_inner().expect("no panic"));
+    assert_eq!(found.len(), 2, "{found:?}");
+}
+
+async fn close_consumer(run: &mut Run) {
+    directories(run);
+    let client = run.client().await;
+    let other = filled(run, &["a", "b"]).await;
+    let consumer = queue(&client).consumer();
+    drop(consumer.take().await.expect("an item"));
+    run.cut(consumer.close()).await;
+    if run.is_polled() {
+        run.in_the_end("nothing is held", || run.server().children(CLAIMS).is_empty()).await;
+        assert!(matches!(consumer.take().await, Err(Error::Closed { .. })));
+    }
+    drop(consumer);
+    assert_eq!(all_of(run, &other).await, ["a", "b"]);
+}
+
+async fn len(run: &mut Run) {
+    directories(run);
+    let client = run.client().await;
+    let other = filled(run, &["a", "b"]).await;
+    let queue = queue(&client);
+    run.settled_watches().await;
+    if let Some(len) = run.cut(queue.len()).await.done() {
+        assert_eq!(len, Ok(2));
+    }
+    run.is_silent_if_calm().await;
+    assert_eq!(queue.len().await, Ok(2));
+    assert_eq!(all_of(run, &other).await, ["a", "b"]);
+}
+
+async fn peek(run: &mut Run) {
+    directories(run);
+    let client = run.client().await;
+    let other = filled(run, &["a", "b"]).await;
+    let queue = queue(&client);
+    run.settled_watches().await;
+    if let Some(first) = run.cut(queue.peek()).await.done() {
+        assert_eq!(first, Ok(Some(vec!["a".to_owned()])));
+    }
+    run.is_silent_if_calm().await;
+    assert_eq!(all_of(run, &other).await, ["a", "b"]);
+}
+
+/// Another client gives one up.
+async fn with_a_dead_letter(run: &mut Run) -> Client {
+    directories(run);
+    let other = filled(run, &["a"]).await;
+    let consumer = queue(&other).consumer();
+    consumer.take().await.expect("an item").reject("by chance").await.expect("buried");
+    consumer.close().await;
+    run.settled_watches().await;
+    other
+}
+
+async fn dead_letters(run: &mut Run) {
+    let client = run.client().await;
+    let other = with_a_dead_letter(run).await;
+    let looking = queue(&client);
+    if let Some(letters) = run.cut(looking.dead_letters()).await.done() {
+        assert_eq!(letters.expect("an answer").len(), 1);
+    }
+    run.is_silent_if_calm().await;
+    let letters = looking.dead_letters().await.expect("an answer");
+    queue(&other).discard(&letters[0]).await.expect("discarded");
+}
+
+async fn put_back(run: &mut Run) {
+    let client = run.client().await;
+    let other = with_a_dead_letter(run).await;
+    let letter = queue(&other).dead_letters().await.expect("an answer").remove(0);
+    let putting = queue(&client);
+    let done = run.cut(putting.put_back(&letter)).await.done();
+    sleep(Duration::from_secs(12)).await;
+    let (items, letters) = (run.server().children(PATH).len(), run.server().children(DEAD).len());
+    assert_eq!(items + letters, 1, "one or the other");
+    assert!(!matches!(done, Some(Ok(()))) || items == 1);
+    assert!(run.is_polled() || letters == 1);
+    if letters == 1 {
+        queue(&other).discard(&letter).await.expect("discarded");
+    }
+    all_of(run, &other).await;
+}
+
+async fn discard(run: &mut Run) {
+    let client = run.client().await;
+    let other = with_a_dead_letter(run).await;
+    let letter = queue(&other).dead_letters().await.expect("an answer").remove(0);
+    let discarding = queue(&client);
+    if let Some(done) = run.cut(discarding.discard(&letter)).await.done() {
+        done.expect("it is repeated");
+        assert_eq!(run.server().children(DEAD), [""; 0]);
+    }
+    queue(&other).discard(&letter).await.expect("as often as one likes");
+}

@@ -1,0 +1,244 @@
+//! Pins which public types and futures are `Send`, `Sync` and `Unpin`: losing one breaks users, and nothing else tells.
+
+use std::future::Future;
+
+use zookeeper_recipes::barrier::{Barrier, BarrierBuilder, Error as BarrierError};
+use zookeeper_recipes::double_barrier::{DoubleBarrier, DoubleBarrierBuilder, Error as DoubleBarrierError};
+use zookeeper_recipes::leader_latch::{
+    BoxLeaderLatchListener, CloseMode, Error as LatchError, LatchState, LatchStatus, LeaderLatch, LeaderLatchBuilder,
+    LeaderStream, Leadership, LeadershipLost, Participant,
+};
+use zookeeper_recipes::leader_selector::{
+    BoxLeaderSelectorListener, Error as SelectorError, LeaderSelector, LeaderSelectorBuilder, Outcome, Outcomes,
+    RequeuePolicy, RunningTerm, SelectorState, SelectorStatus, TermEnd,
+};
+#[cfg(feature = "limiter")]
+use zookeeper_recipes::limiter::{Error as LimiterError, ShareLimiter};
+use zookeeper_recipes::mutex::{
+    Error as MutexError, InterProcessMutex, InterProcessMutexBuilder, LockLost, MutexGuard, revoke,
+};
+use zookeeper_recipes::queue::{
+    AckMode, BoxQueueHandler, ClaimHandle, ClaimLost, Consumer, DeadLetter, Deliveries, Delivery, DistributedQueue,
+    DistributedQueueBuilder, Enqueued, Error as QueueError, Event, Events, Failure, Producer, Utf8,
+};
+use zookeeper_recipes::{
+    Acl, BoxConnectionStateListener, Client, ClientBuilder, ConnectionState, ConnectionStates, CreateMode, Error,
+    Fence, ListenerHandle, RequestCounts, RetryPolicy, Stat, Transaction,
+};
+
+fn send_sync_unpin<T: Send + Sync + Unpin>() {}
+fn send_unpin<T: Send + Unpin>() {}
+fn send_future<F: Future + Send>(_: F) {}
+
+#[test]
+fn handles_and_values_can_be_shared_between_tasks() {
+    send_sync_unpin::<Client>();
+    send_sync_unpin::<ClientBuilder>();
+    send_sync_unpin::<ConnectionState>();
+    send_sync_unpin::<Error>();
+    send_sync_unpin::<Fence>();
+    send_sync_unpin::<ListenerHandle>();
+    send_sync_unpin::<BoxConnectionStateListener>();
+    send_sync_unpin::<BoxLeaderLatchListener>();
+    send_sync_unpin::<BoxLeaderSelectorListener>();
+    send_sync_unpin::<BoxQueueHandler<String>>();
+    send_sync_unpin::<RequestCounts>();
+    send_sync_unpin::<RetryPolicy>();
+    send_sync_unpin::<Stat>();
+    send_sync_unpin::<Transaction>();
+    send_sync_unpin::<Acl>();
+    send_sync_unpin::<LeaderLatch>();
+    send_sync_unpin::<LeaderLatchBuilder>();
+    send_sync_unpin::<LatchState>();
+    send_sync_unpin::<LatchStatus>();
+    send_sync_unpin::<LatchError>();
+    send_sync_unpin::<Leadership>();
+    send_sync_unpin::<LeadershipLost>();
+    send_sync_unpin::<Participant>();
+    send_sync_unpin::<CloseMode>();
+    send_sync_unpin::<LeaderSelector>();
+    send_sync_unpin::<LeaderSelectorBuilder>();
+    send_sync_unpin::<RequeuePolicy>();
+    send_sync_unpin::<SelectorState>();
+    send_sync_unpin::<SelectorStatus>();
+    send_sync_unpin::<SelectorError>();
+    send_sync_unpin::<RunningTerm>();
+    send_sync_unpin::<Outcome>();
+    send_sync_unpin::<TermEnd>();
+    send_sync_unpin::<InterProcessMutex>();
+    send_sync_unpin::<InterProcessMutexBuilder>();
+    send_sync_unpin::<MutexGuard>();
+    send_sync_unpin::<MutexError>();
+    send_sync_unpin::<LockLost>();
+    send_sync_unpin::<DoubleBarrier>();
+    send_sync_unpin::<DoubleBarrierBuilder>();
+    send_sync_unpin::<DoubleBarrierError>();
+    send_sync_unpin::<Barrier>();
+    send_sync_unpin::<BarrierBuilder>();
+    send_sync_unpin::<BarrierError>();
+    send_sync_unpin::<DistributedQueue<Utf8>>();
+    send_sync_unpin::<DistributedQueueBuilder<Utf8>>();
+    send_sync_unpin::<Producer<Utf8>>();
+    send_sync_unpin::<Consumer<Utf8>>();
+    send_sync_unpin::<Delivery<String>>();
+    send_sync_unpin::<ClaimHandle>();
+    send_sync_unpin::<ClaimLost>();
+    send_sync_unpin::<DeadLetter>();
+    send_sync_unpin::<AckMode>();
+    send_sync_unpin::<Event>();
+    send_sync_unpin::<Failure>();
+    send_sync_unpin::<Enqueued>();
+    send_sync_unpin::<QueueError>();
+    send_unpin::<Deliveries<Utf8>>();
+    send_unpin::<Events>();
+    send_sync_unpin::<zookeeper_recipes::throughput_balancer::ThroughputBalancer>();
+    send_sync_unpin::<zookeeper_recipes::throughput_balancer::ThroughputBalancerBuilder>();
+    send_sync_unpin::<zookeeper_recipes::throughput_balancer::Share>();
+    send_sync_unpin::<zookeeper_recipes::throughput_balancer::BoxShareListener>();
+    send_sync_unpin::<zookeeper_recipes::throughput_balancer::Error>();
+    send_unpin::<zookeeper_recipes::throughput_balancer::Shares>();
+    send_unpin::<zookeeper_recipes::throughput_balancer::Events>();
+    send_unpin::<ConnectionStates>();
+    send_unpin::<Outcomes>();
+    send_unpin::<LeaderStream>();
+}
+
+#[cfg(feature = "throughput-balancer")]
+#[test]
+fn a_division_can_be_computed_anywhere() {
+    use zookeeper_recipes::throughput_balancer::allocation::{
+        Allocation, AllocationError, Division, Member, Shortfall,
+    };
+    send_sync_unpin::<Allocation>();
+    send_sync_unpin::<AllocationError>();
+    send_sync_unpin::<Division>();
+    send_sync_unpin::<Member>();
+    send_sync_unpin::<Shortfall>();
+}
+
+#[cfg(feature = "limiter")]
+#[test]
+fn a_limiter_can_be_shared_between_tasks() {
+    send_sync_unpin::<ShareLimiter>();
+    send_sync_unpin::<LimiterError>();
+    send_future(ShareLimiter::new(1).acquire(1));
+}
+
+/// Compiled, never called: the futures need a server to run, not to be checked.
+#[allow(dead_code)]
+fn every_public_future_is_send(client: &Client, latch: &LeaderLatch, leadership: &Leadership) {
+    send_future(Client::builder("host").connect());
+    send_future(client.get("/a"));
+    send_future(client.exists("/a"));
+    send_future(client.children("/a"));
+    send_future(client.set("/a", b"", None));
+    send_future(client.create("/a", b"", CreateMode::Ephemeral));
+    send_future(client.create_containers("/a"));
+    send_future(client.delete("/a", None));
+    send_future(client.transaction().commit());
+    send_future(client.close());
+    send_future(latch.wait_for_leadership());
+    send_future(latch.leader());
+    send_future(latch.participants());
+    send_future(latch.close());
+    send_future(latch.close_with(CloseMode::NotifyLeader));
+    send_future(leadership.lost());
+    send_future(leadership.run(async {}));
+}
+
+/// As above.
+#[allow(dead_code)]
+fn every_public_future_of_selector_and_mutex_is_send(
+    client: &Client,
+    selector: &LeaderSelector,
+    mutex: &InterProcessMutex,
+    guard: &MutexGuard,
+    released: MutexGuard,
+) {
+    send_future(selector.leader());
+    send_future(selector.participants());
+    send_future(selector.close());
+    send_future(selector.close_with(RunningTerm::Interrupt));
+    send_future(mutex.acquire());
+    send_future(mutex.acquire_timeout(std::time::Duration::MAX));
+    send_future(mutex.try_acquire());
+    send_future(mutex.participants());
+    send_future(guard.lost());
+    send_future(guard.run(async {}));
+    send_future(guard.on_revoke());
+    send_future(released.release());
+    send_future(revoke(client, "/a"));
+}
+
+/// As above.
+#[allow(dead_code)]
+fn every_public_future_of_the_barriers_is_send(double: &DoubleBarrier, single: &Barrier) {
+    send_future(double.enter());
+    send_future(double.enter_timeout(std::time::Duration::MAX));
+    send_future(double.leave());
+    send_future(double.leave_timeout(std::time::Duration::MAX));
+    send_future(single.set());
+    send_future(single.remove());
+    send_future(single.wait());
+    send_future(single.wait_timeout(std::time::Duration::MAX));
+}
+
+#[allow(dead_code)]
+fn every_public_future_of_the_queue_is_send(
+    queue: &DistributedQueue<Utf8>,
+    producer: &Producer<Utf8>,
+    consumer: &Consumer<Utf8>,
+    delivery: impl Fn() -> Delivery<String> + Send + Copy,
+    letter: &DeadLetter,
+) {
+    send_future(queue.len());
+    send_future(queue.peek());
+    send_future(queue.dead_letters());
+    send_future(queue.put_back(letter));
+    send_future(queue.discard(letter));
+    send_future(producer.put("a"));
+    send_future(producer.put_many(["a"]));
+    send_future(producer.put_timeout("a", std::time::Duration::MAX));
+    send_future(producer.enqueue("a"));
+    send_future(producer.flush());
+    send_future(producer.close());
+    send_future(consumer.take());
+    send_future(consumer.close());
+    send_future(consumer.consume(4, |_: String, _: ClaimHandle| async { Ok::<(), std::io::Error>(()) }));
+    send_future(delivery().ack());
+    send_future(delivery().nack());
+    send_future(delivery().nack_after(std::time::Duration::ZERO));
+    send_future(delivery().reject("a"));
+    send_future(async move { delivery().lost().await });
+}
+
+/// As above: items that are borrowed, from within a future that is spawned.
+#[allow(dead_code)]
+fn puts_of_borrowed_items_are_send(producer: Producer<Utf8>) {
+    send_future(async move {
+        let orders = vec![(1, "a".to_owned())];
+        producer.put_many(orders.iter().map(|(_, order)| order)).await?;
+        producer.put_many(orders.iter().map(|(_, order)| order.as_str())).await?;
+        for (_, order) in &orders {
+            producer.put(order).await?;
+            producer.put(std::borrow::Cow::from(order)).await?;
+            producer.put_timeout(order.as_str(), std::time::Duration::MAX).await?;
+            producer.enqueue(order).await?.await?;
+        }
+        Ok::<(), QueueError>(())
+    });
+}
+
+/// As above.
+#[allow(dead_code)]
+fn every_public_future_of_the_balancer_is_send(
+    client: &Client,
+    balancer: &zookeeper_recipes::throughput_balancer::ThroughputBalancer,
+) {
+    use zookeeper_recipes::throughput_balancer::{ThroughputBalancer, set_max_throughput};
+    send_future(ThroughputBalancer::builder(client, "/a").join());
+    send_future(balancer.members());
+    send_future(balancer.set_max_throughput(1));
+    send_future(balancer.leave());
+    send_future(set_max_throughput(client, "/a", 1));
+}

@@ -1,0 +1,6 @@
+//! The client on an ensemble in memory, and where it needs no server that answers. What it does with a real one is in
+//! `tests/server`.
+
+mod boxed;
+mod input;
+mod session_timeout;

@@ -1,0 +1,50 @@
+//! The recipes on an ensemble in memory: every failure, at every step, under a paused clock. No test here needs a
+//! server.
+
+mod fixture;
+#[cfg(feature = "leader-latch")]
+#[path = "../support/latches.rs"]
+mod latches;
+#[cfg(feature = "leader-latch")]
+#[path = "../support/states.rs"]
+mod states;
+#[allow(dead_code, unreachable_pub)]
+#[path = "../support/waiting.rs"]
+mod waiting;
+
+#[cfg(all(
+    feature = "leader-latch",
+    feature = "leader-selector",
+    feature = "mutex",
+    feature = "double-barrier",
+    feature = "barrier",
+    feature = "queue"
+))]
+mod async_send_sync;
+#[cfg(feature = "barrier")]
+mod barrier;
+mod client;
+#[cfg(feature = "double-barrier")]
+mod double_barrier;
+#[cfg(all(
+    feature = "leader-latch",
+    feature = "leader-selector",
+    feature = "throughput-balancer",
+    feature = "json",
+    feature = "serde"
+))]
+mod health_page;
+#[cfg(feature = "leader-latch")]
+mod leader_latch;
+#[cfg(feature = "leader-selector")]
+mod leader_selector;
+#[cfg(feature = "limiter")]
+mod limiter;
+#[cfg(feature = "mutex")]
+mod mutex;
+#[cfg(feature = "queue")]
+mod queue;
+#[cfg(feature = "leader-latch")]
+mod testing;
+#[cfg(feature = "throughput-balancer")]
+mod throughput_balancer;

@@ -1,0 +1,24 @@
+//! The recipe `DistributedQueue` on an ensemble in memory: every failure, at every step, under a paused clock.
+
+mod ack_first;
+mod basics;
+mod bounded;
+mod boxed;
+mod cancellation;
+mod competing;
+mod dead_letters;
+mod deleted;
+mod events;
+mod expiry;
+mod fixture;
+mod freeze;
+mod handler;
+mod identity;
+mod input;
+mod limits;
+mod lost_replies;
+mod many;
+mod order;
+mod permission;
+mod requests;
+mod suspended;

@@ -1,0 +1,15 @@
+//! `TestingServer`: each of its levers, as a user's tests pull it, under a paused clock.
+
+mod connections;
+mod fixture;
+mod hands;
+mod history;
+mod losses;
+mod processes;
+#[cfg(all(feature = "leader-selector", feature = "mutex"))]
+mod runtime_end;
+mod servers;
+mod sessions;
+mod start;
+mod steps;
+mod strangers;

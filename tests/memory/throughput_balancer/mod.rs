@@ -1,0 +1,13 @@
+//! The recipe `ThroughputBalancer` on an ensemble in memory: every failure, at every step, under a paused clock.
+
+mod allocation;
+mod boxed;
+mod churn;
+mod cost;
+mod fixture;
+mod hands;
+#[cfg(feature = "limiter")]
+mod limited;
+mod maximum;
+mod table;
+mod transition;

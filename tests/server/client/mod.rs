@@ -1,0 +1,10 @@
+//! The client on a real server: sessions, states, retries, transactions, and what it says of bad input.
+
+mod ensemble_tracker;
+mod faults;
+mod fixture;
+mod input;
+mod life;
+mod outage;
+mod plain;
+mod unreachable;

@@ -1,0 +1,118 @@
+//! Plain operations and transactions without faults.
+
+use zookeeper_recipes::leader_latch::LeaderLatch;
+use zookeeper_recipes::{CreateMode, ErrorKind, TransactionResult};
+
+use super::fixture::{Fixture, SOON, builder};
+use crate::support::{Observer, ZooKeeper, unique_path, within};
+
+#[tokio::test]
+async fn what_is_written_can_be_read() {
+    let fixture = Fixture::new().await;
+    let Fixture { client, .. } = &fixture;
+    let path = unique_path("plain");
+    assert_eq!(client.exists(&path).await.unwrap(), None);
+    assert_eq!(client.create(&path, b"one", CreateMode::Persistent).await.unwrap(), path);
+    let stat = client.set(&path, b"two", Some(0)).await.unwrap();
+    assert_eq!((stat.version, stat.ephemeral_owner), (1, 0));
+    assert_eq!(client.get(&path).await.unwrap(), (b"two".to_vec(), stat));
+    let numbered = client.create(&format!("{path}/n-"), b"", CreateMode::EphemeralSequential).await.unwrap();
+    assert_eq!(numbered, format!("{path}/n-0000000000"));
+    assert_eq!(client.children(&path).await.unwrap(), ["n-0000000000"]);
+    assert_eq!(Some(client.exists(&numbered).await.unwrap().unwrap().ephemeral_owner), client.session_id());
+
+    let kind = |error: zookeeper_recipes::Error| error.kind();
+    assert_eq!(kind(client.create(&path, b"", CreateMode::Persistent).await.unwrap_err()), ErrorKind::NodeExists);
+    assert_eq!(kind(client.set(&path, b"", Some(7)).await.unwrap_err()), ErrorKind::BadVersion);
+    assert_eq!(kind(client.delete(&path, None).await.unwrap_err()), ErrorKind::NotEmpty);
+    client.delete(&numbered, None).await.unwrap();
+    client.delete(&path, Some(1)).await.unwrap();
+    assert_eq!(kind(client.get(&path).await.unwrap_err()), ErrorKind::NoNode);
+    assert_eq!(kind(client.delete(&path, None).await.unwrap_err()), ErrorKind::NoNode);
+}
+
+#[tokio::test]
+async fn a_namespace_is_put_before_every_path_and_taken_from_every_answer() {
+    let server = ZooKeeper::shared().await;
+    let outside = Observer::connect(&server.connect_string()).await;
+    let namespace = unique_path("namespace");
+    let client = builder(&server.connect_string()).namespace(&namespace).connect().await.unwrap();
+    client.create_containers("/a/b").await.unwrap();
+    client.create_containers("/a/b").await.unwrap();
+    let path = client.create("/a/b/c-", b"", CreateMode::EphemeralSequential).await.unwrap();
+    assert_eq!(path, "/a/b/c-0000000000");
+    assert!(outside.exists(&format!("{namespace}{path}")).await);
+    let results = client.transaction().create("/a/d", b"", CreateMode::Ephemeral).commit().await.unwrap();
+    assert_eq!(results, [TransactionResult::Created { path: "/a/d".into() }]);
+    client.close().await.unwrap();
+    outside.wait_until_gone(&format!("{namespace}/a/d")).await;
+}
+
+#[tokio::test]
+async fn a_transaction_happens_as_a_whole_or_not_at_all() {
+    let fixture = Fixture::new().await;
+    let Fixture { client, .. } = &fixture;
+    let (a, b) = (unique_path("a"), unique_path("b"));
+    client.create(&a, b"0", CreateMode::Persistent).await.unwrap();
+    let error = client
+        .transaction()
+        .set_data(&a, b"1", Some(0))
+        .create(&b, b"", CreateMode::Persistent)
+        .check_version(&a, 9)
+        .commit()
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::BadVersion);
+    assert!(error.to_string().contains("nothing was changed; step 3 of 3, check"), "{error}");
+    assert_eq!(client.get(&a).await.unwrap().0, b"0");
+    assert_eq!(client.exists(&b).await.unwrap(), None);
+
+    let results =
+        client.transaction().set_data(&a, b"1", Some(0)).check_version(&a, 1).delete(&a, None).commit().await.unwrap();
+    assert!(matches!(
+        results[..],
+        [TransactionResult::DataSet { .. }, TransactionResult::Checked, TransactionResult::Deleted]
+    ));
+}
+
+#[tokio::test]
+async fn a_fence_stands_while_its_leader_does_and_only_for_its_own_client() {
+    let fixture = Fixture::new().await;
+    let Fixture { client, outside, server, .. } = &fixture;
+    let (election, data) = (unique_path("election"), unique_path("data"));
+    client.create(&data, b"", CreateMode::Persistent).await.unwrap();
+    let latch = LeaderLatch::builder(client, &election).start().unwrap();
+    let leadership = within("leadership", SOON, latch.wait_for_leadership()).await.unwrap();
+    let fence = leadership.fence();
+    let results = client.transaction().check(&fence).set_data(&data, b"by the leader", None).commit().await.unwrap();
+    assert_eq!(results.len(), 1, "a fence has no result of its own");
+
+    let stranger = builder(&server.connect_string()).connect().await.unwrap();
+    let error = stranger.transaction().check(&fence).delete(&data, None).commit().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+
+    outside.delete(fence.path()).await;
+    let error = client.transaction().check(&fence).set_data(&data, b"too late", None).commit().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Fenced);
+    assert!(error.is_lost());
+    assert_eq!(outside.data(&data).await.unwrap(), b"by the leader");
+}
+
+#[tokio::test]
+async fn a_fence_of_a_lost_session_never_goes_out_on_the_next_one() {
+    let fixture = Fixture::new().await;
+    let Fixture { client, outside, proxy, .. } = &fixture;
+    let (election, data) = (unique_path("election"), unique_path("data"));
+    client.create(&data, b"before", CreateMode::Persistent).await.unwrap();
+    let latch = LeaderLatch::builder(client, &election).start().unwrap();
+    let leadership = within("leadership", SOON, latch.wait_for_leadership()).await.unwrap();
+    let old_session = client.session_id();
+    proxy.kill_session().await;
+    within("the loss is told", SOON, leadership.lost()).await;
+    within("leadership in the next session", SOON, latch.wait_for_leadership()).await.unwrap();
+    assert_ne!(client.session_id(), old_session);
+    let fenced = client.transaction().check(&leadership.fence()).set_data(&data, b"after", None);
+    assert_eq!(fenced.commit().await.unwrap_err().kind(), ErrorKind::SessionLost);
+    client.set(&data, b"unfenced", None).await.unwrap();
+    assert_eq!(outside.data(&data).await.unwrap(), b"unfenced");
+}

@@ -1,0 +1,108 @@
+//! The resource that the lock guards, seen from outside of both libraries: whoever has the lock says so over TCP and
+//! waits for the answer.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+/// Somebody had the lock.
+#[derive(Debug, Clone)]
+pub(crate) struct Turn {
+    pub(crate) is_kazoo: bool,
+    /// Of its node in the line.
+    pub(crate) number: u32,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    inside: usize,
+    overlaps: usize,
+    turns: Vec<Turn>,
+}
+
+/// Listens for `enter NODE` and `leave NODE`, and answers each line with `ok`.
+#[derive(Debug)]
+pub(crate) struct Judge {
+    addr: SocketAddr,
+    seen: Arc<Mutex<Seen>>,
+}
+
+impl Judge {
+    pub(crate) async fn start() -> Judge {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let judge = Judge { addr: listener.local_addr().expect("an address"), seen: Arc::default() };
+        let seen = Arc::clone(&judge.seen);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(listen(stream, Arc::clone(&seen)));
+            }
+        });
+        judge
+    }
+
+    pub(crate) fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    pub(crate) fn turns(&self) -> Vec<Turn> {
+        self.seen.lock().expect("no panic").turns.clone()
+    }
+
+    pub(crate) fn overlaps(&self) -> usize {
+        self.seen.lock().expect("no panic").overlaps
+    }
+}
+
+async fn listen(stream: TcpStream, seen: Arc<Mutex<Seen>>) {
+    let (read, mut write) = stream.into_split();
+    let mut lines = BufReader::new(read).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        seen.lock().expect("no panic").hear(&line);
+        write.write_all(b"ok\n").await.expect("the contender listens");
+    }
+}
+
+impl Seen {
+    fn hear(&mut self, line: &str) {
+        match line.split_once(' ') {
+            Some(("enter", node)) => {
+                self.overlaps += usize::from(self.inside > 0);
+                self.inside += 1;
+                let (_, digits) = node.split_at(node.len() - 10);
+                let number = digits.parse().expect("a sequential node");
+                self.turns.push(Turn { is_kazoo: node.contains("__lock__"), number });
+            }
+            Some(("leave", _)) => self.inside -= 1,
+            _ => panic!("neither enter nor leave: {line}"),
+        }
+    }
+}
+
+/// A contender's way to the judge.
+#[derive(Debug)]
+pub(crate) struct Report(tokio::sync::Mutex<BufReader<TcpStream>>);
+
+impl Report {
+    pub(crate) async fn connect(judge: SocketAddr) -> Report {
+        let stream = TcpStream::connect(judge).await.expect("the judge listens");
+        Report(tokio::sync::Mutex::new(BufReader::new(stream)))
+    }
+
+    pub(crate) async fn enter(&self, node: &str) {
+        self.say("enter", node).await;
+    }
+
+    pub(crate) async fn leave(&self, node: &str) {
+        self.say("leave", node).await;
+    }
+
+    async fn say(&self, what: &str, node: &str) {
+        let mut stream = self.0.lock().await;
+        stream.write_all(format!("{what} {node}\n").as_bytes()).await.expect("the judge listens");
+        let mut answer = String::new();
+        stream.read_line(&mut answer).await.expect("the judge answers");
+        assert_eq!(answer, "ok\n");
+    }
+}

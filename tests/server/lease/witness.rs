@@ -1,0 +1,123 @@
+//! Sees from outside when the nodes of the leaders go.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use zookeeper::{Error, EventType, OneshotWatcher, Stat};
+
+use super::holders::Place;
+use super::moment::Moment;
+use crate::support::{Observer, within};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Between two looks at all nodes.
+const PAUSE: Duration = Duration::from_millis(40);
+
+/// What is known of a node. It went between the two.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sight {
+    /// A read that was asked for at this moment, behind a sync, found the node.
+    pub(crate) there: Option<Moment>,
+    /// At this moment it was known to be gone.
+    pub(crate) gone: Option<Moment>,
+}
+
+impl Sight {
+    /// In milliseconds from `moment`.
+    pub(crate) fn story(&self, moment: Moment) -> String {
+        let [there, gone] = [self.there, self.gone].map(|at| at.map(|at| at.millis_since(moment)));
+        format!("there at {there:.1?}, gone by {gone:.1?}")
+    }
+}
+
+/// Watches nodes until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Witness {
+    observer: Observer,
+    sights: Arc<Mutex<Vec<Sight>>>,
+    _tasks: JoinSet<()>,
+}
+
+impl Witness {
+    /// Watches the nodes from a session of its own with one of `servers`; returns when all watches are set.
+    pub(crate) async fn of(servers: &str, places: &[Place]) -> Witness {
+        let observer = Observer::connect(servers).await;
+        // Its server may lag behind the one that created the nodes.
+        observer.sync("/").await;
+        let sights = Arc::new(Mutex::new(vec![Sight::default(); places.len()]));
+        let mut tasks = JoinSet::new();
+        let nodes: Vec<String> = places.iter().map(|place| place.node.clone()).collect();
+        for (i, node) in nodes.iter().enumerate() {
+            let (stat, watcher) = within("a node is watched", PATIENCE, watch(&observer, node)).await;
+            assert!(stat.is_some(), "{node} is there while its owner leads");
+            let sights = Arc::clone(&sights);
+            tasks.spawn(async move {
+                // Nobody changes the node, so the first event is its end.
+                if watcher.changed().await.event_type == EventType::NodeDeleted {
+                    note_gone(&sights, i, Moment::now());
+                }
+            });
+        }
+        tasks.spawn(look(observer.clone(), nodes, Arc::clone(&sights)));
+        Witness { observer, sights, _tasks: tasks }
+    }
+
+    /// What was seen so far, node by node.
+    pub(crate) fn sights(&self) -> Vec<Sight> {
+        lock(&self.sights).clone()
+    }
+
+    /// Whether a node exists now, behind a sync.
+    pub(crate) async fn finds(&self, node: &str) -> bool {
+        self.observer.sync("/").await;
+        self.observer.exists(node).await
+    }
+}
+
+/// The node's stat and a watch on it; tried again while the connection is lost.
+async fn watch(observer: &Observer, node: &str) -> (Option<Stat>, OneshotWatcher) {
+    loop {
+        match observer.client().check_and_watch_stat(node).await {
+            Ok(watched) => return watched,
+            Err(Error::ConnectionLoss | Error::Custom(_) | Error::Timeout) => tokio::time::sleep(PAUSE).await,
+            Err(error) => panic!("watch {node}: {error}"),
+        }
+    }
+}
+
+fn lock(sights: &Mutex<Vec<Sight>>) -> std::sync::MutexGuard<'_, Vec<Sight>> {
+    sights.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn note_gone(sights: &Mutex<Vec<Sight>>, i: usize, at: Moment) {
+    let gone = &mut lock(sights)[i].gone;
+    *gone = Some(gone.map_or(at, |known| known.min(at)));
+}
+
+/// Reads all nodes again and again, each time behind a sync, so that no read is older than the asking.
+async fn look(observer: Observer, nodes: Vec<String>, sights: Arc<Mutex<Vec<Sight>>>) {
+    loop {
+        let left: Vec<usize> = {
+            let sights = lock(&sights);
+            (0..nodes.len()).filter(|&i| sights[i].gone.is_none()).collect()
+        };
+        if left.is_empty() {
+            return;
+        }
+        let asked = Moment::now();
+        // The requests are queued, in this order, by these calls.
+        let synced = observer.client().sync("/");
+        let reads: Vec<_> = left.iter().map(|&i| observer.client().check_stat(&nodes[i])).collect();
+        let synced = synced.await.is_ok();
+        for (&i, read) in left.iter().zip(reads) {
+            match read.await {
+                Ok(Some(_)) if synced => lock(&sights)[i].there = Some(asked),
+                Ok(None) => note_gone(&sights, i, Moment::now()),
+                // Without a connection nothing is learnt.
+                _ => {}
+            }
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}

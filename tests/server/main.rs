@@ -1,0 +1,33 @@
+//! The recipes and the client on real ZooKeeper servers in containers, with a proxy that injects faults and a view from
+//! outside.
+
+mod fixture;
+#[path = "../support/latches.rs"]
+mod latches;
+#[path = "../support/states.rs"]
+mod states;
+#[path = "../support/mod.rs"]
+mod support;
+
+#[cfg(feature = "barrier")]
+mod barrier;
+mod client;
+#[cfg(feature = "double-barrier")]
+mod double_barrier;
+#[cfg(feature = "interop")]
+mod interop;
+#[cfg(feature = "leader-latch")]
+mod leader_latch;
+#[cfg(feature = "leader-selector")]
+mod leader_selector;
+#[cfg(feature = "leader-latch")]
+mod lease;
+#[cfg(feature = "mutex")]
+mod mutex;
+#[cfg(feature = "queue")]
+mod queue;
+mod rig;
+#[cfg(all(feature = "tls", feature = "sasl-digest-md5", feature = "leader-latch"))]
+mod security;
+#[cfg(all(feature = "throughput-balancer", feature = "limiter"))]
+mod throughput_balancer;

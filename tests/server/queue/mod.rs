@@ -1,0 +1,15 @@
+//! The recipe `DistributedQueue` on real ZooKeeper servers.
+//!
+//! What repeats a scenario of `tests/memory` is here for what a real server adds: transactions that it refuses, its
+//! limits, packets on the wire, and consumers in processes of their own.
+
+mod basics;
+mod expiry;
+mod fixture;
+mod identity;
+mod limits;
+mod lost_replies;
+mod processes;
+mod requests;
+mod servers;
+mod soak;
