@@ -85,7 +85,7 @@ impl Cluster {
             member.share().wait_for(|given| given.throughput() == share).await.map(drop)
         });
         let have = tokio::time::timeout(PATIENCE, try_join_all(have)).await;
-        have.expect("everybody has its share in time").expect("members");
+        have.expect("every member has its share in time").expect("members");
     }
 
     fn leader(&self) -> &(Client, ThroughputBalancer) {
@@ -127,7 +127,7 @@ impl Cluster {
         (came, left)
     }
 
-    /// Waits for the leader's word that everybody has its share and that all has been acknowledged.
+    /// Waits for the leader's event that every member has its share and has acknowledged it.
     async fn change(&self, maximum: u64) -> Duration {
         let mut events = self.leader().1.events();
         let settled = async {

@@ -1,4 +1,4 @@
-//! Memory of contenders that wait in line, on a real server: bytes on the heap that a thousand of them take.
+//! Heap bytes that a thousand waiting contenders take, on a real server.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -15,13 +15,13 @@ static HEAP: dhat::Alloc = dhat::Alloc;
 
 const WAITING: usize = 1_000;
 
-async fn wait_in_line(client: &Client, path: &str, count: usize) -> Vec<LeaderLatch> {
+async fn wait_for_turn(client: &Client, path: &str, count: usize) -> Vec<LeaderLatch> {
     let mut latches = Vec::with_capacity(count);
     for _ in 0..count {
         let latch = LeaderLatch::builder(client, path).start().expect("a latch");
         let mut states = latch.state();
-        let stands = |status| matches!(status, LatchStatus::Waiting | LatchStatus::Leading);
-        states.wait_for(|state| stands(state.status())).await.expect("it stands in line");
+        let joined = |status| matches!(status, LatchStatus::Waiting | LatchStatus::Leading);
+        states.wait_for(|state| joined(state.status())).await.expect("it has joined");
         latches.push(latch);
     }
     // The watches of the last ones are being armed.
@@ -37,9 +37,9 @@ async fn main() {
     let client = client.await.expect("a client");
     let path = unique_path("memory");
     // The first ones fill what is there once.
-    let first = wait_in_line(&client, &path, 10).await;
+    let first = wait_for_turn(&client, &path, 10).await;
     let before = dhat::HeapStats::get().curr_bytes;
-    let waiting = wait_in_line(&client, &path, WAITING).await;
+    let waiting = wait_for_turn(&client, &path, WAITING).await;
     let after = dhat::HeapStats::get().curr_bytes;
     println!("memory, {WAITING} waiting contenders: {} bytes each", (after - before) / WAITING);
     drop((first, waiting));

@@ -139,7 +139,7 @@ fn put_at_once(stage: &Stage) -> Row {
         .ours(ours::queue::put_at_once(&stage.addr(), &own, ITEMS))
 }
 
-/// Read, claim, acknowledge. In one write leave what was worked on, what is claimed next, and what is read ahead.
+/// Read, claim, acknowledge. One write carries the acknowledgement, the next claim and the read ahead.
 fn take_in_hands(stage: &Stage, items: usize, in_hand: usize) -> Row {
     let [bare, _, own] = stage.directories("taken");
     Row::new(Unit::PerSecond, 15, items as u64)
@@ -169,7 +169,7 @@ fn double_barrier(stage: &Stage, members: usize) -> Row {
         .ours(ours::barrier::rounds(&stage.addr(), &own, members, CYCLES))
 }
 
-/// What queue items look like and how many of them are under way, the same in each column.
+/// The size of queue items and how many of them are under way, the same in each column.
 mod items {
     /// How the columns besides ours put one item.
     #[derive(Debug, Clone, Copy)]
@@ -179,9 +179,9 @@ mod items {
         Transaction,
     }
 
-    /// What Curator writes around an item of seven bytes.
+    /// The bytes that Curator writes around an item of seven bytes.
     pub(crate) const ITEM: &[u8] = b"\x00\x01\x00\x01\x01\x00\x00\x00\x07payload\x02";
-    /// What a claim holds: as long as the id of a consumer.
+    /// The data of a claim, as long as the id of a consumer.
     pub(crate) const HOLDER: &[u8] = b"00000000-0000-0000-0000-000000000000";
     /// So many items are in the hands of a consumer at a time.
     pub(crate) const IN_HAND: usize = 32;
@@ -198,7 +198,7 @@ mod items {
         format!("{dir}-claims/{name}")
     }
 
-    /// What a transaction of puts counts up.
+    /// The node whose version a transaction of puts increases.
     pub(crate) fn producer(dir: &str) -> String {
         format!("{dir}-producer")
     }

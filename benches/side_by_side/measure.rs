@@ -73,7 +73,7 @@ impl Column {
     }
 }
 
-/// What this process used so far. The other columns are idle meanwhile, but for their pings.
+/// The resources that this process has used so far. The other columns are idle meanwhile, but for their pings.
 struct Usage {
     /// User and system.
     cpu: Duration,
@@ -140,7 +140,7 @@ impl Row {
         self
     }
 
-    /// One round of each column after the other, again and again. What the first ones tell is dropped: the server warms
+    /// One round of each column after the other, again and again. The first results are dropped: the server warms
     /// up.
     pub(crate) fn measure(mut self) -> Measured {
         const WARM_UP: usize = 2;

@@ -1,4 +1,4 @@
-//! What came out.
+//! The table of results.
 
 use std::fmt;
 

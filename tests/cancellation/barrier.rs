@@ -11,7 +11,7 @@ cases! {
     set: "Barrier::set", at least 110 drops, 80 faults;
     remove: "Barrier::remove", at least 90 drops, 70 faults;
     wait: "Barrier::wait", at least 320 drops, 250 faults;
-    wait_in_vain: "Barrier::wait", at least 750 drops, 450 faults;
+    wait_until_timeout: "Barrier::wait", at least 750 drops, 450 faults;
     wait_in_time: "Barrier::wait_timeout", at least 200 drops, 170 faults;
     wait_for_nothing: "Barrier::wait_timeout", at least 140 drops, 110 faults;
 }
@@ -25,7 +25,7 @@ fn barrier(client: &Client) -> Barrier {
 /// It is put up, holds up, and is taken away.
 async fn works(run: &Run, barrier: &Barrier) {
     barrier.set().await.expect("it is repeated");
-    assert!(!barrier.wait_timeout(Duration::from_millis(100)).await.expect("an answer"), "it stands");
+    assert!(!barrier.wait_timeout(Duration::from_millis(100)).await.expect("an answer"), "the barrier is set");
     barrier.remove().await.expect("it is repeated");
     barrier.wait().await.expect("there is none");
     assert!(run.server().stat(PATH).is_none());
@@ -54,13 +54,13 @@ async fn remove(run: &mut Run) {
     works(run, &barrier).await;
 }
 
-/// Until somebody else removes it.
+/// Until another client removes it.
 async fn wait(run: &mut Run) {
     let client = run.client().await;
     let other = run.other_client().await;
     let barrier = barrier(&client);
     barrier.set().await.expect("nothing is wrong yet");
-    run.later(&other, Duration::from_millis(70), |server| server.delete_by_hand(PATH).expect("it stands"));
+    run.later(&other, Duration::from_millis(70), |server| server.delete_by_hand(PATH).expect("the barrier is set"));
     if let Some(waited) = run.cut(barrier.wait()).await.done() {
         waited.expect("it is removed");
         assert!(run.server().stat(PATH).is_none());
@@ -70,11 +70,11 @@ async fn wait(run: &mut Run) {
     works(run, &barrier).await;
 }
 
-async fn wait_in_vain(run: &mut Run) {
+async fn wait_until_timeout(run: &mut Run) {
     let client = run.client().await;
     let barrier = barrier(&client);
     barrier.set().await.expect("nothing is wrong yet");
-    assert!(run.cut(barrier.wait()).await.done().is_none(), "it stands");
+    assert!(run.cut(barrier.wait()).await.done().is_none(), "the barrier is set");
     run.only_watches_of_others_are_left(0).await;
     run.is_silent_if_calm().await;
     works(run, &barrier).await;
@@ -85,7 +85,7 @@ async fn wait_in_time(run: &mut Run) {
     let barrier = barrier(&client);
     barrier.set().await.expect("nothing is wrong yet");
     match run.cut(barrier.wait_timeout(Duration::from_millis(500))).await.done() {
-        Some(Ok(gone)) => assert!(!gone, "it stands"),
+        Some(Ok(gone)) => assert!(!gone, "the barrier is set"),
         Some(Err(error)) => assert!(!run.is_calm() && error.kind() == ErrorKind::TimedOut, "{error}"),
         None => {}
     }

@@ -15,12 +15,12 @@ cases! {
     enter_while_a_round_is_on: "DoubleBarrier::enter", at least 170 drops, 90 faults;
     enter_with_its_object: "DoubleBarrier::enter", at least 1600 drops, 900 faults;
     enter_in_time: "DoubleBarrier::enter_timeout", at least 250 drops, 140 faults;
-    enter_in_vain: "DoubleBarrier::enter_timeout", at least 230 drops, 130 faults;
+    enter_until_timeout: "DoubleBarrier::enter_timeout", at least 230 drops, 130 faults;
     leave_alone: "DoubleBarrier::leave", at least 110 drops, 60 faults;
     leave_with_another: "DoubleBarrier::leave", at least 210 drops, 110 faults;
     leave_before_another: "DoubleBarrier::leave", at least 1500 drops, 850 faults;
     leave_in_time: "DoubleBarrier::leave_timeout", at least 210 drops, 110 faults;
-    leave_in_vain: "DoubleBarrier::leave_timeout", at least 200 drops, 110 faults;
+    leave_until_timeout: "DoubleBarrier::leave_timeout", at least 200 drops, 110 faults;
 }
 
 const PATH: &str = "/barrier";
@@ -55,7 +55,7 @@ async fn enter(run: &Run, barrier: &DoubleBarrier) {
     }
 }
 
-/// It is outside afterwards, and nobody waits for it.
+/// The member is outside afterwards, and no other member waits for it.
 async fn leave(run: &Run, barrier: &DoubleBarrier) {
     if let Err(error) = barrier.leave().await {
         is_the_session(run, &error);
@@ -67,7 +67,7 @@ fn is_the_session(run: &Run, error: &Error) {
     assert!(!run.keeps_its_session() && error.kind() == ErrorKind::SessionLost, "{error}");
 }
 
-/// What a call with a deadline brought, if that is known.
+/// The outcome of a call with a deadline, if it is known.
 fn known(run: &Run, brought: Result<bool, Error>) -> Option<bool> {
     match brought {
         Ok(answer) => Some(answer),
@@ -86,11 +86,11 @@ fn known(run: &Run, brought: Result<bool, Error>) -> Option<bool> {
 async fn works(run: &Run, one: &DoubleBarrier, two: &DoubleBarrier) {
     tokio::join!(enter(run, one), enter(run, two));
     tokio::join!(leave(run, one), leave(run, two));
-    nobody_is_there(run).await;
+    no_member_is_inside(run).await;
 }
 
-async fn nobody_is_there(run: &Run) {
-    run.in_the_end("nobody is there", || run.server().children(PATH).is_empty()).await;
+async fn no_member_is_inside(run: &Run) {
+    run.in_the_end("no member is inside", || run.server().children(PATH).is_empty()).await;
 }
 
 async fn enter_alone(run: &mut Run) {
@@ -98,7 +98,7 @@ async fn enter_alone(run: &mut Run) {
     if let Some(entered) = run.cut(one.enter()).await.done() {
         is_the_session(run, &entered.expect_err("alone"));
     }
-    nobody_is_there(run).await;
+    no_member_is_inside(run).await;
     run.only_watches_of_others_are_left(0).await;
     works(run, &one, &two).await;
 }
@@ -119,7 +119,7 @@ async fn enter_without_a_directory(run: &mut Run) {
     leave(run, &barrier).await;
     // A session that ended leaves `ready`, and the next round removes it.
     enter(run, &barrier).await;
-    barrier.leave().await.expect("nothing goes wrong any more");
+    barrier.leave().await.expect("there are no faults any more");
 }
 
 /// The barrier is dropped with the future that waits.
@@ -128,7 +128,7 @@ async fn enter_with_its_object(run: &mut Run) {
     if let Some(entered) = run.cut(async move { dropped.enter().await }).await.done() {
         is_the_session(run, &entered.expect_err("alone"));
     }
-    nobody_is_there(run).await;
+    no_member_is_inside(run).await;
     works(run, &member(&client, 2), &two).await;
 }
 
@@ -170,14 +170,14 @@ async fn go_on(run: &Run, one: &DoubleBarrier, two: Task<DoubleBarrier>, entered
 }
 
 /// It is told so only when nothing of its own is left.
-async fn enter_in_vain(run: &mut Run) {
+async fn enter_until_timeout(run: &mut Run) {
     let (_, one, _, two) = two(run, 2).await;
     let cut = run.cut(one.enter_timeout(SHORT)).await;
     if let Some(entered) = cut.done().and_then(|brought| known(run, brought)) {
         assert!(!entered, "alone");
         assert!(run.server().children(PATH).is_empty());
     }
-    nobody_is_there(run).await;
+    no_member_is_inside(run).await;
     run.only_watches_of_others_are_left(0).await;
     works(run, &one, &two).await;
 }
@@ -193,7 +193,7 @@ async fn leave_alone(run: &mut Run) {
         leave(run, &one).await;
     }
     if run.keeps_its_session() {
-        nobody_is_there(run).await;
+        no_member_is_inside(run).await;
     }
     works(run, &one, &two).await;
 }
@@ -214,7 +214,7 @@ async fn with_another(run: &mut Run, cut: impl AsyncFn(&mut Run, &DoubleBarrier)
     two_entered.expect("both are there");
     let leaving = run.server().spawn(&other, async move {
         tokio::time::sleep(Duration::from_millis(50)).await;
-        two.leave().await.expect("nobody stays inside");
+        two.leave().await.expect("no other member stays inside");
         two
     });
     match cut(run, &one).await {
@@ -227,7 +227,7 @@ async fn with_another(run: &mut Run, cut: impl AsyncFn(&mut Run, &DoubleBarrier)
     works(run, &one, &two).await;
 }
 
-/// While another stays inside: the own node goes all the same.
+/// While another member stays inside, the own node is still removed.
 async fn leave_before_another(run: &mut Run) {
     before_another(run, async |run, one| {
         run.cut(one.leave()).await.done().map(|left| left.map(|()| panic!("the other is inside")))
@@ -235,7 +235,7 @@ async fn leave_before_another(run: &mut Run) {
     .await;
 }
 
-async fn leave_in_vain(run: &mut Run) {
+async fn leave_until_timeout(run: &mut Run) {
     before_another(run, async |run, one| run.cut(one.leave_timeout(SHORT)).await.done()).await;
 }
 
@@ -254,7 +254,7 @@ async fn before_another(run: &mut Run, cut: impl AsyncFn(&mut Run, &DoubleBarrie
     }
     run.in_the_end("the own node is gone", || run.server().children(PATH).len() == 2).await;
     run.only_watches_of_others_are_left(0).await;
-    two.leave().await.expect("nobody else is inside");
-    nobody_is_there(run).await;
+    two.leave().await.expect("no other member is inside");
+    no_member_is_inside(run).await;
     works(run, &one, &two).await;
 }

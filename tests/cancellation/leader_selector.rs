@@ -29,7 +29,7 @@ const LINE: &str = "/terms";
 /// How long a term takes that ends by itself.
 const TERM: Duration = Duration::from_millis(60);
 
-/// Leads until it is told that it leads no more; in each term anew.
+/// Leads until leadership is lost, in every term.
 fn for_ever(client: &Client, id: &str) -> LeaderSelector {
     let selector = LeaderSelector::builder(client, LINE).id(id).auto_requeue(RequeuePolicy::default());
     selector.start(|leadership: Leadership| async move { leadership.lost().await }).expect("it starts")
@@ -58,9 +58,9 @@ async fn waiter_of(client: &Client, id: &str) -> LeaderSelector {
     selector
 }
 
-/// Only so many stand in line.
+/// Exactly this many nodes remain.
 async fn line_has(run: &Run, nodes: usize) {
-    run.in_the_end("nobody else stands in line", || run.server().children(LINE).len() == nodes).await;
+    run.in_the_end("no other participant is left", || run.server().children(LINE).len() == nodes).await;
 }
 
 /// It is closed, with all that it had, and so it stays.
@@ -99,7 +99,7 @@ async fn participants(run: &mut Run) {
     assert_eq!(ids, ["first", "second", "it"]);
 }
 
-/// Once polled it is carried out in the background, and the term goes on to its end; not polled it is not.
+/// Once polled it is carried out in the background, and the term runs to its end; not polled it is not.
 async fn close(run: &mut Run) {
     run.directory(LINE);
     let client = run.client().await;
@@ -140,7 +140,7 @@ async fn close_of_a_waiter(run: &mut Run) {
     assert!(leader.has_leadership());
 }
 
-/// The selector is dropped with the future that closes it: also a term that would go on is over.
+/// The selector is dropped with the future that closes it, which also ends a term that would continue.
 async fn close_with_its_selector(run: &mut Run) {
     run.directory(LINE);
     let client = run.client().await;
@@ -214,7 +214,7 @@ async fn tokens(outcomes: &mut Outcomes) -> Vec<i64> {
     outcomes.map(|outcome| outcome.fencing_token).collect().await
 }
 
-/// An outcome that nobody has seen comes with the next call, and none comes twice.
+/// An outcome that was not yet received is returned by the next call, and none is returned twice.
 async fn outcomes(run: &mut Run) {
     run.directory(LINE);
     let client = run.client().await;
@@ -224,7 +224,7 @@ async fn outcomes(run: &mut Run) {
     let mut seen: Vec<i64> = Vec::new();
     seen.extend(run.cut(outcomes.next()).await.done().flatten().map(|outcome| outcome.fencing_token));
     while seen.len() < 3 {
-        seen.push(outcomes.next().await.expect("it goes on").fencing_token);
+        seen.push(outcomes.next().await.expect("the stream continues").fencing_token);
     }
     selector.close().await.expect("closed");
     seen.extend(tokens(&mut outcomes).await);

@@ -1,4 +1,4 @@
-//! ShareLimiter: what is dropped takes nothing, and those behind move up.
+//! ShareLimiter: a dropped call takes no permits, and the callers behind it move up.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::harness::{Run, cases};
 
 cases! {
     acquire: "ShareLimiter::acquire", at least 60 drops, 20 faults;
-    acquire_in_line: "ShareLimiter::acquire", at least 560 drops, 140 faults;
+    acquire_behind_another: "ShareLimiter::acquire", at least 560 drops, 140 faults;
 }
 
 /// One permit in so long.
@@ -32,14 +32,14 @@ async fn acquire(run: &mut Run) {
     }
 }
 
-async fn acquire_in_line(run: &mut Run) {
+async fn acquire_behind_another(run: &mut Run) {
     run.client().await;
     let limiter = limiter();
     let first = limiter.acquire(1);
     tokio::pin!(first);
     assert!(futures::poll!(first.as_mut()).is_pending(), "there is none yet");
-    assert_eq!(run.cut(limiter.acquire(1)).await.done(), None, "nobody polls the one before it");
+    assert_eq!(run.cut(limiter.acquire(1)).await.done(), None, "the caller before it is not polled");
     first.await.expect("no more than the burst");
     sleep(2 * PERMIT).await;
-    assert_eq!(limiter.try_acquire(1), Ok(true), "nobody is taken for waiting");
+    assert_eq!(limiter.try_acquire(1), Ok(true), "no cancelled caller is still counted as waiting");
 }

@@ -28,7 +28,7 @@ mod throughput_balancer;
 
 use std::collections::BTreeSet;
 
-/// What the files cover.
+/// The functions that the files cover.
 const COVERED: [&[&str]; 15] = [
     barrier::COVERED,
     client::COVERED,

@@ -50,7 +50,7 @@ async fn member(client: &Client) -> ThroughputBalancer {
 
 /// Only so many members are there, with their places in the line.
 async fn only(run: &Run, members: usize) {
-    run.in_the_end("nobody else is there", || {
+    run.in_the_end("no other member is there", || {
         ["client", "ack", "leader"].iter().all(|dir| run.server().children(&format!("{BASE}/{dir}")).len() == members)
     })
     .await;
@@ -70,7 +70,7 @@ async fn join(run: &mut Run) {
     has_all(run, &member).await;
 }
 
-/// With the member goes what its limiter grants, wherever it is dropped.
+/// The limiter stops granting when the member is dropped, wherever that happens.
 async fn join_with_a_limiter(run: &mut Run) {
     directories(run);
     let client = run.client().await;
@@ -100,7 +100,7 @@ async fn leave_with_a_limiter(run: &mut Run) {
     only(run, 0).await;
 }
 
-/// Whoever waits no more leaves the next permit to the next one.
+/// A cancelled caller leaves the next permit to the next caller.
 async fn acquire_a_share(run: &mut Run) {
     directories(run);
     let client = run.client().await;

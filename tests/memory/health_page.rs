@@ -1,4 +1,4 @@
-//! What a health page shows, as text and as JSON.
+//! The contents of a health page, as text and as JSON.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What the tests of the recipes on real servers share: clients with short sessions, a path of the test's own, and
+//! Shared by the tests of the recipes on real servers: clients with short sessions, a path of the test's own, and
 //! words for what becomes of a connection.
 
 use std::sync::Arc;
@@ -42,7 +42,15 @@ pub(crate) struct Fixture {
 
 impl Fixture {
     pub(crate) async fn new(prefix: &str) -> Fixture {
-        let server = ZooKeeper::shared().await;
+        Fixture::at(ZooKeeper::shared().await, prefix).await
+    }
+
+    /// As `new`, on a server that no other test uses: for tests that occupy a server, also after their end.
+    pub(crate) async fn on_a_server_of_its_own(prefix: &str) -> Fixture {
+        Fixture::at(Arc::new(ZooKeeper::start().await), prefix).await
+    }
+
+    async fn at(server: Arc<ZooKeeper>, prefix: &str) -> Fixture {
         let observer = Observer::connect(&server.connect_string()).await;
         Fixture { server, observer, path: unique_path(prefix) }
     }
@@ -72,7 +80,7 @@ impl Fixture {
     }
 }
 
-/// Asserts that `future` is not done after a while; it goes on afterwards.
+/// Asserts that `future` is not done after a while; it can be polled further.
 pub(crate) async fn still_pending<F: Future + Unpin>(what: &str, future: &mut F) {
     assert!(tokio::time::timeout(A_WHILE, future).await.is_err(), "{what}: it is done already");
 }
@@ -109,7 +117,7 @@ pub(crate) async fn nothing_is_left(fixture: &Fixture, client: &Client, others: 
 /// How a connection can end.
 const ENDS: [How; 3] = [How::Fin, How::Rst, How::Silence];
 
-/// What gets lost.
+/// The message that is lost.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum What {
     /// The request reaches the server.

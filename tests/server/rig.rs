@@ -155,7 +155,7 @@ async fn an_answer_is_lost_and_the_request_applied() {
         }
         lost.fired().await;
         assert!(observer.exists(&path).await, "{how:?}");
-        // Once only; and the session goes on.
+        // Once only; and the session continues.
         let next = unique_path("applied");
         within("the next create ends", SOON, client.create(&next, b"", &PERSISTENT)).await.expect("the next create");
     }
@@ -182,7 +182,7 @@ async fn a_killed_session_ends_on_the_server_and_for_its_client() {
     client.create(&path, b"", &EPHEMERAL).await.expect("an ephemeral node");
     let mut states = client.state_watcher();
     proxy.kill_session().await;
-    within("the ephemeral node goes", Duration::from_millis(200), observer.wait_until_gone(&path)).await;
+    within("the ephemeral node is removed", Duration::from_millis(200), observer.wait_until_gone(&path)).await;
     let expired = async { while states.changed().await != SessionState::Expired {} };
     within("the client learns of it", SOON, expired).await;
     assert_eq!(client.check_stat(&path).await.err(), Some(Error::SessionExpired));
@@ -196,7 +196,7 @@ async fn one_of_several_sessions_is_killed_by_its_id() {
     proxy.kill_session_id(id).await;
     // That it is over the client hears with its next connection.
     eventually("the first session is over", SOON, || async { first.state() == SessionState::Expired }).await;
-    second.check_stat("/").await.expect("the second session goes on");
+    second.check_stat("/").await.expect("the second session continues");
 }
 
 #[tokio::test]
@@ -236,7 +236,7 @@ async fn connections_end_as_ordered() {
     assert_eq!(proxy.connections(), 0);
 
     proxy.set(Fault::Pass).await;
-    within("the session goes on", SOON, client.check_stat("/")).await.expect("the session goes on");
+    within("the session continues", SOON, client.check_stat("/")).await.expect("the session continues");
 }
 
 #[tokio::test]
@@ -252,7 +252,7 @@ async fn a_black_hole_carries_nothing_until_it_ends() {
     assert!(timeout(AT_ONCE, new.read(&mut [0; 1])).await.is_err(), "and says nothing");
 
     proxy.set(Fault::Pass).await;
-    within("what was held back is carried on", SOON, create).await.expect("the create");
+    within("the held request is forwarded", SOON, create).await.expect("the create");
     assert!(observer.exists(&path).await);
 }
 
@@ -267,7 +267,7 @@ async fn dropped_answers_are_lost_and_their_requests_applied() {
     proxy.set(Fault::Pass).await;
     let created = within("the create ends", SOON, create).await;
     assert_eq!(created.err(), Some(Error::ConnectionLoss));
-    within("the session goes on", SOON, client.check_stat(&path)).await.expect("the session goes on");
+    within("the session continues", SOON, client.check_stat(&path)).await.expect("the session continues");
 }
 
 #[tokio::test]
@@ -335,7 +335,7 @@ async fn an_ensemble_survives_what_is_done_to_one_member() {
     assert_eq!(ensemble.leader().await, leader, "the leader keeps its quorum");
     ensemble.rejoin(followers[0]).await;
     assert_eq!(ensemble.leader().await, leader, "the follower is back");
-    within("the client's session goes on", SOON, client.sync("/")).await.expect("the session goes on");
+    within("the client's session continues", SOON, client.sync("/")).await.expect("the session continues");
     let (data, _) = client.get_data(&path).await.expect("an answer of the follower");
     assert_eq!(data, b"without the follower");
 

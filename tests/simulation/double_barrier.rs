@@ -1,4 +1,4 @@
-//! DoubleBarrier: one verdict a round for all, whatever happens; nobody passes early, and nobody waits for ever.
+//! DoubleBarrier: one verdict a round for all, whatever happens; no member passes early, and none waits for ever.
 
 mod ledger;
 mod member;

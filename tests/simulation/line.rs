@@ -2,12 +2,12 @@
 
 use zookeeper_recipes::testing::TestingServer;
 
-/// Where those who take part stand.
+/// Where the participants wait.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Line {
     /// The directory.
     pub(crate) path: &'static str,
-    /// What the names of its nodes end in, before the number.
+    /// The suffix of its node names, before the number.
     pub(crate) base: &'static str,
     /// Whether each who takes part has an id of its own, which its node holds.
     pub(crate) has_ids: bool,
@@ -19,10 +19,10 @@ pub(crate) struct Line {
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     pub(crate) path: String,
-    /// What its holder has for a token.
+    /// The fencing token of its holder.
     pub(crate) czxid: i64,
     pub(crate) session: i64,
-    /// What it holds: who made it.
+    /// Its data, which identifies the creator.
     pub(crate) data: Vec<u8>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn is_there(server: &TestingServer, path: &str, czxid: i64) -> bool {
 }
 
 impl Line {
-    /// Everybody in the line, the first one first: whoever came earlier is before.
+    /// All places, in order of arrival.
     pub(crate) fn places(&self, server: &TestingServer) -> Vec<Place> {
         let places = server.children(self.path).into_iter().filter_map(|name| {
             let path = format!("{}/{name}", self.path);
@@ -52,7 +52,7 @@ impl Line {
         places
     }
 
-    /// Somebody who has two nodes of one session in the line at once.
+    /// A participant with two nodes of one session at once.
     pub(crate) fn double(&self, server: &TestingServer) -> Option<(Place, Place)> {
         if !self.has_ids {
             return None;

@@ -1,7 +1,7 @@
 //! Thousands of random schedules of failures, each replayable from its seed.
 //!
-//! A seed decides everything: how many clients there are, what they do, what goes wrong and when, how long each message
-//! takes and whose turn it is. The world of a seed lives on one thread under a paused clock, and what must always hold
+//! A seed decides everything: how many clients there are, what they do, which faults hit and when, how long a message
+//! takes and whose turn it is. The world of a seed runs on one thread under a paused clock, and what must always hold
 //! is looked at after each step of each task.
 //!
 //! ```text

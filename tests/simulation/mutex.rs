@@ -1,4 +1,4 @@
-//! InterProcessMutex: one holder at a time, whatever happens, and a turn for everybody who waits.
+//! InterProcessMutex: one holder at a time, whatever happens, and a turn for every waiter.
 
 mod play;
 mod worker;

@@ -1,4 +1,4 @@
-//! DistributedQueue: what was put is there once, each item is delivered and acked, and no item
+//! DistributedQueue: every put item exists once, each item is delivered and acked, and no item
 //! stays claimed that no consumer works on.
 
 mod claims;

@@ -13,12 +13,12 @@ const LEAST_SEEDS: u64 = 1_000;
 /// So many failed seeds are told, and then no more are run, where `MOST_FAILURES` does not say.
 const MOST_FAILURES: u64 = 3;
 
-/// What a seed, or many, had to endure.
+/// The counts of faults and turns, of one or many seeds.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Figures {
     /// Faults that hit something.
     pub(crate) faults: u64,
-    /// Times that somebody got what all want.
+    /// How often a participant got what all want.
     pub(crate) turns: u64,
     /// Times that it passed from one to another.
     pub(crate) hand_overs: u64,
@@ -50,11 +50,11 @@ struct Failure {
     after: f64,
 }
 
-/// How a seed went.
+/// The outcome of a seed.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) figures: Figures,
-    /// What must not happen, if it did.
+    /// The violation, if there was one.
     pub(crate) violation: Option<String>,
     /// Everything that can be seen of the seed: the same each time it is run.
     pub(crate) trace: Vec<String>,
@@ -96,7 +96,7 @@ impl Budget {
     }
 }
 
-/// What became of the seeds that were run.
+/// The outcome of the seeds that were run.
 #[derive(Debug, Default)]
 struct Results {
     played: u64,

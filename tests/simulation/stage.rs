@@ -1,4 +1,4 @@
-//! What all scenarios of a line share: what is done to those who take part, healing, and the end.
+//! Shared by the scenarios of all line recipes: faults of participants, healing, and the end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,25 +15,25 @@ use crate::world::World;
 const ACTS: usize = 60;
 const MOST_CLIENTS: usize = 8;
 
-/// What is special about a recipe.
+/// The behaviour specific to a recipe.
 pub(crate) trait Play {
     const LINE: Line;
 
     fn new(stage: &mut Stage) -> Self;
 
-    /// What comes first, while nothing is wrong yet.
+    /// The start, before any fault.
     async fn begin(&mut self, _stage: &mut Stage) {}
 
-    /// Somebody takes part with this client.
+    /// Adds a participant with this client.
     fn enter(&mut self, stage: &mut Stage, client: usize);
 
     /// Those who take part do something.
     async fn act(&mut self, stage: &mut Stage);
 
-    /// Takes note of what is done by now.
+    /// Notes finished actions.
     fn settle(&mut self, stage: &mut Stage);
 
-    /// After healing: everything comes about that must, within a bounded time; then everybody leaves.
+    /// After healing: all required progress happens within a bounded time; then all participants leave.
     async fn end(&mut self, stage: &mut Stage) -> Result<(), String>;
 }
 
@@ -86,7 +86,7 @@ impl Stage {
         self.world.close().await
     }
 
-    /// When nobody takes part any more, the line is empty soon, and nobody watches it.
+    /// When all participants have left, no node and no watch remains soon.
     pub(crate) async fn until_all_have_left(&mut self) -> Result<(), String> {
         // A session that was given up is the servers' for a while yet.
         let deadline = Instant::now() + self.world.timeout * 2;
@@ -100,7 +100,7 @@ impl Stage {
             }
             quiet_since = Instant::now();
             if quiet_since > deadline {
-                return Err(format!("long after all have left there are {watches} watches, and in line {places:?}"));
+                return Err(format!("long after all have left there are {watches} watches, and places {places:?}"));
             }
         }
         Ok(())
@@ -126,7 +126,7 @@ impl Stage {
         }
     }
 
-    /// Everybody in the line, the first one first.
+    /// All places, the first one first.
     pub(crate) fn places(&self) -> Vec<Place> {
         self.line.places(&self.world.server)
     }
@@ -148,7 +148,7 @@ impl Stage {
         let (server, path) = (&self.world.server, self.line.path);
         server.create_by_hand(path, "", CreateMode::Container).expect("a directory");
         if left % 2 == 0 {
-            // The directory never becomes empty, so its counter never starts anew.
+            // The directory never becomes empty, so its counter never starts again.
             server.create_by_hand(&self.stranger(), "", CreateMode::Persistent).expect("a child");
         }
         server.set_sequence(path, i32::MAX - left).expect("a counter");
@@ -172,13 +172,13 @@ impl Stage {
         self.world.trace.note(format_args!("number {at} of {} is deleted by hand: {}", line.len(), place.path));
     }
 
-    /// Somebody writes to a node; nothing depends on that.
+    /// A client writes to a node; nothing depends on that.
     fn write_by_hand(&mut self) {
         let line = self.places();
         let Some(place) = self.world.random.choice(line) else { return };
         // Its session may be ending at this moment.
         if self.world.server.set_data_by_hand(&place.path, &place.data).is_ok() {
-            self.world.trace.note(format_args!("somebody writes to {}", place.path));
+            self.world.trace.note(format_args!("a client writes to {}", place.path));
         }
     }
 

@@ -1,4 +1,4 @@
-//! What happened in a seed, in words.
+//! The history of a seed, as text.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};

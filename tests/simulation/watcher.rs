@@ -1,4 +1,4 @@
-//! What must hold at every moment.
+//! Invariants that hold at every moment.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -11,20 +11,20 @@ use crate::line::{Line, is_there};
 use crate::trace::Trace;
 use crate::world::World;
 
-/// What may believe to hold what all want.
+/// An object that may believe to be the holder.
 pub(crate) trait Holder: Send + Sync + 'static {
     /// The token, if it believes so at this moment.
     fn token(&self) -> Option<i64>;
 }
 
-/// Somebody who is looked at for as long as it exists.
+/// A participant that is checked for as long as it exists.
 struct Seat {
     number: u64,
     client: Client,
     holder: Weak<dyn Holder>,
 }
 
-/// What was seen so far.
+/// The observations so far.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Seen {
     pub(crate) turns: u64,
@@ -40,11 +40,11 @@ pub(crate) struct Seen {
 pub(crate) struct Watcher {
     line: Line,
     seats: Mutex<Vec<Seat>>,
-    /// Tokens of nodes that were first in the line when somebody else deleted them. Their holders learn it by a
+    /// Tokens of nodes that came first when another client deleted them. Their holders learn it by a
     /// message, so for as long as it takes they may believe what is true no more: no clock can help, and the
     /// documentation says so. Until when that may be, if there is a bound.
     deposed: Mutex<BTreeMap<i64, Option<Instant>>>,
-    /// Sessions that somebody else ended, likewise.
+    /// Sessions that another client ended, likewise.
     ended: Mutex<BTreeMap<i64, Option<Instant>>>,
     seen: Mutex<Seen>,
     world: Mutex<Option<(TestingServer, Trace)>>,
@@ -89,7 +89,7 @@ impl Watcher {
         lock(&self.deposed).insert(token, until);
     }
 
-    /// Whether somebody else has deleted this node, however long ago.
+    /// Whether another client has deleted this node, however long ago.
     pub(crate) fn was_deposed(&self, token: i64) -> bool {
         lock(&self.deposed).contains_key(&token)
     }
@@ -98,7 +98,7 @@ impl Watcher {
         lock(&self.ended).insert(session, Some(until));
     }
 
-    /// The session of somebody who is looked at.
+    /// The session of a participant that is checked.
     pub(crate) fn session_of(&self, number: u64) -> Option<i64> {
         lock(&self.seats).iter().find(|seat| seat.number == number)?.client.session_id()
     }

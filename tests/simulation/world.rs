@@ -1,4 +1,4 @@
-//! The clients of a seed, and what goes wrong with them.
+//! The clients of a seed, and their faults.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ use zookeeper_recipes::{Client, ErrorPolicy, Heartbeat};
 use crate::seeds::Figures;
 use crate::trace::Trace;
 
-/// What a lasting fault ends with.
+/// The end of a lasting fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Ending {
     Thaw(usize),
@@ -22,7 +22,7 @@ enum Ending {
     Refuse(usize),
     /// Likewise: nothing of what it sends or is sent arrives.
     Silence(usize),
-    /// Likewise: its process stands still.
+    /// Likewise: its process is frozen.
     Freeze(usize),
     Heal,
     Restart,
@@ -35,7 +35,7 @@ pub(crate) struct World {
     pub(crate) trace: Trace,
     pub(crate) figures: Figures,
     pub(crate) clients: Vec<Client>,
-    /// The session of whoever has what all want: things go wrong with its client more often than with others.
+    /// The session of the current holder: faults hit its client more often than others.
     pub(crate) focus: Option<i64>,
     /// The session timeout that all clients want; none is granted a longer one.
     pub(crate) timeout: Duration,
@@ -52,13 +52,13 @@ pub(crate) struct World {
     pub(crate) thaws: Thaws,
 }
 
-/// When processes last went on after a freeze. Clones look at the same ones.
+/// When processes last resumed after a freeze. Clones look at the same ones.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Thaws(Arc<Mutex<BTreeMap<usize, Instant>>>);
 
 impl Thaws {
-    /// `deadline`, or the moment from which on a process that runs now could heed it.
-    pub(crate) fn heeded(&self, client: usize, deadline: Instant) -> Instant {
+    /// `deadline`, or the last thaw of the client, if that is later: only from then on could its process act.
+    pub(crate) fn effective_deadline(&self, client: usize, deadline: Instant) -> Instant {
         let thaws = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         thaws.get(&client).map_or(deadline, |thaw| deadline.max(*thaw))
     }
@@ -141,11 +141,11 @@ impl World {
         self.random.usize(..self.clients.len())
     }
 
-    /// A client with which something goes wrong.
+    /// A client for the next fault.
     pub(crate) fn a_victim(&mut self) -> usize {
-        let (anybody, focus) = (self.a_client(), self.focus.filter(|_| self.random.bool()));
+        let (any, focus) = (self.a_client(), self.focus.filter(|_| self.random.bool()));
         let focus = focus.and_then(|id| self.clients.iter().position(|client| client.session_id() == Some(id)));
-        focus.unwrap_or(anybody)
+        focus.unwrap_or(any)
     }
 
     /// A time of up to `most`, short ones as likely as long ones.
@@ -189,7 +189,7 @@ impl World {
         }
     }
 
-    /// The client's process stands still.
+    /// Freezes the client's process.
     pub(crate) fn freeze(&self, client: usize) {
         self.server.freeze_client(&self.clients[client]);
     }
@@ -206,12 +206,12 @@ impl World {
         self.trace.note(what);
     }
 
-    /// Something goes wrong that no recipe need know of.
+    /// A fault that no recipe need know of.
     pub(crate) fn fault(&mut self) {
         let who = self.a_victim();
-        let everybody = self.random.u8(..4) == 0;
-        let target = if everybody { Target::ALL } else { Target::from(&self.clients[who]) };
-        let name = if everybody { "everybody".to_owned() } else { format!("client {who}") };
+        let all = self.random.u8(..4) == 0;
+        let target = if all { Target::ALL } else { Target::from(&self.clients[who]) };
+        let name = if all { "all clients".to_owned() } else { format!("client {who}") };
         let lasting = self.a_while(self.timeout * 3);
         match self.random.u8(..24) {
             0..=4 => {
@@ -301,8 +301,7 @@ impl World {
         }
     }
 
-    /// What servers grant changes, a client meets it at one or more reconnects, and then nothing is heard of it for a
-    /// while.
+    /// The granted timeouts change, a client meets them at one or more reconnects, and is then silent for a while.
     fn change_grants_and_lose(&mut self, who: usize) {
         self.change_grants();
         let mut after = Duration::ZERO;
@@ -335,7 +334,7 @@ impl World {
         let serves_for = Duration::from_millis(most.mul_f64(self.random.f64()).as_millis() as u64);
         let refused = self.random.u8(..3);
         self.server.depose_leader(server, serves_for);
-        self.hit(format_args!("server {server} is deposed for {lasting:?} and goes on for {serves_for:?}"));
+        self.hit(format_args!("server {server} is deposed for {lasting:?} and keeps serving for {serves_for:?}"));
         if refused == 0 {
             self.server.refuse(&self.clients[who]);
             self.trace.note(format_args!("client {who} is refused"));
@@ -394,7 +393,7 @@ impl World {
         let _ = self.server.delete_by_hand(path);
     }
 
-    /// Ends all clients; what is left of them. Containers are given the time to be reaped.
+    /// Ends all clients; returns the nodes that are left. Containers are given the time to be reaped.
     pub(crate) async fn close(&mut self) -> Result<(), String> {
         for (number, client) in self.clients.drain(..).enumerate() {
             let closed = client.close().await;
@@ -417,7 +416,7 @@ impl World {
         Ok(())
     }
 
-    /// Whether it is a directory of somebody who went before its node was made: containers are reaped only after they
+    /// Whether it is a directory whose client left before its node was created: containers are reaped only after they
     /// have had children, on a real server too.
     fn was_never_used(&self, path: &str) -> bool {
         let is_directory = path.rfind('/') == Some(0);

@@ -1,4 +1,4 @@
-//! Certificates, made anew in each run.
+//! Certificates, created in each run.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -21,7 +21,7 @@ const SERVING: Duration = Duration::from_secs(60);
 const REMOVAL: Duration = Duration::from_secs(30);
 const ATTEMPTS: usize = 5;
 
-/// What a container is started with.
+/// The configuration of a container.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     pub env: Vec<(String, String)>,
@@ -142,7 +142,7 @@ impl Container {
 
     /// Ends a pause.
     pub async fn unpause(&self) {
-        self.with("go on", |it| async move { it.unpause().await }).await;
+        self.with("resume", |it| async move { it.unpause().await }).await;
     }
 
     /// Attaches the container to a network, under `alias` when given.
@@ -181,7 +181,7 @@ impl Drop for Container {
         };
         on_rig_blocking(
             async move {
-                // An operation that was cancelled half way may still hold it: then it goes when that one
+                // An operation that was cancelled half way may still hold it: then it is removed when that one
                 // ends.
                 if let Some(container) = Arc::into_inner(container) {
                     let _ = container.rm().await;

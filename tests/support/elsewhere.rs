@@ -10,13 +10,13 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use super::waiting::{eventually, within};
 
-/// What the other process is told at its start.
+/// The arguments of the other process.
 const ORDER: &str = "ZOOKEEPER_RECIPES_ELSEWHERE";
 /// Before everything that it says to its parent, as the test harness prints lines as well.
 const MARK: &str = "elsewhere: ";
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// To be asked at the start of a test: what this process was told, if it is the other one.
+/// Called at the start of a test: the arguments of this process, if it is the other one.
 pub fn ordered<const WORDS: usize>() -> Option<[String; WORDS]> {
     let order = std::env::var(ORDER).ok()?;
     let words: Vec<String> = order.split(' ').map(str::to_owned).collect();
@@ -61,7 +61,7 @@ impl Elsewhere {
     /// The next word, which is expected to come.
     pub async fn word(&mut self) -> String {
         let word = within("the other process says something", PATIENCE, self.next_word()).await;
-        word.expect("the other process lives")
+        word.expect("the other process is running")
     }
 
     /// The next word, if it comes in time; `None` at the end.
@@ -93,7 +93,7 @@ impl Elsewhere {
         assert!(status.is_ok_and(|status| status.success()), "in good order");
     }
 
-    /// With SIGKILL; what it had said before.
+    /// Kills it with SIGKILL; returns its earlier output.
     pub async fn kill(mut self) -> Vec<String> {
         self.child.kill().await.expect("it is killed");
         let mut words = Vec::new();
@@ -103,7 +103,7 @@ impl Elsewhere {
         words
     }
 
-    /// With SIGSTOP. It stands still a moment later: [`stop`](Self::stop) waits for that.
+    /// With SIGSTOP. It stops a moment later: [`stop`](Self::stop) waits for that.
     pub fn order_to_stop(&self) {
         self.signal("-STOP");
     }
@@ -112,10 +112,10 @@ impl Elsewhere {
     pub async fn stop(&self) {
         self.order_to_stop();
         let tasks = format!("/proc/{}/task", self.child.id().expect("the process was not waited for"));
-        let stands = |stat: String| stat.rsplit(") ").next().is_some_and(|state| state.starts_with('T'));
-        eventually("every thread stands still", PATIENCE, || async {
-            let threads = std::fs::read_dir(&tasks).expect("the process lives");
-            threads.flatten().all(|thread| std::fs::read_to_string(thread.path().join("stat")).is_ok_and(&stands))
+        let is_stopped = |stat: String| stat.rsplit(") ").next().is_some_and(|state| state.starts_with('T'));
+        eventually("every thread is stopped", PATIENCE, || async {
+            let threads = std::fs::read_dir(&tasks).expect("the process is running");
+            threads.flatten().all(|thread| std::fs::read_to_string(thread.path().join("stat")).is_ok_and(&is_stopped))
         })
         .await;
     }

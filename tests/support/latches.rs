@@ -1,4 +1,4 @@
-//! Words for what a latch does, on real servers and in memory.
+//! Helpers for latches, on real servers and in memory.
 
 // Each test binary uses only a part of it.
 #![allow(dead_code)]
@@ -39,10 +39,10 @@ pub(crate) async fn reaches(latch: &LeaderLatch, status: LatchStatus) {
     drop(reached.expect("the latch is alive"));
 }
 
-/// Waits until the latch stands in line behind somebody; its node.
+/// Waits until the latch waits behind another participant; returns its node.
 pub(crate) async fn waits(latch: &LeaderLatch) -> String {
     reaches(latch, LatchStatus::Waiting).await;
-    latch.our_path().expect("who stands in line has a node")
+    latch.our_path().expect("a waiting latch has a node")
 }
 
 /// The ids of the line, in order.
@@ -57,7 +57,7 @@ pub(crate) async fn line_becomes(latch: &LeaderLatch, ids: &[&str]) {
 }
 
 /// Looks again and again, for the time given, and panics if one of the latches ever leads.
-pub(crate) async fn nobody_leads_for(time: Duration, latches: &[&LeaderLatch]) {
+pub(crate) async fn no_latch_leads_for(time: Duration, latches: &[&LeaderLatch]) {
     let watching = latches.iter().map(|latch| async {
         let mut states = latch.state();
         let led = states.wait_for(|state| state.is_leader()).await;
@@ -67,7 +67,7 @@ pub(crate) async fn nobody_leads_for(time: Duration, latches: &[&LeaderLatch]) {
     assert!(led.is_err(), "the latches are alive");
 }
 
-/// What a listener heard.
+/// An event of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Heard {
     IsLeader(i64),
@@ -98,7 +98,7 @@ pub(crate) async fn hears(heard: &mut mpsc::UnboundedReceiver<Heard>) -> Heard {
     next.await.expect("the listener is alive")
 }
 
-/// What a latch went through: the edges of "leads", as seen by who follows its state.
+/// The history of a latch: the edges of "leads", as seen through its state.
 pub(crate) struct Edges {
     task: JoinHandle<()>,
     edges: Arc<std::sync::Mutex<Vec<Edge>>>,

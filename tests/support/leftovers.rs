@@ -1,5 +1,5 @@
 //! Containers and networks of test runs that were killed before they could remove them. Each carries its
-//! owner's process as a label; what belongs to a process of this machine that is gone is removed before the
+//! owner's process as a label; leftovers of an ended process on this machine are removed before the
 //! first start.
 
 use std::collections::HashMap;

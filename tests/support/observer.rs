@@ -100,7 +100,7 @@ impl Observer {
         self.stat(path).await.map(|stat| stat.ephemeral_owner)
     }
 
-    /// Creates a persistent node that everybody may use; its parent must exist.
+    /// Creates a persistent node with an open ACL; its parent must exist.
     pub async fn create(&self, path: &str, data: &[u8]) {
         self.create_with(path, data, CreateMode::Persistent, Acls::anyone_all()).await;
     }
@@ -115,10 +115,10 @@ impl Observer {
         self.create_with(path, data, CreateMode::Persistent, Acls::from(acl)).await;
     }
 
-    /// Creates a node below which and on which nobody may do anything, except delete it through its parent.
+    /// Creates a node that permits no operation on it or below it, except its deletion through the parent.
     pub async fn create_forbidden(&self, path: &str) {
         // No password has this digest.
-        self.create_with_acl(path, b"", &[Acl::new(Permission::ALL, AuthId::new("digest", "nobody:AAAA"))]).await;
+        self.create_with_acl(path, b"", &[Acl::new(Permission::ALL, AuthId::new("digest", "stranger:AAAA"))]).await;
     }
 
     async fn create_with(&self, path: &str, data: &[u8], mode: CreateMode, acls: Acls<'_>) {

@@ -44,7 +44,7 @@ impl<F: Future> Polls<F> {
         self.asked.flag.load(Ordering::SeqCst)
     }
 
-    /// Resolves when it has asked to be polled again; meanwhile the world goes on.
+    /// Resolves when it has asked to be polled again; meanwhile the world continues.
     pub(crate) async fn asked(&self) {
         std::future::poll_fn(|cx| {
             self.asked.waiter.register(cx.waker());

@@ -1,5 +1,5 @@
 //! The runtime of the rig. Every `#[tokio::test]` has a runtime of its own that ends with the test; what
-//! tests share (containers, the Docker client, proxies) lives on this one.
+//! tests share (containers, the Docker client, proxies) runs on this one.
 
 use std::future::Future;
 use std::panic::resume_unwind;

@@ -1,4 +1,4 @@
-//! A session on a blocking socket: frames by hand, and what is added goes out in one write.
+//! A session on a blocking socket: frames by hand, and queued frames are sent in one write.
 
 use std::collections::VecDeque;
 use std::io::{BufReader, Read, Write};
@@ -239,7 +239,7 @@ impl Multi<'_, '_> {
     }
 }
 
-/// What the server said, to be read field by field.
+/// A reply of the server, read field by field.
 pub(crate) struct Answer {
     bytes: Vec<u8>,
     at: usize,

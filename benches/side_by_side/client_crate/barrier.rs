@@ -1,4 +1,4 @@
-//! A double barrier: the same requests when nothing goes wrong.
+//! A double barrier: the same requests when nothing fails.
 
 use futures::future::join_all;
 use uuid::Uuid;
@@ -23,7 +23,7 @@ impl Member {
         self.leave(&name).await;
     }
 
-    /// Create, `ready` and list in one flight; whoever came last opens in a transaction.
+    /// Create, `ready` and list in one flight; the last member opens the round in a transaction.
     async fn enter(&self) -> String {
         let (name, ready) = (Uuid::new_v4().to_string(), format!("{}/ready", self.dir));
         let path = format!("{}/{name}", self.dir);

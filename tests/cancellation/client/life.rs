@@ -1,4 +1,4 @@
-//! The life of a client: connecting, its states, closing; and the server in memory that the others stand on.
+//! The life of a client: connecting, its states, closing; and the server in memory that the other tests use.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,16 +42,16 @@ async fn client(run: &mut Run) {
     is_undone(run, connected).await;
 }
 
-/// What goes on trying must not go on when nobody waits.
+/// A connect that retries must stop when its future is dropped.
 async fn connect_while_refused(run: &mut Run) {
     run.server().refuse(Target::ALL);
     let connect = Client::builder_for(run.server()).connection_timeout(Duration::from_millis(700)).connect();
     if let Some(connected) = run.cut(connect).await.done() {
-        assert_eq!(connected.expect_err("nobody answered").kind(), ErrorKind::ConnectionLoss);
+        assert_eq!(connected.expect_err("there was no reply").kind(), ErrorKind::ConnectionLoss);
     }
     // Now it could be opened.
     sleep(Duration::from_secs(5)).await;
-    assert!(run.server().sessions().is_empty(), "a session that nobody waits for was opened");
+    assert!(run.server().sessions().is_empty(), "a session was opened after its connect was dropped");
     run.client().await;
 }
 
@@ -78,7 +78,7 @@ async fn close(run: &mut Run) {
     assert_eq!(client.exists("/").await.expect_err("it is closed").kind(), ErrorKind::Closed);
 }
 
-/// A state that nobody has seen comes with the next call.
+/// A state that was not yet received is returned by the next call.
 async fn states(run: &mut Run) {
     let client = run.client().await;
     let (mut states, mut witness) = (client.connection_states(), client.connection_states());

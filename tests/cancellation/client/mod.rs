@@ -19,7 +19,7 @@ cases! {
     commit: "Transaction::commit", at least 70 drops, 40 faults;
 }
 
-/// What a write that was polled to its end may return: a success, or the admission that nobody knows.
+/// A write that was polled to its end either succeeds or returns an unknown outcome.
 fn done_or_unknown<T>(outcome: Option<Result<T, Error>>) -> Option<T> {
     match outcome? {
         Ok(value) => Some(value),
@@ -110,7 +110,7 @@ async fn create_containers(run: &mut Run) {
     let all = ["/a", "/a/b", "/a/b/c"];
     assert_eq!(run.server().paths(), all[..run.server().paths().len()]);
     assert!(run.is_polled() || run.server().paths().is_empty());
-    client.create_containers("/a/b/c").await.expect("what is there already is left alone");
+    client.create_containers("/a/b/c").await.expect("existing nodes are left alone");
     assert_eq!(run.server().paths(), all);
     for path in all.iter().rev() {
         client.delete(path, None).await.expect("it is empty");

@@ -12,9 +12,9 @@ use super::Run;
 pub(crate) enum Outage {
     /// Its connection breaks, and no other comes about.
     Refused,
-    /// The same, once a request of this kind was carried out: nobody hears of that.
+    /// The same, after a request of this kind was carried out and its reply lost.
     After(Operation),
-    /// Everything takes so long that the session is given up while its connection stands, and requests are under way.
+    /// Everything takes so long that the session is given up while its connection is open and requests are under way.
     Slow,
 }
 
@@ -35,7 +35,7 @@ const TOO_SLOW: Duration = Duration::from_secs(20);
 const MEANWHILE: Duration = Duration::from_secs(8);
 /// The wish to close the session that was given up is lost so often, which is more often than it is uttered.
 const NEVER_CLOSED: usize = 1_000;
-/// What was given up is deleted within this: long before its session can expire.
+/// Abandoned nodes are deleted within this time, long before their session can expire.
 const SOON: Duration = Duration::from_secs(3);
 
 impl Run {
@@ -67,14 +67,14 @@ impl Run {
     pub(super) async fn end_outage(&mut self) {
         let Some((outage, session)) = self.outage.take() else { return };
         let client = self.clients.first().expect("it was cut off");
-        // What the outage was to follow did not happen.
+        // The request that the outage was to follow was not sent.
         let never_began = matches!(outage, Outage::After(_)) && client.connection_state().is_connected();
         if never_began {
             return;
         }
         self.in_the_end("the session is given up", || client.session_id() != Some(session)).await;
         self.server.heal();
-        // What is still under way arrives neither.
+        // Messages under way do not arrive either.
         self.server.disconnect(client);
         self.given_up = Some(session);
     }

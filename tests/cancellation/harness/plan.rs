@@ -1,4 +1,4 @@
-//! When a future is dropped, and what goes wrong before.
+//! When a future is dropped, and which fault comes before.
 
 use std::fmt;
 
@@ -7,26 +7,26 @@ use std::fmt;
 pub(crate) struct Plan {
     /// Decides every delay and the order of tasks.
     pub(crate) seed: u64,
-    /// What is counted.
+    /// The unit that is counted.
     pub(crate) unit: Unit,
     /// After so many the future is dropped; after none it was never polled.
     pub(crate) end: usize,
-    /// What goes wrong, and after how many.
+    /// The fault, and after how many.
     pub(crate) fault: Option<(Fault, usize)>,
 }
 
 /// How the points are counted at which a future can be dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
-    /// Polls; it is dropped after the last one: what it asked for is under way.
+    /// Polls; it is dropped after the last one, with its requests under way.
     Polls,
-    /// Polls; it is dropped when it asks for the next one: what it asked for has come, and it has not seen it.
+    /// Polls; it is dropped when it asks for the next one: the replies have come, but it has not seen them.
     PollsAndAWake,
     /// Steps of the world while it is polled whenever it asks: of the server, and of every task of every client.
     Steps,
 }
 
-/// What goes wrong for the client whose call is cut off.
+/// The fault of the client whose call is cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// Its next request (or the one under way) is carried out, but the connection breaks before the reply.

@@ -1,4 +1,4 @@
-//! What there is to cancel: every public async function, and every public stream and future, by the text of the source.
+//! Lists everything to cancel, from the source text: each public async function, stream and future.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -70,7 +70,7 @@ fn in_source(text: &str, module: &str) -> Vec<String> {
     names
 }
 
-/// What comes after `fn` in the first line of a public function that is asynchronous.
+/// The text after `fn` in the first line of a public function that is asynchronous.
 fn asynchronous(line: &str) -> Option<&str> {
     let line = line.trim_start();
     let returns_one = |name: &&str| name.contains(") -> impl Future<");
@@ -92,7 +92,7 @@ fn header(line: &str) -> Option<(&str, &str)> {
     }
 }
 
-/// What comes after `<…> `.
+/// The text after `<…> `.
 fn skip_parameters(rest: &str) -> Option<&str> {
     let mut depth = 0_usize;
     let mut before = ' ';

@@ -46,7 +46,7 @@ impl<T> Cut<T> {
     }
 }
 
-/// What became of the one call of a run.
+/// The outcome of the one call of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Outcome {
     /// It was dropped, before it was ready and before it stopped to ask.
@@ -64,14 +64,14 @@ pub(crate) struct Run {
     pub(super) clients: Vec<Client>,
     may_stay: BTreeSet<String>,
     steps: Arc<Steps>,
-    /// What is still to strike.
+    /// The fault that is still to strike.
     fault: Option<(Fault, usize)>,
     struck: bool,
-    /// What lasts until the call was cut off, and longer; and the session of which the client knows then.
+    /// The outage that lasts longer than the call, and the session that the client knows then.
     pub(super) outage: Option<(Outage, i64)>,
     /// The session that the client gave up in it.
     pub(super) given_up: Option<i64>,
-    /// What the first client had handed over when the call was cut off.
+    /// The requests that the first client had handed over when the call was cut off.
     requests: u64,
     outcome: Option<Outcome>,
 }
@@ -143,7 +143,7 @@ impl Run {
         self.plan.end > 0
     }
 
-    /// Whether nothing goes wrong but the drop.
+    /// Whether there is no fault but the drop.
     pub(crate) fn is_calm(&self) -> bool {
         self.plan.fault.is_none()
     }
@@ -212,7 +212,7 @@ impl Run {
     fn strike(&mut self, fault: Fault) {
         let server = &self.server;
         let Some(client) = self.clients.first() else {
-            // Nobody is connected yet, so only a connection can break.
+            // No client is connected yet, so only a connection can break.
             self.struck = server.disconnect(Target::ALL) > 0;
             return;
         };
@@ -224,7 +224,7 @@ impl Run {
         }
     }
 
-    /// What the first client has handed over, without the requests that keep its lease and its watches.
+    /// The requests that the first client has handed over, without those that keep its lease and its watches.
     fn requests_now(&self) -> u64 {
         use Operation::{Create, Delete, Exists, GetData, List, Multi, SetData};
         let Some(client) = self.clients.first() else { return 0 };
@@ -239,7 +239,7 @@ impl Run {
     /// The call that was cut off has done nothing more since.
     pub(crate) async fn is_silent(&self) {
         sleep(Duration::from_secs(5)).await;
-        assert_eq!(self.requests_now(), self.requests, "a call that was dropped goes on sending requests");
+        assert_eq!(self.requests_now(), self.requests, "a call that was dropped keeps sending requests");
     }
 
     pub(crate) async fn is_silent_if_calm(&self) {
@@ -291,7 +291,7 @@ impl Run {
         paths
     }
 
-    /// What must hold after every scenario.
+    /// Asserts the invariants that hold after every scenario.
     pub(super) async fn finish(mut self) -> Outcome {
         let outcome = self.outcome.expect("a scenario cuts a call off");
         self.in_the_end("no node is left", || self.left().is_empty()).await;

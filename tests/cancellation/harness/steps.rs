@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use futures::task::AtomicWaker;
 
-/// A counter of steps, and somebody who waits for one.
+/// A counter of steps, and a task that waits for one.
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
     count: AtomicUsize,
@@ -15,7 +15,7 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// What is to be called after each step.
+    /// The callback for each step.
     pub(crate) fn counter() -> (Arc<Steps>, impl Fn() + Send + Sync + 'static) {
         let steps = Arc::new(Steps::default());
         let counted = Arc::clone(&steps);

@@ -13,10 +13,10 @@ use super::run::{Outcome, Run};
 const SEEDS: [u64; 4] = [1, 2, 3, 4];
 /// A future that is still not over after so many polls, or steps, turns in a circle.
 const MOST: usize = 1_000;
-/// What a scenario may take, by its own clock.
+/// The time limit of a scenario, by its own clock.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// What a sweep has done.
+/// The counts of a sweep.
 #[derive(Debug, Default)]
 struct Tally {
     runs: usize,

@@ -1,4 +1,4 @@
-//! Who leads, for anybody to see.
+//! The stream of leaders, for participants and observers.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ cases! {
     observe_without_a_directory: "LeaderStream::next", at least 750 drops, 630 faults;
 }
 
-/// A stream whose `next` was dropped goes on: the latest leader comes, nobody twice in a row.
+/// A stream whose `next` was dropped continues with the latest leader, and yields no leader twice in a row.
 async fn observe(run: &mut Run) {
     run.directory(LINE);
     let client = run.client().await;
@@ -32,12 +32,12 @@ async fn observe(run: &mut Run) {
     seen.extend(timeout(Duration::from_secs(5), leaders.next()).await.ok().flatten());
     first.close().await.expect("closed");
     while seen.last().is_none_or(|leader| !matches!(leader, Ok(Some(leader)) if leader.id == "second")) {
-        seen.push(leaders.next().await.expect("it goes on"));
+        seen.push(leaders.next().await.expect("the stream continues"));
     }
     let ids: Vec<_> = seen.into_iter().map(|seen| seen.expect("no error").map(|leader| leader.id)).collect();
     assert!(ids.windows(2).all(|pair| pair[0] != pair[1]), "{ids:?}");
     drop(leaders);
-    // A leader that waited watches its node; nobody stands before it any more.
+    // A leader that waited watches its node; no other node is before it any more.
     run.in_the_end("only the leader watches", || run.server().watches() < watches).await;
     drop(second);
 }

@@ -1,4 +1,4 @@
-//! What a leader has in hand.
+//! The operations of a leadership.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -38,7 +38,7 @@ impl Drop for Dropped {
     }
 }
 
-/// What runs is dropped with the call, and the leadership lasts.
+/// The inner future is dropped with the call, and the leadership lasts.
 async fn work(run: &mut Run) {
     run.directory(LINE);
     run.directory("/work");
@@ -61,7 +61,7 @@ async fn work(run: &mut Run) {
     again.run(client.set("/work", "3", None)).await.expect("it leads").expect("it works again");
 }
 
-/// With a fence: never after the leadership has gone to somebody else.
+/// A fenced write never succeeds after another participant has become leader.
 async fn fenced_write(run: &mut Run) {
     run.directory(LINE);
     let client = run.client().await;
@@ -81,7 +81,7 @@ async fn fenced_write(run: &mut Run) {
     latch.close().await.expect("closed");
     run.in_the_end("no node of it is left", || run.server().children(LINE).is_empty()).await;
     let late = client.transaction().check(&leadership.fence()).create("/late", "", CreateMode::Persistent).commit();
-    let refused = late.await.expect_err("nobody leads");
+    let refused = late.await.expect_err("there is no leader");
     assert!(matches!(refused.kind(), ErrorKind::Fenced | ErrorKind::SessionLost), "{refused}");
     if run.server().get("/report").is_some() {
         client.delete("/report", None).await.expect("it is there");

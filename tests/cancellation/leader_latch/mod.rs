@@ -59,9 +59,9 @@ async fn waiter_of(client: &Client, id: &str) -> LeaderLatch {
     latch
 }
 
-/// Nobody stands in the line but those.
+/// No other node remains in the election.
 async fn line_has(run: &Run, nodes: usize) {
-    run.in_the_end("nobody else stands in the line", || run.server().children(LINE).len() == nodes).await;
+    run.in_the_end("no other participant is left", || run.server().children(LINE).len() == nodes).await;
 }
 
 /// The place in the line is kept by the latch: it leads all the same, with one node.
@@ -100,7 +100,7 @@ async fn wait_with_its_latch(run: &mut Run) {
     leads(&latch(&client, "next")).await;
 }
 
-/// While others lead, and go on leading.
+/// While others lead, and keep leading.
 async fn wait_with_its_latch_behind_a_leader(run: &mut Run) {
     run.directory(LINE);
     let client = run.client().await;
@@ -176,7 +176,7 @@ async fn close(run: &mut Run) {
         assert!(leads(&latch).await.is_held());
         latch.close().await.expect("closed");
     }
-    // The latch itself lives on.
+    // The latch itself stays open.
     line_has(run, 0).await;
     run.in_the_end("it is closed", || latch.state().get().status() == LatchStatus::Closed).await;
     latch.close().await.expect("closing twice is fine");

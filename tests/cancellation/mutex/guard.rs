@@ -1,4 +1,4 @@
-//! What a holder of a mutex has in hand.
+//! The operations of a mutex guard.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -84,7 +84,7 @@ impl Drop for Dropped {
     }
 }
 
-/// What runs is dropped with the call, and the lock is held on.
+/// The inner future is dropped with the call, and the lock stays held.
 async fn work(run: &mut Run) {
     run.directory(LOCK);
     run.directory("/work");
@@ -165,7 +165,7 @@ async fn is_released(run: &mut Run, watched: bool) {
     }
 }
 
-/// The other one goes on holding.
+/// The other guard keeps holding.
 async fn release_of_one_of_two(run: &mut Run) {
     run.directory(LOCK);
     let client = run.client().await;
@@ -208,7 +208,7 @@ async fn is_released_beyond_its_session(run: &mut Run, outage: Outage, watched: 
     }
     run.begin_outage(outage).await;
     if let Some(released) = run.cut(guard.release()).await.done() {
-        assert_eq!(released.expect_err("nobody answers").kind(), ErrorKind::SessionLost);
+        assert_eq!(released.expect_err("there is no reply").kind(), ErrorKind::SessionLost);
     }
     run.is_rid_of_all_it_had_in(LOCK).await;
     works(run, &mutex).await;

@@ -18,10 +18,10 @@ cases! {
     acquire_behind_a_holder: "InterProcessMutex::acquire", at least 390 drops, 310 faults;
     acquire_for_a_holder_to_go: "InterProcessMutex::acquire", at least 450 drops, 330 faults;
     acquire_in_time: "InterProcessMutex::acquire_timeout", at least 170 drops, 130 faults;
-    acquire_in_vain: "InterProcessMutex::acquire_timeout", at least 510 drops, 400 faults;
+    acquire_until_timeout: "InterProcessMutex::acquire_timeout", at least 510 drops, 400 faults;
     acquire_beyond_a_session: "InterProcessMutex::acquire_timeout", at least 370 drops, 90 faults;
     try_acquire: "InterProcessMutex::try_acquire", at least 170 drops, 130 faults;
-    try_acquire_in_vain: "InterProcessMutex::try_acquire", at least 230 drops, 180 faults;
+    try_acquire_of_a_held_lock: "InterProcessMutex::try_acquire", at least 230 drops, 180 faults;
     participants: "InterProcessMutex::participants", at least 70 drops, 50 faults;
     revoke_a_holder: "mutex::revoke", at least 100 drops, 60 faults;
 }
@@ -37,12 +37,12 @@ async fn acquired(mutex: &InterProcessMutex) -> MutexGuard {
     mutex.acquire().await.expect("it is to be had")
 }
 
-/// Only so many stand in line.
+/// Exactly this many nodes remain.
 async fn line_has(run: &Run, nodes: usize) {
-    run.in_the_end("nobody else stands in line", || run.server().children(LOCK).len() == nodes).await;
+    run.in_the_end("no other waiter is left", || run.server().children(LOCK).len() == nodes).await;
 }
 
-/// The lock is had, held and released, and then nobody stands in line.
+/// Acquires the lock, holds it and releases it; no node is left afterwards.
 async fn works(run: &Run, mutex: &InterProcessMutex) {
     let guard = acquired(mutex).await;
     assert!(guard.is_held());
@@ -79,7 +79,7 @@ async fn acquire_with_its_mutex(run: &mut Run) {
     works(run, &mutex(&client)).await;
 }
 
-/// While another holds, and goes on holding.
+/// While another client holds the lock, and keeps holding it.
 async fn acquire_behind_a_holder(run: &mut Run) {
     run.directory(LOCK);
     let client = run.client().await;
@@ -117,7 +117,7 @@ async fn acquire_for_a_holder_to_go(run: &mut Run) {
     works(run, &mutex).await;
 }
 
-/// What a call with a deadline brought: it may say that it does not know, but only if something went wrong.
+/// The outcome of a call with a deadline: it may be unknown, but only after a fault.
 fn known(run: &Run, brought: Result<Option<MutexGuard>, Error>) -> Option<Option<MutexGuard>> {
     match brought {
         Ok(guard) => Some(guard),
@@ -140,17 +140,17 @@ async fn acquire_in_time(run: &mut Run) {
     works(run, &mutex).await;
 }
 
-async fn acquire_in_vain(run: &mut Run) {
+async fn acquire_until_timeout(run: &mut Run) {
     let within = Duration::from_millis(500);
-    in_vain(run, async |run, mutex| run.cut(mutex.acquire_timeout(within)).await.done()).await;
+    of_a_held_lock(run, async |run, mutex| run.cut(mutex.acquire_timeout(within)).await.done()).await;
 }
 
-async fn try_acquire_in_vain(run: &mut Run) {
-    in_vain(run, async |run, mutex| run.cut(mutex.try_acquire()).await.done()).await;
+async fn try_acquire_of_a_held_lock(run: &mut Run) {
+    of_a_held_lock(run, async |run, mutex| run.cut(mutex.try_acquire()).await.done()).await;
 }
 
 /// While another holds; it is told so only when nothing of ours is left.
-async fn in_vain(
+async fn of_a_held_lock(
     run: &mut Run,
     cut: impl AsyncFn(&mut Run, &InterProcessMutex) -> Option<Result<Option<MutexGuard>, Error>>,
 ) {
@@ -179,7 +179,7 @@ async fn acquire_beyond_a_session(run: &mut Run) {
     run.begin_outage(Outage::After(Operation::Create)).await;
     let cut = run.cut(mutex.acquire_timeout(Duration::from_millis(6_500))).await;
     if let Some(brought) = cut.done() {
-        let kind = brought.expect_err("nobody can know").kind();
+        let kind = brought.expect_err("the outcome is unknown").kind();
         assert_eq!(kind, ErrorKind::OutcomeUnknown);
     }
     run.is_rid_of_all_it_had_in(LOCK).await;

@@ -1,4 +1,4 @@
-//! What a consumer of a queue has in hand.
+//! The operations of a delivered item.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ async fn ack(run: &mut Run) {
     let acked = run.cut(delivery.ack()).await.done();
     let certain = matches!(acked, Some(Ok(_)));
     may_fail(run, acked.map(|acked| acked.map(drop)));
-    run.in_the_end("nobody holds it", || run.server().children(CLAIMS).is_empty()).await;
+    run.in_the_end("no consumer holds it", || run.server().children(CLAIMS).is_empty()).await;
     let left = run.server().children(PATH).len();
     assert!(!certain || left == 0);
     if run.keeps_its_session() {
@@ -56,7 +56,7 @@ async fn ack(run: &mut Run) {
 
 async fn goes_back(run: &mut Run, settled: Option<Result<(), Error>>, other: &Client) {
     may_fail(run, settled);
-    run.in_the_end("nobody holds it", || run.server().children(CLAIMS).is_empty()).await;
+    run.in_the_end("no consumer holds it", || run.server().children(CLAIMS).is_empty()).await;
     let stat = run.server().stat(&format!("{PATH}/queue-0000000000")).expect("it is there");
     assert!(stat.version == 1 || !run.keeps_its_session(), "the attempt counts once: {}", stat.version);
     assert_eq!(all_of(run, other).await, ["a"]);
@@ -84,7 +84,7 @@ async fn reject(run: &mut Run) {
     let (delivery, other) = delivered(run).await;
     let settled = run.cut(delivery.reject("by chance")).await.done();
     may_fail(run, settled);
-    run.in_the_end("nobody holds it", || run.server().children(CLAIMS).is_empty()).await;
+    run.in_the_end("no consumer holds it", || run.server().children(CLAIMS).is_empty()).await;
     let buried = run.server().children(DEAD).len();
     assert_eq!(buried + run.server().children(PATH).len(), 1);
     assert!(buried == usize::from(run.is_polled()) || !run.keeps_its_session());
@@ -108,7 +108,7 @@ fn ends_soon(run: &Run, client: &Client) {
 async fn is_lost(run: &mut Run, delivery: Delivery<String>, other: &Client, told: Option<()>) {
     assert!(told.is_none() || !delivery.is_held());
     drop(delivery);
-    run.in_the_end("nobody holds it", || run.server().children(CLAIMS).is_empty()).await;
+    run.in_the_end("no consumer holds it", || run.server().children(CLAIMS).is_empty()).await;
     assert_eq!(all_of(run, other).await, ["a"]);
 }
 

@@ -58,7 +58,7 @@ async fn filled(run: &mut Run, items: &[&str]) -> Client {
     other
 }
 
-/// Takes all there is and acks it: nobody holds anything back. The items, each by the name of its node.
+/// Takes and acks every item, so no consumer holds one back. Returns the names of their nodes.
 async fn all_of(run: &Run, client: &Client) -> Vec<String> {
     let consumer = queue(client).consumer();
     let mut items = BTreeSet::new();
@@ -69,7 +69,7 @@ async fn all_of(run: &Run, client: &Client) -> Vec<String> {
             items.extend(delivery.items().iter().map(|item| (name.clone(), item.clone())));
             delivery.ack().await.expect("acked");
         } else {
-            // What was there others have taken meanwhile.
+            // Other consumers have taken the items meanwhile.
             assert_eq!(run.server().children(CLAIMS), [""; 0], "a claim is left behind");
         }
     }
@@ -128,7 +128,7 @@ async fn enqueue(run: &mut Run) {
     is_put_once(run, producer, told, &["a"]).await;
 }
 
-/// It is put also if nobody awaits it.
+/// The item is put even if its future is not awaited.
 async fn enqueued(run: &mut Run) {
     directories(run);
     let client = run.client().await;
@@ -171,7 +171,7 @@ async fn close_producer(run: &mut Run) {
     assert!(found == ["a"] || !run.keeps_its_session() && found.is_empty(), "{found:?}");
 }
 
-/// What was claimed for it comes to the next one, or goes back.
+/// An item that was claimed for it is delivered to the next `take`, or returned.
 async fn take(run: &mut Run) {
     directories(run);
     let client = run.client().await;
@@ -198,7 +198,7 @@ async fn deliveries(run: &mut Run) {
     assert_eq!(all_of(run, &other).await, ["a", "b"]);
 }
 
-/// What a dropped handler had goes back; what was handled is gone.
+/// The item of a dropped handler is returned; a handled one is removed.
 async fn consume(run: &mut Run) {
     consume_either(run, false).await;
 }

@@ -34,7 +34,7 @@ async fn a_wait_whose_reply_is_lost_looks_again() {
             server.lose_next_reply(&two, operation, loss);
             let waiting = barrier(&two);
             let mut waits = Box::pin(waiting.wait());
-            assert!(tokio::time::timeout(T, &mut waits).await.is_err(), "it stands");
+            assert!(tokio::time::timeout(T, &mut waits).await.is_err(), "the barrier is set");
             assert_eq!(server.lost_replies(), 1, "{operation:?} {loss:?}");
             barrier(&one).remove().await.expect("removed");
             within("it is gone", SOON, waits).await.expect("an answer");
@@ -49,9 +49,9 @@ async fn a_wait_survives_its_session_again_and_again() {
     let waiting = barrier(&two);
     let mut waits = Box::pin(waiting.wait());
     for _ in 0..3 {
-        still_pending("it stands", &mut waits).await;
+        still_pending("the barrier is set", &mut waits).await;
         server.expire_session(&two);
-        assert!(tokio::time::timeout(T, &mut waits).await.is_err(), "it stands");
+        assert!(tokio::time::timeout(T, &mut waits).await.is_err(), "the barrier is set");
     }
     // Removed while there is no session at all.
     server.refuse(&two);
@@ -63,7 +63,7 @@ async fn a_wait_survives_its_session_again_and_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_outlives_the_servers_and_a_process_that_stood_still() {
+async fn a_wait_outlives_the_servers_and_a_process_that_was_frozen() {
     let (server, one, two) = setup().await;
     barrier(&one).set().await.expect("set");
     let waiting = barrier(&two);
@@ -85,7 +85,7 @@ async fn a_timed_wait_says_whether_it_was_told_anything() {
     let (server, one, two) = setup().await;
     barrier(&one).set().await.expect("set");
     let waiting = barrier(&two);
-    // Seen standing, and then silence.
+    // The barrier is seen, and then the connection is silent.
     let (took, gone) = tokio::join!(timed(waiting.wait_timeout(SOON * 3)), async {
         tokio::time::sleep(SOON).await;
         server.black_hole(&two);
@@ -93,7 +93,7 @@ async fn a_timed_wait_says_whether_it_was_told_anything() {
     .0;
     assert!(!gone.expect("as far as was told"));
     assert!(took <= SOON * 3, "{took:?}");
-    let error = waiting.wait_timeout(SOON).await.expect_err("nobody has told anything");
+    let error = waiting.wait_timeout(SOON).await.expect_err("no event has arrived");
     assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
     assert!(error.is_retryable() && !error.is_lost());
     server.heal();

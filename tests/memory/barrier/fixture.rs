@@ -1,4 +1,4 @@
-//! What the tests of the barrier share: a server, clients, and a barrier of each.
+//! Shared by the tests of the barrier: a server, clients, and a barrier of each.
 
 use zookeeper_recipes::Client;
 use zookeeper_recipes::barrier::Barrier;
@@ -17,7 +17,7 @@ pub(crate) fn barrier(client: &Client) -> Barrier {
     Barrier::new(client, PATH).expect("a good path")
 }
 
-/// Whether the barrier stands.
+/// Whether the barrier is set.
 pub(crate) fn is_set(server: &TestingServer) -> bool {
     server.stat(PATH).is_some()
 }

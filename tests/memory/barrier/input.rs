@@ -25,7 +25,7 @@ async fn a_closed_client_ends_every_call_and_says_so() {
     barrier(&one).set().await.expect("set");
     let waiting = barrier(&two);
     let mut waits = Box::pin(waiting.wait());
-    still_pending("it stands", &mut waits).await;
+    still_pending("the barrier is set", &mut waits).await;
     two.close().await.expect("closed");
     let error = within("the wait ends", SOON, waits).await.expect_err("closed");
     assert!(matches!(error, Error::Closed { .. }) && error.is_lost(), "{error:?}");

@@ -38,7 +38,7 @@ async fn listeners_of_several_types_are_kept_together_boxed_or_shared() {
     handles.push(client.add_listener(shared));
     let mut all = Vec::new();
     for _ in 0..4 {
-        all.push(within("each is told", SOON, heard.recv()).await.expect("a listener lives"));
+        all.push(within("each is told", SOON, heard.recv()).await.expect("a listener is alive"));
     }
     all.sort_by_key(|(name, _)| *name);
     assert_eq!(all, ["boxed", "closure", "shared", "shared"].map(|name| (name, ConnectionState::Connected)));

@@ -1,4 +1,4 @@
-//! The client on an ensemble in memory, and where it needs no server that answers. What it does with a real one is in
+//! The client on an ensemble in memory, and where it needs no server that answers. Its behaviour with a real one is in
 //! `tests/server`.
 
 mod boxed;

@@ -1,4 +1,4 @@
-//! What is logged of a session timeout that the servers raise or lower.
+//! The log lines of a session timeout that the servers raise or lower.
 
 use std::time::Duration;
 

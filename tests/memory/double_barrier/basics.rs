@@ -1,4 +1,4 @@
-//! What a double barrier is there for.
+//! The basic behaviour of a double barrier.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use super::fixture::{
 use crate::fixture::{SOON, nothing_is_left, still_pending, within};
 
 #[tokio::test(start_paused = true)]
-async fn nobody_enters_before_all_are_there_and_nobody_leaves_before_all_are_done() {
+async fn no_member_enters_before_all_are_there_or_leaves_before_all_are_done() {
     let (server, clients) = setup(3).await;
     let all = members(&clients, 3);
     let mut one = Box::pin(all[0].enter());
@@ -158,7 +158,7 @@ async fn a_second_call_on_one_object_is_an_error_and_does_not_disturb_the_first(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_curator_member_and_ours_meet_whoever_opens_the_round() {
+async fn a_curator_member_and_ours_meet_whichever_opens_the_round() {
     for curator_opens in [true, false] {
         let (server, clients) = setup(1).await;
         let ours = member(&clients[0], 2);
@@ -171,14 +171,14 @@ async fn a_curator_member_and_ours_meet_whoever_opens_the_round() {
         if curator_opens {
             still_pending("alone", &mut entering).await;
             by_hand(&curators);
-            still_pending("nobody has opened", &mut entering).await;
+            still_pending("no member has opened the round", &mut entering).await;
             by_hand(READY);
         }
         within("both are there", SOON, entering).await.expect("in");
         assert!(is_open(&server));
         let mut leaving = Box::pin(ours.leave());
         still_pending("Curator's is inside", &mut leaving).await;
-        // As Curator leaves: its node, and then `ready`, whoever is there.
+        // As Curator leaves: it deletes its node, and then `ready`, even if members remain.
         server.delete_by_hand(&curators).expect("it exists");
         let _ = server.delete_by_hand(READY);
         within("both have left", SOON, leaving).await.expect("out");
@@ -273,7 +273,7 @@ async fn members_on_lagging_servers_go_through_many_rounds() {
                 let barrier = member(client, 3);
                 server.spawn(client, async move {
                     for _ in 0..10 {
-                        // With more members than it takes, the last ones may find nobody to enter with.
+                        // With more members than it takes, the last ones may be too few to enter.
                         if !barrier.enter_timeout(Duration::from_secs(20)).await.expect("an answer") {
                             return;
                         }

@@ -79,7 +79,7 @@ async fn the_last_leave_dropped_at_any_moment_leaves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_that_are_kept_but_not_polled_hold_up_nobody() {
+async fn calls_that_are_kept_but_not_polled_delay_no_other_member() {
     let (server, clients) = setup(2).await;
     let all = members(&clients, 2);
     let mut kept = Box::pin(all[0].enter());

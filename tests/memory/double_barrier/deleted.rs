@@ -1,4 +1,4 @@
-//! Somebody deletes nodes by hand.
+//! Nodes are deleted by hand.
 
 use zookeeper_recipes::ErrorKind;
 use zookeeper_recipes::double_barrier::Error;
@@ -67,7 +67,7 @@ async fn a_member_whose_node_is_deleted_inside_is_told_when_it_leaves_and_the_ot
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_ready_deleted_by_hand_lets_nobody_leave_early() {
+async fn a_ready_deleted_by_hand_lets_no_member_leave_early() {
     for while_leaving in [true, false] {
         let (server, clients) = setup(3).await;
         let all = members(&clients, 3);
@@ -115,7 +115,7 @@ async fn the_lowest_or_the_highest_deleted_while_all_leave_is_not_waited_for() {
 
 /// It would wait for one who waits for the next round.
 #[tokio::test(start_paused = true)]
-async fn a_leaver_whose_node_is_deleted_is_told_soon_whoever_is_there() {
+async fn a_leaver_whose_node_is_deleted_is_told_soon_whatever_members_remain() {
     let (server, clients) = setup(2).await;
     let all = members(&clients, 2);
     enter_all(&all).await;
@@ -123,7 +123,7 @@ async fn a_leaver_whose_node_is_deleted_is_told_soon_whoever_is_there() {
     let lowest = nodes(&server)[0].clone();
     let owner = server.stat(&format!("{PATH}/{lowest}")).expect("a node").ephemeral_owner;
     let victim = clients.iter().position(|client| client.session_id() == Some(owner)).expect("a client");
-    // Somebody else's, which goes on standing.
+    // A node of another client, which stays.
     let other = format!("{PATH}/ffffffff-2222-3333-4444-555555555555");
     server.create_by_hand(&other, "", zookeeper_recipes::CreateMode::Persistent).expect("a new node");
     let mut waiting = leaving.remove(victim);
@@ -182,7 +182,7 @@ async fn who_removes_a_stale_ready_too_late_leaves_the_round_of_a_new_directory_
 
 #[tokio::test(start_paused = true)]
 async fn a_barrier_deleted_at_any_moment_of_an_enter_is_made_again() {
-    for data in ["", "kept by somebody"] {
+    for data in ["", "kept"] {
         for micros in (0..8_000).step_by(200) {
             let (server, clients) = setup(2).await;
             server.set_data_by_hand(PATH, data).expect("it exists");

@@ -56,12 +56,12 @@ async fn a_member_that_dies_inside_or_while_leaving_is_waited_for_until_its_sess
                 still_pending("the others are inside", &mut dying).await;
             }
             let others = [&all[(victim + 1) % 3], &all[(victim + 2) % 3]];
-            // Its process stands still: its node stands until its session has run out.
+            // Its process is frozen: its node stays until the session expires.
             let had_node = nodes(&server).len() == 3;
             server.freeze_client(&clients[victim]);
             let mut leaving = Box::pin(async { tokio::join!(others[0].leave(), others[1].leave()) });
             if had_node {
-                still_pending("its session lives", &mut leaving).await;
+                still_pending("its session is alive", &mut leaving).await;
             }
             let (one, two) = within("the rest leaves", T * 2, leaving).await;
             one.expect("out");
@@ -114,7 +114,7 @@ async fn a_session_that_ends_while_leaving_is_an_error_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_session_that_is_given_up_is_not_counted_beside_its_successor() {
-    // Time stands still for sessions while the servers are stopped: they know a session that the client must take for
+    // Time is paused for sessions while the servers are stopped: they know a session that the client must take for
     // over.
     let (server, clients) = setup(2).await;
     let all = members(&clients, 2);

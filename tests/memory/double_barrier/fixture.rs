@@ -1,4 +1,4 @@
-//! What the tests of the double barrier share: a server, clients, and words for what members do.
+//! Shared by the tests of the double barrier: a server, clients, and helpers for members.
 
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ pub(crate) fn is_open(server: &TestingServer) -> bool {
 /// A time-out with a second to take the node back.
 pub(crate) const LIMIT: Duration = Duration::from_secs(8);
 
-/// What a timed call says, which is expected soon.
+/// The result of a timed call, which is expected soon.
 pub(crate) async fn soon(what: &str, call: impl Future<Output = Result<bool, Error>>) -> bool {
     within(what, SOON, call).await.expect("an answer")
 }

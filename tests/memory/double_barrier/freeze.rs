@@ -1,4 +1,4 @@
-//! The process of a member stands still, as by SIGSTOP.
+//! The process of a member is stopped, as by SIGSTOP.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ async fn a_slow_waiter_finds_the_round_open_though_the_others_want_to_leave() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiter_that_stood_still_for_longer_than_its_session_gets_an_error_though_the_round_opened_meanwhile() {
+async fn a_waiter_that_was_frozen_for_longer_than_its_session_gets_an_error_though_the_round_opened_meanwhile() {
     for opened in [true, false] {
         let (server, clients) = setup(2).await;
         let mut all = members(&clients, 2).into_iter();
@@ -57,7 +57,7 @@ async fn a_waiter_that_stood_still_for_longer_than_its_session_gets_an_error_tho
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_that_stood_still_inside_is_told_when_it_leaves_and_lets_nobody_of_the_next_round_wait() {
+async fn a_member_that_was_frozen_inside_is_told_when_it_leaves_and_delays_no_member_of_the_next_round() {
     let (server, clients) = setup(2).await;
     let mut all = members(&clients, 2).into_iter();
     let (slow, other) = (all.next().expect("two"), all.next().expect("two"));

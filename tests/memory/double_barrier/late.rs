@@ -31,7 +31,7 @@ async fn a_stale_ready_opens_nothing_and_is_removed() {
     let all = members(&clients, 2);
     let mut one = Box::pin(all[0].enter());
     still_pending("alone", &mut one).await;
-    assert!(!is_open(&server), "it belongs to nobody");
+    assert!(!is_open(&server), "it belongs to no member");
     assert!(!all[1].enter_timeout(Duration::from_millis(1)).await.is_ok_and(|entered| entered && !is_open(&server)));
     there_are(&server, 1).await;
     let (one, two) = within("both are there", SOON, async { tokio::join!(one, all[1].enter()) }).await;
@@ -52,7 +52,7 @@ async fn the_ready_of_a_round_whose_members_all_crashed_does_not_open_the_next_o
         }
         // Until their sessions are over.
         server.until(|| nodes(&server).is_empty()).await;
-        assert!(is_open(&server), "it is nobody's to remove");
+        assert!(is_open(&server), "no member removes it");
         let next = members(&clients[2..], others + 1);
         let mut waiting: Vec<_> = next.iter().map(|member| Box::pin(member.enter())).collect();
         for (number, waiting) in waiting.iter_mut().enumerate() {
@@ -93,8 +93,8 @@ async fn several_that_find_a_stale_ready_at_once_wait_and_then_open_a_round_of_t
     }
 }
 
-/// The members that opened the round are gone one way or the other, and only one that came late is inside: whoever
-/// comes now is let in, and not counted together with that one for a round of its own.
+/// The members that opened the round have left or expired, and only a late one is inside. A member that comes now is
+/// let in, and not counted together with the late one as a new round.
 #[tokio::test(start_paused = true)]
 async fn a_round_in_which_only_late_members_are_left_is_on() {
     let (server, clients) = setup(4).await;

@@ -1,4 +1,4 @@
-//! What a round costs.
+//! The requests of a round.
 
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ async fn to_enter_is_one_flight_of_three_and_to_be_let_in_costs_nothing() {
     let mut first = Box::pin(all[0].enter());
     still_pending("alone", &mut first).await;
     let arrival = [Operation::Create, Operation::List, Operation::Exists];
-    // Whoever waits for long watches its own node.
+    // A member that waits for long watches its own node.
     assert_eq!(requests(&server)[..3], arrival);
     let records = server.records();
     assert_eq!(records[0].at, records[2].at, "all are handed over before any is answered: {records:?}");

@@ -6,7 +6,7 @@ use futures::future::join_all;
 use zookeeper_recipes::leader_latch::{Error, LatchStatus, LeaderLatch, LeadershipLost};
 use zookeeper_recipes::{CreateMode, ErrorKind};
 
-use super::fixture::{PATH, latch, latch_at, leads, line_of, nobody_leads_for, reaches, setup, waits};
+use super::fixture::{PATH, latch, latch_at, leads, line_of, no_latch_leads_for, reaches, setup, waits};
 use crate::fixture::{SOON, eventually, within};
 
 #[tokio::test(start_paused = true)]
@@ -78,7 +78,7 @@ async fn a_participant_in_the_middle_that_closes_does_not_elect_the_one_behind_i
 
     middle.close().await.expect("closed");
     // A wrong election would come with the event of the deletion.
-    nobody_leads_for(SOON, &[&middle, &last]).await;
+    no_latch_leads_for(SOON, &[&middle, &last]).await;
     assert!(first.has_leadership());
     assert_eq!(line_of(&last).await, ["first", "last"]);
     first.close().await.expect("closed");
@@ -130,10 +130,10 @@ async fn closing_right_after_the_start_leaves_no_node() {
         brief.close().await.expect("closed");
         assert_eq!(server.children(PATH), [""; 0], "after {yields} yields");
 
-        // And once right after its create went out.
+        // And once right after its create was sent.
         let before = client.request_counts().creates;
         let brief = latch(&client, "brief");
-        eventually("the create goes out", SOON, || async { client.request_counts().creates > before }).await;
+        eventually("the create is sent", SOON, || async { client.request_counts().creates > before }).await;
         brief.close().await.expect("closed");
         assert_eq!(server.children(PATH), [""; 0], "round {yields}, with its create under way");
     }
@@ -183,7 +183,7 @@ async fn an_id_that_is_too_large_is_rejected_with_its_size_and_the_limit() {
 
     let refused = LeaderLatch::builder(&client, PATH).id("x".repeat(MOST + 1)).start();
     let error = refused.expect_err("one byte too many");
-    assert!(matches!(error, Error::InvalidId { bytes, max: MOST, .. } if bytes == MOST + 1));
+    assert!(matches!(error, Error::InvalidId { .. }), "{error}");
     let text = error.to_string();
     assert!(text.contains("65537") && text.contains("65536") && text.contains(PATH), "{text}");
 }

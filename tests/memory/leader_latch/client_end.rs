@@ -95,7 +95,7 @@ async fn closing_the_client_ends_its_latches_and_others_take_over_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_handle_that_goes_ends_the_session_and_a_latch_is_such_a_handle() {
+async fn dropping_the_last_handle_ends_the_session_and_a_latch_is_such_a_handle() {
     let (server, [bystander]) = setup().await;
     let client = client_with_a_long_session(&server).await;
     let session = client.session_id().expect("a session");
@@ -109,7 +109,7 @@ async fn the_last_handle_that_goes_ends_the_session_and_a_latch_is_such_a_handle
     waits(&other).await;
     // The latch keeps its client, so it still leads, and reads.
     assert!(leadership.is_held());
-    let leader = kept.leader().await.expect("read").expect("somebody leads");
+    let leader = kept.leader().await.expect("read").expect("there is a leader");
     assert_eq!(leader.id, "kept");
     assert!(is_open());
 

@@ -8,7 +8,7 @@ use zookeeper_recipes::{Client, CreateMode, ErrorKind};
 
 use super::fixture::{
     Edge, Edges, Heard, PATH, behind_two, hears, latch, leads, leads_in_the_end, line_becomes, make_directory,
-    nobody_leads_for, node_of, reaches, recorder, setup, waits,
+    no_latch_leads_for, node_of, reaches, recorder, setup, waits,
 };
 use crate::fixture::{SOON, T, within};
 
@@ -57,7 +57,7 @@ async fn a_leader_whose_node_is_deleted_hears_of_it_and_its_fence_is_refused_at_
     let again = waits(&old).await;
     assert_ne!(again, node);
     // Nothing moves any more.
-    nobody_leads_for(SOON, &[&old, &last]).await;
+    no_latch_leads_for(SOON, &[&old, &last]).await;
     assert_eq!(how_many_lead(&[&old, &new, &last]), 1);
     let still = client.transaction().check(&leadership.fence()).set_data(REPORT, b"late", None);
     assert_eq!(still.commit().await.expect_err("it stays refused").kind(), ErrorKind::Fenced);
@@ -66,7 +66,7 @@ async fn a_leader_whose_node_is_deleted_hears_of_it_and_its_fence_is_refused_at_
     last.close().await.expect("closed");
     let regained = leads(&old).await;
     assert!(regained.fencing_token() > token);
-    assert!(!leadership.is_held(), "what was lost stays lost");
+    assert!(!leadership.is_held(), "a lost leadership stays lost");
 }
 
 #[tokio::test(start_paused = true)]
@@ -86,12 +86,12 @@ async fn the_only_participant_whose_node_is_deleted_leads_again_with_another_nod
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiter_whose_node_is_deleted_promotes_nobody_and_goes_to_the_back() {
+async fn a_waiter_whose_node_is_deleted_promotes_no_participant_and_rejoins_at_the_back() {
     let (server, _clients, [leader, waiter, last]) = line_of_three().await;
     let node = node_of(&waiter);
     server.delete_by_hand(&node).expect("it exists");
     // A wrong promotion would come with one of the two events of the deletion.
-    nobody_leads_for(SOON, &[&waiter, &last]).await;
+    no_latch_leads_for(SOON, &[&waiter, &last]).await;
     assert!(leader.has_leadership());
     line_becomes(&leader, &["leader", "last", "waiter"]).await;
     assert_ne!(waits(&waiter).await, node);
@@ -168,7 +168,7 @@ async fn a_node_that_is_deleted_again_and_again_is_made_again_ever_more_slowly()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_directory_that_goes_while_a_waiter_lists_it_is_made_again_and_that_is_no_failure() {
+async fn a_directory_deleted_while_a_waiter_lists_it_is_created_again_without_a_failure() {
     let server = TestingServer::builder().latency(Duration::from_millis(5)..=Duration::from_millis(5)).start();
     let client = server.client().await.expect("a client");
     let (latch, before) = behind_two(&server, &client).await;
@@ -207,7 +207,7 @@ async fn a_waiter_further_back_whose_node_is_deleted_finds_out_when_the_one_befo
     }
     let node = latches[2].our_path().expect("it has a node");
     server.delete_by_hand(&node).expect("it exists");
-    // The one behind it looks at the line, and stands behind the second now.
+    // The one behind it lists the nodes, and is behind the second now.
     tokio::time::sleep(SOON).await;
     assert_eq!(server.children(PATH).len(), 3);
     let mut latches = latches.into_iter();

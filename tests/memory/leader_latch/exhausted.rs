@@ -50,7 +50,7 @@ async fn the_line_keeps_its_order_past_the_end_of_the_counter_and_a_new_director
     // All at once.
     let burst: Vec<_> = (0..8).map(|number| latch(&client, &format!("burst {number}"))).collect();
     server.until(|| burst.iter().all(|latch| latch.our_path().is_some())).await;
-    let leader = burst[0].leader().await.expect("read").expect("somebody leads");
+    let leader = burst[0].leader().await.expect("read").expect("there is a leader");
     let order = line_of(&burst[0]).await;
     let mut burst: Vec<_> = burst.into_iter().map(|latch| (latch.id().to_owned(), latch)).collect();
     burst.sort_by_key(|(id, _)| order.iter().position(|other| other == id));

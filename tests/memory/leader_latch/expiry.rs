@@ -52,7 +52,7 @@ async fn after_the_end_of_its_session_the_old_leader_knows_and_comes_back_with_a
     let regained = leads(&old).await;
     assert!(regained.fencing_token() > next.fencing_token());
     assert_eq!(hears(&mut heard).await, Heard::IsLeader(regained.fencing_token()));
-    assert!(!leadership.is_held(), "what was lost stays lost");
+    assert!(!leadership.is_held(), "a lost leadership stays lost");
     assert_eq!(server.get(REPORT).as_deref(), Some(&b""[..]));
 }
 
@@ -104,7 +104,7 @@ async fn the_node_of_a_session_that_was_given_up_is_deleted_through_the_next_one
     let latch = latch(&client, "latch");
     reaches(&latch, LatchStatus::Leading).await;
     let (old, session) = (node_of(&latch), client.session_id());
-    // Time stands still for sessions while the servers are stopped.
+    // Time is paused for sessions while the servers are stopped.
     server.stop();
     server.until(|| client.session_id() != session).await;
     server.restart(Data::Kept);

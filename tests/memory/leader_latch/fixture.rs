@@ -1,4 +1,4 @@
-//! What the tests of the latch share: a path, and words for what a latch does.
+//! Shared by the tests of the latch: a path, and helpers for latches.
 
 use std::time::Duration;
 

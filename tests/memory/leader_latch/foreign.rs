@@ -5,7 +5,7 @@ use std::time::Duration;
 use zookeeper_recipes::testing::TestingServer;
 use zookeeper_recipes::{Client, CreateMode};
 
-use super::fixture::{PATH, latch, latch_at, leads, line_becomes, name_of, nobody_leads_for, node_of, setup, waits};
+use super::fixture::{PATH, latch, latch_at, leads, line_becomes, name_of, no_latch_leads_for, node_of, setup, waits};
 use crate::fixture::SOON;
 
 /// A participant as Curator makes it: protected, ephemeral and sequential. Its path.
@@ -52,7 +52,7 @@ async fn name_data_owner_and_parents_of_a_node_are_curators() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn participants_of_curator_stand_in_the_same_line() {
+async fn participants_of_curator_share_the_same_queue() {
     const BEFORE: &str = "ffffffff-ffff-4fff-bfff-ffffffffffff";
     const BEHIND: &str = "00000000-0000-4000-8000-000000000000";
     let (server, [client, other]) = setup().await;
@@ -65,16 +65,16 @@ async fn participants_of_curator_stand_in_the_same_line() {
     waits(&next).await;
 
     line_becomes(&ours, &["before", "ours", "behind", "next"]).await;
-    let leader = ours.leader().await.expect("read").expect("somebody leads");
+    let leader = ours.leader().await.expect("read").expect("there is a leader");
     assert_eq!((leader.id.as_str(), leader.path.as_str()), ("before", before.as_str()));
-    nobody_leads_for(SOON, &[&ours, &next]).await;
+    no_latch_leads_for(SOON, &[&ours, &next]).await;
 
     server.delete_by_hand(&before).expect("it exists");
     leads(&ours).await;
     ours.close().await.expect("closed");
     line_becomes(&next, &["behind", "next"]).await;
-    nobody_leads_for(SOON, &[&next]).await;
-    let behind = next.leader().await.expect("read").expect("somebody leads");
+    no_latch_leads_for(SOON, &[&next]).await;
+    let behind = next.leader().await.expect("read").expect("there is a leader");
     server.delete_by_hand(&behind.path).expect("it exists");
     leads(&next).await;
 }
@@ -101,14 +101,14 @@ async fn children_that_are_no_participants_do_not_count() {
     for name in strangers {
         server.delete_by_hand(&format!("{PATH}/{name}")).expect("it exists");
     }
-    nobody_leads_for(SOON, &[&second]).await;
+    no_latch_leads_for(SOON, &[&second]).await;
     assert!(first.has_leadership());
     first.close().await.expect("closed");
     leads(&second).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn data_written_to_the_leaders_node_promotes_nobody_and_the_line_goes_on() {
+async fn data_written_to_the_leaders_node_promotes_no_participant_and_the_election_continues() {
     let (server, [client, other]) = setup().await;
     let leader = latch(&client, "leader");
     let leadership = leads(&leader).await;
@@ -124,13 +124,13 @@ async fn data_written_to_the_leaders_node_promotes_nobody_and_the_line_goes_on()
         server.set_data_by_hand(&node, data).expect("it exists");
         // The event was taken in: the watch is set again.
         server.until(|| (other.request_counts() - before).watches == 1).await;
-        nobody_leads_for(Duration::from_millis(100), &[&second, &third]).await;
+        no_latch_leads_for(Duration::from_millis(100), &[&second, &third]).await;
         assert!(leadership.is_held(), "{} bytes", data.len());
     }
     // A waiter's data are as harmless.
     let waiting = node_of(&second);
     server.set_data_by_hand(&waiting, b"__REVOKE__").expect("it exists");
-    nobody_leads_for(SOON, &[&second, &third]).await;
+    no_latch_leads_for(SOON, &[&second, &third]).await;
     assert!(leadership.is_held());
 
     leader.close().await.expect("closed");
@@ -141,7 +141,7 @@ async fn data_written_to_the_leaders_node_promotes_nobody_and_the_line_goes_on()
 }
 
 #[tokio::test(start_paused = true)]
-async fn numbers_past_the_end_of_the_counter_stand_behind_all_others_in_the_order_of_their_creation() {
+async fn numbers_past_the_end_of_the_counter_come_after_all_others_in_the_order_of_their_creation() {
     let (server, [client, other]) = setup().await;
     // As text the negative ones would come first, and their uuids would decide among equal numbers.
     let late =
@@ -153,7 +153,7 @@ async fn numbers_past_the_end_of_the_counter_stand_behind_all_others_in_the_orde
         other.create(&path, format!("late {digit}"), CreateMode::Ephemeral).await.expect("a new node");
         paths.push(path);
     }
-    // Ours come later, with small numbers, and stand before them all.
+    // Ours come later, with small numbers, and come before them all.
     let first = latch(&client, "first");
     leads(&first).await;
     let second = latch(&client, "second");
@@ -164,7 +164,7 @@ async fn numbers_past_the_end_of_the_counter_stand_behind_all_others_in_the_orde
     second.close().await.expect("closed");
     first.close().await.expect("closed");
     for (path, next) in paths.iter().zip(&order[2..]) {
-        let leader = first.leader().await.expect("read").expect("somebody leads");
+        let leader = first.leader().await.expect("read").expect("there is a leader");
         assert_eq!((leader.id.as_str(), &leader.path), (*next, path));
         server.delete_by_hand(path).expect("it exists");
     }

@@ -12,7 +12,7 @@ const LATCHES: usize = 100;
 const FAILOVERS: usize = 20;
 
 /// The server, the clients, and the latches in the order of their line.
-async fn a_hundred_in_line() -> (TestingServer, [Client; CLIENTS], Vec<LeaderLatch>) {
+async fn a_hundred_participants() -> (TestingServer, [Client; CLIENTS], Vec<LeaderLatch>) {
     let (server, clients) = setup().await;
     let mut latches: Vec<LeaderLatch> = Vec::new();
     for number in 0..LATCHES {
@@ -31,8 +31,8 @@ async fn a_hundred_in_line() -> (TestingServer, [Client; CLIENTS], Vec<LeaderLat
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_a_hundred_participants_each_failover_wakes_one_and_everybody_else_is_silent() {
-    let (_server, clients, latches) = a_hundred_in_line().await;
+async fn of_a_hundred_participants_each_failover_wakes_one_and_the_others_are_silent() {
+    let (_server, clients, latches) = a_hundred_participants().await;
     let mut states: Vec<_> = latches.iter().map(LeaderLatch::state).collect();
     for failover in 0..FAILOVERS {
         for state in &mut states {

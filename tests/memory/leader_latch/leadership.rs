@@ -1,4 +1,4 @@
-//! What a leadership says of itself.
+//! The values that a leadership returns.
 
 use std::time::Duration;
 

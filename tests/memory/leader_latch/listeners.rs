@@ -1,4 +1,4 @@
-//! Listeners: what they hear, and what a bad one does to the others.
+//! Listeners: their events, and the effect of a bad listener on the others.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use futures::FutureExt;
 use tokio::sync::{Semaphore, mpsc};
 use zookeeper_recipes::leader_latch::{CloseMode, LeaderLatch, LeaderLatchListener, Leadership};
 
-use super::fixture::{Heard, PATH, hears, latch, leads, nobody_leads_for, node_of, recorder, setup, waits};
+use super::fixture::{Heard, PATH, hears, latch, leads, no_latch_leads_for, node_of, recorder, setup, waits};
 use crate::fixture::{SOON, until, within};
 
 /// All that a listener heard until its latch let it go.
@@ -82,7 +82,8 @@ async fn each_of_ten_leaders_tells_of_its_gain_and_the_notifying_ones_of_its_end
     let (mut gains, mut ends) = (0, 0);
     for _ in 0..latches.len() {
         let first =
-            until("somebody leads", SOON, || async { latches.iter().position(|latch| latch.has_leadership()) }).await;
+            until("there is a leader", SOON, || async { latches.iter().position(|latch| latch.has_leadership()) })
+                .await;
         let (latch, mut heard) = (latches.remove(first), ears.remove(first));
         // Heard before the close, as a silent one may come first otherwise.
         assert!(matches!(hears(&mut heard).await, Heard::IsLeader(_)));
@@ -162,8 +163,8 @@ async fn the_node_is_deleted_only_after_not_leader_has_returned() {
     };
     assert_eq!(called.await, Heard::NotLeader);
     assert!(!old.has_leadership(), "the end comes before the listener is told");
-    // The listener is at work: the node stays, and nobody else leads.
-    nobody_leads_for(SOON, &[&new]).await;
+    // The listener is running: the node stays, and no other participant leads.
+    no_latch_leads_for(SOON, &[&new]).await;
     assert!(closing.as_mut().now_or_never().is_none(), "the close waits for the listener");
     assert!(server.stat(&node).is_some());
 
@@ -174,7 +175,7 @@ async fn the_node_is_deleted_only_after_not_leader_has_returned() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listener_that_never_returns_delays_nobody_but_itself() {
+async fn a_listener_that_never_returns_delays_only_itself() {
     let (server, [client]) = setup().await;
     let latch = latch(&client, "blocked");
     let (called, mut blocked) = mpsc::unbounded_channel();

@@ -1,4 +1,4 @@
-//! What is logged of a latch.
+//! The log lines of a latch.
 
 use tracing_subscriber::filter::LevelFilter;
 use zookeeper_recipes::leader_latch::LatchStatus;

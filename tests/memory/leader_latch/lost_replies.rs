@@ -64,7 +64,7 @@ async fn a_lost_create_of_the_directory_ends_in_one_node_that_leads() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_listing_ends_in_one_node_at_its_place_in_the_line() {
+async fn a_lost_listing_ends_in_one_node_at_its_place() {
     for loss in LOSSES {
         let case = format!("{loss:?}");
         let (server, [client, other]) = setup().await;
@@ -92,7 +92,7 @@ async fn a_lost_watch_of_a_waiter_does_not_lose_the_change_of_leader() {
         server.lose_next_reply(&client, Operation::GetData, loss);
         let waiter = latch(&client, "waiter");
         lost(&server, loss, 2).await;
-        // The leader goes while the waiter is cut off.
+        // The leader leaves while the waiter is cut off.
         leader.close().await.expect("closed");
         leads_alone(&server, &waiter, &client, &format!("{loss:?}")).await;
     }

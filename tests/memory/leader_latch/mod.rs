@@ -7,7 +7,7 @@ mod closing;
 mod deleted;
 mod exhausted;
 mod expiry;
-mod fixture;
+pub(crate) mod fixture;
 mod foreign;
 mod herd;
 mod leadership;

@@ -13,7 +13,7 @@ use crate::fixture::{SOON, T, within};
 /// The id of the next leader.
 async fn next(leaders: &mut LeaderStream) -> Option<String> {
     let next = within("the next leader is seen", T, leaders.next()).await;
-    let leader = next.expect("the stream goes on").expect("no error");
+    let leader = next.expect("the stream continues").expect("no error");
     assert!(leader.as_ref().is_none_or(|leader| leader.is_leader));
     leader.map(|leader| leader.id)
 }
@@ -25,7 +25,7 @@ async fn silent(leaders: &mut LeaderStream) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bystander_sees_every_change_of_leader_and_when_nobody_leads() {
+async fn a_bystander_sees_every_change_of_leader_and_when_there_is_none() {
     let server = TestingServer::start();
     let bystander = server.client().await.expect("a client");
     let mut leaders = observe_leader(&bystander, PATH).expect("a good path");
@@ -49,7 +49,7 @@ async fn a_bystander_sees_every_change_of_leader_and_when_nobody_leads() {
     assert_eq!(next(&mut leaders).await.as_deref(), Some("third"));
     third.close().await.expect("closed");
     assert_eq!(next(&mut leaders).await, None);
-    // The server removes the empty directory: still nobody.
+    // The server removes the empty directory: there is still no leader.
     server.until(|| server.stat(PATH).is_none()).await;
     silent(&mut leaders).await;
     let again = latch(&client, "again");
@@ -133,7 +133,7 @@ async fn leader_and_participants_answer_for_a_path_below_a_namespace() {
     let node = node_of(&latch);
     assert!(node.starts_with("/line/_c_"), "{node}");
     assert!(server.stat(&format!("{PATH}{node}")).is_some());
-    let leader = latch.leader().await.expect("read").expect("somebody leads");
+    let leader = latch.leader().await.expect("read").expect("there is a leader");
     assert_eq!((leader.id.as_str(), leader.path.as_str()), ("inside", node.as_str()));
     line_becomes(&latch, &["inside"]).await;
     let mut leaders = observe_leader(&inside, "/line").expect("a good path");

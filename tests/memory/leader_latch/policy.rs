@@ -7,7 +7,7 @@ use zookeeper_recipes::leader_latch::LatchStatus;
 use zookeeper_recipes::{Client, ConnectionState, ErrorPolicy};
 
 use super::fixture::{
-    Edge, Edges, Heard, PATH, States, hears, latch, latch_at, leads, leads_in_the_end, nobody_leads_for, reaches,
+    Edge, Edges, Heard, PATH, States, hears, latch, latch_at, leads, leads_in_the_end, no_latch_leads_for, reaches,
     recorder, setup, waits, was_cut_off_and_came_back,
 };
 use crate::fixture::{SOON, T, client_with, still_pending, within};
@@ -62,7 +62,7 @@ async fn a_short_cut_is_no_event_for_leader_and_waiter_under_the_session_policy(
         was_cut_off_and_came_back(&client, &mut states).await;
         assert!(leadership.is_held());
     }
-    nobody_leads_for(SOON, &[&waiter]).await;
+    no_latch_leads_for(SOON, &[&waiter]).await;
     assert!(matches!(&edges.seen()[..], [Edge::Leads { token: seen, .. }] if *seen == token));
     assert!(heard.try_recv().is_err(), "listeners hear nothing");
     assert_eq!(server.children(PATH), nodes);
@@ -127,7 +127,7 @@ async fn a_latch_started_while_suspended_or_between_sessions_is_elected_once_con
         let latch = latch(&client, "patient");
         let (listener, mut heard) = recorder();
         latch.add_listener(listener);
-        nobody_leads_for(SOON, &[&latch]).await;
+        no_latch_leads_for(SOON, &[&latch]).await;
         assert_eq!(latch.state().get().status(), LatchStatus::Entering);
         assert_eq!(client.request_counts().total(), 0);
 

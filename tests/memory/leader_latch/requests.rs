@@ -1,4 +1,4 @@
-//! What an election costs, and what a long line costs: requests to come to rest, and heartbeats while it rests.
+//! The cost of an election and of many participants: requests until it is idle, and heartbeats while it is idle.
 
 use std::time::Duration;
 

@@ -11,7 +11,7 @@ use super::fixture::{
 };
 use crate::fixture::{SOON, T, client_with};
 
-/// What is remembered of one election over a restart.
+/// The state of one election that is compared over a restart.
 struct Election {
     client: Client,
     states: States,

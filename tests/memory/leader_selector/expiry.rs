@@ -1,4 +1,4 @@
-//! Leadership is lost: with the session, with the connection, with the node, while the process stood still.
+//! Leadership is lost: with the session, with the connection, with the node, while the process was stopped.
 
 use zookeeper_recipes::ErrorPolicy;
 use zookeeper_recipes::leader_selector::{RequeuePolicy, SelectorStatus, TermEnd};
@@ -122,7 +122,7 @@ async fn a_leader_whose_node_is_deleted_by_hand_leads_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_stood_still_for_longer_than_its_session_finds_its_listener_dropped() {
+async fn a_leader_that_was_frozen_for_longer_than_its_session_finds_its_listener_dropped() {
     let (server, one, two) = setup().await;
     let stage = Stage::new();
     let alice = builder(&one, "alice").auto_requeue(RequeuePolicy::default());
@@ -133,7 +133,7 @@ async fn a_leader_that_stood_still_for_longer_than_its_session_finds_its_listene
     reaches(&bob, SelectorStatus::Waiting).await;
     server.freeze_client(&one);
     leads(&bob).await;
-    assert!(!alice.has_leadership(), "the clock says so, whoever asks");
+    assert!(!alice.has_leadership(), "its own clock ends the leadership for every caller");
     tokio::time::sleep(T).await;
     server.thaw_client(&one);
     server.until(|| stage.running() == 0).await;
@@ -142,7 +142,7 @@ async fn a_leader_that_stood_still_for_longer_than_its_session_finds_its_listene
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_goes_and_comes_back_with_or_without_its_data_is_survived() {
+async fn a_server_that_stops_and_restarts_with_or_without_its_data_is_survived() {
     for data in [Data::Kept, Data::Lost] {
         let (server, one, two) = setup().await;
         let stage = Stage::new();

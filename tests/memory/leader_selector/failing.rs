@@ -32,7 +32,7 @@ async fn an_error_or_a_panic_ends_the_term_releases_and_is_told() {
         let last = alice.state().get().last_outcome().expect("kept").end.to_string();
         assert!(last.contains(text), "{last}");
         assert_eq!(server.children(PATH).len(), 1);
-        assert!(server.panics().is_empty(), "the selector's task goes on");
+        assert!(server.panics().is_empty(), "the selector's task keeps running");
         assert!(alice.requeue());
     }
 }
@@ -138,11 +138,11 @@ impl std::fmt::Display for Sticky {
 
 impl std::error::Error for Sticky {}
 
-/// Leads again and again, and always ends so: each time that is told, and the selector goes on.
+/// Leads again and again, and always ends so: each end is reported, and the selector continues.
 async fn is_survived(listener: impl LeaderSelectorListener, told: &str) {
     let (server, client, _) = setup().await;
     let selector = builder(&client, "alice").auto_requeue(RequeuePolicy::default()).start(listener).expect("started");
-    // Whoever logs must not be the first to meet what panics.
+    // A subscriber that logs must not be the first to meet the panic.
     let mut outcomes = selector.outcomes();
     for _ in 0..4 {
         let end = next(&mut outcomes).await.end;
@@ -151,7 +151,7 @@ async fn is_survived(listener: impl LeaderSelectorListener, told: &str) {
         std::mem::forget(end);
     }
     selector.close().await.expect("closed");
-    assert_eq!(server.panics(), [""; 0], "the selector's task goes on");
+    assert_eq!(server.panics(), [""; 0], "the selector's task keeps running");
     assert_eq!(server.children(PATH), [""; 0]);
     std::mem::forget(selector.state().get().last_outcome().cloned());
 }
@@ -184,7 +184,7 @@ async fn an_error_that_panics_when_it_is_told_ends_the_term_as_a_panic() {
 
 #[tokio::test(start_paused = true)]
 async fn an_error_that_panics_when_it_is_dropped_is_survived() {
-    // As in a program, where nobody keeps the outcomes.
+    // As in a program that does not keep the outcomes.
     let (server, client, _) = setup().await;
     let listener = Failing(|| -> BoxError { Box::new(Sticky(Bomb)) });
     let selector = builder(&client, "alice").auto_requeue(RequeuePolicy::default()).start(listener).expect("started");
@@ -195,6 +195,6 @@ async fn an_error_that_panics_when_it_is_dropped_is_survived() {
         tokens.extend(states.get().last_outcome().map(|outcome| outcome.fencing_token));
     }
     selector.close().await.expect("closed");
-    assert_eq!(server.panics(), [""; 0], "the selector's task goes on");
+    assert_eq!(server.panics(), [""; 0], "the selector's task keeps running");
     std::mem::forget(selector.state().get().last_outcome().cloned());
 }

@@ -1,4 +1,4 @@
-//! What the tests of the selector share: listeners that can be looked at, and words for what a selector does.
+//! Shared by the tests of the selector: listeners that can be looked at, and helpers for selectors.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,7 +31,7 @@ pub(crate) fn builder(client: &Client, id: &str) -> LeaderSelectorBuilder {
     LeaderSelector::builder(client, PATH).id(id)
 }
 
-/// What a term does.
+/// The behaviour of a term.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Act {
     /// Leads so long, then returns.
@@ -46,7 +46,7 @@ pub(crate) enum Act {
     Panic(Duration),
 }
 
-/// What listeners did, all of them together.
+/// The record of all listeners together.
 #[derive(Debug, Default)]
 pub(crate) struct Stage {
     /// Terms that run now.

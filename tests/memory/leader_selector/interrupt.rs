@@ -44,7 +44,7 @@ async fn quick_interrupts_end_one_term_each_and_never_the_requeuing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn within_the_grace_period_the_listener_is_told_and_finishes_and_nobody_else_leads() {
+async fn within_the_grace_period_the_listener_is_told_and_finishes_and_no_other_participant_leads() {
     let (server, one, two) = setup().await;
     let stage = Stage::new();
     let alice = builder(&one, "alice").grace_period(SOON * 5);

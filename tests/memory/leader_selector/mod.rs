@@ -5,7 +5,7 @@ mod boxed;
 mod close;
 mod expiry;
 mod failing;
-mod fixture;
+pub(crate) mod fixture;
 mod interrupt;
 mod lost_replies;
 mod permission;

@@ -40,7 +40,7 @@ async fn without_auto_requeue_it_ends_as_failed_until_requeued_and_requeuing_doe
     reaches(&selector, SelectorStatus::Failed).await;
     let before = sent(&client);
     tokio::time::sleep(T * 6).await;
-    assert_eq!(sent(&client), before, "nobody asked for more");
+    assert_eq!(sent(&client), before, "no more requests were sent");
     assert_eq!(selector.state().get().status(), SelectorStatus::Failed);
     let begun = tokio::time::Instant::now();
     while begun.elapsed() < SOON * 2 {

@@ -1,4 +1,4 @@
-//! What a term costs.
+//! The requests of a term.
 
 use zookeeper_recipes::leader_selector::SelectorStatus;
 use zookeeper_recipes::testing::Operation;

@@ -13,7 +13,7 @@ async fn a_requeue_makes_a_difference_once_a_term_and_not_while_waiting() {
     let (_server, client, other) = setup().await;
     let stage = Stage::new();
     let selector = builder(&client, "alice").start(actor("alice", &stage, [Act::For(SOON)])).expect("started");
-    assert!(!selector.requeue(), "it is about to stand in line");
+    assert!(!selector.requeue(), "it is about to join");
     for term in 1..=3 {
         leads(&selector).await;
         if term == 2 {
@@ -77,7 +77,7 @@ async fn the_delay_and_the_jitter_of_the_policy_are_kept() {
         next(&mut outcomes).await;
         let ended = tokio::time::Instant::now();
         reaches(&selector, SelectorStatus::Pausing).await;
-        assert!(!selector.requeue(), "it will stand in line by itself");
+        assert!(!selector.requeue(), "it rejoins automatically");
         server.until(|| stage.terms().len() > term).await;
         pauses.push(ended.elapsed());
     }

@@ -21,7 +21,7 @@ async fn one_that_yields_stays_out_of_an_empty_line_for_its_time_and_no_longer()
         leads(&selector).await;
         reaches(&selector, SelectorStatus::Pausing).await;
         if missing {
-            server.delete_by_hand(path).expect("nobody stands there");
+            server.delete_by_hand(path).expect("the directory is empty");
         }
         let begun = tokio::time::Instant::now();
         leads(&selector).await;
@@ -36,7 +36,7 @@ async fn comes_first(server: &TestingServer, alice: &LeaderSelector, start_bob: 
     tokio::time::sleep(SOON).await;
     let bob = start_bob();
     leads(&bob).await;
-    // As soon as somebody has come it stands in line.
+    // It rejoins as soon as another participant has joined.
     server.until(|| server.children(PATH).len() == 2).await;
     reaches(alice, SelectorStatus::Waiting).await;
     drop(bob);

@@ -16,7 +16,7 @@ async fn five() -> ShareLimiter {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_comes_later_is_told_by_every_clone() {
+async fn a_later_caller_is_told_by_every_clone() {
     let limiter = five().await;
     let clone = limiter.clone();
     assert!(!clone.is_closed());
@@ -33,7 +33,7 @@ async fn whoever_comes_later_is_told_by_every_clone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_who_wait_are_told_also_behind_one_that_nobody_polls() {
+async fn all_waiters_are_told_also_behind_one_that_is_not_polled() {
     for rate in [0, 1] {
         let limiter = ShareLimiter::new(rate);
         let (first, second, third) = (limiter.acquire(1), limiter.acquire(1), limiter.acquire(1));
@@ -77,7 +77,7 @@ async fn it_asks_no_lease_any_more_and_lets_go_of_it() {
     assert_eq!(Arc::strong_count(&lease), 1);
 }
 
-/// On many threads: when `close` has returned nothing is granted, whoever acquires or sets the rate at that moment.
+/// On many threads: when `close` has returned nothing is granted, even to a concurrent `acquire` or rate change.
 #[test]
 fn nothing_is_granted_when_it_has_returned() {
     for _ in 0..500 {

@@ -1,4 +1,4 @@
-//! Random histories, compared with a model that knows no waiting: it looks at everybody each millisecond.
+//! Random histories, compared with a model that does not wait: it checks every caller each millisecond.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -96,7 +96,7 @@ impl Pair {
                 }
             }
             Step::Rate(rate) => {
-                self.limiter.set_rate(rate).expect("nobody drives it");
+                self.limiter.set_rate(rate).expect("no member drives it");
                 self.model.rate = rate;
                 self.model.spill();
             }
@@ -124,7 +124,7 @@ impl Pair {
         self.compare().await;
     }
 
-    /// Lets everybody do what can be done now; each who is served wakes the next.
+    /// Lets every caller progress as far as it can now; each served caller wakes the next.
     async fn compare(&self) {
         let missing = || self.granted.lock().expect("no panic").len() < self.model.granted.len();
         let mut patience = 4 + 4 * self.tasks.len();

@@ -60,8 +60,8 @@ async fn it_also_keeps_what_comes_in_10_ms() {
 async fn a_raise_is_no_burst() {
     let limiter = ShareLimiter::with_burst(10, 5).expect("a good burst");
     advance(millis(60_000)).await;
-    limiter.set_rate(10_000).expect("nobody drives it");
-    assert_eq!(there_are(&limiter), 5, "what there was, though there is room for more now");
+    limiter.set_rate(10_000).expect("no member drives it");
+    assert_eq!(there_are(&limiter), 5, "as many as before, though there is room for more now");
     assert_eq!(time_of(&limiter, 100).await, millis(10));
 }
 
@@ -69,7 +69,7 @@ async fn a_raise_is_no_burst() {
 async fn a_raise_counts_from_now_on() {
     let limiter = ShareLimiter::new(1);
     advance(millis(500)).await;
-    limiter.set_rate(10).expect("nobody drives it");
+    limiter.set_rate(10).expect("no member drives it");
     // Half of it was there, the other half comes ten times as fast.
     assert_eq!(time_of(&limiter, 1).await, millis(50));
 }
@@ -78,7 +78,7 @@ async fn a_raise_counts_from_now_on() {
 async fn a_lower_rate_pays_the_same_debt() {
     let limiter = ShareLimiter::new(10);
     advance(millis(50)).await;
-    limiter.set_rate(1).expect("nobody drives it");
+    limiter.set_rate(1).expect("no member drives it");
     assert_eq!(time_of(&limiter, 1).await, millis(500));
     assert_eq!(time_of(&limiter, 1).await, millis(1_000), "and no more was there");
 }
@@ -87,7 +87,7 @@ async fn a_lower_rate_pays_the_same_debt() {
 async fn a_lower_rate_has_less_room() {
     let limiter = ShareLimiter::with_burst(100_000, 5).expect("a good burst");
     advance(millis(60_000)).await;
-    limiter.set_rate(10).expect("nobody drives it");
+    limiter.set_rate(10).expect("no member drives it");
     assert_eq!(there_are(&limiter), 5);
 }
 
@@ -98,7 +98,7 @@ async fn a_rate_that_is_set_again_changes_nothing() {
     let often = async {
         for _ in 0..99 {
             sleep(millis(10)).await;
-            setter.set_rate(10).expect("nobody drives it");
+            setter.set_rate(10).expect("no member drives it");
         }
     };
     let (time, ()) = tokio::join!(time_of(&limiter, 10), often);
@@ -109,10 +109,10 @@ async fn a_rate_that_is_set_again_changes_nothing() {
 async fn at_a_rate_of_0_it_grants_nothing_and_keeps_nothing() {
     let limiter = ShareLimiter::with_burst(10, 5).expect("a good burst");
     advance(millis(60_000)).await;
-    limiter.set_rate(0).expect("nobody drives it");
+    limiter.set_rate(0).expect("no member drives it");
     assert_eq!((limiter.rate(), there_are(&limiter)), (0, 0));
     advance(millis(60_000)).await;
-    limiter.set_rate(10).expect("nobody drives it");
+    limiter.set_rate(10).expect("no member drives it");
     assert_eq!((limiter.rate(), there_are(&limiter)), (10, 0));
     assert_eq!(time_of(&limiter, 1).await, millis(100));
 }
@@ -136,16 +136,16 @@ async fn the_largest_values_do_not_overflow() {
     advance(Duration::from_secs(3_600 * 24 * 365)).await;
     assert_eq!(limiter.try_acquire(u64::MAX), Ok(true));
     assert_eq!(limiter.try_acquire(u64::MAX), Ok(false), "no second burst was kept");
-    limiter.set_rate(1).expect("nobody drives it");
+    limiter.set_rate(1).expect("no member drives it");
     // Waits for longer than there are nanoseconds to count, until the rate changes.
     let (all, ()) = tokio::join!(limiter.acquire(u64::MAX), async {
         sleep(millis(1_000)).await;
-        limiter.set_rate(u64::MAX).expect("nobody drives it");
+        limiter.set_rate(u64::MAX).expect("no member drives it");
     });
     assert_eq!(all, Ok(()));
 }
 
-/// On many threads, by the machine's clock: no more is granted than the highest rate brings, whoever sets it meanwhile.
+/// On many threads, by the machine's clock: the highest rate limits all grants, even if it is set meanwhile.
 #[test]
 fn threads_together_get_no_more_than_the_rate() {
     const HIGHEST: u64 = 50_000;
@@ -165,7 +165,7 @@ fn threads_together_get_no_more_than_the_rate() {
             });
         }
         for rate in (0..HIGHEST).rev().step_by(7).take_while(|_| !over()) {
-            limiter.set_rate(HIGHEST - rate % 1_000).expect("nobody drives it");
+            limiter.set_rate(HIGHEST - rate % 1_000).expect("no member drives it");
         }
     });
     let most = start.elapsed().as_nanos() as u64 * HIGHEST / 1_000_000_000;

@@ -56,7 +56,7 @@ async fn a_service_that_waits_follows_a_new_rate() {
     let limiter = ShareLimiter::new(0);
     let mut service = limited(&limiter);
     assert!(timeout(Duration::from_secs(60), ask(&mut service, 1)).await.is_err());
-    limiter.set_rate(10).expect("nobody drives it");
+    limiter.set_rate(10).expect("no member drives it");
     let start = Instant::now();
     assert_eq!(ask(&mut service, 2).await.expect("an answer"), 2);
     assert_eq!(start.elapsed(), Duration::from_millis(100));

@@ -20,7 +20,7 @@ impl Line {
         Line { limiter, start: Instant::now(), granted: Arc::default(), tasks: Vec::new() }
     }
 
-    /// The next one stands in line.
+    /// Another caller starts to wait.
     async fn stand(&mut self, permits: u64) {
         let (limiter, start, granted) = (self.limiter.clone(), self.start, Arc::clone(&self.granted));
         let number = self.tasks.len();
@@ -57,7 +57,7 @@ async fn first_come_first_served_also_if_a_later_one_wants_less() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_overtakes_those_who_wait() {
+async fn no_caller_overtakes_a_waiting_one() {
     let line = line_of(with_burst(10, 5), &[5]).await;
     sleep(Duration::from_millis(400)).await;
     assert_eq!(line.limiter.try_acquire(1), Ok(false), "four are there, for the one who waits");
@@ -71,7 +71,7 @@ async fn a_rate_after_none_wakes_all_in_their_order() {
     let line = line_of(ShareLimiter::new(0), &[1; 4]).await;
     sleep(Duration::from_secs(3_600)).await;
     assert_eq!(line.granted(), []);
-    line.limiter.set_rate(10).expect("nobody drives it");
+    line.limiter.set_rate(10).expect("no member drives it");
     sleep(Duration::from_secs(1)).await;
     assert_eq!(line.granted(), [(0, 3_600_100), (1, 3_600_200), (2, 3_600_300), (3, 3_600_400)]);
 }
@@ -80,13 +80,13 @@ async fn a_rate_after_none_wakes_all_in_their_order() {
 async fn who_waits_follows_each_new_rate() {
     let line = line_of(ShareLimiter::new(1), &[1; 3]).await;
     sleep(Duration::from_millis(500)).await;
-    line.limiter.set_rate(10).expect("nobody drives it"); // the other half comes in 50 ms
+    line.limiter.set_rate(10).expect("no member drives it"); // the other half comes in 50 ms
     sleep(Duration::from_millis(100)).await;
-    line.limiter.set_rate(1).expect("nobody drives it"); // half of the second was there
+    line.limiter.set_rate(1).expect("no member drives it"); // half of the second was there
     sleep(Duration::from_millis(200)).await;
-    line.limiter.set_rate(0).expect("nobody drives it"); // and is lost
+    line.limiter.set_rate(0).expect("no member drives it"); // and is lost
     sleep(Duration::from_millis(200)).await;
-    line.limiter.set_rate(100).expect("nobody drives it");
+    line.limiter.set_rate(100).expect("no member drives it");
     sleep(Duration::from_secs(1)).await;
     assert_eq!(line.granted(), [(0, 550), (1, 1_010), (2, 1_020)]);
 }
@@ -98,7 +98,7 @@ async fn one_who_gives_up_in_the_middle_takes_nothing() {
     line.tasks[1].abort();
     sleep(Duration::from_secs(1)).await;
     assert_eq!(line.granted(), [(0, 100), (2, 200)]);
-    assert_eq!(line.limiter.try_acquire(1), Ok(true), "nobody is taken for waiting");
+    assert_eq!(line.limiter.try_acquire(1), Ok(true), "no cancelled caller is still counted as waiting");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! What a mutex is there for.
+//! The basic behaviour of a mutex.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -135,7 +135,7 @@ async fn the_participants_come_in_order_the_holder_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn foreign_children_do_not_stand_in_line_and_curators_do() {
+async fn foreign_children_are_ignored_and_curators_are_counted() {
     let (server, client, _) = setup().await;
     let by_hand = |name: &str| {
         let path = format!("{PATH}/{name}");

@@ -46,7 +46,7 @@ async fn waits_for_a_loss_or_a_revocation_dropped_at_any_poll_change_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_acquire_that_is_kept_but_not_polled_holds_up_nobody_longer_than_it_lives() {
+async fn an_acquire_that_is_kept_but_not_polled_delays_no_waiter_after_it_is_dropped() {
     let (server, one, two) = setup().await;
     let (one_mutex, two_mutex) = (mutex(&one), mutex(&two));
     let held = acquired(&one_mutex).await;
@@ -56,8 +56,8 @@ async fn an_acquire_that_is_kept_but_not_polled_holds_up_nobody_longer_than_it_l
     still_pending("the lock is held", &mut next).await;
     released(held).await;
     // Its turn has come, and it does not look.
-    still_pending("somebody is before it", &mut next).await;
-    // Its session goes on being kept, so it can still take its turn.
+    still_pending("another waiter is before it", &mut next).await;
+    // Its session is kept alive, so it can still take its turn.
     tokio::time::sleep(T * 3).await;
     let kept = kept.await.expect("held");
     assert!(kept.is_held());

@@ -68,7 +68,7 @@ async fn a_fence_does_not_outlive_its_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiter_whose_node_is_deleted_stands_in_line_again() {
+async fn a_waiter_whose_node_is_deleted_rejoins() {
     let (server, one, two) = setup().await;
     let guard = acquired(&mutex(&one)).await;
     let mutex = mutex(&two);
@@ -86,7 +86,7 @@ async fn a_waiter_whose_node_is_deleted_stands_in_line_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_predecessor_in_the_middle_that_is_deleted_promotes_nobody() {
+async fn a_predecessor_in_the_middle_that_is_deleted_promotes_no_waiter() {
     let (server, one, two) = setup().await;
     let guard = acquired(&mutex(&one)).await;
     let (one, two) = (mutex(&one), mutex(&two));
@@ -140,7 +140,7 @@ async fn a_directory_that_is_deleted_with_all_in_it_is_made_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_directory_that_goes_while_a_waiter_lists_it_is_made_again() {
+async fn a_directory_deleted_while_a_waiter_lists_it_is_created_again() {
     let server = TestingServer::builder().latency(Duration::from_millis(5)..=Duration::from_millis(5)).start();
     let client = server.client().await.expect("a client");
     make_directory(&server);

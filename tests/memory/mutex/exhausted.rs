@@ -35,7 +35,7 @@ async fn tokens_and_order_hold_across_the_end_of_the_counter() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_spent_directory_that_the_client_made_goes_with_its_last_holder_and_the_counter_starts_again() {
+async fn a_spent_directory_that_the_client_made_is_removed_with_its_last_holder_and_the_counter_starts_again() {
     const MADE: &str = "/locks/made";
     for drops in [true, false] {
         let (server, client, _) = setup().await;
@@ -76,7 +76,7 @@ async fn a_spent_directory_that_another_client_made_or_wrote_to_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_directory_stays_while_somebody_waits_in_it() {
+async fn the_directory_stays_while_a_client_waits_in_it() {
     let (server, one, two) = setup().await;
     server.set_sequence(PATH, i32::MAX - 3).expect("it exists");
     let first = acquired(&mutex(&one)).await;

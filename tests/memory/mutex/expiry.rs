@@ -48,7 +48,7 @@ async fn work_under_a_lock_that_is_lost_is_dropped() {
     let error = within("the work ends", T, work).await.expect_err("lost");
     assert_eq!(error.to_string(), "the lock was lost");
     assert!(!guard.is_held());
-    assert_eq!(guard.run(async {}).await, Err(error), "what is lost runs nothing");
+    assert_eq!(guard.run(async {}).await, Err(error), "a lost guard runs nothing");
 }
 
 #[tokio::test(start_paused = true)]
@@ -75,7 +75,7 @@ async fn a_waiter_whose_session_ends_takes_a_new_place_and_gets_the_lock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_is_acquired_anew_after_its_session_and_the_token_grows() {
+async fn a_lock_is_acquired_again_after_its_session_and_the_token_grows() {
     let (server, client, _) = setup().await;
     let mutex = mutex(&client);
     let mut last = 0;
@@ -91,7 +91,7 @@ async fn a_lock_is_acquired_anew_after_its_session_and_the_token_grows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_holder_that_nobody_tells_says_no_by_itself() {
+async fn a_holder_that_receives_no_event_stops_being_held_by_its_own_clock() {
     let (server, client, _) = setup().await;
     let guard = acquired(&mutex(&client)).await;
     let mut states = client.connection_states();
@@ -111,7 +111,7 @@ async fn a_session_that_ends_during_a_release_is_told_as_what_no_repetition_mend
     let fence = guard.fence();
     server.black_hole(&client);
     assert!(guard.is_held());
-    let error = within("release", T * 2, guard.release()).await.expect_err("nobody answers");
+    let error = within("release", T * 2, guard.release()).await.expect_err("there is no reply");
     assert!(matches!(error, Error::Client { .. }) && error.kind() == ErrorKind::SessionLost, "{error:?}");
     assert!(error.is_lost() && !error.is_retryable());
     server.heal();

@@ -1,4 +1,4 @@
-//! What the tests of the mutex share: a server, a path, and words for what a mutex does.
+//! Shared by the tests of the mutex: a server, a path, and helpers for mutexes.
 
 use zookeeper_recipes::Client;
 use zookeeper_recipes::mutex::{InterProcessMutex, MutexGuard};
@@ -37,14 +37,14 @@ pub(crate) async fn released(guard: MutexGuard) {
     within("the lock is released", SOON, guard.release()).await.expect("the lock is released");
 }
 
-/// The names in line.
+/// The names of the nodes, in order.
 pub(crate) fn line(server: &TestingServer) -> Vec<String> {
     let mut names = server.children(PATH);
     names.sort_by_key(|name| name.rsplit('-').next().map(str::to_owned));
     names
 }
 
-/// Waits until so many stand in line.
+/// Waits until there are this many nodes.
 pub(crate) async fn line_has(server: &TestingServer, length: usize) {
     server.until(|| server.children(PATH).len() == length).await;
 }

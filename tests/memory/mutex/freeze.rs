@@ -1,4 +1,4 @@
-//! The process of a holder stands still for longer than its session, as by SIGSTOP.
+//! The process of a holder is stopped for longer than its session, as by SIGSTOP.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use crate::fixture::{SOON, T, within};
 const RESOURCE: &str = "/resource";
 
 #[tokio::test(start_paused = true)]
-async fn a_holder_that_stood_still_is_told_no_at_the_first_look_and_its_fenced_write_is_refused_but_not_its_unfenced() {
+async fn a_holder_that_was_frozen_is_told_no_at_the_first_look_and_its_fenced_write_is_refused_but_not_its_unfenced() {
     let (server, one, two) = setup().await;
     server.create_by_hand(RESOURCE, "", CreateMode::Persistent).expect("a new node");
     let (mut holds, mut held) = (None, None);
     let (tell, told) = tokio::sync::oneshot::channel();
     let (go, gone) = tokio::sync::oneshot::channel::<()>();
-    // All of it in the process that stands still: it looks before anything else when it wakes.
+    // All of it in the stopped process: it looks before anything else when it resumes.
     let work = server.spawn(&one, {
         let client = one.clone();
         async move {
@@ -45,14 +45,14 @@ async fn a_holder_that_stood_still_is_told_no_at_the_first_look_and_its_fenced_w
     server.thaw_client(&one);
     let (before, after, fenced, unfenced) = within("it wakes", T * 3, work).await.expect("no panic");
     assert!(before && !after);
-    let refused = fenced.expect_err("the fence stands no more");
+    let refused = fenced.expect_err("the fence is refused");
     assert!(matches!(refused.kind(), ErrorKind::SessionLost | ErrorKind::Fenced), "{refused}");
     unfenced.expect("nothing stops a write without a fence");
     assert_eq!(server.get(RESOURCE).as_deref(), Some(&b"late"[..]), "which is why there are fences");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiter_that_stood_still_takes_a_new_place() {
+async fn a_waiter_that_was_frozen_takes_a_new_place() {
     let (server, one, two) = setup().await;
     let guard = acquired(&mutex(&one)).await;
     let mut waiting = server.spawn(&two, {
@@ -114,14 +114,14 @@ async fn a_fenced_write_after_a_stop_that_the_session_did_not_survive_is_refused
     }
 }
 
-/// The lease is over, but the session is not: the ensemble is asked, and the write goes through.
+/// The lease is over, but the session is not: the ensemble is asked, and the write succeeds.
 #[tokio::test(start_paused = true)]
 async fn a_fenced_write_after_a_stop_that_only_the_lease_did_not_survive_waits_for_proof_and_is_carried_out() {
     let (server, client, _) = setup().await;
     server.create_by_hand(RESOURCE, "", CreateMode::Persistent).expect("a new node");
     let guard = acquired(&mutex(&client)).await;
     let fence = guard.fence();
-    // Time stands still for sessions while the servers are stopped, so the session is as young after it.
+    // Time is paused for sessions while the servers are stopped, so the session is as young after it.
     server.freeze_client(&client);
     server.black_hole(&client);
     server.stop();
@@ -131,7 +131,7 @@ async fn a_fenced_write_after_a_stop_that_only_the_lease_did_not_survive_waits_f
     server.thaw_client(&client);
     assert!(!guard.is_held());
     let write = client.transaction().check(&fence).set_data(RESOURCE, "late", None).commit();
-    within("an answer", T, write).await.expect("the node still stands");
+    within("an answer", T, write).await.expect("the node still exists");
     assert_eq!(server.get(RESOURCE).as_deref(), Some(&b"late"[..]));
 }
 

@@ -1,4 +1,4 @@
-//! What a long line costs while nothing happens.
+//! The cost of many waiters while nothing happens.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::fixture::T;
 
 /// The ensemble's leader answers each of them, so a line must not cost one a session.
 #[tokio::test(start_paused = true)]
-async fn of_a_thousand_sessions_in_line_only_the_first_ones_send_heartbeats() {
+async fn of_a_thousand_waiting_sessions_only_the_first_ones_send_heartbeats() {
     const SESSIONS: usize = 1_000;
     const ROUNDS: u32 = 12;
     let server = TestingServer::start();
@@ -26,7 +26,7 @@ async fn of_a_thousand_sessions_in_line_only_the_first_ones_send_heartbeats() {
         waiting.push(server.spawn(client, async move { lock.acquire().await }));
         line_has(&server, before + 1).await;
     }
-    // What each looked at when it came is answered and over.
+    // The first requests of each have been answered.
     tokio::time::sleep(T).await;
     let counts = || clients.iter().map(Client::request_counts);
     let sent = || counts().map(|counts| counts.heartbeats + counts.syncs).sum::<u64>();
@@ -34,5 +34,5 @@ async fn of_a_thousand_sessions_in_line_only_the_first_ones_send_heartbeats() {
     tokio::time::sleep(T / 6 * ROUNDS + Duration::from_millis(1)).await;
     let sent = sent() - before;
     assert!(sent <= u64::from(3 * (ROUNDS + 1)), "{sent} heartbeats in {ROUNDS} sixths of the session timeout");
-    assert!(sent > 0 && held.is_held(), "its holder goes on proving it");
+    assert!(sent > 0 && held.is_held(), "its holder keeps proving it");
 }

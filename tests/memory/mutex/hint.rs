@@ -1,4 +1,4 @@
-//! What is logged of a caller that waits for a lock that its own client holds.
+//! The log lines of a caller that waits for a lock that its own client holds.
 
 use std::time::Duration;
 

@@ -32,11 +32,11 @@ async fn options_out_of_range_are_refused_by_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_the_node_of_somebody_in_line_can_be_revoked() {
+async fn only_the_node_of_a_participant_can_be_revoked() {
     let (server, client, _) = setup().await;
     for path in ["nonsense", PATH, "/locks/one/config"] {
         let error = revoke(&client, path).await.expect_err(path);
         assert_eq!(error.kind(), ErrorKind::InvalidPath, "{path}: {error}");
     }
-    assert_eq!(server.get(PATH).as_deref(), Some(&b""[..]), "what is no such node is left alone");
+    assert_eq!(server.get(PATH).as_deref(), Some(&b""[..]), "a node of another kind is left alone");
 }

@@ -6,7 +6,7 @@ use super::fixture::{acquired, line, line_has, mutex, released, setup};
 use crate::fixture::{SOON, T, requests, still_pending, within};
 
 #[tokio::test(start_paused = true)]
-async fn the_lock_goes_with_the_last_guard_in_whatever_order_they_go() {
+async fn the_lock_is_released_with_the_last_guard_in_whatever_order_they_are_dropped() {
     for last in 0..3 {
         let (server, one, two) = setup().await;
         let first = acquired(&mutex(&one)).await;

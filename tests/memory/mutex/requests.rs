@@ -1,4 +1,4 @@
-//! What a lock costs: requests, and which of them wait for which.
+//! The cost of a lock: requests, and which of them wait for which.
 
 use std::time::Duration;
 

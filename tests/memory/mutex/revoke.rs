@@ -13,7 +13,7 @@ async fn a_holder_that_listens_is_told_lets_go_and_the_next_one_holds() {
     let next = mutex(&two);
     let mut waiting = Box::pin(next.acquire());
     let mut asked = Box::pin(guard.on_revoke());
-    still_pending("nobody has asked", &mut asked).await;
+    still_pending("no other client has asked", &mut asked).await;
     still_pending("the lock is held", &mut waiting).await;
     let holder = next.participants().await.expect("an answer").swap_remove(0);
     revoke(&two, &holder).await.expect("marked");
@@ -25,7 +25,7 @@ async fn a_holder_that_listens_is_told_lets_go_and_the_next_one_holds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mark_set_before_anybody_listened_is_not_missed() {
+async fn a_mark_set_before_the_holder_listened_is_not_missed() {
     let (server, one, two) = setup().await;
     let guard = acquired(&mutex(&one)).await;
     revoke(&two, guard.node_path()).await.expect("marked");
@@ -54,11 +54,11 @@ async fn other_data_written_by_hand_is_no_revocation_and_is_survived() {
     let two = mutex(&two);
     let mut waiting = Box::pin(two.acquire());
     let mut asked = Box::pin(guard.on_revoke());
-    still_pending("nobody has asked", &mut asked).await;
+    still_pending("no other client has asked", &mut asked).await;
     still_pending("the lock is held", &mut waiting).await;
     for data in ["", "__REVOKE_", "__REVOKE__ ", "please"] {
         server.set_data_by_hand(guard.node_path(), data).expect("it exists");
-        still_pending("nobody has asked", &mut asked).await;
+        still_pending("no other client has asked", &mut asked).await;
         still_pending("the lock is held", &mut waiting).await;
     }
     server.set_data_by_hand(guard.node_path(), "__REVOKE__").expect("it exists");
@@ -70,7 +70,7 @@ async fn a_lock_that_is_lost_is_not_revoked() {
     let (server, one, _) = setup().await;
     let guard = acquired(&mutex(&one)).await;
     let mut asked = Box::pin(guard.on_revoke());
-    still_pending("nobody has asked", &mut asked).await;
+    still_pending("no other client has asked", &mut asked).await;
     server.expire_session(&one);
     assert_eq!(within("it is told", T, asked).await, Err(LockLost));
 }
@@ -78,7 +78,7 @@ async fn a_lock_that_is_lost_is_not_revoked() {
 #[tokio::test(start_paused = true)]
 async fn to_revoke_a_node_that_is_gone_is_fine_and_a_lost_reply_is_repeated() {
     let (server, one, two) = setup().await;
-    revoke(&two, &format!("{PATH}/_c_x-lock-0000000077")).await.expect("nobody to ask");
+    revoke(&two, &format!("{PATH}/_c_x-lock-0000000077")).await.expect("there is no holder to ask");
     for loss in [Loss::Applied, Loss::NotApplied] {
         let guard = within("held", T, mutex(&one).acquire()).await.expect("held");
         let lost = server.lost_replies();

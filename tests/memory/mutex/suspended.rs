@@ -26,7 +26,7 @@ async fn under_the_standard_policy_a_lock_is_lost_with_the_connection_and_its_no
         assert!(!guard.is_held());
         within("it is told", T, guard.lost()).await;
         assert!(guard.reenter().is_err());
-        // Its owner may not have looked yet: nobody else is let in before the guard goes.
+        // Its owner may not have looked yet: no other waiter acquires the lock before the guard is dropped.
         still_pending("the guard is there", &mut waiting).await;
         assert_eq!(line(&server).len(), 2);
         let error = within("release", SOON, guard.release()).await.expect_err("it had been lost");
@@ -113,7 +113,7 @@ async fn a_waiter_that_loses_its_connection_keeps_its_place() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_predecessor_that_goes_while_the_waiter_is_cut_off_is_not_missed() {
+async fn a_predecessor_that_leaves_while_the_waiter_is_cut_off_is_not_missed() {
     let (server, one, two) = setup().await;
     let guard = acquired(&mutex(&one)).await;
     let mutex = mutex(&two);

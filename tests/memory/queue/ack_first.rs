@@ -39,7 +39,7 @@ async fn a_consumer_that_crashes_after_the_ack_has_taken_the_item_with_it() {
     });
     server.until(|| names(&server).is_empty()).await;
     server.freeze_client(&one);
-    still_pending("nobody gets it again", &mut Box::pin(queue(&two).consumer().take())).await;
+    still_pending("it is not redelivered", &mut Box::pin(queue(&two).consumer().take())).await;
     drop(work);
 }
 

@@ -1,4 +1,4 @@
-//! What a queue is there for.
+//! The basic behaviour of a queue.
 
 use futures::StreamExt;
 use zookeeper_recipes::queue::{DistributedQueue, Error, Json, RawBytes, Utf8};
@@ -149,7 +149,7 @@ async fn what_was_claimed_ahead_stays_claimed_until_it_is_taken_or_the_consumer_
     let _producer = filled(&one, &["a", "b", "c", "d"]).await;
     let consumer = builder(&one).prefetch(2).build().expect("a queue").consumer();
     tokio::time::sleep(SOON).await;
-    assert_eq!(server.children(CLAIMS), [""; 0], "nobody has asked");
+    assert_eq!(server.children(CLAIMS), [""; 0], "no other client has asked");
     let held = taken(&consumer).await;
     server.until(|| server.children(CLAIMS).len() == 3).await;
     tokio::time::sleep(SOON * 600).await;
@@ -202,7 +202,7 @@ async fn a_producer_flushes_what_it_has_under_way_and_leaves_no_node_when_it_goe
     within("all is put", SOON, producer.flush()).await.expect("put");
     assert_eq!(texts(&server), (0..200).map(|number| format!("{number:03}")).collect::<Vec<_>>());
     assert_eq!(server.children(PRODUCERS).len(), 1);
-    // Without a word, what was enqueued is put all the same.
+    // Enqueued items are put even without a flush.
     drop(producer.enqueue("last").await.expect("enqueued"));
     drop(producer);
     server.until(|| names(&server).len() == 201 && server.children(PRODUCERS).is_empty()).await;

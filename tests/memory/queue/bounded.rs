@@ -12,7 +12,7 @@ use crate::fixture::{SOON, T, requests, still_pending, timed, within};
 
 /// Curator's TestBoundedDistributedQueue.testSimple.
 #[tokio::test(start_paused = true)]
-async fn a_put_waits_for_room_and_goes_on_when_there_is_some() {
+async fn a_put_waits_for_room_and_continues_when_there_is_some() {
     let (server, one, two) = setup().await;
     let producer = builder(&one).max_items(1).build().expect("a queue").producer();
     put(&producer, &["a"]).await;
@@ -153,7 +153,7 @@ async fn producers_that_wait_keep_the_queue_nearly_full_and_list_nothing() {
         println!("{figures}");
         assert!(average >= most - 20 && bytes <= 4_096, "{figures}");
         assert!(sent.iter().all(|operation| matches!(operation, Operation::Exists | Operation::Multi)), "{sent:?}");
-        // Nobody takes anything: ten looks a second, and a few.
+        // No consumer takes an item: each producer checks for room ten times a second, and a few more.
         tokio::time::sleep(SOON).await;
         server.clear_records();
         tokio::time::sleep(SOON * 10).await;
@@ -165,7 +165,7 @@ async fn producers_that_wait_keep_the_queue_nearly_full_and_list_nothing() {
 
 /// Answers to what was put and to the look for room come close together, in any order of those who wait for them.
 #[tokio::test(start_paused = true)]
-async fn one_producer_never_goes_over_the_bound_however_much_it_has_under_way() {
+async fn one_producer_never_exceeds_the_bound_however_much_it_has_under_way() {
     for seed in 0..40 {
         let latency = Duration::ZERO..=Duration::from_millis(5);
         let server = TestingServer::builder().seed(seed).latency(latency).start();

@@ -26,7 +26,7 @@ async fn far_away(millis: (u64, u64), clients: usize) -> (TestingServer, Vec<Cli
     (server, all)
 }
 
-/// What each of some consumers has taken, when all is taken, in the order of the claims.
+/// The items that each consumer has taken, when all are taken, in the order of the claims.
 async fn shared_out(queues: &[Queue], handling: fn(&mut fastrand::Rng) -> Duration) -> Vec<Vec<(i64, usize)>> {
     let consumers: Vec<_> = queues.iter().map(Queue::consumer).collect();
     // Until their leases are proven.

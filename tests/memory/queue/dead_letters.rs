@@ -74,7 +74,7 @@ async fn what_cannot_be_decoded_is_kept_as_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_item_at_which_the_serializer_panics_is_a_dead_letter_and_the_consumer_goes_on() {
+async fn an_item_at_which_the_serializer_panics_is_a_dead_letter_and_the_consumer_continues() {
     #[derive(Debug)]
     struct Unwary;
     impl Serializer for Unwary {

@@ -1,4 +1,4 @@
-//! Somebody deletes nodes by hand.
+//! Nodes are deleted by hand.
 
 use zookeeper_recipes::queue::Error;
 use zookeeper_recipes::testing::{Loss, Operation};
@@ -44,7 +44,7 @@ async fn an_ack_of_an_item_that_was_deleted_or_changed_says_so_and_leaves_no_cla
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_producer_whose_node_is_deleted_goes_on_with_another() {
+async fn a_producer_whose_node_is_deleted_continues_with_another() {
     let (server, client, _) = setup().await;
     let producer = filled(&client, &["a"]).await;
     for item in ["b", "c"] {
@@ -57,7 +57,7 @@ async fn a_producer_whose_node_is_deleted_goes_on_with_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_producer_whose_node_is_written_by_somebody_else_puts_nothing_twice_and_nothing_by_guess() {
+async fn a_producer_whose_node_is_written_by_another_client_puts_nothing_twice_and_nothing_by_guess() {
     let (server, client, _) = setup().await;
     let producer = filled(&client, &["a"]).await;
     let node = format!("{PRODUCERS}/{}", server.children(PRODUCERS).remove(0));
@@ -112,7 +112,7 @@ async fn a_claim_that_is_written_by_hand_is_no_claim_any_more_and_goes() {
 
 /// To wake Curator's consumers is a courtesy.
 #[tokio::test(start_paused = true)]
-async fn an_item_is_returned_also_if_nobody_can_be_woken() {
+async fn an_item_is_returned_also_if_no_consumer_can_be_woken() {
     let (server, one, two) = setup().await;
     let _producer = filled(&two, &["a"]).await;
     let held = taken(&super::fixture::builder(&one).claims_path(CLAIMS).build().expect("a queue").consumer()).await;

@@ -1,4 +1,4 @@
-//! What no call returns is told all the same.
+//! Failures that no call returns are reported as events.
 
 use futures::StreamExt;
 use zookeeper_recipes::queue::{ClaimHandle, Event};
@@ -8,7 +8,7 @@ use super::fixture::{CLAIMS, DEAD, PATH, builder, drained, filled, names, queue,
 use crate::fixture::{SOON, T, within};
 
 #[tokio::test(start_paused = true)]
-async fn a_dead_letter_that_nobody_asked_for_is_an_event() {
+async fn a_dead_letter_that_no_consumer_asked_for_is_an_event() {
     let (server, one, two) = setup().await;
     server.create_by_hand(&format!("{PATH}/queue-"), "nonsense", CreateMode::PersistentSequential).expect("a new node");
     let _producer = filled(&two, &["good"]).await;
@@ -61,7 +61,7 @@ async fn a_settlement_that_failed_before_its_future_was_dropped_is_an_event() {
     let told = within("told", SOON, events.next()).await;
     let Some(Event::Unsettled { item, error }) = told else { panic!("{told:?}") };
     assert_eq!((item.as_str(), error.kind()), ("queue-0000000000", ErrorKind::Fenced));
-    // What a caller is told is no event.
+    // An error that is returned to a caller is no event.
     let held = taken(&consumer).await;
     server.delete_by_hand(&format!("{CLAIMS}/{}", held.name())).expect("it exists");
     within("it is refused", SOON, held.ack()).await.expect_err("lost");

@@ -13,7 +13,7 @@ use super::fixture::{
 use crate::fixture::{SOON, T, client_with, still_pending, within};
 
 #[tokio::test(start_paused = true)]
-async fn a_producer_goes_on_with_its_next_session() {
+async fn a_producer_continues_with_its_next_session() {
     let (server, client, _) = setup().await;
     let producer = filled(&client, &["a"]).await;
     let session = client.session_id();
@@ -26,7 +26,7 @@ async fn a_producer_goes_on_with_its_next_session() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_put_under_way_when_its_session_ends_says_that_nobody_knows() {
+async fn a_put_under_way_when_its_session_ends_has_an_unknown_outcome() {
     for loss in [Loss::Applied, Loss::NotApplied] {
         let (server, client, _) = setup().await;
         let producer = filled(&client, &["a"]).await;
@@ -38,7 +38,7 @@ async fn a_put_under_way_when_its_session_ends_says_that_nobody_knows() {
         let behind = tokio::spawn(async move { behind.put("c").await });
         tokio::time::sleep(T).await;
         server.heal();
-        let error = within("it ends", T, doubtful).await.expect("no panic").expect_err("nobody knows");
+        let error = within("it ends", T, doubtful).await.expect("no panic").expect_err("the outcome is unknown");
         assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
         within("it is put", T, behind).await.expect("no panic").expect("it was never sent before");
         let expected: &[&str] = if loss == Loss::Applied { &["a", "b", "c"] } else { &["a", "c"] };
@@ -47,7 +47,7 @@ async fn a_put_under_way_when_its_session_ends_says_that_nobody_knows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_that_nobody_awaited_is_told_by_the_next_flush_once() {
+async fn a_failure_that_was_not_awaited_is_reported_by_the_next_flush_once() {
     let (server, client, _) = setup().await;
     let producer = filled(&client, &["a"]).await;
     server.refuse(&client);
@@ -55,7 +55,7 @@ async fn a_failure_that_nobody_awaited_is_told_by_the_next_flush_once() {
     drop(producer.enqueue("b").await.expect("enqueued"));
     tokio::time::sleep(T).await;
     server.heal();
-    let error = within("it ends", T, producer.flush()).await.expect_err("nobody knows");
+    let error = within("it ends", T, producer.flush()).await.expect_err("the outcome is unknown");
     assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
     within("nothing else is left", SOON, producer.flush()).await.expect("told already");
     // Until it is connected again the client tells why it is not.
@@ -64,7 +64,7 @@ async fn a_failure_that_nobody_awaited_is_told_by_the_next_flush_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flush_tells_all_failures_that_nobody_awaited_and_a_close_those_after_it() {
+async fn a_flush_reports_all_failures_that_were_not_awaited_and_a_close_those_after_it() {
     let (server, client, _) = setup().await;
     let producer = filled(&client, &["a"]).await;
     server.deny(PATH);
@@ -92,7 +92,7 @@ async fn a_flush_tells_all_failures_that_nobody_awaited_and_a_close_those_after_
     drop(producer.enqueue("d").await.expect("enqueued"));
     tokio::time::sleep(T).await;
     server.heal();
-    let error = within("it closes", T, producer.close()).await.expect_err("nobody knows");
+    let error = within("it closes", T, producer.close()).await.expect_err("the outcome is unknown");
     assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
     assert!(matches!(error, Error::Unawaited { total: 21, .. }), "{error}");
     within("it is closed", SOON, producer.close()).await.expect("told already");
@@ -123,7 +123,7 @@ async fn a_crashed_consumers_items_are_free_without_any_put() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_consumer_whose_session_is_killed_is_told_and_goes_on_with_the_next_one() {
+async fn a_consumer_whose_session_is_killed_is_told_and_continues_with_the_next_one() {
     for policy in [ErrorPolicy::Standard, ErrorPolicy::Session] {
         let (server, _, two) = setup().await;
         let one = client_with(&server, policy).await;

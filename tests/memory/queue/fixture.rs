@@ -1,4 +1,4 @@
-//! What the tests of the queue share: a server, a path, and words for what a queue does.
+//! Shared by the tests of the queue: a server, a path, and helpers for queues.
 
 use zookeeper_recipes::queue::{Consumer, Delivery, DistributedQueue, DistributedQueueBuilder, Producer, Utf8};
 use zookeeper_recipes::testing::TestingServer;
@@ -42,7 +42,7 @@ pub(crate) async fn put(producer: &Producer<Utf8>, items: &[&str]) {
     }
 }
 
-/// What is in the queue, put by a client of its own.
+/// The items of the queue, put by a client of its own.
 pub(crate) async fn filled(client: &Client, items: &[&str]) -> Producer<Utf8> {
     let producer = queue(client).producer();
     put(&producer, items).await;
@@ -74,7 +74,7 @@ pub(crate) fn names(server: &TestingServer) -> Vec<String> {
     server.children(PATH)
 }
 
-/// What the items hold, in order; each a single text.
+/// The contents of the items, in order; each a single text.
 pub(crate) fn texts(server: &TestingServer) -> Vec<String> {
     names(server).iter().map(|name| text(&server.get(&format!("{PATH}/{name}")).expect("an item"))).collect()
 }
@@ -86,7 +86,7 @@ fn text(node: &[u8]) -> String {
     String::from_utf8(node[9..9 + length].to_vec()).expect("text")
 }
 
-/// Waits until so many items are in the queue, and nobody holds any.
+/// Waits until so many items are in the queue, and no consumer holds any.
 pub(crate) async fn at_rest(server: &TestingServer, items: usize) {
     server.until(|| names(server).len() == items && server.children(CLAIMS).is_empty()).await;
 }

@@ -1,4 +1,4 @@
-//! The process of a consumer, or of a producer, stands still for longer than its session, as by SIGSTOP.
+//! The process of a consumer, or of a producer, is stopped for longer than its session, as by SIGSTOP.
 
 use zookeeper_recipes::{CreateMode, ErrorKind};
 
@@ -8,13 +8,13 @@ use crate::fixture::{T, within};
 const RESULT: &str = "/result";
 
 #[tokio::test(start_paused = true)]
-async fn a_consumer_that_stood_still_is_told_no_at_the_first_look_and_its_fenced_write_is_refused() {
+async fn a_consumer_that_was_frozen_is_told_no_at_the_first_look_and_its_fenced_write_is_refused() {
     let (server, one, two) = setup().await;
     server.create_by_hand(RESULT, "", CreateMode::Persistent).expect("a new node");
     let _producer = filled(&two, &["a"]).await;
     let (tell, told) = tokio::sync::oneshot::channel();
     let (go, gone) = tokio::sync::oneshot::channel::<()>();
-    // All of it in the process that stands still: it looks before anything else when it wakes.
+    // All of it in the stopped process: it looks before anything else when it resumes.
     let work = server.spawn(&one, {
         let client = one.clone();
         async move {
@@ -49,7 +49,7 @@ async fn a_consumer_that_stood_still_is_told_no_at_the_first_look_and_its_fenced
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_consumer_that_stood_still_had_claimed_ahead_is_not_handed_out() {
+async fn what_a_consumer_that_was_frozen_had_claimed_ahead_is_not_handed_out() {
     let (server, one, two) = setup().await;
     let _producer = filled(&two, &["a", "b"]).await;
     let (tell, told) = tokio::sync::oneshot::channel();
@@ -80,7 +80,7 @@ async fn what_a_consumer_that_stood_still_had_claimed_ahead_is_not_handed_out() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_producer_that_stood_still_puts_what_it_had_not_sent() {
+async fn a_producer_that_was_frozen_puts_what_it_had_not_sent() {
     let (server, one, two) = setup().await;
     let _other = filled(&two, &["first"]).await;
     let work = server.spawn(&one, {

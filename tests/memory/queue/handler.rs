@@ -198,11 +198,11 @@ async fn a_handler_is_dropped_when_its_claim_is_lost() {
     server.expire_session(&one);
     crate::fixture::still_pending("it takes it again", &mut work).await;
     assert_eq!(dropped.load(Ordering::SeqCst), 1);
-    // Dropping all of it drops the handler, and the item goes back.
+    // Dropping all of it drops the handler, and the item is returned.
     drop(work);
     drop(consumer);
     assert_eq!(dropped.load(Ordering::SeqCst), 2);
-    within("it goes back", SOON, at_rest(&server, 1)).await;
+    within("it is returned", SOON, at_rest(&server, 1)).await;
 }
 
 #[tokio::test(start_paused = true)]

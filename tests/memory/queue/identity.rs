@@ -1,4 +1,4 @@
-//! Each claim has a number of its own: what is said of an earlier one is refused.
+//! Each claim has a number of its own: an operation on an earlier one is refused.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ async fn after_a_claim_was_deleted_by_hand_the_next_claimer_settles_and_the_firs
             _ => first.reject("bad").await,
         };
         assert!(matches!(refused, Err(Error::Lost { .. })), "{settle}: {refused:?}");
-        assert_eq!(server.children(CLAIMS).len(), 1, "the second claim stands");
+        assert_eq!(server.children(CLAIMS).len(), 1, "the second claim exists");
         assert!(second.is_held());
         assert_eq!(fenced(&two, &second.fence()).await, Ok(()));
         acked(second).await;
@@ -185,7 +185,7 @@ async fn a_lock_of_curators_is_respected_and_never_taken_for_a_claim() {
     server.create_by_hand(&lock, "", CreateMode::Persistent).expect("a new node");
     assert_eq!(fenced(&one, &held.fence()).await, Err(ErrorKind::Fenced));
     assert!(matches!(held.ack().await, Err(Error::Lost { .. })));
-    assert_eq!(server.children(CLAIMS).len(), 1, "the lock stands");
+    assert_eq!(server.children(CLAIMS).len(), 1, "the lock exists");
 }
 
 /// Curator's consumers watch the items alone.

@@ -1,4 +1,4 @@
-//! What is refused before anything is sent.
+//! Input that is refused before anything is sent.
 
 use zookeeper_recipes::ErrorKind;
 use zookeeper_recipes::queue::{ClaimHandle, DistributedQueue, Error, Utf8};
@@ -36,12 +36,12 @@ async fn malformed_paths_and_options_out_of_range_are_refused_at_the_start() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_put_without_items_and_nothing_handled_by_nobody() {
+async fn nothing_is_put_without_items_and_nothing_is_handled_without_handlers() {
     let (server, client, _) = setup().await;
     server.clear_records();
     queue(&client).producer().put_many(Vec::<String>::new()).await.expect("that is soon done");
     let handle = |_: String, _: ClaimHandle| async { Ok::<(), std::io::Error>(()) };
-    let error = queue(&client).consumer().consume(0, handle).await.expect_err("nobody");
+    let error = queue(&client).consumer().consume(0, handle).await.expect_err("there are no handlers");
     assert!(matches!(error, Error::InvalidOption { .. }), "{error}");
     assert_eq!(requests(&server), []);
 }
@@ -53,7 +53,7 @@ async fn an_item_may_be_put_back_for_longer_than_the_clock_goes() {
     let consumer = queue(&client).consumer();
     let delivery = taken(&consumer).await;
     within("put back", SOON, delivery.nack_after(std::time::Duration::MAX)).await.expect("put back");
-    assert_eq!(drained(&consumer, 2).await, ["b", "c"], "the consumer lives");
+    assert_eq!(drained(&consumer, 2).await, ["b", "c"], "the consumer still works");
     assert_eq!(texts(&server), ["a"]);
     assert_eq!(drained(&queue(&other).consumer(), 1).await, ["a"], "others may have it");
 }
@@ -72,7 +72,7 @@ async fn a_queue_beside_another_leaves_its_dead_letters_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_and_a_claims_path_of_ones_own_are_heeded() {
+async fn a_custom_namespace_and_claims_path_are_used() {
     let (server, _, _) = setup().await;
     let client = zookeeper_recipes::Client::builder_for(&server).namespace("/ns").connect().await.expect("a client");
     let queue = builder(&client).claims_path("/locks").build().expect("a queue");

@@ -1,4 +1,4 @@
-//! What is too large, or too much.
+//! Items that are too large, or too many.
 
 use futures::StreamExt;
 use tracing_subscriber::filter::LevelFilter;
@@ -30,7 +30,7 @@ async fn goes_through(one: &Client, two: &Client, path: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_item_of_about_a_megabyte_goes_through_everything_and_a_larger_one_is_refused_at_once() {
+async fn an_item_of_about_a_megabyte_passes_through_everything_and_a_larger_one_is_refused_at_once() {
     let (_server, one, two) = setup().await;
     goes_through(&one, &two, PATH).await;
 }
@@ -134,7 +134,8 @@ async fn a_serializer_that_refuses_is_told_and_nothing_is_put() {
     assert_eq!(names(&server), [""; 0]);
 }
 
-/// By others, as a put of ours leaves room for that. The servers would cut the connection of everybody on the client.
+/// Put by other clients, as our own put leaves room for the move. The servers would cut the connection, and with it
+/// every recipe on the client.
 #[tokio::test(start_paused = true)]
 async fn an_item_too_large_to_be_moved_stays_and_is_told_of_and_cuts_no_connection() {
     for decodable in [true, false] {
@@ -155,7 +156,7 @@ async fn an_item_too_large_to_be_moved_stays_and_is_told_of_and_cuts_no_connecti
         good.ack().await.expect("acked");
         tokio::time::sleep(T * 6).await;
         assert_eq!(names(&server).len(), 1, "nothing is lost");
-        let told = two.last_error().expect("somebody must know").to_string();
+        let told = two.last_error().expect("the error is reported").to_string();
         assert!(told.contains("jute.maxbuffer"), "{told}");
         consumer.close().await;
         two.close().await.expect("closed");

@@ -66,7 +66,7 @@ fn producers_node(server: &TestingServer) -> String {
     format!("{PRODUCERS}/{}", server.children(PRODUCERS)[0])
 }
 
-/// What the servers do that carry out the second transaction of a producer, which puts one item.
+/// Carries out the second transaction of a producer, which puts one item, as servers do.
 fn carry_out_the_second(server: &TestingServer, node: &str, item: &str) {
     let mut data = vec![0, 1, 0, 1, 1];
     data.extend(u32::try_from(item.len()).expect("a short one").to_be_bytes());
@@ -108,7 +108,7 @@ async fn a_number_that_was_used_by_a_transaction_of_another_id_confirms_nothing(
     server.until(|| server.lost_replies() == 1).await;
     let b = producer.enqueue("b").await.expect("enqueued");
     server.set_data_by_hand(&node, "2 7").expect("it exists");
-    let error = within("it is told", T, a).await.expect_err("nobody knows");
+    let error = within("it is told", T, a).await.expect_err("the outcome is unknown");
     assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
     within("it was never sent before", T, b).await.expect("put");
     assert_eq!(texts(&server), ["first", "b"]);
@@ -126,7 +126,7 @@ async fn a_transaction_in_doubt_whose_second_copy_is_refused_stays_in_doubt() {
     server.until(|| server.lost_replies() == 1).await;
     server.deny(PATH);
     for put in [a, b] {
-        let error = within("it is told", T, put).await.expect_err("nobody knows");
+        let error = within("it is told", T, put).await.expect_err("the outcome is unknown");
         assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
     }
     server.allow(PATH);
@@ -152,7 +152,7 @@ async fn a_producer_whose_registration_or_look_is_not_answered_has_one_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_whose_answer_is_lost_is_ours_and_blocks_nobody() {
+async fn a_claim_whose_reply_is_lost_is_ours_and_blocks_no_other_consumer() {
     for operation in [Operation::Multi, Operation::GetData, Operation::List] {
         for loss in LOSSES {
             let (server, one, two) = setup().await;

@@ -124,7 +124,7 @@ async fn a_claim_that_cannot_be_removed_after_its_item_was_deleted_is_told_and_r
     server.until(|| server.children(CLAIMS).is_empty()).await;
 }
 
-/// A claim in doubt that may not be looked for: it may stand until the session ends, which is told, and keeps no other
+/// A claim in doubt that may not be looked for: it may stay until the session ends, which is told, and keeps no other
 /// item back.
 #[tokio::test(start_paused = true)]
 async fn a_claim_in_doubt_that_may_not_be_read_is_told_and_keeps_no_other_item_back() {

@@ -1,4 +1,4 @@
-//! What a queue costs.
+//! The requests of a queue.
 
 use std::time::Duration;
 

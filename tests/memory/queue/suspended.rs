@@ -19,7 +19,7 @@ async fn under_the_standard_policy_a_claim_is_lost_with_the_connection_but_an_ac
     let mut waiting = Box::pin(other.take());
     still_pending("its node stays", &mut waiting).await;
     assert_eq!(server.children(CLAIMS).len(), 1);
-    within("the session is back", T, held.ack()).await.expect("nobody else had it");
+    within("the session is back", T, held.ack()).await.expect("no other consumer had it");
     still_pending("it is done", &mut waiting).await;
     at_rest(&server, 0).await;
 }
@@ -67,9 +67,9 @@ async fn puts_and_takes_wait_for_the_servers_to_come_back() {
     let consumer = queue(&one).consumer();
     server.stop();
     let mut putting = Box::pin(producer.put("b"));
-    still_pending("nobody answers", &mut putting).await;
+    still_pending("there is no reply", &mut putting).await;
     let mut taking = Box::pin(consumer.take());
-    still_pending("nobody answers", &mut taking).await;
+    still_pending("there is no reply", &mut taking).await;
     server.restart(zookeeper_recipes::testing::Data::Kept);
     within("they answer", T, putting).await.expect("put");
     acked(within("they answer", T, taking).await.expect("an item")).await;

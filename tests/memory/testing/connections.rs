@@ -27,7 +27,7 @@ async fn disconnect_cuts_once_and_the_session_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn refuse_leaves_the_connection_that_stands_and_allows_no_other_until_heal() {
+async fn refuse_leaves_the_open_connection_and_allows_no_other_until_heal() {
     let server = TestingServer::start();
     let (client, other) = (connect(&server).await, connect(&server).await);
     let (mut states, id) = (States::of(&client).await, client.session_id());
@@ -64,7 +64,7 @@ async fn refuse_for_longer_than_the_session_costs_the_session() {
 async fn refuse_keeps_new_clients_out() {
     let server = TestingServer::start();
     server.refuse(Target::ALL);
-    let refused = server.client().await.expect_err("nobody is let in");
+    let refused = server.client().await.expect_err("every connection is refused");
     assert_eq!(refused.kind(), ErrorKind::ConnectionLoss);
     server.heal();
     connect(&server).await;
@@ -135,11 +135,11 @@ async fn latency_is_what_each_message_takes() {
         assert!(took >= millis(40) && took <= millis(65), "{took:?}");
         seen.insert(took);
     }
-    assert!(seen.len() > 5, "drawn anew for each: {seen:?}");
+    assert!(seen.len() > 5, "drawn again for each: {seen:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn heal_ends_what_lasts_and_forgets_losses_but_thaws_nobody_and_starts_no_server() {
+async fn heal_ends_lasting_faults_and_forgets_losses_but_thaws_no_client_and_starts_no_server() {
     let server = TestingServer::start();
     let (client, frozen) = (connect(&server).await, connect(&server).await);
     let mut states = States::of(&client).await;

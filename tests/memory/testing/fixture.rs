@@ -1,4 +1,4 @@
-//! What the tests of the levers share.
+//! Shared by the tests of the levers.
 
 use std::time::Duration;
 

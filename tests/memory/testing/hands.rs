@@ -1,4 +1,4 @@
-//! What is done by hand, and who may do what: `create_by_hand`, `set_sequence`, `deny`, `allow`, and the view of the
+//! Operations by hand, and permissions: `create_by_hand`, `set_sequence`, `deny`, `allow`, and the view of the
 //! tree.
 
 use futures::StreamExt;
@@ -54,7 +54,7 @@ async fn a_hand_is_refused_as_a_client_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn delete_by_hand_takes_the_leaders_node_and_everybody_hears_of_it() {
+async fn delete_by_hand_removes_the_leaders_node_and_all_clients_are_told() {
     let server = TestingServer::start();
     let (client, other) = (connect(&server).await, connect(&server).await);
     let first = latch(&client).await;
@@ -97,7 +97,7 @@ async fn is_denied(client: &Client) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn deny_forbids_a_node_to_everybody_but_the_hand_until_allow() {
+async fn deny_forbids_a_node_to_all_clients_but_not_by_hand_until_allow() {
     let server = TestingServer::start();
     let client = connect(&server).await;
     for path in ["/node", "/node/child", "/free"] {
@@ -116,7 +116,7 @@ async fn deny_forbids_a_node_to_everybody_but_the_hand_until_allow() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_recipe_without_permission_says_so_and_goes_on_when_it_is_given() {
+async fn a_recipe_without_permission_reports_it_and_continues_when_it_is_granted() {
     let server = TestingServer::start();
     let client = connect(&server).await;
     create(&client, "/latch").await;

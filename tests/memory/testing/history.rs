@@ -1,4 +1,4 @@
-//! What happened: `records`, `count`, and that a seed repeats it.
+//! The history: `records`, `count`, and that a seed repeats it.
 
 use std::time::Duration;
 

@@ -142,7 +142,7 @@ async fn of_any_kind_and_of_several_requests() {
     server.lose_next_reply(&client, Operation::Create, Loss::Applied);
     server.lose_next_reply(&client, Operation::Create, Loss::NotApplied);
     assert!(other.exists("/").await.unwrap().is_some());
-    assert_eq!(server.lost_replies(), 0, "somebody else is meant");
+    assert_eq!(server.lost_replies(), 0, "another client is meant");
     let lost = |created: Result<String, zookeeper_recipes::Error>| created.unwrap_err().kind();
     // The newest lever to fit a request takes it before it is carried out.
     assert_eq!(lost(client.create("/a", "", CreateMode::Persistent).await), ErrorKind::OutcomeUnknown);

@@ -12,7 +12,7 @@ use zookeeper_recipes::testing::{Task, TaskGone, TestingServer};
 use super::fixture::{A_MOMENT, States, T, connect, latch, session};
 
 #[tokio::test(start_paused = true)]
-async fn freeze_client_stops_what_runs_beside_the_client_and_nobody_else() {
+async fn freeze_client_stops_the_tasks_of_that_client_and_no_other() {
     let server = TestingServer::start();
     let clients = [connect(&server).await, connect(&server).await];
     let ticks = [const { AtomicUsize::new(0) }; 2].map(Arc::new);
@@ -70,7 +70,7 @@ async fn a_client_frozen_for_longer_than_its_session_learns_it_when_it_wakes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_frozen_for_a_moment_goes_on_as_if_nothing_had_been() {
+async fn a_client_frozen_for_a_moment_continues_as_if_nothing_had_happened() {
     let server = TestingServer::start();
     let client = connect(&server).await;
     let (mut states, id) = (States::of(&client).await, client.session_id());
@@ -85,7 +85,7 @@ async fn a_client_frozen_for_a_moment_goes_on_as_if_nothing_had_been() {
     states.are_at_rest();
 }
 
-/// What a user's code sees when its process goes on: it was a leader, and is none at the first look.
+/// User code whose process resumes was a leader, and sees at its first check that it no longer is.
 #[tokio::test(start_paused = true)]
 async fn a_frozen_leader_says_no_at_its_first_look_after_the_thaw() {
     for seed in 0..10 {
@@ -121,7 +121,7 @@ async fn spawn_hands_the_outcome_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_nobody_holds_goes_on_and_an_aborted_one_does_not() {
+async fn a_task_without_a_handle_continues_and_an_aborted_one_does_not() {
     let server = TestingServer::start();
     let client = connect(&server).await;
     let ended = Arc::new(AtomicUsize::new(0));
@@ -148,7 +148,7 @@ async fn a_panic_ends_its_task_alone_and_is_among_the_panics() {
     let task: Task<()> = server.spawn(&client, async { panic!("a defect of the service") });
     assert_eq!(task.await, Err(TaskGone));
     assert_eq!(server.panics(), ["a defect of the service"]);
-    client.exists("/").await.expect("the client goes on");
+    client.exists("/").await.expect("the client continues");
 }
 
 #[tokio::test(start_paused = true)]
@@ -178,9 +178,9 @@ async fn a_frozen_client_that_is_dropped_leaves_nothing_behind_once_the_server_i
         let other = server.clone();
         drop((server, latch, client));
         sleep(T * 10).await;
-        assert!(Arc::strong_count(&probe) > 1, "it is frozen for as long as somebody could thaw it");
+        assert!(Arc::strong_count(&probe) > 1, "it is frozen for as long as another handle could thaw it");
         drop(other);
         sleep(T * 10).await;
-        assert_eq!(Arc::strong_count(&probe), 1, "somebody still has it");
+        assert_eq!(Arc::strong_count(&probe), 1, "another owner is left");
     }
 }

@@ -20,7 +20,7 @@ fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().expect("a runtime")
 }
 
-/// What the call comes to, on a runtime that lives; it must be there at once.
+/// The result of the call, polled on a running runtime; it must be ready at once.
 fn comes_to<T>(what: &str, elsewhere: &Runtime, call: impl Future<Output = T>) -> T {
     let soon = elsewhere.block_on(async { tokio::time::timeout(Duration::from_secs(1), call).await });
     soon.unwrap_or_else(|_| panic!("{what} waits for what will never be"))
@@ -51,7 +51,7 @@ impl Orphans {
             let lead = |_| std::future::pending::<()>();
             let selector = LeaderSelector::builder(&client, "/selector").start(lead).unwrap();
             selector.state().wait_for(|state| state.is_leader()).await.expect("it leads");
-            // It lives as long as its own process runs.
+            // It stays as long as its own process runs.
             drop(server.spawn(&holder, async move {
                 let _kept = first;
                 std::future::pending::<()>().await;
@@ -81,16 +81,16 @@ fn calls_that_wait_for_it_end_with_an_error_that_tells_why() {
         assert!(Pin::new(&mut write).now_or_never().is_none());
     });
     drop(home);
-    let error = comes_to("acquire", &elsewhere, acquire).expect_err("nobody hands it over");
+    let error = comes_to("acquire", &elsewhere, acquire).expect_err("no task hands it over");
     assert!(matches!(error, mutex::Error::Closed { .. }), "{error:?}");
-    let error = comes_to("wait_for_leadership", &elsewhere, wait).expect_err("nobody hands it over");
+    let error = comes_to("wait_for_leadership", &elsewhere, wait).expect_err("no task hands it over");
     assert!(matches!(error, leader_latch::Error::Closed { .. }), "{error:?}");
     comes_to("lost", &elsewhere, lost);
     assert!(!guard.is_held() && !selector.has_leadership());
-    let error = comes_to("get", &elsewhere, read).expect_err("nobody answers");
+    let error = comes_to("get", &elsewhere, read).expect_err("there is no reply");
     assert_eq!(error.kind(), ErrorKind::Closed);
     assert!(error.to_string().contains("runtime") && error.to_string().contains("has ended"), "{error}");
-    let error = comes_to("set", &elsewhere, write).expect_err("nobody answers");
+    let error = comes_to("set", &elsewhere, write).expect_err("there is no reply");
     assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "it was handed over: {error}");
     let told: Vec<_> = comes_to("connection_states", &elsewhere, states.collect());
     assert_eq!(told, [Ok(ConnectionState::Lost)]);
@@ -110,7 +110,7 @@ fn calls_that_come_later_fail_at_once_also_after_close() {
         assert!(client.is_closed());
         assert_eq!(client.connection_state(), ConnectionState::Lost);
         assert_eq!((client.session_id(), client.session_timeout()), (None, None));
-        let why = client.last_error().expect("somebody must know").to_string();
+        let why = client.last_error().expect("the error is reported").to_string();
         assert!(why.contains("runtime"), "{why}");
         let plain = [
             comes_to("get", &elsewhere, client.get("/node")).map(drop),
@@ -120,7 +120,7 @@ fn calls_that_come_later_fail_at_once_also_after_close() {
             comes_to("commit", &elsewhere, client.transaction().set_data("/node", "", None).commit()).map(drop),
         ];
         for outcome in plain {
-            let error = outcome.expect_err("nobody answers");
+            let error = outcome.expect_err("there is no reply");
             assert!(error.kind() == ErrorKind::Closed && !error.is_retryable(), "closed {closed}: {error:?}");
         }
         let error = comes_to("acquire_timeout", &elsewhere, mutex.acquire_timeout(Duration::from_secs(9)));
@@ -131,14 +131,14 @@ fn calls_that_come_later_fail_at_once_also_after_close() {
         assert!(matches!(error, Err(leader_latch::Error::Closed { .. })), "closed {closed}: {error:?}");
         comes_to("close of the latch", &elsewhere, latch.close()).expect("there is nothing to delete");
         comes_to("close of the selector", &elsewhere, selector.close()).expect("there is nothing to delete");
-        let error = comes_to("close", &elsewhere, client.close()).expect_err("nobody could be told");
+        let error = comes_to("close", &elsewhere, client.close()).expect_err("the server could not be told");
         assert_eq!(error.kind(), ErrorKind::ConnectionLoss);
     }
     comes_to("on_revoke", &elsewhere, guard.on_revoke()).expect_err("it is lost");
-    let error = comes_to("release", &elsewhere, guard.release()).expect_err("nobody deletes the node");
+    let error = comes_to("release", &elsewhere, guard.release()).expect_err("the node is not deleted");
     assert!(error.is_lost(), "{error:?}");
     let fenced = holder.transaction().check(&fence).set_data("/node", "", None);
-    let error = comes_to("commit", &elsewhere, fenced.commit()).expect_err("nobody answers");
+    let error = comes_to("commit", &elsewhere, fenced.commit()).expect_err("there is no reply");
     assert_eq!(error.kind(), ErrorKind::SessionLost, "{error}");
     let error = comes_to("connect", &elsewhere, server.client()).expect_err("the server is gone as well");
     assert!(error.to_string().contains("runtime"), "{error}");
@@ -182,13 +182,13 @@ fn calls_of_queues_and_barriers_end_too_whether_they_wait_or_come_later() {
     assert!(matches!(comes_to("enter", &elsewhere, enter), Err(double_barrier::Error::Closed { .. })));
     assert!(matches!(comes_to("wait", &elsewhere, wait), Err(barrier::Error::Closed { .. })));
     assert!(!held.is_held());
-    comes_to("ack", &elsewhere, held.ack()).expect_err("nobody carries it out");
+    comes_to("ack", &elsewhere, held.ack()).expect_err("the ack is not carried out");
     assert!(matches!(comes_to("take", &elsewhere, consumer.take()), Err(queue::Error::Closed { .. })));
     let fresh = queue.consumer();
     assert!(matches!(comes_to("take", &elsewhere, fresh.take()), Err(queue::Error::Closed { .. })));
     comes_to("consume", &elsewhere, fresh.consume(1, handle)).expect("it was closed");
     comes_to("close of a consumer", &elsewhere, fresh.close());
-    comes_to("put", &elsewhere, queue.producer().put("c")).expect_err("nobody puts it");
-    comes_to("close of a producer", &elsewhere, producer.close()).expect_err("nobody could be told");
+    comes_to("put", &elsewhere, queue.producer().put("c")).expect_err("the item is not put");
+    comes_to("close of a producer", &elsewhere, producer.close()).expect_err("the server could not be told");
     drop(server);
 }

@@ -9,7 +9,7 @@ use zookeeper_recipes::{Client, CreateMode, ErrorKind};
 use super::fixture::{A_MOMENT, States, T, connect, create, session};
 
 #[tokio::test(start_paused = true)]
-async fn stop_keeps_everybody_out_and_time_stands_still_for_sessions() {
+async fn stop_refuses_all_clients_and_pauses_the_time_of_sessions() {
     let server = TestingServer::start();
     let client = connect(&server).await;
     client.create("/mine", "", CreateMode::Ephemeral).await.unwrap();
@@ -19,11 +19,11 @@ async fn stop_keeps_everybody_out_and_time_stands_still_for_sessions() {
     assert_eq!(server.client().await.unwrap_err().kind(), ErrorKind::ConnectionLoss);
     states.are(&[Lost]).await;
     tokio::time::sleep(T * 10).await;
-    assert_eq!(server.sessions().first().map(|session| session.id), id, "nobody counts its time");
+    assert_eq!(server.sessions().first().map(|session| session.id), id, "its timeout is paused");
     assert_eq!(server.paths(), ["/mine"]);
     server.restart(Data::Kept);
     states.are(&[Reconnected]).await;
-    assert_ne!(client.session_id(), id, "what was lost stays lost");
+    assert_ne!(client.session_id(), id, "a lost session stays lost");
     server.until(|| server.paths().is_empty()).await;
 }
 
@@ -84,7 +84,7 @@ async fn with_lag_a_read_may_be_old_and_never_goes_back() {
     create(&writer, "/node").await;
     for version in 1..=20 {
         writer.set("/node", "", None).await.unwrap();
-        assert_eq!(server.stat("/node").unwrap().version, version, "what is committed shows at once");
+        assert_eq!(server.stat("/node").unwrap().version, version, "a committed write is visible at once");
         let mut last = 0;
         loop {
             let seen = reader.exists("/node").await.unwrap().map_or(0, |stat| stat.version);
@@ -120,7 +120,7 @@ async fn cut_off_serves_old_data_then_drops_its_clients_until_heal() {
     assert_ne!(session(&server, &cut).and_then(|session| session.server), Some(at));
     assert_eq!(cut.get("/node").await.unwrap().0, b"new");
     assert_eq!(server.paths(), ["/node"]);
-    // Nobody is at the one cut off until it is back.
+    // No client uses the server that is cut off until it is back.
     server.disconnect(&cut);
     states.are(&[Suspended, Reconnected]).await;
     assert_ne!(session(&server, &cut).and_then(|session| session.server), Some(at));
@@ -143,7 +143,7 @@ async fn cut_off_knows_how_many_there_are() {
 
 #[tokio::test(start_paused = true)]
 #[should_panic(expected = "server 0 cannot be cut off: there are 1")]
-async fn cut_off_needs_somebody_to_be_cut_off_from() {
+async fn cut_off_needs_another_server_to_be_cut_off_from() {
     TestingServer::start().cut_off(0, T);
 }
 

@@ -1,4 +1,4 @@
-//! Sessions: `expire_session`, what the servers grant, and what a minute of timeouts costs.
+//! Sessions: `expire_session`, the granted timeout, and the cost of a minute of timeouts.
 
 use std::time::Duration;
 

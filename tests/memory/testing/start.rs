@@ -9,7 +9,7 @@ use zookeeper_recipes::testing::{Target, TestingServer};
 
 use super::fixture::{T, connect, create, timed};
 
-/// What the call panics with.
+/// The panic message of the call.
 fn panics_with<R>(call: impl FnOnce() -> R) -> String {
     let panic = catch_unwind(AssertUnwindSafe(call)).err().expect("a panic");
     *panic.downcast::<String>().expect("a text")
@@ -80,7 +80,7 @@ async fn times_without_end_are_long_and_no_more() {
         let server = TestingServer::builder().servers(3).container_check_interval(ever).start();
         let client = connect(&server).await;
         create(&client, "/node").await;
-        // What is late for ever may be told to go, and then things go on.
+        // A message that is delayed for ever may be released, and then the call continues.
         server.delay(&client, ever);
         server.delay(Target::ALL, ever);
         let read = tokio::time::timeout(T, client.exists("/node")).await;
@@ -104,7 +104,7 @@ async fn a_latency_or_lag_without_end_is_a_server_that_never_answers() {
     ] {
         let server = server.start();
         let (took, client) = timed(server.client()).await;
-        client.expect_err("nobody answers");
+        client.expect_err("there is no reply");
         assert!(took < T * 3, "{took:?}");
         assert_eq!(server.panics(), [""; 0]);
     }

@@ -1,4 +1,4 @@
-//! `after_each_step`: what must hold at every moment.
+//! `after_each_step`: invariants that hold at every moment.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -63,7 +63,7 @@ async fn a_check_that_fails_ends_the_simulation_and_is_among_the_panics() {
             counted.fetch_add(1, Ordering::Relaxed);
         }
     });
-    assert!(task.await.is_err(), "the task goes with its world");
+    assert!(task.await.is_err(), "the task ends with its world");
     assert_eq!(server.panics(), ["two leaders at once"]);
     let steps = after.load(Ordering::Relaxed);
     sleep(Duration::from_secs(1)).await;

@@ -1,4 +1,4 @@
-//! What every rule keeps, for members at random; `ALLOCATION_CASES` says how many cases a property gets.
+//! Properties of every rule, for members at random; `ALLOCATION_CASES` says how many cases a property gets.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -119,7 +119,7 @@ proptest! {
     }
 
     #[test]
-    fn whoever_is_below_its_min_is_reported((maximum, members, _) in case(1..=u64::MAX)) {
+    fn a_member_below_its_min_is_reported((maximum, members, _) in case(1..=u64::MAX)) {
         for rule in [Allocation::Equal, Allocation::FairShare] {
             let division = divide(&rule, maximum, &members);
             let shares = by_id(&members, &division);
@@ -244,7 +244,7 @@ fn equal_shares_are_those_of_the_story() {
 }
 
 #[test]
-fn of_nobody_nobody_gets_anything() {
+fn without_members_there_are_no_shares() {
     for rule in [Allocation::Equal, Allocation::FairShare] {
         let division = divide(&rule, 1_000, &[]);
         assert_eq!((division.shares.len(), division.unallocated, division.shortfall), (0, 1_000, None));
@@ -262,7 +262,7 @@ fn the_last_units_go_to_the_largest_remainders_and_then_to_the_smaller_id() {
 }
 
 #[test]
-fn what_one_cannot_use_goes_to_the_others() {
+fn the_share_that_one_cannot_use_is_given_to_the_others() {
     // Who asks for 1 000, 50 and 10 of 120 gets 60, 50 and 10.
     let members = [Member::new("a").max(1_000), Member::new("b").max(50), Member::new("c").max(10)];
     assert_eq!(divide(&Allocation::FairShare, 120, &members).shares, [60, 50, 10]);

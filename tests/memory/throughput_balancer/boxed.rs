@@ -39,7 +39,7 @@ async fn listeners_of_several_types_are_kept_together_boxed_or_shared() {
     member.on_share(shared);
     let mut all = Vec::new();
     for _ in 0..3 {
-        all.push(within("each is told", SOON, heard.recv()).await.expect("a listener lives"));
+        all.push(within("each is told", SOON, heard.recv()).await.expect("a listener is alive"));
     }
     all.sort_unstable();
     assert_eq!(all, [("closure", 1_000), ("listener", 1_000), ("listener", 1_000)]);

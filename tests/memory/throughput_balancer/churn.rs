@@ -31,7 +31,7 @@ async fn joins(client: &Client) -> ThroughputBalancer {
     ThroughputBalancer::builder(client, BASE).join().await.expect("it joins")
 }
 
-/// What part of the maximum was used, on average and at least.
+/// The used part of the maximum, on average and at least.
 #[derive(Default)]
 struct Used {
     looks: Vec<u64>,

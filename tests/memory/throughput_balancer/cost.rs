@@ -1,4 +1,4 @@
-//! What it costs: requests, and when they are sent; and leaving, also half way.
+//! The cost: requests, and when they are sent; and leaving, also half way.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ async fn a_wave_costs_a_multi_for_the_lowers_one_for_the_raises_and_a_read_and_a
     // One for the lowers, and ten acknowledgements.
     assert_eq!(count(&sent, Operation::Multi), 11, "{sent:?}");
     assert_eq!(count(&sent, Operation::List), 1, "acknowledgements are read by one list: {sent:?}");
-    // Those that are lowered read their node; the leader and whoever sets it read the maximum.
+    // The lowered members read their node; the leader and the client that sets the maximum read that.
     assert_eq!(count(&sent, Operation::GetData), 12, "{sent:?}");
     server.clear_records();
     members[0].set_max_throughput(1000).await.expect("set");

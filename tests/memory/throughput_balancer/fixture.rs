@@ -1,4 +1,4 @@
-//! What the tests of the balancer share: a server, a path, and words for what members do.
+//! Shared by the tests of the balancer: a server, a path, and helpers for members.
 
 use std::sync::Arc;
 use std::time::Duration;

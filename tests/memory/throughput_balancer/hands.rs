@@ -79,7 +79,7 @@ async fn a_member_whose_node_is_deleted_or_spoiled_by_hand_registers_again_and_n
             let (old, mut slow) = (node(both[victim]), Slow::of(both[victim]));
             assert_eq!(slow.given().await, 500);
             hand(&server, &old);
-            // Whoever follows the share has not heard of it yet: nobody gets any of that.
+            // The follower of the share has not received it yet, so no other member gets any of it.
             tokio::time::sleep(T * 2).await;
             assert_eq!((throughput(both[victim]), throughput(both[1 - victim])), (0, 500), "{case}");
             drop(slow);
@@ -199,7 +199,7 @@ async fn a_member_that_could_not_be_written_is_served_with_the_next_change() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lowered_maximum_is_kept_also_where_somebody_holds_a_share_without_a_node() {
+async fn a_lowered_maximum_is_kept_also_where_a_member_holds_a_share_without_a_node() {
     let (server, clients) = setup(2).await;
     let (one, two) = (joined(&clients[0]).await, joined(&clients[1]).await);
     have(&server, &[&one, &two], &[500, 500]).await;
@@ -243,7 +243,7 @@ async fn a_node_that_was_given_up_is_not_taken_up_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn leaving_goes_on_until_it_is_allowed() {
+async fn leaving_is_retried_until_it_is_allowed() {
     let (server, clients) = setup(2).await;
     let (one, two) = (joined(&clients[0]).await, joined(&clients[1]).await);
     have(&server, &[&one, &two], &[500, 500]).await;
@@ -281,13 +281,13 @@ async fn an_epoch_closed_to_the_leader_is_told_and_tried_again_ever_more_slowly(
     let failed = told(&mut events);
     assert!(matches!(&failed[..], [Event::Failed { error }, ..] if error.kind() == ErrorKind::NoAuth), "{failed:?}");
     assert!(failed.len() < 10 && crate::fixture::requests(&server).len() < 100, "{failed:?}");
-    assert!(one.is_leader(), "what is refused to a leader is no proof that another one leads");
+    assert!(one.is_leader(), "a refused write is no proof that another member leads");
     server.allow("/throughput/epoch");
     have_within(&server, Duration::from_secs(40), &[&one, &two], &[500, 500]).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_acknowledgement_made_by_hand_blocks_nobody() {
+async fn an_acknowledgement_made_by_hand_blocks_no_member() {
     let (server, clients) = setup(2).await;
     let one = joined(&clients[0]).await;
     server.create_by_hand("/throughput/ack/foo~1.2", "", CreateMode::Persistent).expect("created");
@@ -298,7 +298,7 @@ async fn an_acknowledgement_made_by_hand_blocks_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_whose_record_went_before_a_leader_saw_it_blocks_all_raises_and_is_told_of() {
+async fn a_member_whose_record_was_deleted_before_a_leader_saw_it_blocks_all_raises_and_is_reported() {
     let (server, clients) = setup(2).await;
     let one = joined(&clients[0]).await;
     have(&server, &[&one], &[1000]).await;
@@ -355,8 +355,8 @@ async fn a_number_that_no_member_can_have_is_refused() {
     assert!(one.is_leader() && server.panics().is_empty(), "{names:?}");
 }
 
-/// The version of a node that was deleted begins anew: a leader that acts on the maximum before must be refused all the
-/// same.
+/// The version of a deleted node starts at zero again. A leader that acts on the previous maximum must still be
+/// refused.
 #[tokio::test(start_paused = true)]
 async fn a_name_that_is_given_twice_costs_its_new_owner_nothing() {
     let (server, clients) = setup(2).await;
@@ -379,7 +379,7 @@ async fn a_name_that_is_given_twice_costs_its_new_owner_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_whose_acknowledgement_still_stands_is_not_given_twice() {
+async fn a_name_whose_acknowledgement_still_exists_is_not_given_twice() {
     let (server, clients) = setup(2).await;
     let one = joined(&clients[0]).await;
     have(&server, &[&one], &[1000]).await;
@@ -413,7 +413,7 @@ async fn a_registration_that_was_refused_half_way_leaves_nothing_behind() {
     assert_eq!(records(&server).len(), 2, "{:#?}", records(&server));
 }
 
-/// The ignored nodes that were told of until now: their names, what is held, and why.
+/// The ignored nodes that were reported until now: their names, held amounts and reasons.
 fn ignored(events: &mut zookeeper_recipes::throughput_balancer::Events) -> Vec<(String, u64, String)> {
     let ignored = |event| match event {
         Event::MemberIgnored { member, held, why } => Some((member, held, why)),

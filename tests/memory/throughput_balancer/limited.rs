@@ -92,7 +92,7 @@ async fn a_lowered_share_is_acknowledged_only_when_the_limiter_grants_no_more() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_lease_it_grants_what_the_member_chose_also_while_the_process_stands_still() {
+async fn without_a_lease_it_grants_what_the_member_chose_also_while_the_process_is_frozen() {
     for (policy, granted) in [(OnSuspended::Zero, 0), (OnSuspended::Keep, 500), (OnSuspended::AtMost(70), 70)] {
         for frozen in [false, true] {
             let (server, clients) = setup(2).await;
@@ -107,7 +107,7 @@ async fn without_a_lease_it_grants_what_the_member_chose_also_while_the_process_
                 server.refuse(&clients[1]);
                 server.disconnect(&clients[1]);
             }
-            // Not one task of the client runs meanwhile: it is the clock that is heeded.
+            // No task of the client runs meanwhile: only the clock decides.
             sleep(T).await;
             assert_eq!(limiter.rate(), granted, "{policy:?}, frozen: {frozen}");
             sleep(T).await;
@@ -130,7 +130,7 @@ async fn who_waits_for_a_permit_when_the_session_is_lost_gets_it_from_the_next_s
     server.refuse(&clients[0]);
     server.disconnect(&clients[0]);
     server.until(|| limiter.rate() == 0).await;
-    // What had accumulated is gone with the share.
+    // The accumulated permits are lost with the share.
     let waits = limiter.acquire(1);
     tokio::pin!(waits);
     assert!(tokio::time::timeout(T, waits.as_mut()).await.is_err());
@@ -162,7 +162,7 @@ async fn until_the_first_share_and_after_a_failed_join_it_grants_what_was_said()
     // There is no server: it waits, with what it was given to begin with.
     server.stop();
     sleep(SOON).await;
-    limiter.set_rate(70).expect("nobody drives it");
+    limiter.set_rate(70).expect("no member drives it");
     let joining = eager(&clients[0]).limiter(&limiter).initial(30).join();
     tokio::pin!(joining);
     assert!(futures::poll!(joining.as_mut()).is_pending());
@@ -184,7 +184,7 @@ async fn joining_dropped_at_any_poll_closes_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_but_its_member_sets_the_rate_until_that_is_gone() {
+async fn only_its_member_sets_the_rate_until_that_is_dropped() {
     let (server, clients) = setup(2).await;
     let limiter = ShareLimiter::new(70);
     let one = limited(&clients[0], &limiter).await;

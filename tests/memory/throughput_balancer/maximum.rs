@@ -1,10 +1,11 @@
-//! The maximum: what its node may hold, how it is created and replaced, and what a leader makes of that.
+//! The maximum: valid data of its node, its creation and replacement, and how a leader applies it.
 
 use std::time::Duration;
 
+use tokio::time::sleep;
 use zookeeper_recipes::testing::{Loss, Operation, TestingServer};
-use zookeeper_recipes::throughput_balancer::{Event, set_max_throughput};
-use zookeeper_recipes::{CreateMode, ErrorKind};
+use zookeeper_recipes::throughput_balancer::{Error, Event, set_max_throughput};
+use zookeeper_recipes::{Client, CreateMode, ErrorKind};
 
 use super::fixture::{BASE, MAXIMUM, have, joined, node, setup};
 use super::transition::told;
@@ -22,7 +23,7 @@ async fn a_maximum_that_makes_no_sense_keeps_the_shares_and_is_told_and_a_good_o
         let why = format!("{told:?}");
         assert!(matches!(told[..], [Event::MaximumInvalid { .. }]) && why.contains(&format!("\\\"{bad}\\\"")), "{why}");
     }
-    // The same again: nobody's share changes, and yet it is told.
+    // The same again: no share changes, and yet it is reported.
     set_max_throughput(&clients[2], BASE, 1_000).await.expect("set");
     have(&server, &[&one, &two], &[500, 500]).await;
     assert_eq!(told(&mut events), [Event::Settled { maximum: 1_000, members: 2, shared: 1_000 }]);
@@ -40,7 +41,7 @@ async fn a_maximum_that_makes_no_sense_keeps_the_shares_and_is_told_and_a_good_o
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_maximum_that_somebody_replaced_before_our_create_was_answered_is_not_set_twice() {
+async fn a_maximum_that_another_client_replaced_before_our_create_was_answered_is_not_set_twice() {
     let latency = Duration::from_millis(3);
     let server = TestingServer::builder().latency(latency..=latency).start();
     let client = server.client().await.expect("a client");
@@ -53,7 +54,7 @@ async fn a_maximum_that_somebody_replaced_before_our_create_was_answered_is_not_
     server.lose_next_reply(&client, Some(Operation::Create), Loss::Applied);
     server.until(|| server.get(MAXIMUM).is_some()).await;
     server.set_data_by_hand(MAXIMUM, "500").expect("set");
-    let error = setting.await.expect("no panic").expect_err("nobody can know");
+    let error = setting.await.expect("no panic").expect_err("the outcome is unknown");
     assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
     assert_eq!(server.get(MAXIMUM).expect("it is there"), b"500");
 }
@@ -81,6 +82,42 @@ async fn a_maximum_is_created_once_whatever_becomes_of_the_answer_and_leads_to_o
     }
 }
 
+/// Sets a maximum of 700 through a client whose answer is lost although the write is carried out, and that is cut off
+/// for `outage`, far longer than its connection timeout. `expired`: its session ends meanwhile.
+async fn set_through_an_outage(outage: Duration, expired: bool) -> Result<(), Error> {
+    let (server, _clients) = setup(1).await;
+    let client = Client::builder_for(&server)
+        .session_timeout(Duration::from_secs(40))
+        .connection_timeout(Duration::from_secs(5))
+        .connect()
+        .await
+        .expect("a client");
+    server.lose_next_reply(&client, Some(Operation::SetData), Loss::Applied);
+    let setting = tokio::spawn({
+        let client = client.clone();
+        async move { set_max_throughput(&client, BASE, 700).await }
+    });
+    server.until(|| server.get(MAXIMUM).is_some_and(|maximum| maximum == b"700")).await;
+    server.refuse(&client);
+    if expired {
+        server.expire_session(&client);
+    }
+    sleep(outage).await;
+    server.heal();
+    setting.await.expect("no panic")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_maximum_whose_answer_is_lost_is_looked_up_after_an_outage_that_the_session_survives() {
+    set_through_an_outage(Duration::from_secs(20), false).await.expect("set");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_maximum_whose_answer_is_lost_with_the_session_is_not_reported_as_unset() {
+    let error = set_through_an_outage(Duration::from_secs(90), true).await.expect_err("no answer");
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_maximum_is_not_created_by_one_that_may_not_write_the_epoch() {
     let (server, clients) = setup(2).await;
@@ -106,7 +143,7 @@ async fn no_raise_comes_late_after_the_maximum_was_deleted_and_set_again() {
             let record: serde_json::Value = serde_json::from_slice(&record).expect("JSON");
             record["throughput"].as_u64().expect("a number")
         };
-        // What the leader does, it does late.
+        // The leader acts late.
         server.delay(&clients[0], Duration::from_millis(10));
         two.leave().await;
         tokio::time::sleep(Duration::from_millis(offset)).await;

@@ -4,7 +4,7 @@ mod allocation;
 mod boxed;
 mod churn;
 mod cost;
-mod fixture;
+pub(crate) mod fixture;
 mod hands;
 #[cfg(feature = "limiter")]
 mod limited;

@@ -135,7 +135,7 @@ async fn an_operator_sees_the_maximum_and_the_members_without_being_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_a_share_too_and_whoever_waits_for_the_first_decision_has_it() {
+async fn zero_is_a_share_too_and_a_wait_for_the_first_decision_returns_it() {
     let (server, clients) = setup(2).await;
     set_max_throughput(&clients[0], BASE, 1).await.expect("set");
     let (one, two) = (joined(&clients[0]).await, joined(&clients[1]).await);

@@ -10,7 +10,7 @@ use zookeeper_recipes::throughput_balancer::{Event, OnSuspended, ThroughputBalan
 use super::fixture::{BASE, Slow, all_joined, eager, have, have_within, joined, records, setup, throughput};
 use crate::fixture::{SOON, T, client_with, polled, within};
 
-/// What has been told until now.
+/// The events until now.
 pub(super) fn told(events: &mut zookeeper_recipes::throughput_balancer::Events) -> Vec<Event> {
     std::iter::from_fn(|| events.next().now_or_never().flatten()).collect()
 }
@@ -29,7 +29,7 @@ async fn a_member_that_has_not_applied_its_lowered_share_blocks_what_it_holds_an
     assert_eq!(slow.given().await, 500);
     let three = joined(&clients[2]).await;
     server.until(|| throughput(&three) == 167).await;
-    // What is left is soon divided among the others alone.
+    // The rest is soon divided among the other members alone.
     have(&server, &[&one, &two, &three], &[250, 333, 250]).await;
     tokio::time::sleep(Duration::from_secs(6)).await;
     assert_eq!((throughput(&one), throughput(&three)), (250, 250));
@@ -53,12 +53,12 @@ async fn a_listener_acknowledges_by_returning() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_member_that_stands_still_holds_is_given_when_its_share_is_zero_by_the_clock() {
-    for leader_stands_still in [false, true] {
+async fn what_a_member_that_is_frozen_holds_is_given_when_its_share_is_zero_by_the_clock() {
+    for leader_is_frozen in [false, true] {
         let (server, clients) = setup(3).await;
         let (one, two) = (joined(&clients[0]).await, joined(&clients[1]).await);
         have(&server, &[&one, &two], &[500, 500]).await;
-        let (still, other) = if leader_stands_still { (0, &two) } else { (1, &one) };
+        let (still, other) = if leader_is_frozen { (0, &two) } else { (1, &one) };
         server.freeze_client(&clients[still]);
         let three = joined(&clients[2]).await;
         let begun = tokio::time::Instant::now();
@@ -73,7 +73,7 @@ async fn what_a_member_that_stands_still_holds_is_given_when_its_share_is_zero_b
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_is_cut_off_goes_to_zero_before_others_have_its_share() {
+async fn a_member_that_is_cut_off_drops_to_zero_before_others_have_its_share() {
     let (server, clients) = setup(2).await;
     let (one, two) = (joined(&clients[0]).await, joined(&clients[1]).await);
     have(&server, &[&one, &two], &[500, 500]).await;
@@ -142,7 +142,7 @@ async fn a_lowered_maximum_is_exceeded_for_a_moment_which_is_told_and_a_raised_o
 }
 
 #[tokio::test(start_paused = true)]
-async fn at_once_means_that_nobody_is_waited_for() {
+async fn at_once_waits_for_no_member() {
     let (server, clients) = setup(2).await;
     let at_once = |client| eager(client).transition(Transition::Immediate);
     let one = at_once(&clients[0]).join().await.expect("it joins");
@@ -197,7 +197,7 @@ async fn nothing_is_reserved_for_what_a_member_applies_without_a_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_maximum_that_was_lowered_while_nobody_led_is_not_waited_with() {
+async fn a_maximum_that_was_lowered_without_a_leader_is_applied_without_waiting() {
     let (server, clients) = setup(3).await;
     let patient = |client| ThroughputBalancer::builder(client, BASE).debounce(T * 10, T * 10);
     let one = joined(&clients[0]).await;
@@ -217,7 +217,7 @@ async fn a_leader_leads_until_it_is_gone() {
     let mut slow = Slow::of(&one);
     assert_eq!(slow.given().await, 500);
     let mut leaving = Box::pin(one.leave());
-    assert!(polled(1, &mut leaving).await.is_none(), "somebody still applies its share");
+    assert!(polled(1, &mut leaving).await.is_none(), "a member still applies its share");
     let three = joined(&clients[2]).await;
     have(&server, &[&one, &two, &three], &[0, 250, 250]).await;
     assert!(one.is_leader());
@@ -241,7 +241,7 @@ async fn after_a_short_cut_the_share_is_there_again_under_the_same_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_reply_is_lost_to_a_leader_or_a_member_everybody_has_its_share_in_the_end() {
+async fn whatever_reply_is_lost_to_a_leader_or_a_member_all_members_have_their_shares_in_the_end() {
     for operation in
         [None, Some(Operation::Create), Some(Operation::Multi), Some(Operation::GetData), Some(Operation::List)]
     {
@@ -278,7 +278,7 @@ async fn under_the_session_policy_a_share_outlasts_a_short_cut_and_ends_with_the
         tokio::time::sleep(SOON).await;
         assert_eq!(throughput(&member), 1000);
     }
-    assert!(!shares.has_changed(), "nobody is told of what was no change");
+    assert!(!shares.has_changed(), "an unchanged share is not reported");
     server.refuse(&client);
     server.disconnect(&client);
     let zero = member.share();
@@ -306,7 +306,7 @@ async fn the_events_end_when_the_member_has_left_or_its_client_is_closed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_that_nobody_listens_to_is_kept_by_the_client() {
+async fn a_failure_without_a_listener_is_kept_by_the_client() {
     let (server, clients) = setup(1).await;
     let member = joined(&clients[0]).await;
     have(&server, &[&member], &[1000]).await;
@@ -320,7 +320,7 @@ async fn a_failure_that_nobody_listens_to_is_kept_by_the_client() {
             }
         }
     };
-    let error = within("somebody must know", T * 3, error).await;
+    let error = within("the error is reported", T * 3, error).await;
     assert!(error.to_string().contains("permission"), "{error}");
     server.allow(&format!("{BASE}/client"));
     have_within(&server, T * 9, &[&member], &[1000]).await;

@@ -1,4 +1,4 @@
-//! The single barrier: what Curator's tests cover, and what becomes of waits.
+//! The single barrier: the cases of Curator's tests, and the outcome of waits.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ async fn multi_client_two_wait_and_a_third_removes() {
     let barriers: Vec<_> =
         clients.iter().map(|client| Barrier::new(client, fixture.path.clone()).expect("a good path")).collect();
     barriers[0].set().await.expect("set");
-    assert!(!barriers[1].wait_timeout(Duration::from_millis(10)).await.unwrap_or(false), "it stands");
+    assert!(!barriers[1].wait_timeout(Duration::from_millis(10)).await.unwrap_or(false), "the barrier is set");
     let mut waits = Box::pin(join_all(barriers[1..].iter().map(Barrier::wait)));
-    still_pending("it stands", &mut waits).await;
+    still_pending("the barrier is set", &mut waits).await;
     barriers[0].remove().await.expect("removed");
-    assert!(within("both go on", SOON, waits).await.iter().all(Result::is_ok));
+    assert!(within("both waiters return", SOON, waits).await.iter().all(Result::is_ok));
 }
 
 /// Curator's testNoBarrier.
@@ -41,13 +41,13 @@ async fn server_crash_and_a_killed_session_are_waited_out() {
     let barrier = Barrier::new(&client, fixture.path.clone()).expect("a good path");
     barrier.set().await.expect("set");
     let mut waits = Box::pin(barrier.wait());
-    still_pending("it stands", &mut waits).await;
+    still_pending("the barrier is set", &mut waits).await;
     for killed in [false, true] {
         if killed {
             proxy.kill_session().await;
         }
         proxy.cut().await;
-        still_pending("it stands", &mut waits).await;
+        still_pending("the barrier is set", &mut waits).await;
     }
     Barrier::new(&fixture.client().await, fixture.path.clone()).expect("good").remove().await.expect("removed");
     within("it hears of it", SOON, waits).await.expect("an answer");
@@ -60,7 +60,7 @@ async fn a_wait_that_runs_out_of_time_leaves_no_watch() {
     let barrier = Barrier::new(&client, fixture.path.clone()).expect("a good path");
     barrier.set().await.expect("set");
     for _ in 0..3 {
-        assert!(!barrier.wait_timeout(Duration::from_millis(500)).await.expect("an answer"), "it stands");
+        assert!(!barrier.wait_timeout(Duration::from_millis(500)).await.expect("an answer"), "the barrier is set");
     }
     eventually("no watch is left", SOON, || async { watches(&fixture, &client).await == 0 }).await;
     barrier.remove().await.expect("removed");

@@ -19,7 +19,7 @@ async fn a_server_that_reconfig_adds_takes_the_session_when_the_known_one_ends()
     let path = unique_path("followed");
     client.create(&path, b"", CreateMode::Ephemeral).await.unwrap();
     let session = client.session_id();
-    // The names of the members mean nothing outside their network: an observer that need not run stands for another
+    // The names of the members mean nothing outside their network: an observer that need not run represents another
     // address of one of them.
     let way = Proxy::start(other.addr()).await;
     let outside = Observer::connect(&other.connect_string()).await;

@@ -116,7 +116,7 @@ async fn a_persistent_create_and_a_transaction_are_not_repeated() {
 }
 
 #[tokio::test]
-async fn a_transaction_and_a_read_heed_the_connection_timeout() {
+async fn a_transaction_and_a_read_end_after_the_connection_timeout() {
     let wait = Duration::from_secs(1);
     let fixture = Fixture::with(|builder| builder.connection_timeout(wait)).await;
     let Fixture { proxy, client, outside, .. } = &fixture;

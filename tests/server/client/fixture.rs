@@ -1,4 +1,4 @@
-//! What the tests of the client share.
+//! Shared by the tests of the client.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! What a server would refuse, or answer by cutting the connection: an error that names the value and what is allowed.
+//! Input that a server would refuse, or answer by cutting the connection, is an error that names the value and the
+//! limit.
 
 use std::time::{Duration, Instant};
 
@@ -50,7 +51,7 @@ async fn what_would_make_a_server_cut_the_connection_is_not_sent() {
         assert!(error.to_string().contains("1048575"), "{error}");
     }
     assert_eq!((client.request_counts() - before).total(), 0);
-    client.set(&path, vec![0; 1_040_000], None).await.expect("what fits is sent");
+    client.set(&path, vec![0; 1_040_000], None).await.expect("data within the limit is sent");
 }
 
 #[tokio::test]

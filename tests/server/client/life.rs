@@ -12,7 +12,7 @@ use super::fixture::{Fixture, SOON, T, builder};
 use crate::support::{Fault, Observer, Proxy, ZooKeeper, eventually, unique_path, within};
 
 async fn next(states: &mut ConnectionStates) -> ConnectionState {
-    within("another state", SOON, states.next()).await.expect("the client lives").expect("nothing was missed")
+    within("another state", SOON, states.next()).await.expect("the client is open").expect("nothing was missed")
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -25,7 +25,7 @@ async fn the_session_is_known_as_soon_as_the_client_is() {
 }
 
 #[test]
-fn a_client_that_outlives_its_runtime_says_so_and_hangs_nobody() {
+fn a_client_that_outlives_its_runtime_returns_an_error_and_blocks_no_caller() {
     let first = tokio::runtime::Runtime::new().unwrap();
     let (client, latch, _server) = first.block_on(async {
         let server = ZooKeeper::shared().await;
@@ -41,11 +41,11 @@ fn a_client_that_outlives_its_runtime_says_so_and_hangs_nobody() {
         let waited = within("an answer", SOON, latch.wait_for_leadership()).await;
         assert!(matches!(waited, Err(zookeeper_recipes::leader_latch::Error::Closed { .. })), "{waited:?}");
         within("close returns", SOON, latch.close()).await.ok();
-        let read = within("an answer", SOON, client.get("/")).await.expect_err("nobody reads");
+        let read = within("an answer", SOON, client.get("/")).await.expect_err("the client cannot read");
         assert!(read.kind() == ErrorKind::Closed && read.to_string().contains("runtime"), "{read}");
-        let closed = within("an answer", SOON, client.close()).await.expect_err("nobody can be told");
+        let closed = within("an answer", SOON, client.close()).await.expect_err("the server cannot be told");
         assert_eq!(closed.kind(), ErrorKind::ConnectionLoss, "{closed}");
-        within("an answer", SOON, client.get("/")).await.expect_err("nobody reads");
+        within("an answer", SOON, client.get("/")).await.expect_err("the client cannot read");
     });
     assert!(client.is_closed() && client.connection_state() == ConnectionState::Lost);
     drop((latch, client));
@@ -210,7 +210,7 @@ async fn the_last_clone_closes_the_session_in_the_background() {
     drop(client);
     assert!(clone.exists(&path).await.unwrap().is_some(), "a clone keeps it open");
     drop(clone);
-    within("the node goes long before the session timeout", SOON, outside.wait_until_gone(&path)).await;
+    within("the node is removed long before the session timeout", SOON, outside.wait_until_gone(&path)).await;
 }
 
 #[tokio::test(flavor = "current_thread")]

@@ -76,7 +76,7 @@ async fn a_transaction_happens_as_a_whole_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn a_fence_stands_while_its_leader_does_and_only_for_its_own_client() {
+async fn a_fence_is_valid_while_its_leader_leads_and_only_for_its_own_client() {
     let fixture = Fixture::new().await;
     let Fixture { client, outside, server, .. } = &fixture;
     let (election, data) = (unique_path("election"), unique_path("data"));
@@ -99,7 +99,7 @@ async fn a_fence_stands_while_its_leader_does_and_only_for_its_own_client() {
 }
 
 #[tokio::test]
-async fn a_fence_of_a_lost_session_never_goes_out_on_the_next_one() {
+async fn a_fence_of_a_lost_session_is_never_sent_on_the_next_one() {
     let fixture = Fixture::new().await;
     let Fixture { client, outside, proxy, .. } = &fixture;
     let (election, data) = (unique_path("election"), unique_path("data"));

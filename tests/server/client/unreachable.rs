@@ -19,7 +19,7 @@ const FIRST_PASS: Duration = Duration::from_secs(2);
 const COUNTED: Duration = Duration::from_secs(10);
 const A_SECOND: u64 = 3;
 
-/// What a listener does to those that connect.
+/// How a listener treats connections.
 #[derive(Clone, Copy, Debug)]
 enum Manner {
     Closes,

@@ -1,4 +1,4 @@
-//! The double barrier: what Curator's tests cover, and rounds after each other.
+//! The double barrier: the cases of Curator's tests, and rounds after each other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -30,7 +30,7 @@ async fn a_session_killed_while_entering_is_an_error_and_its_member_is_not_count
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_session_killed_inside_or_while_leaving_is_an_error_and_holds_nobody_up() {
+async fn a_session_killed_inside_or_while_leaving_is_an_error_and_delays_no_other_member() {
     for while_leaving in [false, true] {
         let fixture = Fixture::with_directory("inside").await;
         let (proxy, client) = fixture.client_behind_proxy(SESSION, ErrorPolicy::Session).await;
@@ -75,7 +75,7 @@ async fn a_member_that_falls_silent_inside_is_waited_for_until_its_session_is_ov
     two_in.expect("in");
     proxy.set(Fault::BlackHole).await;
     let mut leaving = Box::pin(two.leave());
-    still_pending("its session lives", &mut leaving).await;
+    still_pending("its session is alive", &mut leaving).await;
     within("its session is over", SOON, leaving).await.expect("out");
     let error = within("it knows", SOON, one.leave()).await.expect_err("its session is over");
     assert_eq!(error.kind(), ErrorKind::SessionLost, "{error}");

@@ -1,4 +1,4 @@
-//! What the tests of the barriers share: words for what members do.
+//! Shared by the tests of the barriers: helpers for members.
 
 use futures::future::join_all;
 use zookeeper_recipes::Client;

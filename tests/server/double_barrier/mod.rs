@@ -1,6 +1,6 @@
 //! The recipe `DoubleBarrier` on real ZooKeeper servers.
 //!
-//! What repeats a scenario of `tests/memory` is one of Curator's own tests, or is here for what a real server adds:
+//! A scenario repeated from `tests/memory` is one of Curator's own tests, or covers what only a real server has:
 //! connections that end in three ways, sessions that expire by the server's clock, and transactions that it refuses.
 
 mod basics;

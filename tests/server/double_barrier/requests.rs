@@ -1,4 +1,4 @@
-//! What a round costs, as it goes over the wire.
+//! The requests of a round, counted on the wire.
 
 use futures::future::join_all;
 use zookeeper_recipes::Client;

@@ -1,4 +1,4 @@
-//! The resource that the lock guards, seen from outside of both libraries: whoever has the lock says so over TCP and
+//! The resource that the lock guards, seen from outside of both libraries: the holder reports over TCP and
 //! waits for the answer.
 
 use std::net::SocketAddr;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Somebody had the lock.
+/// One participant held the lock.
 #[derive(Debug, Clone)]
 pub(crate) struct Turn {
     pub(crate) is_kazoo: bool,

@@ -36,7 +36,7 @@ async fn contend(connect_string: String, path: String, judge: Report) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn kazoo_and_we_stand_in_one_line() {
+async fn kazoo_and_we_share_one_queue() {
     let server = ZooKeeper::shared().await;
     let path = unique_path("interop");
     let judge = Judge::start().await;
@@ -50,11 +50,11 @@ async fn kazoo_and_we_stand_in_one_line() {
     // Python is slow to start: without it ours would be through before.
     eventually("kazoo is there", PATIENCE, || async { judge.turns().iter().any(|turn| turn.is_kazoo) }).await;
     let all = async { tokio::join!(join_all(ours), join_all(kazoos.into_iter().map(Kazoo::ends))) };
-    within("everybody has had all turns", PATIENCE, all).await;
+    within("every participant has had all turns", PATIENCE, all).await;
 
     let turns = judge.turns();
     assert_eq!(turns.len(), 2 * EACH * TURNS, "every turn was seen");
-    assert_eq!(judge.overlaps(), 0, "nobody entered while somebody else was inside");
+    assert_eq!(judge.overlaps(), 0, "no participant entered while another was inside");
     let numbers: Vec<u32> = turns.iter().map(|turn| turn.number).collect();
     assert!(numbers.is_sorted(), "first come, first served: {numbers:?}");
     let between_kinds = turns.windows(2).filter(|pair| pair[0].is_kazoo != pair[1].is_kazoo).count();

@@ -25,7 +25,7 @@ async fn a_wait_that_is_dropped_at_any_poll_with_its_latch_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wait_behind_a_leader_that_is_dropped_at_any_poll_leaves_nothing_and_promotes_nobody() {
+async fn a_wait_behind_a_leader_that_is_dropped_at_any_poll_leaves_nothing_and_promotes_no_participant() {
     let fixture = Fixture::with_directory("behind").await;
     let (client, other) = (fixture.client().await, fixture.client().await);
     let leader = fixture.latch(&other, "leader");
@@ -71,7 +71,7 @@ async fn a_latch_dropped_at_any_moment_of_its_start_leaves_nothing() {
     for yields in 0..60 {
         let creates = client.request_counts().creates;
         let latch = fixture.latch(&client, "dropped");
-        // Half of them count from when the create was handed over, as nobody knows when the latch's task begins.
+        // Half of them count from when the create was handed over, as the start of the latch's task is unknown.
         while yields % 2 == 1 && client.request_counts().creates == creates {
             tokio::task::yield_now().await;
         }
@@ -95,7 +95,7 @@ async fn a_close_is_carried_out_once_it_was_polled_and_not_before() {
         if polled(times, latch.close()).await.is_some() {
             completed += 1;
         }
-        // The latch itself lives on.
+        // The latch itself stays open.
         if times == 0 {
             assert!(leadership.is_held() && latch.has_leadership());
             latch.close().await.expect("closed");

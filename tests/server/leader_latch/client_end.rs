@@ -7,7 +7,7 @@ use zookeeper_recipes::Client;
 use super::fixture::{Fixture, SOON, builder, connect, leads, waits};
 use crate::support::eventually;
 
-/// A session that, if it had to expire, would keep everybody waiting for longer than any test does.
+/// A session that, if it had to expire, would delay the others for longer than any test waits.
 async fn client_with_a_long_session(fixture: &Fixture) -> Client {
     connect(builder(&fixture.server.connect_string(), Duration::from_secs(60))).await
 }
@@ -19,7 +19,7 @@ async fn is_connected(fixture: &Fixture, session: i64) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_last_handle_that_goes_ends_the_session_and_a_latch_is_such_a_handle() {
+async fn dropping_the_last_handle_ends_the_session_and_a_latch_is_such_a_handle() {
     let fixture = Fixture::new("last-handle").await;
     let client = client_with_a_long_session(&fixture).await;
     let session = client.session_id().expect("a session");
@@ -32,7 +32,7 @@ async fn the_last_handle_that_goes_ends_the_session_and_a_latch_is_such_a_handle
     waits(&other).await;
     // The latch keeps its client: it leads on, and reads.
     assert!(leadership.is_held());
-    let leader = kept.leader().await.expect("read").expect("somebody leads");
+    let leader = kept.leader().await.expect("read").expect("there is a leader");
     assert_eq!(leader.id, "kept");
     assert!(is_connected(&fixture, session).await);
 

@@ -13,7 +13,7 @@ const SESSION: Duration = Duration::from_secs(4);
 const DIR: &str = "/cluster/line";
 
 async fn participant(ensemble: &Ensemble, member: usize, id: &str) -> Arc<LeaderLatch> {
-    // Bound to one server: a session that can move to another one would simply go on.
+    // Bound to one server: a session that can move to another one would simply continue.
     let client = builder(&ensemble.member(member).connect_string(), SESSION);
     let client = connect(client.error_policy(ErrorPolicy::Session)).await;
     let latch = latch(&client, DIR, id);
@@ -40,7 +40,7 @@ async fn leadership_moves_when_the_leaders_server_is_cut_off_or_dies_and_never_t
     let third = participant(&ensemble, followers[1], "third").await;
     waits(&third).await;
 
-    // A server that is cut off goes on answering for a while: the clock must not be deceived.
+    // A server that is cut off keeps answering for a while: the clock must not be deceived.
     let term = leads(&first).await;
     let handover = Handover::watch(&first, &second);
     ensemble.cut_follower_from_leader(followers[0]).await;
@@ -59,10 +59,10 @@ async fn leadership_moves_when_the_leaders_server_is_cut_off_or_dies_and_never_t
     let last = within("another leads in time", SOON, leads_in_the_end(&third)).await;
     handover.margin("the server of the leader dies").await;
     assert!(last.fencing_token() > next.fencing_token() && !next.is_held());
-    eventually("the first one stands", SOON, || async { !first.has_leadership() }).await;
+    eventually("the first one steps down", SOON, || async { !first.has_leadership() }).await;
     only(&third, [&first, &second]).await;
     ensemble.start_again(serving).await;
-    eventually("all stand in line again", SOON, || async {
+    eventually("all have joined again", SOON, || async {
         third.participants().await.is_ok_and(|line| line.len() == 3)
     })
     .await;

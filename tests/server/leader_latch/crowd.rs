@@ -12,10 +12,10 @@ use super::fixture::{Fixture, States, latch, was_cut_off_and_came_back};
 use crate::support::eventually;
 
 const LATCHES: usize = 10_000;
-/// What a server takes in one message is less than a million bytes of names.
+/// A server takes less than a million bytes of names in one message.
 const NAMES: usize = 1_000_000;
 const PATIENCE: Duration = Duration::from_secs(60);
-/// For so long nothing may change: what flaps does it within a second.
+/// For so long nothing may change: flapping shows within a second.
 const QUIET: Duration = Duration::from_secs(4);
 
 /// How often leadership was gained and lost, by all latches together.
@@ -45,7 +45,9 @@ impl LeaderLatchListener for Counter {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_thousand_latches_of_one_client_settle_once_and_keep_leading_through_a_reconnect() {
-    let fixture = Fixture::with_directory("crowd").await;
+    // The server then removes ten thousand containers, for a minute, and none of another test meanwhile.
+    let fixture = Fixture::on_a_server_of_its_own("crowd").await;
+    fixture.observer.create(&fixture.path, b"").await;
     let (proxy, client) = fixture.client_behind_proxy(Duration::from_secs(20), ErrorPolicy::Session).await;
     let session = client.session_id();
     let turns = Arc::new(Turns::default());
@@ -57,7 +59,7 @@ async fn ten_thousand_latches_of_one_client_settle_once_and_keep_leading_through
         })
         .collect();
     eventually("all lead", PATIENCE, async || turns.gained.load(Ordering::SeqCst) >= LATCHES).await;
-    // An observation: what is too much for a session shows when it has settled.
+    // An observation: overload of a session shows after it has settled.
     tokio::time::sleep(QUIET).await;
     assert_eq!(turns.seen(), (LATCHES, 0), "gained and lost");
     let names: usize = latches.iter().filter_map(LeaderLatch::our_path).map(|path| path.len()).sum();
@@ -71,7 +73,7 @@ async fn ten_thousand_latches_of_one_client_settle_once_and_keep_leading_through
     assert_eq!(turns.seen(), (LATCHES, 0), "gained and lost, after the reconnect");
     assert!(latches.iter().all(LeaderLatch::has_leadership));
 
-    // The watches are armed again: what happens to a node is still seen.
+    // The watches are armed again: changes of a node are still seen.
     let (gone, rest) = latches.split_first().expect("latches");
     fixture.observer.delete(&gone.our_path().expect("a leader has a node")).await;
     eventually("it enters again", PATIENCE, async || turns.seen() == (LATCHES + 1, 1)).await;

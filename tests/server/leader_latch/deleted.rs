@@ -6,7 +6,7 @@ use zookeeper_recipes::leader_latch::LeaderLatch;
 use zookeeper_recipes::{Client, ErrorKind};
 
 use super::fixture::{
-    A_WHILE, Edge, Edges, Fixture, Heard, SOON, hears, latch, leads, line_becomes, nobody_leads_for, recorder, waits,
+    A_WHILE, Edge, Edges, Fixture, Heard, SOON, hears, latch, leads, line_becomes, no_latch_leads_for, recorder, waits,
 };
 use crate::support::{eventually, unique_path, within};
 
@@ -51,12 +51,12 @@ async fn a_leader_whose_node_is_deleted_hears_of_it_and_its_fence_is_refused_at_
     assert!(!leadership.is_held());
     assert_eq!(hears(&mut heard).await, Heard::NotLeader);
     assert!(leads(&new).await.fencing_token() > token);
-    // It stands in line again, at the back and with another node.
+    // It rejoins at the back, with another node.
     line_becomes(&new, &["waiter", "last", "leader"]).await;
     let again = waits(&old).await;
     assert_ne!(again, node);
     // Nothing moves any more.
-    nobody_leads_for(A_WHILE, &[&old, &last]).await;
+    no_latch_leads_for(A_WHILE, &[&old, &last]).await;
     assert_eq!(how_many_lead(&[&old, &new, &last]), 1);
     let still = client.transaction().check(&leadership.fence()).set_data(&report, b"late", None);
     assert_eq!(still.commit().await.expect_err("it stays refused").kind(), ErrorKind::Fenced);
@@ -65,12 +65,12 @@ async fn a_leader_whose_node_is_deleted_hears_of_it_and_its_fence_is_refused_at_
     last.close().await.expect("closed");
     let regained = leads(&old).await;
     assert!(regained.fencing_token() > token);
-    assert!(!leadership.is_held(), "what was lost stays lost");
+    assert!(!leadership.is_held(), "a lost leadership stays lost");
 }
 
 /// One transaction deletes the leader's node and the waiter's. The events come in the order of the deletions: the
 /// waiter's own first, and it never leads; the leader's first, and it may for the length of a notification believe to
-/// lead, with a node that is gone already, so with a fence that does not stand.
+/// lead, with a node that is already deleted, so with a fence that is refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_that_is_deleted_together_with_the_leader_gets_no_leadership_that_stands() {
     let fixture = Fixture::new("both").await;
@@ -97,8 +97,7 @@ async fn a_waiter_that_is_deleted_together_with_the_leader_gets_no_leadership_th
         writer.commit().await.expect("both are deleted");
 
         leads(&last).await;
-        eventually("both stand in line again", SOON, || async { fixture.observer.children(&dir).await.len() == 3 })
-            .await;
+        eventually("both wait again", SOON, || async { fixture.observer.children(&dir).await.len() == 3 }).await;
         waits(&waiter).await;
         assert_eq!(how_many_lead(&[&leader, &waiter, &last]), 1);
         let seen = edges.seen();

@@ -26,7 +26,7 @@ fn text(bytes: &mut Vec<u8>, text: &str) {
     bytes.extend(text.as_bytes());
 }
 
-/// One entry of a transaction log: a persistent node without data that everybody may use.
+/// One entry of a transaction log: a persistent node without data and with an open ACL.
 fn create(zxid: i64, path: &str, counter_of_parent: i32) -> Vec<u8> {
     const CREATE: i32 = 1;
     let mut entry = Vec::new();
@@ -110,7 +110,7 @@ impl Drop for Server {
     }
 }
 
-/// The leader closes until nobody is left; each time exactly the next of the line leads.
+/// Closes the leader until no participant is left; each time exactly the next one leads.
 async fn close_one_after_the_other(mut line: Vec<LeaderLatch>) {
     while !line.is_empty() {
         leads(&line[0]).await;
@@ -150,8 +150,8 @@ async fn the_line_keeps_its_order_past_the_end_of_the_counter_and_a_new_director
 
     // All at once: within one burst the server gives out negative numbers.
     let burst: Vec<_> = (0..8).map(|number| latch(&client, DIR, &format!("burst {number}"))).collect();
-    eventually("all stand in line", SOON, || async { burst.iter().all(|latch| latch.our_path().is_some()) }).await;
-    let leader = burst[0].leader().await.expect("read").expect("somebody leads");
+    eventually("all have joined", SOON, || async { burst.iter().all(|latch| latch.our_path().is_some()) }).await;
+    let leader = burst[0].leader().await.expect("read").expect("there is a leader");
     let names = observer.children(DIR).await;
     println!("names after a burst: {names:?}");
     let order = line_of(&burst[0]).await;

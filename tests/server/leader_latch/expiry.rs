@@ -51,7 +51,7 @@ async fn after_the_end_of_its_session_the_old_leader_knows_and_comes_back_with_a
     let regained = leads(&old).await;
     assert!(regained.fencing_token() > next.fencing_token());
     assert_eq!(hears(&mut heard).await, Heard::IsLeader(regained.fencing_token()));
-    assert!(!leadership.is_held(), "what was lost stays lost");
+    assert!(!leadership.is_held(), "a lost leadership stays lost");
     assert_eq!(fixture.observer.data(&report).await.as_deref(), Some(&b""[..]));
 }
 

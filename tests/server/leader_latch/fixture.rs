@@ -1,4 +1,4 @@
-//! What the tests of the latch share.
+//! Shared by the tests of the latch.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

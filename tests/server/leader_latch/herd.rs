@@ -29,7 +29,7 @@ async fn received(server: &ZooKeeper) -> HashMap<i64, i64> {
 }
 
 /// The clients, and the latches in the order of their line.
-async fn a_hundred_in_line(fixture: &Fixture) -> (Vec<Client>, Vec<LeaderLatch>) {
+async fn a_hundred_participants(fixture: &Fixture) -> (Vec<Client>, Vec<LeaderLatch>) {
     let mut clients = Vec::new();
     for _ in 0..CLIENTS {
         // So long a session that hardly a heartbeat or a ping comes in between.
@@ -55,9 +55,9 @@ async fn a_hundred_in_line(fixture: &Fixture) -> (Vec<Client>, Vec<LeaderLatch>)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_a_hundred_participants_each_failover_wakes_one_and_everybody_else_is_silent() {
+async fn of_a_hundred_participants_each_failover_wakes_one_and_the_others_are_silent() {
     let fixture = Fixture::with_directory("herd").await;
-    let (clients, latches) = a_hundred_in_line(&fixture).await;
+    let (clients, latches) = a_hundred_participants(&fixture).await;
     let mut states: Vec<_> = latches.iter().map(LeaderLatch::state).collect();
     let first = received(&fixture.server).await;
     let before_all: Vec<_> = clients.iter().map(Client::request_counts).collect();
@@ -86,7 +86,7 @@ async fn of_a_hundred_participants_each_failover_wakes_one_and_everybody_else_is
         let woken: Vec<_> = (0..LATCHES).filter(|number| states[*number].has_changed()).collect();
         assert_eq!(woken, [failover, failover + 1]);
     }
-    // The server counts the same: what was counted, and at most a removed watch for each delete, and pings.
+    // The server counts the same requests, and at most a removed watch for each delete, and pings.
     let last = received(&fixture.server).await;
     for (number, client) in clients.iter().enumerate() {
         let session = client.session_id().expect("a session");
@@ -109,7 +109,7 @@ async fn the_server_receives_a_handful_of_packets_in_a_failover_of_a_hundred() {
         path: "/herd".to_owned(),
     };
     fixture.observer.create(&fixture.path, b"").await;
-    let (_clients, latches) = a_hundred_in_line(&fixture).await;
+    let (_clients, latches) = a_hundred_participants(&fixture).await;
     let packets = async || -> i64 {
         let mntr = fixture.server.mntr().await;
         mntr["zk_packets_received"].parse().expect("a number")

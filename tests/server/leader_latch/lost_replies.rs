@@ -66,7 +66,7 @@ async fn a_lost_create_of_the_directory_ends_in_one_node_that_leads() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lost_listing_ends_in_one_node_at_its_place_in_the_line() {
+async fn a_lost_listing_ends_in_one_node_at_its_place() {
     let fixture = Fixture::new("listing").await;
     let fixture = &fixture;
     for_each_loss(async |what, how| {
@@ -104,7 +104,7 @@ async fn a_lost_watch_of_a_waiter_does_not_lose_the_change_of_leader() {
         let fault = lose(&proxy, what, OpCode::GetData, how);
         let waiter = latch(&client, &dir, "waiter");
         fault.fired().await;
-        // The leader goes while the waiter is cut off.
+        // The leader leaves while the waiter is cut off.
         leader.close().await.expect("closed");
         leads_alone(fixture, &waiter, &client, &case).await;
     })

@@ -14,7 +14,7 @@ use crate::support::within;
 /// The id of the next leader.
 async fn next(leaders: &mut LeaderStream) -> Option<String> {
     let next = within("the next leader is seen", SOON, leaders.next()).await;
-    let leader = next.expect("the stream goes on").expect("no error");
+    let leader = next.expect("the stream continues").expect("no error");
     assert!(leader.as_ref().is_none_or(|leader| leader.is_leader));
     leader.map(|leader| leader.id)
 }

@@ -9,7 +9,7 @@ use zookeeper_recipes::{Client, ErrorKind};
 use super::fixture::{Fixture, latch, leads_in_the_end, reaches};
 use crate::support::{Observer, within};
 
-/// Everybody may do this, and may change the ACL.
+/// An ACL that grants all clients this permission, and ADMIN.
 fn only(permission: Permission) -> Vec<Acl> {
     vec![Acl::new(permission | Permission::ADMIN, AuthId::anyone())]
 }
@@ -77,7 +77,7 @@ async fn a_directory_that_cannot_be_listed_is_an_error_and_gathers_no_nodes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_may_not_be_deleted_is_an_error_of_the_close_and_goes_with_the_session() {
+async fn a_node_that_may_not_be_deleted_is_an_error_of_the_close_and_is_removed_with_the_session() {
     let fixture = Fixture::new("no-delete").await;
     let sticky = Permission::CREATE | Permission::READ;
     fixture.observer.create_with_acl(&fixture.path, b"", &only(sticky)).await;

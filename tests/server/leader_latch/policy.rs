@@ -6,7 +6,7 @@ use std::time::Duration;
 use zookeeper_recipes::ErrorPolicy;
 
 use super::fixture::{
-    A_WHILE, Edge, Edges, Fixture, Heard, SOON, States, hears, leads, leads_in_the_end, nobody_leads_for, recorder,
+    A_WHILE, Edge, Edges, Fixture, Heard, SOON, States, hears, leads, leads_in_the_end, no_latch_leads_for, recorder,
     waits, was_cut_off_and_came_back,
 };
 use crate::support::{eventually, within};
@@ -61,7 +61,7 @@ async fn a_short_cut_is_no_event_for_leader_and_waiter_under_the_session_policy(
         was_cut_off_and_came_back(&client, &mut states).await;
         assert!(leadership.is_held());
     }
-    nobody_leads_for(A_WHILE, &[&waiter]).await;
+    no_latch_leads_for(A_WHILE, &[&waiter]).await;
     assert!(matches!(&edges.seen()[..], [Edge::Leads { token: seen, .. }] if *seen == token));
     assert!(heard.try_recv().is_err(), "listeners hear nothing");
     assert_eq!(fixture.nodes().await, nodes);

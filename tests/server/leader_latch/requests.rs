@@ -1,4 +1,4 @@
-//! What an election costs, as it goes over the wire. What a failover and the lease cost is shown in memory.
+//! The requests of an election, counted on the wire. Those of a failover and of the lease are counted in memory.
 
 use std::time::Duration;
 

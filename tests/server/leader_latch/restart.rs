@@ -11,7 +11,7 @@ use super::fixture::{
 };
 use crate::support::{Fault, Observer, Proxy, ZooKeeper, eventually, unique_path};
 
-/// What is remembered of one election over a restart.
+/// The state of one election that is compared over a restart.
 struct Election {
     client: Client,
     states: States,
@@ -106,7 +106,7 @@ async fn ten_latches_of_a_lost_server_lead_not_at_all_and_exactly_one_when_it_is
     for states in &mut states {
         states.wait_for(ConnectionState::Reconnected).await;
     }
-    eventually("all stand in line again and one leads", SOON, || async {
+    eventually("all have joined again and one leads", SOON, || async {
         observer.children("/ten").await.len() == 10 && how_many() == 1
     })
     .await;
@@ -124,7 +124,7 @@ async fn ten_latches_of_a_lost_server_lead_not_at_all_and_exactly_one_when_it_is
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_empty_ensemble_in_place_of_the_old_one_is_entered_anew() {
+async fn an_empty_ensemble_in_place_of_the_old_one_is_joined_again() {
     let (old, new) = tokio::join!(ZooKeeper::shared(), ZooKeeper::start());
     let proxy = Proxy::start(old.addr()).await;
     let path = unique_path("replaced");

@@ -1,4 +1,4 @@
-//! Leading in turn, being interrupted, closing: with real turns of the nodes. What listeners do wrong is shown in
+//! Leading in turn, being interrupted, closing: with real turns of the nodes. Failing listeners are tested in
 //! memory.
 
 use std::sync::Arc;
@@ -18,15 +18,15 @@ async fn ten_selectors_lead_in_turn_each_once_a_round_and_one_at_a_time() {
     let mut all = Vec::new();
     for number in 0..10 {
         let id = format!("selector-{number}");
-        // Long enough for whoever has led to stand in line again before the round is over.
+        // Long enough for an ended leader to rejoin before the round is over.
         all.push(selector(&clients[number % 5], &fixture.path, &id, &stage, Duration::from_millis(30)));
-        eventually("it stands in line", SOON, || async {
+        eventually("it has joined", SOON, || async {
             let line = all[0].participants().await.expect("an answer");
             line.iter().any(|who| who.id == id) || stage.terms().iter().any(|(led, _)| *led == id)
         })
         .await;
     }
-    // From a round in which all stand in line.
+    // From a round in which all have joined.
     let from = stage.terms().len() + 1;
     let rounds = || async { stage.terms().len() >= from + 10 * ROUNDS };
     eventually("all have led often enough", SOON * 2, rounds).await;
@@ -46,7 +46,7 @@ async fn ten_selectors_lead_in_turn_each_once_a_round_and_one_at_a_time() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_interrupted_leader_stands_in_line_again_behind_the_next() {
+async fn an_interrupted_leader_rejoins_behind_the_next() {
     let fixture = Fixture::with_directory("interrupted").await;
     let stage = Arc::<Stage>::default();
     let alice = selector(&fixture.client().await, &fixture.path, "alice", &stage, None);
@@ -57,7 +57,7 @@ async fn an_interrupted_leader_stands_in_line_again_behind_the_next() {
     for round in 0..4 {
         let (leader, other) = if round % 2 == 0 { (&alice, &bob) } else { (&bob, &alice) };
         for selector in [&alice, &bob] {
-            let seen = selector.leader().await.expect("an answer").expect("somebody leads");
+            let seen = selector.leader().await.expect("an answer").expect("there is a leader");
             assert_eq!(seen.id, leader.id());
         }
         assert!(!other.interrupt_leadership());

@@ -75,7 +75,7 @@ async fn in_silence_the_listener_is_gone_before_another_leads() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_whose_node_is_deleted_leads_no_more_and_stands_in_line_again() {
+async fn a_leader_whose_node_is_deleted_stops_leading_and_rejoins() {
     let fixture = Fixture::with_directory("deleted").await;
     let stage = Arc::<Stage>::default();
     let alice = selector(&fixture.client().await, &fixture.path, "alice", &stage, None);
@@ -83,7 +83,7 @@ async fn a_leader_whose_node_is_deleted_leads_no_more_and_stands_in_line_again()
     let bob = selector(&fixture.client().await, &fixture.path, "bob", &stage, None);
     reaches(&bob, SelectorStatus::Waiting).await;
     let mut outcomes = alice.outcomes();
-    let leader = bob.leader().await.expect("an answer").expect("somebody leads");
+    let leader = bob.leader().await.expect("an answer").expect("there is a leader");
     assert_eq!(leader.id, "alice");
     fixture.observer.delete(&leader.path).await;
     assert!(matches!(next(&mut outcomes).await.end, TermEnd::Lost));

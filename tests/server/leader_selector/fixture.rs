@@ -1,4 +1,4 @@
-//! What the tests of the selector share: listeners that can be looked at, and words for what a selector does.
+//! Shared by the tests of the selector: listeners that can be looked at, and helpers for selectors.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use zookeeper_recipes::leader_selector::{
 pub(crate) use crate::fixture::*;
 use crate::support::within;
 
-/// What all listeners of a test did together.
+/// The record of all listeners of a test.
 #[derive(Debug, Default)]
 pub(crate) struct Stage {
     running: AtomicUsize,

@@ -1,6 +1,6 @@
 //! The recipe `LeaderSelector` on real ZooKeeper servers.
 //!
-//! What repeats a scenario of `tests/memory` is here for what a real server adds: the order of its events, sessions and
+//! A scenario repeated from `tests/memory` covers what only a real server has: the order of its events, sessions and
 //! connections that end by its clock, and ACLs.
 
 mod basics;

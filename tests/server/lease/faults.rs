@@ -17,7 +17,7 @@ const THREE: Duration = Duration::from_secs(3);
 const FOUR: Duration = Duration::from_secs(4);
 /// Leaders in a round.
 const GROUP: usize = 8;
-/// Fewer proven cases in which a node went are no proof.
+/// Fewer proven cases in which a node was deleted are no proof.
 const ENOUGH: usize = 60;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -121,7 +121,7 @@ async fn unconnected(ensemble: &Ensemble, timeout: Duration) -> Vec<Case> {
     join_all(groups).await.into_iter().flatten().collect()
 }
 
-/// The leaders' server is cut off from the other two; it goes on answering until it notices.
+/// The leaders' server is cut off from the other two; it keeps answering until it notices.
 async fn follower_cut_off(ensemble: &Ensemble, timeout: Duration) -> Vec<Case> {
     let follower = ensemble.followers().await[0];
     cut_off(ensemble, follower, "their server, a follower, cut off", timeout).await

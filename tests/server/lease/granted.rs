@@ -19,7 +19,7 @@ use super::table::{Case, Table};
 use crate::support::{Ensemble, Fault as Cut, Proxy, eventually};
 
 const TEST: &str = concat!(module_path!(), "::whatever_a_reconnect_grants_a_leader_says_no_before_its_node_is_gone");
-/// What the members grant at most, in milliseconds; the leaders ask for the most of it.
+/// The longest timeout that the members grant, in milliseconds; the leaders ask for the most of it.
 const LIMITS: [u64; 3] = [6_000, 4_000, 2_000];
 const LONG: usize = 0;
 const SHORT: usize = 2;
@@ -33,7 +33,7 @@ fn limit(member: usize) -> Duration {
     Duration::from_millis(LIMITS[member])
 }
 
-/// What happens to the session of a leader until the fault.
+/// The history of the session of a leader until the fault.
 #[derive(Debug)]
 struct Hops {
     /// The members that it is moved to, and after how long.
@@ -49,7 +49,7 @@ impl Hops {
         Hops { to: to.iter().map(|&member| (pause(), member)).collect(), rest }
     }
 
-    /// Moves the session behind the proxy; what was not granted as expected.
+    /// Moves the session behind the proxy; returns the timeouts that were not granted as expected.
     async fn play(&self, proxy: &Proxy, ensemble: &Ensemble) -> Vec<String> {
         let mut wrong = Vec::new();
         for &(pause, member) in &self.to {
@@ -203,7 +203,7 @@ fn cuts(rng: &mut Rng) -> Vec<Cut> {
 #[derive(Debug)]
 struct Outcome {
     cases: Vec<Case>,
-    /// What was not granted as expected.
+    /// The timeouts that were not granted as expected.
     wrong: Vec<String>,
 }
 

@@ -22,7 +22,7 @@ pub(crate) enum Policies {
     Only(ErrorPolicy),
 }
 
-/// What the leaders of a group are like.
+/// The configuration of the leaders of a group.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Group {
     /// The session timeout that they ask for.
@@ -60,7 +60,7 @@ pub(crate) struct Place {
     pub(crate) node: String,
 }
 
-/// What became of a group so far.
+/// The state of a group so far.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) timelines: Vec<Timeline>,
@@ -167,7 +167,7 @@ pub(crate) struct Successors {
 }
 
 impl Successors {
-    /// Stand second in these elections.
+    /// The second participants in these elections.
     pub(crate) async fn wait_behind(servers: &str, places: &[Place]) -> Successors {
         let client = Client::builder(servers)
             .session_timeout(Duration::from_secs(30))
@@ -189,8 +189,8 @@ impl Successors {
         for latch in &latches {
             let mut states = latch.state();
             let waiting = states.wait_for(|state| state.status() == LatchStatus::Waiting);
-            let waiting = within("a successor stands in line", PATIENCE, waiting).await;
-            waiting.expect("the latch lives");
+            let waiting = within("a successor waits", PATIENCE, waiting).await;
+            waiting.expect("the latch is open");
         }
         Successors { client, latches, sampler: Sampler::start(questions) }
     }

@@ -1,4 +1,4 @@
-//! What the records of one case prove.
+//! Judges the records of one case.
 
 use super::moment::Moment;
 use super::sampler::Timeline;
@@ -12,11 +12,11 @@ pub(crate) struct Evidence<'a> {
     pub(crate) sight: Sight,
     /// When the fault began.
     pub(crate) fault: Moment,
-    /// The fault was that the holder's process was stopped: meanwhile nobody could ask it.
+    /// The fault was that the holder's process was stopped, so it could not be asked meanwhile.
     pub(crate) stopped: bool,
 }
 
-/// Milliseconds of a case in which the old leader's node went.
+/// Milliseconds of a case in which the old leader's node was deleted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Figures {
     /// From the last yes of the old leader to the moment at which its node was known to be gone.
@@ -25,23 +25,23 @@ pub(crate) struct Figures {
     pub(crate) certain: f64,
     /// How long the leader said yes after the beginning of the fault.
     pub(crate) led: f64,
-    /// How long its node stood.
+    /// How long its node existed.
     pub(crate) stood: f64,
 }
 
 #[derive(Debug)]
 pub(crate) enum Verdict {
-    /// The node went, and the old leader had said no before.
+    /// The node was deleted after the old leader had said no.
     Safe(Figures),
-    /// The node went, and the records are too coarse to tell which was first.
+    /// The node was deleted, and the records are too coarse to tell which was first.
     Unclear(Figures),
-    /// Two led, or one went on after its node had gone.
+    /// Two led, or one kept leading after its node was deleted.
     Broken(String),
 }
 
-/// Judges a case in which the node went; nothing if it did not go.
+/// Judges a case in which the node was deleted; `None` if it was not.
 ///
-/// Each record is an interval, and the doubt is in favour of nobody: `Broken` and `Safe` are both proven.
+/// Each record is an interval, and doubt favours neither verdict: `Broken` and `Safe` are both proven.
 pub(crate) fn judge(evidence: &Evidence<'_>) -> Option<Verdict> {
     let successor = evidence.successor.first_yes();
     let gone = [evidence.sight.gone, successor.map(|span| span.end)];
@@ -66,7 +66,7 @@ pub(crate) fn judge(evidence: &Evidence<'_>) -> Option<Verdict> {
         (false, Some(no)) => no.end,
         (false, None) => return Some(Verdict::Broken("it never said no".to_owned())),
     };
-    // The node stood when the watch was set, so the fault is a bound if no later read was answered.
+    // The node existed when the watch was set, so the fault is a bound if no later read was answered.
     let there = evidence.sight.there.unwrap_or(evidence.fault);
     let figures = Figures {
         margin: gone.millis_since(last_yes.end),
@@ -100,19 +100,19 @@ mod tests {
     fn verdict(holder: &Timeline, successor: &Timeline, there: u64, gone: u64, stopped: bool) -> Verdict {
         let sight = Sight { there: Some(at(there)), gone: Some(at(gone)) };
         let evidence = Evidence { holder, successor, sight, fault: at(1_000), stopped };
-        judge(&evidence).expect("the node went")
+        judge(&evidence).expect("the node was deleted")
     }
 
     #[test]
     fn the_judge_tells_safe_from_broken_and_from_unclear() {
-        let nobody = Timeline::default();
+        let empty = Timeline::default();
         let holder = said(2_000, 0..0);
-        let safe = verdict(&holder, &nobody, 2_900, 2_920, false);
+        let safe = verdict(&holder, &empty, 2_900, 2_920, false);
         let Verdict::Safe(figures) = safe else { panic!("{safe:?}") };
         assert_eq!([figures.margin, figures.certain, figures.led, figures.stood], [919.0, 889.0, 1_001.0, 1_920.0]);
-        let late = verdict(&holder, &nobody, 1_900, 1_999, false);
+        let late = verdict(&holder, &empty, 1_900, 1_999, false);
         assert!(matches!(late, Verdict::Broken(_)), "{late:?}");
-        let unclear = verdict(&holder, &nobody, 1_990, 2_020, false);
+        let unclear = verdict(&holder, &empty, 1_990, 2_020, false);
         assert!(matches!(unclear, Verdict::Unclear(_)), "{unclear:?}");
         let mut successor = Timeline::default();
         let (begin, end) = (at(1_980), at(1_981));
@@ -141,11 +141,11 @@ mod tests {
     }
 
     #[test]
-    fn the_judge_heeds_the_first_word_after_a_stop() {
-        let nobody = Timeline::default();
-        let good = verdict(&said(1_000, 1_001..3_000), &nobody, 2_900, 2_920, true);
+    fn the_judge_counts_the_first_answer_after_a_stop() {
+        let empty = Timeline::default();
+        let good = verdict(&said(1_000, 1_001..3_000), &empty, 2_900, 2_920, true);
         assert!(matches!(good, Verdict::Safe(_)), "{good:?}");
-        let bad = verdict(&said(3_000, 1_001..3_000), &nobody, 2_900, 2_920, true);
+        let bad = verdict(&said(3_000, 1_001..3_000), &empty, 2_900, 2_920, true);
         assert!(matches!(bad, Verdict::Broken(_)), "{bad:?}");
     }
 }

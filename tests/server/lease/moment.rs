@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Nanoseconds on CLOCK_MONOTONIC, which goes on while a process is stopped.
+/// Nanoseconds on CLOCK_MONOTONIC, which advances while a process is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment(pub(crate) u64);
 

@@ -41,7 +41,7 @@ impl Elsewhere {
         self.process.order_to_stop();
     }
 
-    /// Lets it go on.
+    /// Resumes it.
     pub(crate) fn go_on(&self) {
         self.process.go_on();
     }
@@ -84,7 +84,7 @@ fn read(stretch: &str) -> Stretch {
     Stretch { answer, first: span(), last: span() }
 }
 
-/// What this process was ordered to lead, if it was started for that.
+/// The servers and the group that this process was started for, if any.
 pub(crate) fn order() -> Option<(Vec<String>, Group)> {
     // The servers of the holders are separated by commas.
     let [servers, asked, granted, policies] = ordered()?;

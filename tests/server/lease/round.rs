@@ -14,7 +14,7 @@ use super::witness::{Sight, Witness};
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What a round needs to know of its fault.
+/// The properties of a fault that a round needs.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) name: String,
@@ -65,7 +65,7 @@ impl<H: Holders> Round<H> {
 
     /// Waits until each leader's node is gone or, if that may be, its owner has led for a session timeout since
     /// `over`, when the fault (or what of it could pass) was over. Longer than the timeout it can only lead if the
-    /// session lives.
+    /// session is alive.
     pub(crate) async fn settle(&mut self, over: Option<Moment>) {
         self.over = over;
         let late = Moment::now() + PATIENCE;
@@ -86,7 +86,7 @@ impl<H: Holders> Round<H> {
         }
     }
 
-    /// The fault is over: waits until every old leader is in line again, and judges.
+    /// The fault is over: waits until every old leader has rejoined, and judges.
     pub(crate) async fn end(mut self) -> Vec<Case> {
         let late = Moment::now() + PATIENCE;
         // In this order: the holders are asked until after the last news of their nodes.
@@ -143,7 +143,7 @@ impl<H: Holders> Round<H> {
                 return Ending::Unclear(format!("the process was stopped for {was:.0} of {wanted:.0} ms"));
             }
             if !self.fault.may_pass && evidence.sight.gone > self.over {
-                return Ending::Unclear("the process went on before its node was gone".to_owned());
+                return Ending::Unclear("the process resumed before its node was gone".to_owned());
             }
         }
         let broken = |how: &str| Ending::Broken(how.to_owned());
@@ -161,7 +161,7 @@ impl<H: Holders> Round<H> {
         } else if !self.fault.may_pass {
             broken("its node outlived the fault")
         } else if !self.witness.finds(node).await {
-            Ending::Unclear("its node went when all was over".to_owned())
+            Ending::Unclear("its node was deleted after the end of the case".to_owned())
         } else if now != Some(node) || !self.over.is_some_and(led_on) {
             broken("its node stayed, and it did not lead again")
         } else {

@@ -43,8 +43,8 @@ impl Stretch {
 }
 
 impl Timeline {
-    /// The answers without those of a later term: the leader whose node has gone at `gone` says no, somebody else leads
-    /// and leads no more, and then it may be elected again. A yes beside the other's belongs to no later term.
+    /// The answers without those of a later term: the leader whose node was gone at `gone` says no, another one leads
+    /// and stops leading, and then it may be elected again. A yes beside the other's belongs to no later term.
     pub(crate) fn until_led_again(&self, gone: Moment, other: &Timeline) -> Timeline {
         let others: Vec<&Stretch> = other.stretches.iter().filter(|stretch| stretch.answer).collect();
         let later = self.stretches.iter().enumerate().position(|(at, stretch)| {

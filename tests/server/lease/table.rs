@@ -1,4 +1,4 @@
-//! What came out, case by case and in a table.
+//! The results, case by case and in a table.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -8,7 +8,7 @@ use super::judge::Figures;
 /// How one case ended.
 #[derive(Debug)]
 pub(crate) enum Ending {
-    /// The node went while its owner was cut off or stopped, certainly after the last yes.
+    /// The node was deleted while its owner was cut off or stopped, certainly after the last yes.
     Safe(Figures),
     /// The node was kept, and its owner led again or still, alone; so many milliseconds it did not.
     Kept(f64),
@@ -60,7 +60,7 @@ impl Table {
         all.filter(|fault| !proven.contains(fault)).collect()
     }
 
-    /// What went wrong.
+    /// The broken cases.
     pub(crate) fn broken(&self) -> Vec<String> {
         let broken = self.cases.iter().filter_map(|case| match &case.ending {
             Ending::Broken(how) => Some(format!("{}, policy {}: {how}", case.fault, case.policy)),
@@ -74,10 +74,10 @@ impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "Milliseconds. n: cases in which the node went. margin: from the last yes of the old leader to the news\n\
-             that its node was gone, so all that was given away. certain: from its no to the last read that still\n\
-             found the node. led, stood: how long after the beginning of the fault the leader said yes and its node\n\
-             stood. kept: cases in which the node stayed; without: how long its owner did not lead then.\n"
+            "Milliseconds. n: cases in which the node was deleted. margin: from the last yes of the old leader to\n\
+             the news that its node was gone, so all that was given away. certain: from its no to the last read that\n\
+             still found the node. led, stood: how long after the beginning of the fault the leader said yes and its\n\
+             node existed. kept: cases in which the node stayed; without: how long its owner did not lead then.\n"
         )?;
         writeln!(
             f,

@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Between two looks at all nodes.
 const PAUSE: Duration = Duration::from_millis(40);
 
-/// What is known of a node. It went between the two.
+/// When a node was last seen and first missed; it was deleted in between.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sight {
     /// A read that was asked for at this moment, behind a sync, found the node.
@@ -53,7 +53,7 @@ impl Witness {
             assert!(stat.is_some(), "{node} is there while its owner leads");
             let sights = Arc::clone(&sights);
             tasks.spawn(async move {
-                // Nobody changes the node, so the first event is its end.
+                // No client changes the node, so the first event is its deletion.
                 if watcher.changed().await.event_type == EventType::NodeDeleted {
                     note_gone(&sights, i, Moment::now());
                 }
@@ -63,7 +63,7 @@ impl Witness {
         Witness { observer, sights, _tasks: tasks }
     }
 
-    /// What was seen so far, node by node.
+    /// The sights so far, node by node.
     pub(crate) fn sights(&self) -> Vec<Sight> {
         lock(&self.sights).clone()
     }

@@ -1,4 +1,4 @@
-//! What a mutex is there for, and who else stands in its line.
+//! Mutual exclusion, and the other participants on the same path.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Three servers, of which the one that serves the holder goes.
+//! Three servers, of which the one that serves the holder stops.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::fixture::{SOON, acquired, builder, connect, mutex, released};
 use crate::support::{Ensemble, Observer, unique_path, within};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_dies_costs_nobody_the_turn_and_never_are_there_two() {
+async fn a_server_that_dies_costs_no_waiter_its_turn_and_there_are_never_two_holders() {
     let ensemble = Ensemble::start().await;
     let path = unique_path("cluster");
     let leader = ensemble.leader().await;
@@ -32,7 +32,7 @@ async fn a_server_that_dies_costs_nobody_the_turn_and_never_are_there_two() {
         let next = next.expect("no panic").expect("held");
         assert!(next.fencing_token() > token);
         token = next.fencing_token();
-        // Lost or not: whoever lets go lets the next one in.
+        // Even if it was lost, releasing the guard lets the next waiter acquire.
         drop(within("it lets go", SOON * 2, next.release()).await);
         waiting = rest;
     }

@@ -28,7 +28,7 @@ async fn a_holder_whose_node_is_deleted_is_told_and_the_next_one_holds() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn waiters_whose_nodes_are_deleted_get_their_turn_and_promote_nobody() {
+async fn waiters_whose_nodes_are_deleted_get_their_turn_and_promote_no_other() {
     let fixture = Fixture::with_directory("waiters").await;
     let holder = acquired(&mutex(&fixture.client().await, &fixture.path)).await;
     let mut waiters = Vec::new();

@@ -102,7 +102,7 @@ async fn in_a_silent_partition_a_timed_acquire_returns_at_its_deadline() {
     let lock = mutex(&client, &fixture.path);
     proxy.set(Fault::BlackHole).await;
     let begun = std::time::Instant::now();
-    let error = lock.acquire_timeout(Duration::from_secs(2)).await.expect_err("nobody can know");
+    let error = lock.acquire_timeout(Duration::from_secs(2)).await.expect_err("the outcome is unknown");
     assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
     // An observation with room for a busy machine: far from the session timeout.
     assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());

@@ -1,4 +1,4 @@
-//! What the tests of the mutex share: words for what a mutex does.
+//! Shared by the tests of the mutex: helpers for mutexes.
 
 use zookeeper_recipes::Client;
 use zookeeper_recipes::mutex::{InterProcessMutex, MutexGuard};
@@ -21,11 +21,11 @@ pub(crate) async fn released(guard: MutexGuard) {
     released.unwrap_or_else(|error| panic!("the lock is released: {error}"));
 }
 
-/// The lock as it comes to somebody who waits in the background.
+/// A task that waits for the lock in the background.
 pub(crate) struct Waiting(tokio::task::JoinHandle<MutexGuard>);
 
 impl Waiting {
-    /// Stands in line behind `before` others; returns when it does.
+    /// Starts to wait; returns when there are `before` nodes before its own.
     pub(crate) async fn behind(fixture: &Fixture, mutex: &InterProcessMutex, before: usize) -> Waiting {
         let waiting = {
             let mutex = mutex.clone();

@@ -48,7 +48,7 @@ async fn a_lost_watch_of_a_waiter_does_not_lose_its_turn() {
         let waiting = mutex(&client, &dir);
         let waiting = tokio::spawn(async move { waiting.acquire().await });
         fault.fired().await;
-        // The holder goes while the waiter is cut off.
+        // The holder leaves while the waiter is cut off.
         released(held).await;
         let guard = within("its turn comes", SOON, waiting).await.expect("no panic").expect("held");
         released(guard).await;
@@ -79,7 +79,7 @@ async fn a_lost_delete_is_repeated_until_the_node_is_gone_for_a_release_and_for_
             }
             fault.fired().await;
             assert_eq!(client.session_id(), session, "{case}: the session survived");
-            // The janitor may still look once more; whoever comes next is not in its way.
+            // The janitor may check once more; the next waiter does not disturb it.
             released(acquired(&mutex(&client, &dir)).await).await;
         })
         .await;

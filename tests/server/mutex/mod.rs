@@ -1,6 +1,6 @@
 //! The recipe `InterProcessMutex` on real ZooKeeper servers.
 //!
-//! What repeats a scenario of `tests/memory` is here for what a real server adds: connections that end in three ways,
+//! A scenario repeated from `tests/memory` covers what only a real server has: connections that end in three ways,
 //! sessions that expire by the server's clock, watches that it counts, and packets on the wire.
 
 mod basics;

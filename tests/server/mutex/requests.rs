@@ -1,4 +1,4 @@
-//! What a lock costs, as it goes over the wire.
+//! The requests of a lock, counted on the wire.
 
 use std::time::Duration;
 
@@ -64,8 +64,8 @@ async fn a_hand_over_costs_five_requests_a_cycle_and_the_next_holder_none_on_its
     }
 }
 
-/// Two flights: what belongs together leaves together, and is not kept back until the first part is acknowledged, which
-/// takes forty milliseconds where the server has nothing to answer.
+/// Two flights: requests that belong together are sent together. The second part is not held back until the first is
+/// acknowledged, which takes forty milliseconds where the server has nothing to answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_free_acquire_and_its_release_leave_in_two_flights() {
     const CYCLES: usize = 15;

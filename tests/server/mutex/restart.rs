@@ -1,4 +1,4 @@
-//! The server goes and comes back while one holds and another waits.
+//! The server restarts while one client holds and another waits.
 
 use std::time::Duration;
 

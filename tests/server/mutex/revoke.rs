@@ -11,7 +11,7 @@ async fn the_mark_is_curators_when_written_and_when_read() {
     let (one, two) = (fixture.client().await, fixture.client().await);
     let (one_lock, two_lock) = (mutex(&one, &fixture.path), mutex(&two, &fixture.path));
 
-    // Ours, as anybody reads it.
+    // Our mark, as other libraries read it.
     let guard = acquired(&one_lock).await;
     let waiting = Waiting::behind(&fixture, &two_lock, 1).await;
     let holder = two_lock.participants().await.expect("an answer").swap_remove(0);
@@ -22,7 +22,7 @@ async fn the_mark_is_curators_when_written_and_when_read() {
     assert!(guard.is_held());
     released(guard).await;
 
-    // Anybody's, as ours reads it.
+    // A mark of another library, as ours reads it.
     let guard = waiting.turn().await;
     let (told, ()) = tokio::join!(within("it is told", SOON, guard.on_revoke()), async {
         tokio::time::sleep(super::fixture::A_WHILE).await;

@@ -41,7 +41,7 @@ async fn a_holder_that_was_stopped_wakes_without_the_lock_and_no_fenced_write_of
     let token: i64 = stopped.word().await.parse().expect("a token");
     assert!(resource.write(token), "the holder writes");
 
-    // What it is to do next is waiting for it when it wakes.
+    // Its next command is ready when it resumes.
     stopped.stop().await;
     stopped.tell("write").await;
     let client = fixture.client().await;
@@ -68,7 +68,7 @@ async fn hold([server, path, node]: [String; 3]) {
     let guard = acquired(&mutex(&client, &path)).await;
     say(guard.fencing_token());
     let order = tokio::task::spawn_blocking(|| std::io::stdin().lines().next().is_some());
-    assert!(order.await.expect("no panic"), "the parent lives");
+    assert!(order.await.expect("no panic"), "the parent is running");
     let held = guard.is_held();
     let fenced = client.transaction().check(&guard.fence()).set_data(&node, "fenced", None).commit().await;
     let fenced = fenced.map_or_else(|error| format!("{:?}", error.kind()), |_| "accepted".into());

@@ -1,4 +1,4 @@
-//! What a queue is there for; the scenarios of Curator's own tests.
+//! The basic behaviour of a queue; the scenarios of Curator's own tests.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What the tests of the queue share.
+//! Shared by the tests of the queue.
 
 use zookeeper_recipes::Client;
 use zookeeper_recipes::queue::{Consumer, Delivery, DistributedQueue, Utf8};

@@ -1,4 +1,4 @@
-//! Each claim has a number of its own: what is said of an earlier one is refused by the servers.
+//! Each claim has a number of its own: the servers refuse an operation on an earlier one.
 
 use zookeeper_recipes::queue::{ClaimLost, DistributedQueue, Error, Utf8};
 use zookeeper_recipes::{Client, ErrorKind, Fence};

@@ -1,4 +1,4 @@
-//! What real servers take, and what they do not.
+//! The limits of real servers.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::fixture::{States, builder, connect};
 use crate::support::{Observer, ZooKeeper, unique_path, within};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_item_of_about_a_megabyte_goes_through_everything_and_a_larger_one_is_refused_at_once() {
+async fn an_item_of_about_a_megabyte_passes_through_everything_and_a_larger_one_is_refused_at_once() {
     let fixture = Fixture::new("large").await;
     let client = fixture.client().await;
     let session = client.session_id();
@@ -60,7 +60,7 @@ async fn puts_that_together_are_more_than_the_server_takes_and_lists_that_are_al
     assert!(observer.children(&path).await.is_empty());
 }
 
-/// A real server's own errors: what is asked for does not exist, exists, has another version, or is not allowed.
+/// A real server's own errors: the node does not exist, exists, has another version, or the operation is not allowed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_others_do_to_the_nodes_by_hand_is_an_error_and_not_the_end() {
     let fixture = Fixture::new("by-hand").await;

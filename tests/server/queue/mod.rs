@@ -1,6 +1,6 @@
 //! The recipe `DistributedQueue` on real ZooKeeper servers.
 //!
-//! What repeats a scenario of `tests/memory` is here for what a real server adds: transactions that it refuses, its
+//! A scenario repeated from `tests/memory` covers what only a real server has: transactions that it refuses, its
 //! limits, packets on the wire, and consumers in processes of their own.
 
 mod basics;

@@ -35,7 +35,7 @@ async fn a_consumer_that_is_killed_with_claims_frees_them_within_its_session_and
     );
     let mut other = Elsewhere::start(test, &[&fixture.server.connect_string(), &fixture.path]);
     assert_eq!(other.word().await, "has three");
-    // What it has, and what it has claimed ahead: all there is. Whoever waits now has nothing to hope for but its end.
+    // It has claimed every item, some of them ahead: a consumer that waits now gets one only when it ends.
     let claims = format!("{}-claims", fixture.path);
     fixture.observer.wait_for_children(&claims, 10).await;
     let consumer = queue(&client, &fixture.path).consumer();
@@ -74,7 +74,7 @@ async fn a_consumer_that_was_stopped_wakes_without_its_claim_and_neither_its_ack
     assert_eq!(stopped.word().await, "held: false");
     let (fenced, ack) = (stopped.word().await, stopped.word().await);
     assert!(["fenced: SessionLost", "fenced: Fenced"].contains(&&*fenced), "{fenced}");
-    // If it was handed over to a connection that the server had ended, nobody could know.
+    // If it was handed over to a connection that the server had ended, the outcome is unknown.
     assert!(["ack: SessionLost", "ack: OutcomeUnknown"].contains(&&*ack), "{ack}");
     assert!(next.is_held(), "the other's claim is not touched");
     next.ack().await.expect("acked");

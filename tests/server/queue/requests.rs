@@ -1,4 +1,4 @@
-//! What a queue costs, as it goes over the wire.
+//! The requests of a queue, counted on the wire.
 
 use std::time::Duration;
 

@@ -14,9 +14,9 @@ use super::fixture::{SOON, queue};
 use crate::fixture::{builder, connect};
 use crate::support::{Ensemble, Observer, ZooKeeper, eventually, unique_path, within};
 
-/// So many items are acked before a server goes, and between one that goes and the next.
+/// This many items are acked before a server stops, and between one stop and the next.
 const A_FEW: usize = 300;
-/// So many are in the queue: whoever puts must not be faster than whoever takes.
+/// At most this many are in the queue: producers must not be faster than consumers.
 const AT_MOST: usize = 100;
 const PRODUCERS: usize = 2;
 const CONSUMERS: usize = 2;
@@ -35,7 +35,7 @@ struct Ledger {
     put: Mutex<BTreeMap<String, bool>>,
     /// How many acks were confirmed.
     acked: Mutex<BTreeMap<String, usize>>,
-    /// Acks of which nobody knows.
+    /// Acks whose outcome is unknown.
     unknown: AtomicUsize,
 }
 
@@ -81,7 +81,7 @@ impl Work {
         assert!(acked.values().all(|times| *times == 1), "an ack that was confirmed is one");
         let missing: Vec<_> = put.iter().filter(|(item, sure)| **sure && !acked.contains_key(*item)).collect();
         let unknown = self.ledger.unknown.load(Ordering::Relaxed);
-        assert!(missing.len() <= unknown, "{missing:?} are lost, and only of {unknown} acks nobody knows");
+        assert!(missing.len() <= unknown, "{missing:?} are lost, and only {unknown} acks have an unknown outcome");
         assert!(acked.keys().all(|item| put.contains_key(item)));
     }
 }
@@ -139,7 +139,7 @@ async fn a_server_that_is_restarted_or_away_for_longer_than_a_session_loses_and_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_that_is_killed_and_one_that_stands_still_lose_and_double_nothing() {
+async fn a_leader_that_is_killed_and_one_that_is_frozen_lose_and_double_nothing() {
     let (ensemble, path) = (Ensemble::start().await, unique_path("cluster"));
     let work = Work::begin(&ensemble.connect_string(), &path, Duration::from_secs(10)).await;
     work.goes_on().await;

@@ -62,7 +62,7 @@ async fn consumers_killed_at_random_lose_nothing_and_only_what_they_had_not_acke
             "{}",
             log.acked.len()
         );
-        // What was acked, and whose word was lost with its consumer, is in the queue no more.
+        // An item whose ack succeeded, but was not reported before its consumer died, is no longer in the queue.
         if putting.is_finished() && fixture.nodes().await.is_empty() {
             break;
         }
@@ -85,7 +85,7 @@ async fn consumers_killed_at_random_lose_nothing_and_only_what_they_had_not_acke
     assert!(twice <= kills, "{twice} came twice, and only {kills} had something in hand");
 }
 
-/// What the consumers have said.
+/// The reports of the consumers.
 #[derive(Default)]
 struct Log {
     taken: BTreeMap<usize, usize>,

@@ -8,7 +8,7 @@ use super::fixture::{
 use super::servers::open;
 use crate::support::{Proxy, unique_path};
 
-/// What it creates is for its own credentials only.
+/// Nodes that it creates are accessible with its own credentials only.
 fn with(credentials: &str, connect_string: &str) -> ClientBuilder {
     builder(connect_string).auth("digest", credentials).acls([Acl::creator_all()])
 }

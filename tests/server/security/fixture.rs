@@ -1,4 +1,4 @@
-//! What the tests of encryption and authentication share.
+//! Shared by the tests of encryption and authentication.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use zookeeper_recipes::{Client, ClientBuilder, ConnectionState, CreateMode, Erro
 pub(crate) const T: Duration = Duration::from_secs(4);
 /// How long anything may take that is only a matter of requests and answers, on a busy machine.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
-/// What may come on top of a time limit before the caller has its answer.
+/// The extra time after a limit until the caller has its answer.
 pub(crate) const SLACK: Duration = Duration::from_secs(1);
 
 pub(crate) fn builder(connect_string: &str) -> ClientBuilder {
@@ -78,7 +78,7 @@ pub(crate) async fn leads_again(latch: &LeaderLatch) {
 
 /// The client may not read the node.
 pub(crate) async fn may_not_read(client: &Client, path: &str) {
-    let error = client.get(path).await.expect_err("the node is not for everybody");
+    let error = client.get(path).await.expect_err("the client has no permission");
     assert_eq!(error.kind(), ErrorKind::NoAuth, "{error}");
 }
 

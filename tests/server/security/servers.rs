@@ -10,7 +10,7 @@ use crate::support::{Proxy, ZooKeeper};
 
 /// Who signs for the servers, and for the clients that they take.
 pub(crate) static AUTHORITY: LazyLock<Authority> = LazyLock::new(|| Authority::new("authority"));
-/// What the servers show.
+/// The identity that the servers present.
 pub(crate) static SERVER: LazyLock<Identity> = LazyLock::new(|| AUTHORITY.server(&[HOST]));
 /// The host that the server's certificate is for: where the proxies listen.
 const HOST: &str = "127.0.0.1";
@@ -73,7 +73,7 @@ pub(crate) async fn secure_port(server: &ZooKeeper) -> Proxy {
     proxy
 }
 
-/// A server that takes nobody but its users.
+/// A server that accepts only its users.
 pub(crate) async fn members_only() -> Arc<ZooKeeper> {
     static SLOT: Mutex<Weak<ZooKeeper>> = Mutex::const_new(Weak::new());
     shared(&SLOT, || with_users().config("enforce.auth.enabled=true").config("enforce.auth.schemes=sasl")).await

@@ -21,7 +21,7 @@ fn showing(identity: &Identity) -> Tls {
     trusting().identity_pem(&identity.certificate, &identity.key).expect("an identity")
 }
 
-/// What the server takes.
+/// A client that the server accepts.
 fn right(connect_string: &str) -> ClientBuilder {
     builder(connect_string).tls(showing(&AUTHORITY.client("client")))
 }

@@ -24,7 +24,7 @@ async fn a_member_whose_session_is_killed_registers_again_and_its_limiter_follow
     have(&[&one, &two], &[500, 500], 1000).await;
     assert_eq!(limiter.rate(), 500);
     let old = two.member_id().expect("it is registered");
-    // First it cannot hear, then its session is ended: what it has it loses by its own clock.
+    // First it receives nothing, then its session is ended: it drops its share by its own clock.
     proxy.set(Fault::BlackHole).await;
     within("it is closed", SOON, async {
         while limiter.rate() > 0 {
@@ -65,7 +65,7 @@ async fn one_that_is_cut_off_has_nothing_before_others_have_its_share_whether_it
             proxy.set(Fault::Pass).await;
             have(&[&cut, &stays], &[500, 500], 1000).await;
             assert!(stays.is_leader());
-            eventually("nobody else is there", SOON, || async {
+            eventually("no other member is there", SOON, || async {
                 super::fixture::nodes(&fixture, base).await == [2, 2, 2]
             })
             .await;

@@ -1,4 +1,4 @@
-//! What the tests of the balancer share: words for what members do.
+//! Shared by the tests of the balancer: helpers for members.
 
 use std::time::Duration;
 

@@ -20,7 +20,7 @@ enum Victim {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_is_lost_everybody_has_its_share_in_the_end() {
+async fn whatever_is_lost_all_members_have_their_shares_in_the_end() {
     let fixture = Fixture::new("lossy").await;
     let fixture = &fixture;
     for (op, victim) in [

@@ -1,6 +1,6 @@
 //! The recipe `ThroughputBalancer` on real ZooKeeper servers.
 //!
-//! What repeats a scenario of `tests/memory` is here for what a real server adds: transactions that it refuses,
+//! A scenario repeated from `tests/memory` covers what only a real server has: transactions that it refuses,
 //! sessions that expire by its clock, and members in processes of their own.
 
 mod expiry;

@@ -9,7 +9,7 @@ use super::fixture::{Fixture, SOON, builder, connect, have, member, nodes, throu
 use crate::support::elsewhere::{Elsewhere, ordered, say};
 use crate::support::{eventually, within};
 
-/// What the other process runs, in both tests.
+/// The code of the other process, in both tests.
 const LEADER: &str =
     concat!(module_path!(), "::a_leader_that_was_stopped_has_nothing_when_it_wakes_and_changes_nothing");
 const SESSION: Duration = Duration::from_secs(2);
@@ -35,9 +35,9 @@ async fn a_leader_that_was_stopped_has_nothing_when_it_wakes_and_changes_nothing
     assert!(other.is_leader());
     set_max_throughput(&client, base, 600).await.expect("set");
     have(&[&other], &[600], 1000).await;
-    let epoch = fixture.observer.stat(&format!("{base}/epoch")).await.expect("somebody leads");
+    let epoch = fixture.observer.stat(&format!("{base}/epoch")).await.expect("there is a leader");
 
-    // What it is to say first is waiting for it when it wakes.
+    // Its first command is ready when it resumes.
     stopped.tell("look").await;
     stopped.go_on();
     assert_eq!(stopped.word().await, "0 0 false", "share, limiter and leadership at the first look");
@@ -47,7 +47,7 @@ async fn a_leader_that_was_stopped_has_nothing_when_it_wakes_and_changes_nothing
         format!("{base}/client/{}", other.member_id().expect("registered")),
         fixture.observer.stat(&format!("{base}/epoch")).await,
     );
-    assert_eq!(now.map(|now| now.mzxid), Some(epoch.mzxid), "nobody else has taken over");
+    assert_eq!(now.map(|now| now.mzxid), Some(epoch.mzxid), "no other member has taken over");
     let record = String::from_utf8(fixture.observer.data(&node).await.expect("it is there")).expect("text");
     assert!(record.contains(&format!(r#""epoch":{},"#, epoch.mzxid)), "{record}");
     eventually("it is there again", SOON, || async { nodes(&fixture, base).await == [2, 2, 2] }).await;

@@ -1,4 +1,4 @@
-//! What the servers have, after every step, and what a member may be told on account of it.
+//! The nodes on the servers after every step, and the results that a member may get because of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ struct Node {
     member: String,
     czxid: i64,
     gone: Option<Instant>,
-    /// Somebody deleted it by hand.
+    /// It was deleted by hand.
     by_hand: bool,
 }
 
@@ -35,7 +35,7 @@ struct Round {
 #[derive(Debug, Default)]
 struct State {
     nodes: BTreeMap<String, Node>,
-    /// The names of those that stand.
+    /// The names of the nodes that exist.
     there: BTreeSet<String>,
     rounds: BTreeMap<i64, Round>,
     /// The barrier's node as last looked at: its newest child or loss of one, and its data version.
@@ -101,7 +101,7 @@ impl Ledger {
         lock(&self.state).object(what);
     }
 
-    /// After each step: looks if anybody has come or gone.
+    /// Called after each step: checks whether a member has joined or left.
     pub(super) fn glance(&self) {
         let seen = lock(&self.world).as_ref().and_then(|(server, _)| server.stat(PATH));
         if seen.map(|stat| (stat.pzxid, stat.version)) != lock(&self.state).seen {
@@ -161,7 +161,7 @@ impl Ledger {
         let Some(mut round) = state.rounds.remove(&czxid) else { return };
         for name in joined {
             if round.is_dead && !round.members.contains(&name) {
-                state.object(format!("{name} joined a round of which nobody was left"));
+                state.object(format!("{name} joined a round whose members had all left"));
             }
             round.members.insert(name);
         }
@@ -169,7 +169,7 @@ impl Ledger {
         state.rounds.insert(czxid, round);
     }
 
-    /// The newest node of a member: what comes later is of its next call.
+    /// The newest node of a member: later ones belong to its next call.
     pub(super) fn mark(&self, member: &str) -> i64 {
         self.look();
         let state = lock(&self.state);
@@ -190,7 +190,7 @@ impl Ledger {
         of.into_iter().any(|(name, _)| state.rounds.values().any(|round| round.members.contains(name)))
     }
 
-    /// A member was let in; its place, if its node stands yet. `stale`: so long it may take to hear that it does not.
+    /// A member was let in; its place, if its node still exists. `stale`: so long it may take to hear that it does not.
     pub(super) fn entered(&self, member: &str, mark: i64, stale: Duration) -> Option<Inside> {
         self.look();
         let ready = lock(&self.world).as_ref().and_then(|(server, _)| server.stat(READY)).map(|stat| stat.czxid);
@@ -250,7 +250,7 @@ impl Ledger {
         }
     }
 
-    /// A node that can be deleted by hand, by number; what it is called.
+    /// Deletes a node by hand, chosen by number; returns its name.
     pub(super) fn delete_by_hand(&self, server: &TestingServer, number: usize) -> Option<String> {
         self.look();
         let mut state = lock(&self.state);

@@ -1,4 +1,4 @@
-//! One member, which goes through rounds, and what it may expect of each call.
+//! One member that passes rounds, and its checks of each call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use crate::world::Thaws;
 /// How finely tokio's timers tell the time.
 const GRAIN: Duration = Duration::from_millis(2);
 
-/// What a member is doing.
+/// The current call of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Doing {
     Nothing,
@@ -35,7 +35,7 @@ enum Call {
     HalfWay(Duration),
 }
 
-/// What all members of a seed share.
+/// The state that all members of a seed share.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) entered: AtomicU64,
@@ -95,7 +95,7 @@ impl Member {
         self.trace.note(format_args!("{}: {what}", self.name));
     }
 
-    /// Goes in; where it is then, if its node stands.
+    /// Enters; returns its place, if its node exists.
     async fn enter(&mut self) -> Option<Option<Inside>> {
         let (mark, call, begun) = (self.ledger.mark(&self.name), self.call(), Instant::now());
         let brought = match call {
@@ -142,7 +142,7 @@ impl Member {
     /// The answer, if there is one; objects to what should not be said, and to what is said too late.
     fn outcome(&self, doing: &str, call: Call, begun: Instant, brought: Option<Result<bool, Error>>) -> Option<bool> {
         if let Call::Timed(limit) = call {
-            let deadline = self.thaws.heeded(self.client_number, begun + limit) + GRAIN;
+            let deadline = self.thaws.effective_deadline(self.client_number, begun + limit) + GRAIN;
             if Instant::now() > deadline {
                 self.ledger.object(format!("{} was to {doing} within {limit:?}: {:?}", self.name, begun.elapsed()));
             }

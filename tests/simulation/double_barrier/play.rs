@@ -150,7 +150,7 @@ impl Play {
         }
     }
 
-    /// A member goes, at the await that it is in, with its object; another one comes.
+    /// Drops a member at the await that it is in, with its object; another one joins.
     fn dismiss(&mut self) {
         let number = self.world.random.usize(..self.working.len());
         let mut gone = self.working.remove(number);
@@ -165,7 +165,7 @@ impl Play {
         self.world.timeout * 4 + Duration::from_secs(20)
     }
 
-    /// No more rounds are begun: whoever is in one leaves it, and only those who are too few for another one wait on.
+    /// No more rounds are begun: members in one leave it, and only those too few for another one keep waiting.
     async fn come_to_an_end(&mut self) -> Result<(), String> {
         self.enough.send_replace(true);
         let deadline = Instant::now() + self.patience();
@@ -198,7 +198,7 @@ impl Play {
         Ok(())
     }
 
-    /// When nobody is left, all can go through rounds again; then nothing is left.
+    /// When no member is left, all clients can pass rounds again; then nothing is left.
     async fn all_pass(&mut self) -> Result<(), String> {
         // A member that was dropped may have a create under way, sent before everything was healed: it would be one
         // more.
@@ -228,7 +228,7 @@ impl Play {
     }
 }
 
-/// With the next session, if the last one ends after all: a client that nobody used has not been asking.
+/// With the next session, if the last one ends after all: an unused client has not checked its session.
 async fn enter(barrier: &DoubleBarrier, within: Duration) -> Result<bool, Error> {
     loop {
         match barrier.enter_timeout(within).await {

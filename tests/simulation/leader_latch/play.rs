@@ -1,4 +1,4 @@
-//! What participants do.
+//! The actions of participants.
 
 use std::sync::Arc;
 use std::time::Duration;

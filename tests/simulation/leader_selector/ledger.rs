@@ -36,7 +36,7 @@ struct State {
     over: bool,
 }
 
-/// What is known of one selector. Clones write to the same one.
+/// The record of one selector. Clones write to the same one.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Ledger(Arc<Mutex<State>>);
 

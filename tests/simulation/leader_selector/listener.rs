@@ -26,7 +26,7 @@ impl Holder for Leadership {
     }
 }
 
-/// How a term goes.
+/// How a term proceeds.
 #[derive(Debug, Clone, Copy)]
 enum Way {
     Return,
@@ -52,11 +52,11 @@ pub(super) struct Leader {
     pub(super) server: TestingServer,
     pub(super) watcher: Arc<Watcher>,
     pub(super) thaws: Thaws,
-    /// Everything is healed: nobody leads for long any more.
+    /// Everything is healed: terms are short from now on.
     pub(super) hurry: watch::Receiver<bool>,
 }
 
-/// The future of a term lives.
+/// The future of a term exists.
 struct Alive<'a> {
     leader: &'a Leader,
     token: i64,
@@ -172,7 +172,7 @@ impl Leader {
     fn may_be_polled(&self, leadership: &Leadership, session: Option<i64>, over: &mut Option<Instant>) {
         let token = leadership.fencing_token();
         if leadership.is_held() {
-            if self.ledger.interrupted(token).is_some_and(|at| Instant::now() > self.heeded(at + GRAIN)) {
+            if self.ledger.interrupted(token).is_some_and(|at| Instant::now() > self.effective_deadline(at + GRAIN)) {
                 self.object(token, "it was interrupted, and is polled as if it still led");
             }
             return;
@@ -181,7 +181,7 @@ impl Leader {
             return self.object(token, "it is polled, and leads no more");
         }
         let over = *over.get_or_insert_with(Instant::now);
-        if Instant::now() > self.heeded(over + self.grace) + GRAIN {
+        if Instant::now() > self.effective_deadline(over + self.grace) + GRAIN {
             self.object(token, "it is polled, and the grace period is over");
         }
         if self.ledger.interrupted(token).is_some() && self.has_left(token, session) {
@@ -189,15 +189,15 @@ impl Leader {
         }
     }
 
-    /// Whether the node is gone without the session, and nobody else has deleted it.
+    /// Whether the node is gone, the session is alive, and no other client deleted the node.
     fn has_left(&self, token: i64, session: Option<i64>) -> bool {
-        let lives = self.server.sessions().iter().any(|known| Some(known.id) == session);
-        let stands = Terms::LINE.places(&self.server).iter().any(|place| place.czxid == token);
-        lives && !stands && !self.watcher.was_deposed(token)
+        let is_alive = self.server.sessions().iter().any(|known| Some(known.id) == session);
+        let exists = Terms::LINE.places(&self.server).iter().any(|place| place.czxid == token);
+        is_alive && !exists && !self.watcher.was_deposed(token)
     }
 
-    fn heeded(&self, deadline: Instant) -> Instant {
-        self.thaws.heeded(self.client_number, deadline)
+    fn effective_deadline(&self, deadline: Instant) -> Instant {
+        self.thaws.effective_deadline(self.client_number, deadline)
     }
 
     fn object(&self, token: i64, what: &str) {

@@ -237,13 +237,13 @@ impl Terms {
         }
     }
 
-    /// A path that nobody may enter: all see it, and try ever more slowly.
+    /// A path without permission: all selectors see that, and retry ever more slowly.
     async fn denied(&mut self, stage: &mut Stage) {
         let server = stage.world.server.clone();
         // The seed may have made it already.
         let _ = server.create_by_hand(Self::LINE.path, "", CreateMode::Container);
         server.deny(Self::LINE.path);
-        stage.world.trace.note("nobody may enter");
+        stage.world.trace.note("permission is denied");
         let before = server.count(Target::ALL, Operation::Create);
         for _ in 0..stage.world.random.u64(1..4) {
             let client = stage.world.a_client();
@@ -253,7 +253,7 @@ impl Terms {
         stage.world.pass(Duration::from_secs(seconds)).await;
         let tries = server.count(Target::ALL, Operation::Create) - before;
         if tries > self.entered * (3 + seconds / 2) {
-            stage.watcher.object(format!("{tries} creates of {} in {seconds} s, where nobody may", self.entered));
+            stage.watcher.object(format!("{tries} creates of {} in {seconds} s, without permission", self.entered));
         }
         for seat in &self.seats {
             let mut state = seat.selector.state();
@@ -267,7 +267,7 @@ impl Terms {
         stage.world.figures.faults += 1;
     }
 
-    /// After healing everybody leads within a bounded time.
+    /// After healing every selector leads within a bounded time.
     async fn turns_for_all(&mut self, stage: &mut Stage) -> Result<(), String> {
         // A listener that has failed pauses.
         let deadline = Instant::now() + stage.patience() + Duration::from_secs(10);

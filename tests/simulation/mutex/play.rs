@@ -32,7 +32,7 @@ pub(crate) struct Workshop {
     came: u64,
     objects: Vec<Object>,
     workers: Vec<Working>,
-    /// Everything is healed: nobody holds for long any more.
+    /// Everything is healed: the lock is held only briefly from now on.
     hurry: watch::Sender<bool>,
     cancelled: Arc<Count>,
 }
@@ -50,7 +50,7 @@ impl Play for Workshop {
         }
     }
 
-    /// Somebody comes for the lock, with an object of its own.
+    /// A worker comes for the lock, with an object of its own.
     fn enter(&mut self, stage: &mut Stage, client: usize) {
         let mutex = InterProcessMutex::builder(&stage.world.clients[client], Self::LINE.path);
         let mutex = mutex.data(self.came.to_string()).build().expect("a mutex");
@@ -74,7 +74,7 @@ impl Play for Workshop {
         stage.world.figures.cancelled = self.cancelled.get();
     }
 
-    /// Everybody gets the lock and leaves; then it is free.
+    /// Every worker acquires the lock and leaves; then it is free.
     async fn end(&mut self, stage: &mut Stage) -> Result<(), String> {
         self.hurry.send_replace(true);
         let deadline = Instant::now() + stage.patience();
@@ -96,7 +96,7 @@ impl Play for Workshop {
 }
 
 impl Workshop {
-    /// Somebody comes for the lock.
+    /// A worker comes for the lock.
     fn come(&mut self, stage: &mut Stage) {
         let object = stage.world.random.choice(self.objects.iter());
         let Some((client, mutex)) = object.map(|object| (object.client, object.mutex.clone())) else {
@@ -160,7 +160,7 @@ impl Workshop {
         self.workers.push(Working { number, task });
     }
 
-    /// Drops whatever somebody does at the await it is in.
+    /// Cancels a worker at the await that it is in.
     fn dismiss(&mut self, stage: &mut Stage) {
         let Some(working) = stage.world.random.choice(self.workers.iter_mut()) else { return };
         working.task.abort();
@@ -168,7 +168,7 @@ impl Workshop {
         stage.world.trace.note(format_args!("{} is dropped", working.number));
     }
 
-    /// Asks somebody in the line to let go.
+    /// Asks a participant to release.
     fn revoke(&mut self, stage: &mut Stage) {
         let line = stage.places();
         let Some(place) = stage.world.random.choice(line) else { return };
@@ -182,7 +182,7 @@ impl Workshop {
         });
     }
 
-    /// An object comes, or goes while its locks may be held or waited for.
+    /// Adds an object, or drops one while its locks may be held or waited for.
     fn change_objects(&mut self, stage: &mut Stage) {
         if self.objects.len() == MOST_MUTEXES {
             let gone = stage.world.random.usize(..MOST_MUTEXES);
@@ -194,7 +194,7 @@ impl Workshop {
         self.objects.push(Object { client, mutex });
     }
 
-    /// When nobody is left, everybody can have the lock.
+    /// When no worker is left, every client can acquire the lock.
     async fn free(&mut self, stage: &mut Stage) -> Result<(), String> {
         let within = stage.patience();
         for (number, client) in stage.world.clients.iter().enumerate() {

@@ -23,11 +23,11 @@ const GRAIN: Duration = Duration::from_millis(2);
 /// A holder that wants to be told is told by then: it takes no message.
 const TOLD: Duration = Duration::from_millis(25);
 
-/// What one does.
+/// The plan of one worker.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) number: u64,
-    /// Nobody else uses the mutex object: its data tells the node.
+    /// No other worker uses the mutex object, so its data identifies the node.
     pub(super) alone: bool,
     pub(super) call: Call,
     pub(super) grip: Grip,
@@ -151,9 +151,9 @@ impl Worker {
         }
     }
 
-    /// A call that has a deadline returns by then, unless its process stood still.
+    /// A call that has a deadline returns by then, unless its process was frozen.
     fn in_time(&self, begun: Instant, within: Duration) {
-        let deadline = self.thaws.heeded(self.client_number, begun + within);
+        let deadline = self.thaws.effective_deadline(self.client_number, begun + within);
         if Instant::now() > deadline + GRAIN {
             let took = begun.elapsed();
             self.object(format_args!("its call was to take {within:?} and took {took:?}"));
@@ -181,7 +181,7 @@ impl Worker {
         }
     }
 
-    /// Works under the lock, for the planned time, or until everybody is in a hurry.
+    /// Works under the lock, for the planned time, or until all workers are in a hurry.
     async fn hold(&self, guard: &MutexGuard) {
         let until = Instant::now() + self.plan.hold;
         let mut hurry = self.hurry.clone();
@@ -199,7 +199,7 @@ impl Worker {
                     loop {
                         // Looked at in each poll, as the work must not be polled after the loss.
                         if !guard.is_held() {
-                            self.object("its work goes on, and the lock is lost");
+                            self.object("its work continues, and the lock is lost");
                         }
                         tokio::select! {
                             biased;
@@ -255,7 +255,7 @@ impl Worker {
         let data = self.server.get(guard.node_path());
         // A node that is gone by now may have held it.
         if data.is_some_and(|data| data != b"__REVOKE__") {
-            self.object("it is told to let go, and nobody has asked it to");
+            self.object("it is told to release, and no participant has asked for that");
         }
     }
 
@@ -271,7 +271,7 @@ impl Worker {
         }
     }
 
-    /// Lets go; with the `last` guard the node goes.
+    /// Releases; the `last` guard deletes the node.
     async fn part(&self, guard: Arc<MutexGuard>, last: bool) {
         let (path, token) = (guard.node_path().to_owned(), guard.fencing_token());
         let guard = Arc::into_inner(guard).expect("the watcher holds none");

@@ -1,4 +1,4 @@
-//! No claim without a taker: what a consumer has claimed is delivered before it is given up.
+//! No claim without a taker: a claimed item is delivered before the claim is given up.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,7 +44,7 @@ impl Claims {
         self.standing.retain(|_, standing| standing.name != name);
     }
 
-    /// Called after each step: a claim that was given up in a session that goes on, and that no caller had.
+    /// Called after each step: a claim that was given up in a session that continues, and that no caller had.
     pub(super) fn given_up(&mut self, server: &TestingServer) -> Option<String> {
         let dir = server.stat(self.dir).filter(|dir| dir.pzxid != self.pzxid)?;
         self.pzxid = dir.pzxid;

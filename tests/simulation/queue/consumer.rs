@@ -11,7 +11,7 @@ use zookeeper_recipes::{Client, ErrorKind, Fence};
 
 use super::ledger::Ledger;
 
-/// What is written under claims.
+/// The data written under claims.
 pub(super) const GUARDED: &str = "/guarded";
 
 pub(super) struct Taker {

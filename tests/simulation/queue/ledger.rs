@@ -1,4 +1,4 @@
-//! What became of each item, as those who put and take tell it; and what must not be.
+//! The fate of each item, as producers and consumers report it, and the violations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -279,7 +279,7 @@ impl Play {
             self.ledger.taken_by_curator(&texts(&node).collect::<Vec<_>>());
             server.delete_by_hand(&item).map_err(|error| error.to_string())?;
         }
-        self.world.trace.note(format_args!("Curator's lock of {name} goes; the item is done: {done}"));
+        self.world.trace.note(format_args!("Curator's lock of {name} is removed; the item is done: {done}"));
         server.delete_by_hand(&lock).map_err(|error| error.to_string())
     }
 
@@ -340,8 +340,8 @@ impl Play {
         match (queue.map(|queue| queue.cversion), self.empty) {
             (None, _) => self.empty = None,
             (Some(changes), Some((since, known))) if changes == known => {
-                // What is told, and what is sent because of it, is not under way for longer: only half of a timeout is
-                // added to messages. What is sent again after a lost connection comes later.
+                // An event and the requests it causes are not under way for longer: only half of a timeout is
+                // added to messages. Requests that are repeated after a lost connection come later.
                 if since.elapsed() > self.world.timeout / 2 + SLOWEST {
                     self.empty = None;
                     self.restart();
@@ -446,7 +446,7 @@ impl Play {
         Ok(())
     }
 
-    /// One after the other, over slow connections: that takes as long as it takes, but it goes on.
+    /// One after the other, over slow connections: there is no time limit, but there must be progress.
     fn patience(&self) -> Duration {
         self.world.timeout * 4 + Duration::from_secs(60)
     }
@@ -466,7 +466,7 @@ impl Play {
         Ok(())
     }
 
-    /// What became of everything.
+    /// The outcome of all items.
     fn sum(&self) -> Result<(), String> {
         let mut dead = Vec::new();
         for name in self.world.server.children(DEAD) {
@@ -480,7 +480,7 @@ impl Play {
         self.ledger.sum(&dead, self.claims_deleted)
     }
 
-    /// What stays by design is taken away; the rest must be gone.
+    /// Nodes that stay by design are removed; the others must be gone.
     fn clean_up(&self) {
         let server = &self.world.server;
         for name in server.children(DEAD) {

@@ -18,18 +18,18 @@ const BASE: &str = "/throughput";
 const MAXIMUM: u64 = 1_000_000;
 /// So long members come and go.
 const LASTS: Duration = Duration::from_secs(12);
-/// How often it is looked at what is used.
+/// How often the use is sampled.
 const STEP: Duration = Duration::from_millis(10);
 /// A newcomer has a share by then: half a second of debounce, what the others take to follow, and a few messages.
 const NEWCOMER: Duration = Duration::from_millis(1_200);
-/// A member that nobody has to be waited for has left by then.
+/// A member has left by then, if no other member must be waited for.
 const LEAVING: Duration = Duration::from_millis(500);
-/// What members take to apply a share, at most.
+/// The longest time that a member takes to apply a share.
 const APPLYING: Duration = Duration::from_millis(300);
-/// What must be used on average.
+/// The average use that is required.
 const USED: f64 = 0.8;
 
-/// What happens all the time.
+/// The continuous changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Churn {
     /// Members join.
@@ -78,7 +78,7 @@ struct Play {
     joining: Vec<Joining>,
     members: Vec<Member>,
     leaving: Vec<(u64, Instant, Task<()>)>,
-    /// What was used at each look.
+    /// The use at each look.
     used: Vec<u64>,
 }
 
@@ -204,7 +204,7 @@ impl Play {
     }
 
     fn leave(&mut self, at: usize) {
-        // Whoever hangs takes a session timeout to leave.
+        // A member that hangs takes a session timeout to leave.
         let Some(at) = (at..self.members.len()).find(|&at| !self.members[at].joined.hangs) else { return };
         let Member { number, client, joined, .. } = self.members.remove(at);
         self.world.trace.note(format_args!("{number} leaves"));
@@ -226,7 +226,7 @@ impl Play {
         Ok(())
     }
 
-    /// Takes note of what has happened.
+    /// Notes finished actions.
     fn settle(&mut self) -> Result<(), String> {
         let Play { joining, members, leaving, ledger, world, .. } = self;
         joining.retain_mut(|(number, client, task)| match task.now_or_never() {

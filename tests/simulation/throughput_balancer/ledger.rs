@@ -1,4 +1,4 @@
-//! What members apply, looked at after each step.
+//! The shares that members apply, checked after each step.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -19,7 +19,7 @@ enum Applied {
     Asked(StateReceiver<Share>),
     /// As well; but what it applies without a lease, and comes back with, is its own choice: no bound holds for it.
     AskedWithRest(StateReceiver<Share>),
-    /// It goes by the number that it was last told, until it has been told the next, or the lease is over.
+    /// It uses the number that it was last told, until it is told the next one, or the lease is over.
     Told(Share, u64),
     /// Its limiter does.
     Limited(ShareLimiter),
@@ -40,7 +40,7 @@ impl Applied {
         }
     }
 
-    /// What the bound holds for.
+    /// The share that counts against the bound.
     fn bounded(&self) -> u64 {
         match self {
             Applied::AskedWithRest(_) => 0,
@@ -52,7 +52,7 @@ impl Applied {
 #[derive(Debug, Default)]
 struct State {
     members: BTreeMap<u64, Applied>,
-    /// What may be applied: the maximum, or an older one until all have followed.
+    /// The largest total that may be applied: the maximum, or an older one until all have followed.
     bound: u64,
     violation: Option<String>,
 }
@@ -95,7 +95,7 @@ impl Ledger {
         self.state().members.remove(&member);
     }
 
-    /// The maximum that stands in the node.
+    /// The maximum that the node holds.
     pub(crate) fn maximum(&self) -> Option<u64> {
         let data = self.server.get()?.get(MAXIMUM)?;
         String::from_utf8(data).ok()?.parse().ok()
@@ -127,7 +127,7 @@ impl Ledger {
         }
     }
 
-    /// What was written to a member's node since the last take-over was written by the leader that has taken over.
+    /// Every write to a member's node since the last take-over comes from the leader that has taken over.
     pub(crate) fn look_for_late_writes(&self) {
         let Some(server) = self.server.get() else { return };
         let Some(taken_over) = server.stat(EPOCH).map(|stat| stat.mzxid) else { return };

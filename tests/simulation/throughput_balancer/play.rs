@@ -1,4 +1,4 @@
-//! What members do.
+//! The actions of members.
 
 use std::time::Duration;
 
@@ -103,7 +103,7 @@ impl Play {
                 return Err(violation);
             }
         }
-        // What is still there of those that died is only what they have left behind.
+        // Of dead members, only their nodes are left.
         self.dead.clear();
         self.world.heal();
         self.end().await
@@ -129,7 +129,7 @@ impl Play {
             7 => {
                 if let Some(seat) = self.take_a_seat() {
                     self.world.trace.note(format_args!("{} is dropped", seat.number));
-                    // Whoever drops the handle applies nothing more; a limiter heeds that by itself.
+                    // A dropped handle must apply nothing more; a limiter stops by itself.
                     drop(seat.balancer);
                     self.ledger.look();
                     self.ledger.forget(seat.number);
@@ -167,7 +167,7 @@ impl Play {
         drop(self.world.server.spawn(&self.world.clients[0], set));
     }
 
-    /// Somebody deletes the leader's place in the line while it has something to write.
+    /// The leader's node is deleted while it has something to write.
     async fn depose_in_the_middle(&mut self, number: u64) {
         self.change_the_maximum(number);
         let time = self.world.a_while(Duration::from_millis(100));
@@ -181,8 +181,8 @@ impl Play {
 
     /// A process dies: it applies nothing any more, and says nothing. Often that of the leader. Another one is started.
     async fn die(&mut self) {
-        let (leader, anybody) = (self.seats.iter().find(|seat| seat.balancer.is_leader()), self.world.a_client());
-        let client = leader.map_or(anybody, |seat| seat.client);
+        let (leader, any) = (self.seats.iter().find(|seat| seat.balancer.is_leader()), self.world.a_client());
+        let client = leader.map_or(any, |seat| seat.client);
         self.world.trace.note(format_args!("client {client} dies"));
         self.world.figures.faults += 1;
         self.world.freeze(client);
@@ -259,14 +259,14 @@ impl Play {
         self.world.sweep(&format!("{directory}/{name}"));
     }
 
-    /// Things go wrong with whoever leads more often than with others.
+    /// Faults hit the leader more often than other members.
     fn hit_a_leader(&mut self) {
         let leader = self.seats.iter().find(|seat| seat.balancer.is_leader());
         self.world.focus = leader.and_then(|seat| self.world.clients[seat.client].session_id());
         self.world.fault();
     }
 
-    /// Takes note of what has happened.
+    /// Notes finished actions.
     fn settle(&mut self) {
         self.ledger.look_for_late_writes();
         let Play { joining, seats, leaving, ledger, world, .. } = self;
@@ -304,7 +304,7 @@ impl Play {
         }
     }
 
-    /// After healing everybody who is there has what is due; then all leave.
+    /// After healing every member present has its due share; then all leave.
     async fn end(&mut self) -> Result<(), String> {
         let deadline = Instant::now() + self.world.timeout * 6 + Duration::from_secs(60);
         let mut calm_since = Instant::now();
@@ -336,7 +336,7 @@ impl Play {
                     (name, String::from_utf8_lossy(&data).into_owned())
                 });
                 return Err(format!(
-                    "after healing not everybody has {each} of {maximum}: applied {shares:?}, seats {:?}, {:?}, {:?}",
+                    "after healing a member lacks {each} of {maximum}: applied {shares:?}, seats {:?}, {:?}, {:?}",
                     seats.collect::<Vec<_>>(),
                     records.collect::<Vec<_>>(),
                     self.world.server.children(&format!("{BASE}/ack")),
@@ -346,7 +346,7 @@ impl Play {
         for seat in self.seats.drain(..) {
             seat.balancer.leave().await;
         }
-        // Whoever was dropped leaves in the background.
+        // A dropped member leaves in the background.
         self.world.pass(self.world.timeout * 3).await;
         for directory in ["client", "ack", "leader"] {
             let left = self.world.server.children(&format!("{BASE}/{directory}"));

@@ -19,7 +19,7 @@ use crate::support::runtime::rig;
 const LINGER: Duration = Duration::from_secs(5);
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// What a reader hands on.
+/// A piece that a reader forwards.
 #[derive(Debug)]
 enum Arrival {
     Piece(Instant, Piece),
@@ -141,7 +141,7 @@ impl Connection {
         let _ = self.shared.fault.subscribe().wait_for(|(fault, _)| wanted(*fault)).await;
     }
 
-    /// Reads whole pieces into the queue. Never returns: the end of the stream goes through the queue as
+    /// Reads whole pieces into the queue. Never returns: the end of the stream passes through the queue as
     /// well.
     async fn read(&self, way: Way, from: &mut (impl AsyncRead + Unpin), queue: UnboundedSender<Arrival>) -> How {
         let mut framer = Framer::default();

@@ -26,7 +26,7 @@ use script::Script;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What the proxy does to every connection, to those that are open and to new ones.
+/// How the proxy treats every connection, to those that are open and to new ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Carries everything.
@@ -34,7 +34,7 @@ pub enum Fault {
     /// Ends every connection with a RST, new ones as soon as they are accepted.
     Reset,
     /// Carries nothing in either direction and closes nothing; new connections are accepted. When the fault
-    /// ends, what was held back is carried on, unless the client has closed its end in the meantime.
+    /// ends, held bytes are forwarded, unless the client has closed its end in the meantime.
     BlackHole,
     /// Carries requests, but no answers. When the fault ends, connections that lost an answer are closed.
     DropAnswers,
@@ -85,7 +85,7 @@ struct Open {
     next: u64,
 }
 
-/// What the proxy and its connections share.
+/// The state that the proxy and its connections share.
 #[derive(Debug)]
 struct Shared {
     /// The fault and how often it was set.

@@ -37,7 +37,7 @@ impl OneShot {
     pub async fn fired(&self) {
         let mut fired = self.fired.clone();
         let waiting = within("the one-shot fault of the proxy happens", PATIENCE, fired.wait_for(|fired| *fired));
-        assert!(waiting.await.is_ok(), "the proxy went away before a request {:?} came", self.op);
+        assert!(waiting.await.is_ok(), "the proxy ended before a request {:?} came", self.op);
     }
 }
 
@@ -46,7 +46,7 @@ impl OneShot {
 pub(super) struct Script {
     pub(super) op: OpCode,
     pub(super) how: How,
-    /// Whether the request goes on to the server, and its answer is lost; else the request is lost.
+    /// Whether the request is forwarded to the server, and its answer is lost; else the request is lost.
     pub(super) forward: bool,
     fired: watch::Sender<bool>,
 }
@@ -57,7 +57,7 @@ impl Script {
         (Script { op, how, forward, fired: sender }, OneShot { op, fired })
     }
 
-    /// Marks it as happened; what is to be done to the connection now.
+    /// Marks it as fired; returns the action for the connection.
     pub(super) fn fire(self) -> How {
         self.fired.send_replace(true);
         self.how

@@ -2,7 +2,7 @@
 
 use super::Session;
 
-/// What a request asks for.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OpCode {
     Create,
@@ -88,7 +88,7 @@ impl Framer {
         (!self.rest.is_empty()).then(|| Piece::Raw(std::mem::take(&mut self.rest)))
     }
 
-    /// What is left when the stream has ended.
+    /// The bytes left when the stream has ended.
     pub(super) fn finish(&mut self) -> Option<Piece> {
         (!self.rest.is_empty()).then(|| Piece::Raw(std::mem::take(&mut self.rest)))
     }
