@@ -121,6 +121,15 @@
 //! | every error that no caller awaits | `error`, `kind` |
 //!
 //! [`Client::last_error`] keeps the latest error of the last kind.
+//!
+//! Spans at INFO, so that your own events within them carry these fields too:
+//!
+//! | span | fields | around |
+//! |---|---|---|
+//! | `session` | `session` | the life of a session |
+//! | `acquire` | `path` | a call that acquires a mutex |
+//! | `term` | `path`, `id`, `token` | `take_leadership` of a selector's listener |
+//! | `delivery` | `path`, `item`, `attempt` | a handler of a queue's items |
 
 // Without all recipes, code that only some of them need is unused.
 #![cfg_attr(
@@ -144,6 +153,15 @@ mod client;
 mod contender;
 #[cfg(feature = "double-barrier")]
 pub mod double_barrier;
+#[cfg(any(
+    feature = "leader-latch",
+    feature = "leader-selector",
+    feature = "mutex",
+    feature = "barrier",
+    feature = "double-barrier",
+    feature = "queue",
+))]
+mod error;
 #[cfg(feature = "leader-latch")]
 pub mod leader_latch;
 #[cfg(feature = "leader-selector")]

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::Barrier;
 use super::error::Error;
 use crate::client::Client;
-use crate::path;
 
 /// Every reader of the node receives its data. The limit is ample, and far below the megabyte that a node may hold.
 const MAX_DATA_BYTES: usize = 64 * 1024;
@@ -37,14 +36,11 @@ impl BarrierBuilder {
     /// [`Error::Client`] with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) for a malformed path;
     /// [`Error::InvalidOption`]; [`Error::Closed`] if the client has been closed.
     pub fn build(self) -> Result<Barrier, Error> {
-        path::validate(&self.path).map_err(|error| Error::client(&self.path, error.into()))?;
+        self.client.open_path(&self.path).map_err(|error| Error::client(&self.path, error))?;
         let path: Arc<str> = self.path.into();
         if self.data.len() > MAX_DATA_BYTES {
             let why = format!("data of {} bytes; at most {MAX_DATA_BYTES} are allowed", self.data.len());
             return Err(Error::InvalidOption { path, why });
-        }
-        if self.client.is_closed() {
-            return Err(Error::Closed { path });
         }
         Ok(Barrier { client: self.client, path, data: self.data.into() })
     }

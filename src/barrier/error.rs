@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::client::{self, ErrorKind};
+use crate::error::recipe_error;
 
 /// An error of a [`Barrier`](super::Barrier).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -34,30 +35,12 @@ pub enum Error {
     },
 }
 
-impl Error {
-    /// Returns the kind of the error, for code that decides how to react.
-    pub fn kind(&self) -> ErrorKind {
-        match self {
-            Error::Client { error, .. } => error.kind(),
-            Error::Closed { .. } => ErrorKind::Closed,
-            Error::InvalidOption { .. } => ErrorKind::InvalidArgument,
-        }
+recipe_error! {
+    kind {
+        Error::InvalidOption { .. } => ErrorKind::InvalidArgument,
     }
-
-    /// Returns whether the same call may succeed later without any intervention.
-    pub fn is_retryable(&self) -> bool {
-        matches!(self, Error::Client { error, .. } if error.is_retryable())
-    }
-
     /// Returns whether the client is closed for good. A barrier belongs to no session, so nothing else can be lost.
-    pub fn is_lost(&self) -> bool {
-        matches!(self, Error::Closed { .. })
-    }
-
-    pub(super) fn client(path: &str, error: client::Error) -> Self {
-        if error.kind() == ErrorKind::Closed {
-            return Error::Closed { path: path.into() };
-        }
-        Error::Client { path: path.into(), error }
+    lost {
+        Error::Client { .. } => false,
     }
 }

@@ -174,8 +174,8 @@ impl Barrier {
             Ok(gone) => gone.map(|()| true),
             Err(_) if seen => Ok(false),
             Err(_) => {
-                let message = format!("wait at {}: no answer within {timeout:?}", self.path);
-                Err(self.error(client::Error::new(ErrorKind::TimedOut, message)))
+                let why = format!("no answer within {timeout:?}");
+                Err(self.error(client::Error::at(ErrorKind::TimedOut, "wait at", &self.path, why)))
             }
         }
     }

@@ -25,6 +25,8 @@ use crate::util::clock::Clock;
 use crate::util::random::Random;
 use crate::znode::Acl;
 
+/// The most that servers with the default settings grant: 20 ticks of 2 s.
+const DEFAULT_SESSION_TIMEOUT: Duration = Duration::from_secs(40);
 /// The server's own limit is an i32 of milliseconds.
 const LONGEST_SESSION_TIMEOUT: Duration = Duration::from_millis(i32::MAX as u64);
 
@@ -120,7 +122,7 @@ impl ClientBuilder {
         ClientBuilder {
             endpoint,
             namespace: String::new(),
-            session_timeout: Duration::from_secs(60),
+            session_timeout: DEFAULT_SESSION_TIMEOUT,
             connection_timeout: Duration::from_secs(15),
             tick_time: Duration::from_secs(2),
             min_session_timeout: None,
@@ -150,7 +152,8 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets how long the ensemble keeps the session without hearing from it. Default 60 s, as in Curator.
+    /// Sets how long the ensemble keeps the session without hearing from it. Default 40 s: servers
+    /// with the default settings grant no more, also if Curator asks them for its 60 s.
     ///
     /// The servers may grant more or less (by default they allow 2 to 20 of their ticks), and another value on each
     /// connection. The lease of a hold uses the smallest value granted in the session. If a grant is not the value

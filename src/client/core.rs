@@ -253,7 +253,7 @@ impl Core {
 
     /// Remembers an error that no caller awaits.
     pub(crate) fn report(&self, error: Error) {
-        tracing::warn!(%error, kind = ?error.kind(), "background error");
+        tracing::warn!(event = "background_error", %error, kind = ?error.kind(), "background error");
         *self.last_error.lock() = Some(error);
     }
 

@@ -1,6 +1,7 @@
 //! The errors of operations, and how a caller can react to them.
 
 use std::fmt;
+use std::ops::Range;
 
 use crate::backend;
 use crate::path::InvalidPath;
@@ -18,6 +19,8 @@ use crate::path::InvalidPath;
 pub struct Error {
     kind: ErrorKind,
     message: String,
+    /// The part of the message that names the path of the operation.
+    path: Option<Range<usize>>,
 }
 
 /// The kinds of failure.
@@ -71,9 +74,51 @@ pub enum ErrorKind {
     Other,
 }
 
+/// A name of an operation may end in one of these, because the path follows.
+const PREPOSITIONS: [&str; 6] = [" at", " from", " in", " into", " of", " with"];
+
+impl ErrorKind {
+    /// See [`Error::is_retryable`].
+    pub(crate) fn is_retryable(self) -> bool {
+        matches!(self, ErrorKind::ConnectionLoss | ErrorKind::Throttled | ErrorKind::TimedOut)
+    }
+
+    /// See [`Error::is_lost`].
+    pub(crate) fn is_lost(self) -> bool {
+        matches!(self, ErrorKind::SessionLost | ErrorKind::Fenced | ErrorKind::Closed)
+    }
+}
+
 impl Error {
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Error { kind, message: message.into() }
+        Error { kind, message: message.into(), path: None }
+    }
+
+    /// The failure of an operation on a node. `doing` names the operation, such as `create`.
+    pub(crate) fn at(kind: ErrorKind, doing: &str, path: &str, why: impl fmt::Display) -> Self {
+        let begin = doing.len() + 1;
+        Error { kind, message: format!("{doing} {path}: {why}"), path: Some(begin..begin + path.len()) }
+    }
+
+    /// This error as a part of a message that names `path` itself: without the path, if it is the same one or that
+    /// path in the client's namespace.
+    pub(crate) fn below(mut self, path: &str) -> Self {
+        if let Some(range) = self.path.clone()
+            && self.message[range.clone()].ends_with(path)
+        {
+            let doing = &self.message[..range.start - 1];
+            let doing = PREPOSITIONS.iter().find_map(|last| doing.strip_suffix(last)).unwrap_or(doing);
+            self.message = format!("{doing}{}", &self.message[range.end..]);
+            self.path = None;
+        }
+        self
+    }
+
+    /// Replaces the kind by [`ErrorKind::OutcomeUnknown`], and adds to the message what that means here.
+    pub(crate) fn in_doubt(mut self, note: &str) -> Self {
+        self.kind = ErrorKind::OutcomeUnknown;
+        self.message.push_str(note);
+        self
     }
 
     /// Returns the kind of failure, to decide by.
@@ -84,12 +129,12 @@ impl Error {
     /// Returns whether the same call may succeed later without a change by the caller or an operator. Repeating the
     /// call does not restore what [is lost](Self::is_lost).
     pub fn is_retryable(&self) -> bool {
-        matches!(self.kind, ErrorKind::ConnectionLoss | ErrorKind::Throttled | ErrorKind::TimedOut)
+        self.kind.is_retryable()
     }
 
     /// Returns whether everything held through the session is lost.
     pub fn is_lost(&self) -> bool {
-        matches!(self.kind, ErrorKind::SessionLost | ErrorKind::Fenced | ErrorKind::Closed)
+        self.kind.is_lost()
     }
 
     pub(crate) fn closed(what: &str) -> Self {
@@ -97,7 +142,7 @@ impl Error {
     }
 
     pub(crate) fn session_lost(doing: &str, path: &str) -> Self {
-        Error::new(ErrorKind::SessionLost, format!("{doing} {path}: the session is over"))
+        Error::at(ErrorKind::SessionLost, doing, path, "the session is over")
     }
 
     /// As [`from_backend`](Self::from_backend), for what the next session can do as well as this one: the end of the
@@ -105,7 +150,7 @@ impl Error {
     pub(crate) fn of_any_session(doing: &str, path: &str, error: backend::Error) -> Self {
         match error {
             backend::Error::SessionEnded => {
-                Error::new(ErrorKind::ConnectionLoss, format!("{doing} {path}: the session ended before the answer"))
+                Error::at(ErrorKind::ConnectionLoss, doing, path, "the session ended before the answer")
             }
             error => Error::from_backend(doing, path, error),
         }
@@ -142,7 +187,7 @@ impl Error {
             B::Unreachable(causes) => (ErrorKind::ConnectionLoss, format!("no server let us in: {causes}")),
             B::Other(why) => (ErrorKind::Other, why),
         };
-        Error::new(kind, format!("{doing} {path}: {why}"))
+        Error::at(kind, doing, path, why)
     }
 }
 
@@ -173,6 +218,19 @@ mod tests {
             let error = Error::new(kind, "");
             assert!(error.is_retryable() && !error.is_lost(), "{kind:?}");
         }
+    }
+
+    #[test]
+    fn a_path_that_was_named_already_is_not_repeated() {
+        let error = Error::from_backend("contend at", "/app/locks/one", backend::Error::NodeExists);
+        assert_eq!(error.clone().below("/locks/one").to_string(), "contend: the node exists already");
+        assert_eq!(error.clone().below("/locks/one").below("/locks/one").kind(), ErrorKind::NodeExists);
+        assert_eq!(error.clone().below("/locks/two").to_string(), "contend at /app/locks/one: the node exists already");
+        let in_doubt = error.in_doubt("; the node may exist");
+        assert_eq!(in_doubt.kind(), ErrorKind::OutcomeUnknown);
+        assert_eq!(in_doubt.below("/locks/one").to_string(), "contend: the node exists already; the node may exist");
+        let without = Error::new(ErrorKind::Other, "commit: /a");
+        assert_eq!(without.clone().below("/a"), without);
     }
 
     #[test]

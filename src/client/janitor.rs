@@ -64,7 +64,12 @@ async fn clean(core: Arc<Core>, job: Deletion) {
             }
             Ok(Some(found)) => target = found,
             Err(backend::Error::NotConnected | backend::Error::ConnectionLoss | backend::Error::Throttled) => {
-                tracing::debug!(session = session.label(), ?target, "delete is tried again after the next reconnect");
+                tracing::debug!(
+                    event = "delete_postponed",
+                    session = session.label(),
+                    node = %target,
+                    "delete is tried again after the next reconnect"
+                );
                 // The next round checks the outcome.
                 let _ = session.connected_after_loss(connection).await;
             }

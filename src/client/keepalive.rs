@@ -180,7 +180,12 @@ impl<'a> Keepalive<'a> {
 
     /// Handles a lease that expired while connected: the process was stopped, or the leader does not answer.
     fn lapse(&mut self) {
-        tracing::warn!(session = self.session.label(), state = %ConnectionState::Suspended, "no proof of life in time");
+        tracing::warn!(
+            event = "lease_expired",
+            session = self.session.label(),
+            state = %ConnectionState::Suspended,
+            "no proof of life in time"
+        );
         self.armed = false;
         self.next_beat = None;
         self.phase = Phase::Lapsed;
@@ -202,7 +207,12 @@ impl<'a> Keepalive<'a> {
         // A session whose first connection broke before it could be used is confirmed, and was never reported as lost.
         let known = self.core.states.latest().is_connected();
         if !known && self.core.states.publish(ConnectionState::Reconnected) {
-            tracing::info!(session = self.session.label(), state = %ConnectionState::Reconnected, "session alive");
+            tracing::info!(
+                event = "reconnected",
+                session = self.session.label(),
+                state = %ConnectionState::Reconnected,
+                "session alive"
+            );
         }
     }
 
@@ -227,7 +237,9 @@ impl<'a> Keepalive<'a> {
         match outcome {
             Ok(()) if self.phase == Phase::Unconfirmed => self.confirm(),
             Ok(()) => {}
-            Err(error) => tracing::debug!(session = self.session.label(), ?error, "heartbeat failed"),
+            Err(error) => {
+                tracing::debug!(event = "heartbeat_failed", session = self.session.label(), ?error, "heartbeat failed");
+            }
         }
     }
 
@@ -254,13 +266,19 @@ impl<'a> Keepalive<'a> {
 
     /// Handles an event of the session.
     fn observe(&mut self, event: SessionEvent) -> Option<EndReason> {
-        tracing::debug!(session = self.session.label(), ?event, "session event");
+        tracing::debug!(
+            event = "session_event",
+            session = self.session.label(),
+            detail = ?event,
+            "the session's connection has changed"
+        );
         match event {
             SessionEvent::Disconnected(loss) => {
                 self.answers.clear();
                 self.phase = Phase::Down(loss);
                 if self.tell_suspended() {
                     tracing::info!(
+                        event = "suspended",
                         session = self.session.label(),
                         state = %ConnectionState::Suspended,
                         "session in doubt"
@@ -303,6 +321,7 @@ impl<'a> Keepalive<'a> {
         }
         self.core.other_timeout.call_once(|| {
             tracing::warn!(
+                event = "other_session_timeout",
                 session = self.session.label(),
                 ?asked,
                 ?granted,
@@ -323,6 +342,7 @@ impl<'a> Keepalive<'a> {
         self.checked = timeout;
         if let Some(least) = self.core.config.min_session_timeout.filter(|least| timeout < *least) {
             tracing::warn!(
+                event = "session_timeout_below_minimum",
                 session = self.session.label(),
                 ?timeout,
                 min_session_timeout = ?least,
@@ -332,6 +352,7 @@ impl<'a> Keepalive<'a> {
         }
         if timeout < tick * FEWEST_TICKS {
             tracing::warn!(
+                event = "session_timeout_short",
                 session = self.session.label(),
                 ?timeout,
                 ?tick,

@@ -9,9 +9,7 @@ use tokio::sync::watch;
 use super::core::Core;
 use super::error::{Error, ErrorKind};
 use super::state::{ConnectionState, ConnectionStateListener};
-#[cfg(any(feature = "leader-selector", feature = "queue"))]
-pub(crate) use crate::util::panic::caught;
-pub(crate) use crate::util::panic::panic_text;
+use crate::util::panic::panic_text;
 
 /// Removes a listener by [`remove`](Self::remove). Dropping the handle keeps the listener.
 ///

@@ -127,6 +127,12 @@ impl Client {
         *self.core().closing.borrow()
     }
 
+    /// Checks what a recipe is to be built from: that `path` names a node below the root, and that this client is open.
+    pub(crate) fn open_path(&self, path: &str) -> Result<(), Error> {
+        crate::path::validate(path)?;
+        if self.is_closed() { Err(Error::closed("client")) } else { Ok(()) }
+    }
+
     /// Returns the id of the current session; `None` between two sessions. The servers log it in hexadecimal (`{:#x}`).
     pub fn session_id(&self) -> Option<i64> {
         match &*self.core().current.borrow() {

@@ -183,7 +183,8 @@ impl<'a> Retry<'a> {
         let Some(delay) = delay.filter(|_| repeat) else {
             return Err(failed);
         };
-        tracing::debug!(%failed, attempt = self.attempt, ?delay, "trying again");
+        let attempt = self.attempt;
+        tracing::debug!(event = "retrying", doing, path, attempt, ?delay, error = %failed, "trying again");
         self.attempt += 1;
         tokio::time::sleep(delay).await;
         Ok(())
@@ -304,7 +305,13 @@ impl Core {
         let late = path.to_owned();
         self.runtime.spawn(async move {
             let outcome = answer.await.map(drop);
-            tracing::warn!(doing, path = late, ?outcome, "a write that was given up has an outcome");
+            tracing::warn!(
+                event = "late_outcome",
+                doing,
+                path = late,
+                ?outcome,
+                "a write that was given up has an outcome"
+            );
         });
         Err(outcome_unknown(doing, path))
     }

@@ -176,7 +176,8 @@ fn verifier(pem: &str) -> Result<Arc<WebPkiServerVerifier>, String> {
         return Err("no certificate in the text can be read as one of an authority".to_owned());
     }
     if ignored > 0 {
-        tracing::warn!(ignored, read = roots.len(), "some CA certificates cannot be read");
+        let read = roots.len();
+        tracing::warn!(event = "certificates_ignored", ignored, read, "some CA certificates cannot be read");
     }
     let lists = CertificateRevocationListDer::pem_slice_iter(pem.as_bytes());
     let lists = lists.collect::<Result<Vec<_>, _>>().map_err(pem_fault)?;

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::util::mutex::Mutex;
-use futures::FutureExt;
-use futures::future::BoxFuture;
 use futures::stream::{BoxStream, StreamExt};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
+
+use crate::util::boxed::boxed_listener;
+use crate::util::mutex::Mutex;
 
 /// How many states a subscriber may fall behind before its stream ends with [`Lagged`].
 const CAPACITY: usize = 1_024;
@@ -213,71 +213,41 @@ where
     }
 }
 
-impl<L: ConnectionStateListener + ?Sized> ConnectionStateListener for Arc<L> {
-    fn state_changed(&self, state: ConnectionState) -> impl Future<Output = ()> + Send {
-        (**self).state_changed(state)
-    }
-}
-
-/// A [`ConnectionStateListener`] of any type, for a collection of listeners, or one that is chosen at run time.
-///
-/// A listener in an [`Arc`] is a listener too, so one listener can be added in several places.
-///
-/// ```no_run
-/// use zookeeper_recipes::{
-///     BoxConnectionStateListener, Client, ConnectionState,
-/// };
-/// # use zookeeper_recipes::ConnectionStateListener;
-///
-/// # struct Gauge;
-/// # impl ConnectionStateListener for Gauge {
-/// #     async fn state_changed(&self, _: ConnectionState) {}
-/// # }
-/// # fn example(client: &Client) {
-/// let log = |state: ConnectionState| async move { println!("{state}") };
-/// let listeners = vec![
-///     BoxConnectionStateListener::new(log),
-///     BoxConnectionStateListener::new(Gauge),
-/// ];
-/// for listener in listeners {
-///     client.add_listener(listener);
-/// }
-/// # }
-/// ```
-pub struct BoxConnectionStateListener(Box<dyn BoxedListener>);
-
-/// The listener with a future of one type, as a trait needs that to be a `dyn`.
-trait BoxedListener: Send + Sync {
-    fn changed(&self, state: ConnectionState) -> BoxFuture<'_, ()>;
-}
-
-impl<L: ConnectionStateListener> BoxedListener for L {
-    fn changed(&self, state: ConnectionState) -> BoxFuture<'_, ()> {
-        self.state_changed(state).boxed()
-    }
-}
-
-impl BoxConnectionStateListener {
-    /// Boxes `listener`.
-    pub fn new(listener: impl ConnectionStateListener) -> Self {
-        BoxConnectionStateListener(Box::new(listener))
-    }
-}
-
-impl ConnectionStateListener for BoxConnectionStateListener {
-    fn state_changed(&self, state: ConnectionState) -> impl Future<Output = ()> + Send {
-        self.0.changed(state)
-    }
-}
-
-impl fmt::Debug for BoxConnectionStateListener {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BoxConnectionStateListener").finish_non_exhaustive()
+boxed_listener! {
+    /// A [`ConnectionStateListener`] of any type, for a collection of listeners, or one that is chosen at run time.
+    ///
+    /// A listener in an [`Arc`] is a listener too, so one listener can be added in several places.
+    ///
+    /// ```no_run
+    /// use zookeeper_recipes::{
+    ///     BoxConnectionStateListener, Client, ConnectionState,
+    /// };
+    /// # use zookeeper_recipes::ConnectionStateListener;
+    ///
+    /// # struct Gauge;
+    /// # impl ConnectionStateListener for Gauge {
+    /// #     async fn state_changed(&self, _: ConnectionState) {}
+    /// # }
+    /// # fn example(client: &Client) {
+    /// let log = |state: ConnectionState| async move { println!("{state}") };
+    /// let listeners = vec![
+    ///     BoxConnectionStateListener::new(log),
+    ///     BoxConnectionStateListener::new(Gauge),
+    /// ];
+    /// for listener in listeners {
+    ///     client.add_listener(listener);
+    /// }
+    /// # }
+    /// ```
+    pub struct BoxConnectionStateListener: ConnectionStateListener {
+        fn state_changed(&self, state: ConnectionState) -> ();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
+
     use super::*;
 
     #[test]

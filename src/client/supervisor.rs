@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures::stream::BoxStream;
 use tokio::sync::watch;
+use tracing::Instrument;
 
 use super::core::{Core, Current, Ending};
 use super::error::Error;
@@ -37,11 +38,14 @@ impl Drop for Supervisor {
 impl Supervisor {
     pub(crate) async fn run(mut self, mut session: Arc<Session>, mut events: BoxStream<'static, SessionEvent>) {
         loop {
-            let reason = Keepalive::new(&self.core, &session, events).keep(&mut self.closing).await;
+            let span = tracing::info_span!("session", session = session.label());
+            let keepalive = span.in_scope(|| Keepalive::new(&self.core, &session, events));
+            let reason = keepalive.keep(&mut self.closing).instrument(span).await;
             if reason == EndReason::Closed {
-                tracing::info!(session = session.label(), ?reason, "session over");
+                tracing::info!(event = "session_ended", session = session.label(), ?reason, "session over");
             } else {
-                tracing::info!(session = session.label(), ?reason, state = %ConnectionState::Lost, "session over");
+                let state = ConnectionState::Lost;
+                tracing::info!(event = "session_ended", session = session.label(), ?reason, %state, "session over");
             }
             session.end(reason);
             self.core.current.send_replace(Current::None);
@@ -68,7 +72,13 @@ impl Supervisor {
     pub(crate) fn install(&self, opened: &Opened, lease: Arc<Lease>, state: ConnectionState) -> Arc<Session> {
         let backend = Arc::clone(&opened.session);
         let session = Arc::new(Session::new(backend, lease, Arc::clone(&self.core.log)));
-        tracing::info!(session = session.label(), timeout = ?session.timeout(), %state, "session open");
+        tracing::info!(
+            event = "session_opened",
+            session = session.label(),
+            timeout = ?session.timeout(),
+            %state,
+            "session open"
+        );
         self.core.current.send_replace(Current::Live(Arc::clone(&session)));
         session
     }

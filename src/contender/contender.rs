@@ -138,9 +138,8 @@ impl Contender {
             && let Err(error) = node.delete(handed).await
         {
             if error == backend::Error::NoAuth {
-                self.spec
-                    .left_behind
-                    .add(node, &Error::from_backend("leave the line at", &self.spec.dir, error.clone()));
+                let failed = Error::from_backend("withdraw from", &self.spec.dir, error.clone());
+                self.spec.left_behind.add(node, &failed);
             }
             return Err(error);
         }
@@ -150,7 +149,7 @@ impl Contender {
     fn thrown_out(&mut self, end: End) -> State {
         let stage = std::mem::replace(&mut self.stage, Stage::Out(None));
         if let End::NodeGone = end {
-            tracing::warn!(dir = &*self.spec.dir, "our node was deleted by another client");
+            tracing::warn!(event = "node_deleted", path = &*self.spec.dir, "our node was deleted by another client");
             if let Stage::Inside(place) = stage {
                 place.into_node().gone();
             }

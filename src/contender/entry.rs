@@ -212,7 +212,7 @@ impl Entry {
     }
 
     fn error(&self, error: backend::Error) -> Error {
-        Error::from_backend("stand in line at", &self.spec.dir, error)
+        Error::from_backend("contend at", &self.spec.dir, error)
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::task::Poll;
 
 use tokio::sync::watch;
 
@@ -12,6 +11,7 @@ use crate::client::core::Core;
 use crate::client::lease::Grant;
 use crate::client::owned_node::HandedOver;
 use crate::client::session::Session;
+use crate::util::wait::run_while_held;
 
 /// The signals to a holder.
 #[derive(Debug, Clone, Copy, Default)]
@@ -76,18 +76,7 @@ impl Hold {
 
     /// Runs `work` while the hold lasts. Returns `None` if the hold ended first; then `work` is not polled again.
     pub(crate) async fn run<F: Future>(&self, work: F) -> Option<F::Output> {
-        // A loop over work that is done at once must let other tasks run too.
-        tokio::task::coop::consume_budget().await;
-        let mut work = std::pin::pin!(work);
-        let mut lost = std::pin::pin!(self.lost());
-        // The clock is checked before each poll of the work, as the end of the lease may not be signalled yet.
-        std::future::poll_fn(|cx| {
-            if lost.as_mut().poll(cx).is_ready() || !self.is_held() {
-                return Poll::Ready(None);
-            }
-            work.as_mut().poll(cx).map(Some)
-        })
-        .await
+        run_while_held(|| self.is_held(), self.lost(), work).await
     }
 
     /// Ends the hold, then hands over the delete of the node, so that no later request of this client overtakes it.

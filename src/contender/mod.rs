@@ -108,6 +108,31 @@ pub(crate) enum State {
     Closed,
 }
 
+impl State {
+    /// Returns the name of the state, for the log.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            State::Entering => "entering",
+            State::Entered(_) => "entered",
+            State::Behind => "behind",
+            State::Unproven => "unproven",
+            State::Held(_) => "held",
+            State::Suspended => "suspended",
+            State::Lost => "lost",
+            State::Failed(_) => "failed",
+            State::Closed => "closed",
+        }
+    }
+
+    /// Returns the path of a new node on the server, for the log.
+    pub(crate) fn node(&self) -> Option<&str> {
+        match self {
+            State::Entered(node) => Some(node),
+            _ => None,
+        }
+    }
+}
+
 /// Why a contender lost its place, or could not get one.
 #[derive(Debug)]
 enum End {

@@ -13,7 +13,15 @@ const AT_ONCE: usize = 64;
 
 /// The largest id in bytes. A list of participants holds every id; this is plenty, and far below a node's limit of a
 /// megabyte.
-pub(crate) const MAX_ID_BYTES: usize = 64 * 1024;
+const MAX_ID_BYTES: usize = 64 * 1024;
+
+/// Checks the id of a participant. The error tells the value and what is allowed.
+pub(crate) fn check_id(id: &str) -> Result<(), String> {
+    if id.len() <= MAX_ID_BYTES {
+        return Ok(());
+    }
+    Err(format!("an id of {} bytes; at most {MAX_ID_BYTES} are allowed", id.len()))
+}
 
 /// One participant of an election.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

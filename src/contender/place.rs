@@ -454,7 +454,8 @@ impl Place {
                 None => "delete it when it has no participants: this client does not, as it has not made it",
             };
             tracing::warn!(
-                dir = &*self.spec.dir,
+                event = "counter_nearly_exhausted",
+                path = &*self.spec.dir,
                 how,
                 "the counter of this directory nears 2^31 and cannot go on; it starts again when the directory is \
                  deleted"
@@ -469,7 +470,7 @@ impl Place {
         if error.is_passing() {
             return Broken::Connection;
         }
-        Broken::End(End::Failed(Error::from_backend("stand in line at", &self.spec.dir, error)))
+        Broken::End(End::Failed(Error::from_backend("contend at", &self.spec.dir, error)))
     }
 }
 

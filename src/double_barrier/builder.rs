@@ -41,7 +41,7 @@ impl DoubleBarrierBuilder {
     /// [`Error::InvalidOption`] for zero members, for more members than one transaction can check (about a megabyte of
     /// paths), and for too much data; [`Error::Closed`] if the client has been closed.
     pub fn build(self) -> Result<DoubleBarrier, Error> {
-        path::validate(&self.path).map_err(|error| Error::client(&self.path, error.into()))?;
+        self.client.open_path(&self.path).map_err(|error| Error::client(&self.path, error))?;
         let path: Arc<str> = self.path.into();
         let invalid = |why: String| Err(Error::InvalidOption { path: Arc::clone(&path), why });
         if self.members == 0 {
@@ -60,9 +60,6 @@ impl DoubleBarrierBuilder {
         }
         if self.data.len() > MAX_DATA_BYTES {
             return invalid(format!("data of {} bytes; at most {MAX_DATA_BYTES} are allowed", self.data.len()));
-        }
-        if *core.closing.borrow() {
-            return Err(Error::Closed { path });
         }
         let ready = path::join(&dir, READY).into();
         let znodes = Znodes { core: Arc::clone(core), path, dir, ready, members: self.members, data: self.data };

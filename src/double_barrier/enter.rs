@@ -78,7 +78,12 @@ impl Member {
                     () = sleep_until_opt(patience) => return Ok(None),
                 },
             };
-            tracing::debug!(path = &*self.znodes.path, ?reason, "session over before there was a node");
+            tracing::debug!(
+                event = "session_ended_before_entry",
+                path = &*self.znodes.path,
+                ?reason,
+                "session over before there was a node"
+            );
             tokio::select! {
                 biased;
                 session = self.znodes.core.connected_session() => {
@@ -130,7 +135,12 @@ impl Member {
 
     /// The node was deleted, alone or with the directory: takes a new name.
     fn start_over(&mut self) {
-        tracing::warn!(path = &*self.path, "our node was deleted by somebody else; a new one is made");
+        tracing::warn!(
+            event = "node_deleted",
+            path = &*self.znodes.path,
+            node = &*self.path,
+            "another client deleted our node; a new one is created"
+        );
         self.gone();
         self.take_name();
     }
@@ -293,7 +303,13 @@ impl Member {
             acls,
         });
         let opened = commit(&self.session, ops).await?;
-        tracing::debug!(path = &*self.znodes.path, opened, there = view.others.len() + 1, "{READY}");
+        tracing::debug!(
+            event = "round_opening",
+            path = &*self.znodes.path,
+            opened,
+            members = view.others.len() + 1,
+            "this member tried to create `{READY}`"
+        );
         Ok(opened)
     }
 

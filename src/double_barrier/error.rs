@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::client::{self, ErrorKind};
+use crate::error::recipe_error;
 
 /// An error of a [`DoubleBarrier`](super::DoubleBarrier).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -47,9 +48,7 @@ pub enum Error {
     },
     /// Another client deleted the node of this member while the member was inside. The others may have left without
     /// waiting for it.
-    #[error(
-        "double barrier at {path}: the node {node} of this member was deleted by somebody else while it was inside"
-    )]
+    #[error("double barrier at {path}: another client deleted this member's node {node} while it was inside")]
     NodeDeleted {
         /// The path of the barrier.
         path: Arc<str>,
@@ -66,53 +65,29 @@ pub enum Error {
     },
 }
 
+recipe_error! {
+    kind {
+        Error::Busy { .. } | Error::AlreadyInside { .. } | Error::NotInside { .. } => ErrorKind::InvalidArgument,
+        Error::InvalidOption { .. } => ErrorKind::InvalidArgument,
+        Error::NodeDeleted { .. } => ErrorKind::NoNode,
+    }
+    /// Returns whether the place in the round was lost, or the client is closed for good. Then call `enter`, and not
+    /// the same call again: whatever `leave` returns, the member is outside.
+    lost {
+        Error::NodeDeleted { .. } => true,
+    }
+}
+
 impl Error {
-    /// Returns the kind of the error, for code that decides how to react.
-    pub fn kind(&self) -> ErrorKind {
-        match self {
-            Error::Client { error, .. } => error.kind(),
-            Error::Closed { .. } => ErrorKind::Closed,
-            Error::Busy { .. }
-            | Error::AlreadyInside { .. }
-            | Error::NotInside { .. }
-            | Error::InvalidOption { .. } => ErrorKind::InvalidArgument,
-            Error::NodeDeleted { .. } => ErrorKind::NoNode,
-        }
-    }
-
-    /// Returns whether the same call may succeed later without any intervention. After an error for which
-    /// [`is_lost`](Error::is_lost) is true, call `enter` and not the same call again: whatever `leave` returns, the
-    /// member is outside.
-    pub fn is_retryable(&self) -> bool {
-        matches!(self, Error::Client { error, .. } if error.is_retryable())
-    }
-
-    /// Returns whether the place in the round was lost, or the client is closed for good.
-    pub fn is_lost(&self) -> bool {
-        match self {
-            Error::Client { error, .. } => error.is_lost(),
-            Error::Closed { .. } | Error::NodeDeleted { .. } => true,
-            _ => false,
-        }
-    }
-
     /// The deletion of an earlier call's node has not been confirmed yet.
     pub(super) fn left_behind(path: &str) -> Self {
-        let message =
-            format!("enter {path}: the node of an earlier call may stand yet; it is deleted in the background");
-        Error::client(path, client::Error::new(ErrorKind::OutcomeUnknown, message))
+        let why = "the node of an earlier call may still exist; it is deleted in the background";
+        Error::client(path, client::Error::at(ErrorKind::OutcomeUnknown, "enter", path, why))
     }
 
     /// The time was up before there was a connection.
     pub(super) fn no_server_asked(path: &str) -> Self {
-        let message = format!("enter {path}: no server could be asked in time");
-        Error::client(path, client::Error::new(ErrorKind::TimedOut, message))
-    }
-
-    pub(super) fn client(path: &str, error: client::Error) -> Self {
-        if error.kind() == ErrorKind::Closed {
-            return Error::Closed { path: path.into() };
-        }
-        Error::Client { path: path.into(), error }
+        let why = "no server could be asked in time";
+        Error::client(path, client::Error::at(ErrorKind::TimedOut, "enter", path, why))
     }
 }

@@ -46,7 +46,12 @@ impl Member {
             }
         }
         let removed = self.znodes.remove_ready(&self.session, &view.stat, Some(&self.path)).await?;
-        tracing::info!(path = &*self.znodes.path, removed, "a `ready` that a crashed round has left");
+        tracing::info!(
+            event = "stale_ready_found",
+            path = &*self.znodes.path,
+            removed,
+            "a crashed round left its `ready` node"
+        );
         Ok(false)
     }
 

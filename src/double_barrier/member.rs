@@ -10,9 +10,9 @@ use tokio::time::Instant;
 use super::error::Error;
 use super::znodes::{Generation, Znodes};
 use crate::backend;
+use crate::client;
 use crate::client::owned_node::OwnedNode;
 use crate::client::session::{Condition, EndReason, Session};
-use crate::client::{self, ErrorKind};
 use crate::path::join;
 use crate::util::wait::sleep_until_opt;
 
@@ -214,8 +214,7 @@ impl Member {
         let unknown = error.leaves_outcome_unknown();
         let mut error = client::Error::from_backend(doing, &self.znodes.path, error);
         if unknown && self.node.is_some() {
-            let message = format!("{error}; the node, if there is one, is deleted in the background");
-            error = client::Error::new(ErrorKind::OutcomeUnknown, message);
+            error = error.in_doubt("; the node, if there is one, is deleted in the background");
         }
         Err(Error::client(&self.znodes.path, error))
     }
@@ -226,7 +225,13 @@ impl Member {
         if let Some(mut node) = self.node.take()
             && let Err(error) = node.delete(None).await
         {
-            tracing::debug!(path = &*self.path, ?error, "the node of a member is left to the janitor");
+            tracing::debug!(
+                event = "node_left_to_janitor",
+                path = &*self.znodes.path,
+                node = &*self.path,
+                ?error,
+                "the node of a member is left to the janitor"
+            );
             return Some(Arc::clone(&self.path));
         }
         while std::mem::take(&mut self.loose_ends) {
@@ -239,7 +244,12 @@ impl Member {
                 }
                 // A `ready` without members is harmless: the next member to arrive removes it.
                 Err(error) => {
-                    tracing::debug!(path = &*self.znodes.path, ?error, "could not look for a leftover `ready`")
+                    tracing::debug!(
+                        event = "stale_ready_unknown",
+                        path = &*self.znodes.path,
+                        ?error,
+                        "could not look for a leftover `ready`"
+                    );
                 }
             }
         }

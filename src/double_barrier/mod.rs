@@ -390,15 +390,19 @@ impl DoubleBarrier {
         let path = &self.znodes.path;
         match time.limit(answer).await {
             Some(Ok(answer)) => {
-                tracing::debug!(path = &**path, doing, ?answer, "double barrier");
+                tracing::debug!(
+                    event = "call_answered",
+                    path = &**path,
+                    doing,
+                    detail = ?answer,
+                    "a call has its answer"
+                );
                 answer
             }
             Some(Err(_)) => Err(Error::Closed { path: Arc::clone(path) }),
             None => {
-                let message = format!(
-                    "{doing} {path}: no answer in time; the node, if there is one, is deleted in the background"
-                );
-                Err(Error::client(path, client::Error::new(ErrorKind::OutcomeUnknown, message)))
+                let why = "no answer in time; the node, if there is one, is deleted in the background";
+                Err(Error::client(path, client::Error::at(ErrorKind::OutcomeUnknown, doing, path, why)))
             }
         }
     }

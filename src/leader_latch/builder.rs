@@ -7,8 +7,7 @@ use super::error::Error;
 use super::task::{self, Shared};
 use super::{CloseMode, LeaderLatch};
 use crate::client::Client;
-use crate::contender::participants::MAX_ID_BYTES;
-use crate::path;
+use crate::contender::participants::check_id;
 
 /// Configures a [`LeaderLatch`]; see [`LeaderLatch::builder`].
 ///
@@ -56,15 +55,12 @@ impl LeaderLatchBuilder {
     ///
     /// # Errors
     /// [`Error::Client`] with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) if the path is malformed.
-    /// [`Error::InvalidId`] if the id is too long. [`Error::Closed`] if the client has been closed.
+    /// [`Error::InvalidOption`] if the id is too long. [`Error::Closed`] if the client has been closed.
     pub fn start(self) -> Result<LeaderLatch, Error> {
-        path::validate(&self.path).map_err(|error| Error::client(&self.path, error.into()))?;
+        self.client.open_path(&self.path).map_err(|error| Error::client(&self.path, error))?;
         let path: Arc<str> = self.path.into();
-        if self.id.len() > MAX_ID_BYTES {
-            return Err(Error::InvalidId { path, bytes: self.id.len(), max: MAX_ID_BYTES });
-        }
-        if *self.client.core().closing.borrow() {
-            return Err(Error::Closed { path });
+        if let Err(why) = check_id(&self.id) {
+            return Err(Error::InvalidOption { path, why });
         }
         let shared = Arc::new(Shared::new(path, self.id));
         let task = task::spawn(&self.client, &shared);

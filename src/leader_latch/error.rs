@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::client::{self, ErrorKind};
+use crate::error::recipe_error;
 
 /// An error of a [`LeaderLatch`](super::LeaderLatch).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -24,46 +25,20 @@ pub enum Error {
         /// The path of the election.
         path: Arc<str>,
     },
-    /// The id is too long.
-    #[error("leader latch at {path}: an id of {bytes} bytes; at most {max} are allowed")]
-    InvalidId {
+    /// An option is out of its range.
+    #[error("leader latch at {path}: {why}")]
+    InvalidOption {
         /// The path of the election.
         path: Arc<str>,
-        /// The length of the id in bytes.
-        bytes: usize,
-        /// The largest length in bytes.
-        max: usize,
+        /// The value, and what is allowed.
+        why: String,
     },
 }
 
-impl Error {
-    /// Returns the kind of the error, for code that reacts to it.
-    pub fn kind(&self) -> ErrorKind {
-        match self {
-            Error::Client { error, .. } => error.kind(),
-            Error::Closed { .. } => ErrorKind::Closed,
-            Error::InvalidId { .. } => ErrorKind::InvalidArgument,
-        }
+recipe_error! {
+    kind {
+        Error::InvalidOption { .. } => ErrorKind::InvalidArgument,
     }
-
-    /// Returns whether the same call may succeed later without another change.
-    pub fn is_retryable(&self) -> bool {
-        matches!(self, Error::Client { error, .. } if error.is_retryable())
-    }
-
     /// Returns whether the latch, or its leadership, is lost for good.
-    pub fn is_lost(&self) -> bool {
-        match self {
-            Error::Client { error, .. } => error.is_lost(),
-            Error::Closed { .. } => true,
-            Error::InvalidId { .. } => false,
-        }
-    }
-
-    pub(super) fn client(path: &str, error: client::Error) -> Self {
-        if error.kind() == ErrorKind::Closed {
-            return Error::Closed { path: path.into() };
-        }
-        Error::Client { path: path.into(), error }
-    }
+    lost {}
 }

@@ -1,9 +1,7 @@
 //! Listeners of a latch.
 
-use std::fmt;
 use std::sync::Arc;
 
-use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -13,6 +11,7 @@ use crate::client::ListenerHandle;
 use crate::client::core::Core;
 use crate::client::listener::{self, Hearer};
 use crate::contender::Hold;
+use crate::util::boxed::boxed_listener;
 use crate::util::mutex::Mutex;
 
 /// Is notified when leadership is gained and when it is lost, in this order, on a task of its own.
@@ -52,89 +51,45 @@ pub trait LeaderLatchListener: Send + Sync + 'static {
     fn not_leader(&self) -> impl Future<Output = ()> + Send;
 }
 
-impl<L: LeaderLatchListener + ?Sized> LeaderLatchListener for Arc<L> {
-    fn is_leader(&self, leadership: Leadership) -> impl Future<Output = ()> + Send {
-        (**self).is_leader(leadership)
-    }
-
-    fn not_leader(&self) -> impl Future<Output = ()> + Send {
-        (**self).not_leader()
-    }
-}
-
-/// Holds a [`LeaderLatchListener`] of any type, for a collection of listeners or one that is chosen at run time.
-///
-/// To add one listener to several latches, put it in an [`Arc`]: that is a listener too.
-///
-/// ```no_run
-/// use zookeeper_recipes::leader_latch::{
-///     BoxLeaderLatchListener, LeaderLatch, LeaderLatchListener, Leadership,
-/// };
-///
-/// struct Log;
-///
-/// impl LeaderLatchListener for Log {
-///     async fn is_leader(&self, leadership: Leadership) {
-///         println!("{} leads {}", leadership.id(), leadership.path());
-///     }
-///     async fn not_leader(&self) {
-///         println!("leads no more");
-///     }
-/// }
-/// # struct Gauge;
-/// # impl LeaderLatchListener for Gauge {
-/// #     async fn is_leader(&self, _: Leadership) {}
-/// #     async fn not_leader(&self) {}
-/// # }
-///
-/// # fn example(latch: &LeaderLatch) {
-/// let listeners = vec![
-///     BoxLeaderLatchListener::new(Log),
-///     BoxLeaderLatchListener::new(Gauge),
-/// ];
-/// for listener in listeners {
-///     latch.add_listener(listener);
-/// }
-/// # }
-/// ```
-pub struct BoxLeaderLatchListener(Box<dyn BoxedListener>);
-
-/// A listener whose futures have one type, as only such a trait can be a `dyn`.
-trait BoxedListener: Send + Sync {
-    fn gained(&self, leadership: Leadership) -> BoxFuture<'_, ()>;
-    fn lost(&self) -> BoxFuture<'_, ()>;
-}
-
-impl<L: LeaderLatchListener> BoxedListener for L {
-    fn gained(&self, leadership: Leadership) -> BoxFuture<'_, ()> {
-        self.is_leader(leadership).boxed()
-    }
-
-    fn lost(&self) -> BoxFuture<'_, ()> {
-        self.not_leader().boxed()
-    }
-}
-
-impl BoxLeaderLatchListener {
-    /// Boxes `listener`.
-    pub fn new(listener: impl LeaderLatchListener) -> Self {
-        BoxLeaderLatchListener(Box::new(listener))
-    }
-}
-
-impl LeaderLatchListener for BoxLeaderLatchListener {
-    fn is_leader(&self, leadership: Leadership) -> impl Future<Output = ()> + Send {
-        self.0.gained(leadership)
-    }
-
-    fn not_leader(&self) -> impl Future<Output = ()> + Send {
-        self.0.lost()
-    }
-}
-
-impl fmt::Debug for BoxLeaderLatchListener {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BoxLeaderLatchListener").finish_non_exhaustive()
+boxed_listener! {
+    /// Holds a [`LeaderLatchListener`] of any type, for a collection of listeners or one that is chosen at run time.
+    ///
+    /// To add one listener to several latches, put it in an [`Arc`]: that is a listener too.
+    ///
+    /// ```no_run
+    /// use zookeeper_recipes::leader_latch::{
+    ///     BoxLeaderLatchListener, LeaderLatch, LeaderLatchListener, Leadership,
+    /// };
+    ///
+    /// struct Log;
+    ///
+    /// impl LeaderLatchListener for Log {
+    ///     async fn is_leader(&self, leadership: Leadership) {
+    ///         println!("{} leads {}", leadership.id(), leadership.path());
+    ///     }
+    ///     async fn not_leader(&self) {
+    ///         println!("leads no more");
+    ///     }
+    /// }
+    /// # struct Gauge;
+    /// # impl LeaderLatchListener for Gauge {
+    /// #     async fn is_leader(&self, _: Leadership) {}
+    /// #     async fn not_leader(&self) {}
+    /// # }
+    ///
+    /// # fn example(latch: &LeaderLatch) {
+    /// let listeners = vec![
+    ///     BoxLeaderLatchListener::new(Log),
+    ///     BoxLeaderLatchListener::new(Gauge),
+    /// ];
+    /// for listener in listeners {
+    ///     latch.add_listener(listener);
+    /// }
+    /// # }
+    /// ```
+    pub struct BoxLeaderLatchListener: LeaderLatchListener {
+        fn is_leader(&self, leadership: Leadership) -> ();
+        fn not_leader(&self) -> ();
     }
 }
 

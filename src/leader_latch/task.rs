@@ -101,7 +101,7 @@ impl Shared {
         if leads {
             // A term follows another directly only if the lease lapsed in between and no state was published for that.
             self.log_end(former, LatchStatus::Suspended);
-            tracing::info!(path = &*self.path, id = self.id, token, "leading");
+            tracing::info!(event = "leading", path = &*self.path, id = self.id, token, "leading");
         }
     }
 
@@ -113,7 +113,14 @@ impl Shared {
     /// Logs the end of a term.
     fn log_end(&self, term: Option<i64>, why: LatchStatus) {
         if let Some(token) = term {
-            tracing::info!(path = &*self.path, id = self.id, token, %why, "leading no more");
+            tracing::info!(
+                event = "leadership_ended",
+                path = &*self.path,
+                id = self.id,
+                token,
+                %why,
+                "leading no more"
+            );
         }
     }
 }
@@ -180,8 +187,22 @@ impl Participant {
     fn log(&self, state: &State) {
         let (path, id) = (&*self.shared.path, &self.shared.id);
         match state {
-            State::Failed(error) => tracing::warn!(path, id, %error, kind = ?error.kind(), "cannot take part"),
-            state => tracing::debug!(path, id, ?state, "latch"),
+            State::Failed(error) => tracing::warn!(
+                event = "cannot_take_part",
+                path,
+                id,
+                %error,
+                kind = ?error.kind(),
+                "cannot take part"
+            ),
+            state => tracing::debug!(
+                event = "state_changed",
+                path,
+                id,
+                state = state.name(),
+                node = state.node(),
+                "the contender has another state"
+            ),
         }
     }
 

@@ -9,8 +9,7 @@ use super::requeue::RequeuePolicy;
 use super::shared::Shared;
 use super::{LeaderSelector, RunningTerm, task};
 use crate::client::Client;
-use crate::contender::participants::MAX_ID_BYTES;
-use crate::path;
+use crate::contender::participants::check_id;
 
 /// Configures a [`LeaderSelector`]; see [`LeaderSelector::builder`].
 ///
@@ -26,7 +25,7 @@ use crate::path;
 ///     .id("worker-7")
 ///     .auto_requeue(RequeuePolicy::default())
 ///     .grace_period(Duration::from_secs(1))
-///     .close_mode(RunningTerm::Interrupt)
+///     .on_close(RunningTerm::Interrupt)
 ///     .start(|leadership: Leadership| async move {
 ///         leadership.lost().await;
 ///         // Up to a second to clean up.
@@ -42,7 +41,7 @@ pub struct LeaderSelectorBuilder {
     id: String,
     pub(super) requeue: Option<RequeuePolicy>,
     pub(super) grace_period: Duration,
-    close_mode: RunningTerm,
+    on_close: RunningTerm,
 }
 
 impl LeaderSelectorBuilder {
@@ -53,7 +52,7 @@ impl LeaderSelectorBuilder {
             id: String::new(),
             requeue: None,
             grace_period: Duration::ZERO,
-            close_mode: RunningTerm::default(),
+            on_close: RunningTerm::default(),
         }
     }
 
@@ -83,8 +82,8 @@ impl LeaderSelectorBuilder {
     }
 
     /// Sets what [`LeaderSelector::close`] does to a running term. Default: [`RunningTerm::Finish`].
-    pub fn close_mode(mut self, mode: RunningTerm) -> Self {
-        self.close_mode = mode;
+    pub fn on_close(mut self, running: RunningTerm) -> Self {
+        self.on_close = running;
         self
     }
 
@@ -93,18 +92,15 @@ impl LeaderSelectorBuilder {
     ///
     /// # Errors
     /// [`Error::Client`] with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) if the path is malformed.
-    /// [`Error::InvalidId`] if the id is too long. [`Error::Closed`] if the client has been closed.
+    /// [`Error::InvalidOption`] if the id is too long. [`Error::Closed`] if the client has been closed.
     pub fn start(self, listener: impl LeaderSelectorListener) -> Result<LeaderSelector, Error> {
-        path::validate(&self.path).map_err(|error| Error::client(&self.path, error.into()))?;
+        self.client.open_path(&self.path).map_err(|error| Error::client(&self.path, error))?;
         let path: Arc<str> = self.path.into();
-        if self.id.len() > MAX_ID_BYTES {
-            return Err(Error::InvalidId { path, bytes: self.id.len(), max: MAX_ID_BYTES });
-        }
-        if *self.client.core().closing.borrow() {
-            return Err(Error::Closed { path });
+        if let Err(why) = check_id(&self.id) {
+            return Err(Error::InvalidOption { path, why });
         }
         let shared = Arc::new(Shared::new(path, self.id, self.requeue, self.grace_period));
         let task = task::spawn(&self.client, &shared, listener);
-        Ok(LeaderSelector { client: self.client, shared, close_mode: self.close_mode, task })
+        Ok(LeaderSelector { client: self.client, shared, on_close: self.on_close, task })
     }
 }

@@ -1,13 +1,9 @@
 //! The listeners of a selector, which lead when they are elected.
 
 use std::error::Error;
-use std::fmt;
-use std::sync::Arc;
-
-use futures::FutureExt;
-use futures::future::BoxFuture;
 
 use crate::contender::leadership::Leadership;
+use crate::util::boxed::boxed_listener;
 
 /// The error of a listener.
 pub type BoxError = Box<dyn Error + Send + Sync>;
@@ -74,67 +70,35 @@ where
     }
 }
 
-impl<L: LeaderSelectorListener + ?Sized> LeaderSelectorListener for Arc<L> {
-    fn take_leadership(&self, leadership: Leadership) -> impl Future<Output = Result<(), BoxError>> + Send {
-        (**self).take_leadership(leadership)
-    }
-}
-
-/// Holds a [`LeaderSelectorListener`] of any type, for a collection of listeners or one that is chosen at run time.
-///
-/// To use one listener at several paths, put it in an [`Arc`]: that is a listener too.
-///
-/// ```no_run
-/// use zookeeper_recipes::Client;
-/// use zookeeper_recipes::leader_selector::{
-///     BoxLeaderSelectorListener, Error, LeaderSelector, Leadership,
-/// };
-///
-/// # fn example(client: &Client, dry_run: bool) -> Result<(), Error> {
-/// let listener = if dry_run {
-///     let show = |leadership: Leadership| async move {
-///         println!("would lead {}", leadership.path());
-///     };
-///     BoxLeaderSelectorListener::new(show)
-/// } else {
-///     let lead = |leadership: Leadership| async move {
-///         leadership.run(async { /* lead */ }).await
-///     };
-///     BoxLeaderSelectorListener::new(lead)
-/// };
-/// let selector = LeaderSelector::builder(client, "/my-service/leader")
-///     .start(listener)?;
-/// # Ok(())
-/// # }
-/// ```
-pub struct BoxLeaderSelectorListener(Box<dyn BoxedListener>);
-
-/// A listener whose future has one type, as only such a trait can be a `dyn`.
-trait BoxedListener: Send + Sync {
-    fn lead(&self, leadership: Leadership) -> BoxFuture<'_, Result<(), BoxError>>;
-}
-
-impl<L: LeaderSelectorListener> BoxedListener for L {
-    fn lead(&self, leadership: Leadership) -> BoxFuture<'_, Result<(), BoxError>> {
-        self.take_leadership(leadership).boxed()
-    }
-}
-
-impl BoxLeaderSelectorListener {
-    /// Boxes `listener`.
-    pub fn new(listener: impl LeaderSelectorListener) -> Self {
-        BoxLeaderSelectorListener(Box::new(listener))
-    }
-}
-
-impl LeaderSelectorListener for BoxLeaderSelectorListener {
-    fn take_leadership(&self, leadership: Leadership) -> impl Future<Output = Result<(), BoxError>> + Send {
-        self.0.lead(leadership)
-    }
-}
-
-impl fmt::Debug for BoxLeaderSelectorListener {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BoxLeaderSelectorListener").finish_non_exhaustive()
+boxed_listener! {
+    /// Holds a [`LeaderSelectorListener`] of any type, for a collection of listeners or one that is chosen at run time.
+    ///
+    /// To use one listener at several paths, put it in an [`Arc`](std::sync::Arc): that is a listener too.
+    ///
+    /// ```no_run
+    /// use zookeeper_recipes::Client;
+    /// use zookeeper_recipes::leader_selector::{
+    ///     BoxLeaderSelectorListener, Error, LeaderSelector, Leadership,
+    /// };
+    ///
+    /// # fn example(client: &Client, dry_run: bool) -> Result<(), Error> {
+    /// let listener = if dry_run {
+    ///     let show = |leadership: Leadership| async move {
+    ///         println!("would lead {}", leadership.path());
+    ///     };
+    ///     BoxLeaderSelectorListener::new(show)
+    /// } else {
+    ///     let lead = |leadership: Leadership| async move {
+    ///         leadership.run(async { /* lead */ }).await
+    ///     };
+    ///     BoxLeaderSelectorListener::new(lead)
+    /// };
+    /// let selector = LeaderSelector::builder(client, "/my-service/leader")
+    ///     .start(listener)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub struct BoxLeaderSelectorListener: LeaderSelectorListener {
+        fn take_leadership(&self, leadership: Leadership) -> Result<(), BoxError>;
     }
 }

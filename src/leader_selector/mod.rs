@@ -144,7 +144,7 @@ pub enum RunningTerm {
 pub struct LeaderSelector {
     client: Client,
     shared: Arc<Shared>,
-    close_mode: RunningTerm,
+    on_close: RunningTerm,
     task: Task<Result<(), Error>>,
 }
 
@@ -227,7 +227,7 @@ impl LeaderSelector {
         &self.shared.path
     }
 
-    /// Leaves the election with the [close mode](LeaderSelectorBuilder::close_mode) of the builder. By default
+    /// Leaves the election as [`on_close`](LeaderSelectorBuilder::on_close) of the builder says. By default
     /// ([`RunningTerm::Finish`]) it waits for a running term. See [`close_with`](Self::close_with).
     ///
     /// # Errors
@@ -236,7 +236,7 @@ impl LeaderSelector {
     /// # Cancel safety
     /// Once it was polled, the selector leaves in the background even if the future is dropped.
     pub async fn close(&self) -> Result<(), Error> {
-        self.close_with(self.close_mode).await
+        self.close_with(self.on_close).await
     }
 
     /// Leaves the election. Returns when no term runs any more, and the node is deleted or its session has ended. The

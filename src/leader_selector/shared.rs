@@ -9,9 +9,9 @@ use super::RunningTerm;
 use super::outcome::{Outcome, Subscribers};
 use super::requeue::RequeuePolicy;
 use super::state::{Phase, SelectorState};
-use crate::client::listener::caught;
 use crate::contender::State;
 use crate::util::mutex::Mutex;
+use crate::util::panic::caught;
 
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -54,9 +54,10 @@ impl Shared {
         // This may drop the error of the term before, and its destructor may panic. The selector must survive that.
         if let Err(message) = caught(move || drop(last)) {
             tracing::warn!(
+                event = "error_panicked",
                 path = &*self.path,
                 id = self.id,
-                message,
+                panic = message,
                 "the error of an earlier term panicked when dropped"
             );
         }

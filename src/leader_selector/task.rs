@@ -102,11 +102,18 @@ impl<L: LeaderSelectorListener> Participant<L> {
             let (path, id) = (&*shared.path, &shared.id);
             match state {
                 State::Held(hold) => {
-                    tracing::info!(path, id, token = hold.token(), "leading");
+                    tracing::info!(event = "leading", path, id, token = hold.token(), "leading");
                     return WaitEnd::Held(hold);
                 }
                 State::Failed(error) => {
-                    tracing::warn!(path, id, %error, kind = ?error.kind(), "cannot take part");
+                    tracing::warn!(
+                        event = "cannot_take_part",
+                        path,
+                        id,
+                        %error,
+                        kind = ?error.kind(),
+                        "cannot take part"
+                    );
                     let failed = Phase::Failed(Error::client(path, error));
                     if shared.requeue.is_some() {
                         shared.publish(failed);
@@ -119,7 +126,14 @@ impl<L: LeaderSelectorListener> Participant<L> {
                 }
                 State::Closed => return WaitEnd::Closed,
                 state => {
-                    tracing::debug!(path, id, ?state, "selector");
+                    tracing::debug!(
+                        event = "state_changed",
+                        path,
+                        id,
+                        state = state.name(),
+                        node = state.node(),
+                        "the contender has another state"
+                    );
                     // For followers of the state, a contender with a node is still one that enters.
                     if !matches!(state, State::Entered(_)) {
                         shared.publish(Phase::Contending(state));
@@ -137,10 +151,10 @@ impl<L: LeaderSelectorListener> Participant<L> {
         let end = term::lead(&self.shared, &self.listener, &mut self.contender, hold).await;
         let (path, id) = (&*self.shared.path, &self.shared.id);
         let pause = if end.is_failure() {
-            tracing::warn!(path, id, token = fencing_token, %end, "term over");
+            tracing::warn!(event = "leadership_ended", path, id, token = fencing_token, %end, "term over");
             self.core.next_delay(&mut self.failed_terms, began)
         } else {
-            tracing::info!(path, id, token = fencing_token, %end, "term over");
+            tracing::info!(event = "leadership_ended", path, id, token = fencing_token, %end, "term over");
             if let TermEnd::Returned = end {
                 self.failed_terms = Backoff::new(AFTER_FAILED_TERM);
             }

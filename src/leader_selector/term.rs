@@ -4,15 +4,16 @@ use std::panic::AssertUnwindSafe;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use tracing::Instrument;
 
 use super::RunningTerm;
 use super::listener::{BoxError, LeaderSelectorListener};
 use super::outcome::TermEnd;
 use super::shared::Shared;
 use super::state::Phase;
-use crate::client::listener::{caught, panic_text};
 use crate::contender::leadership::Leadership;
 use crate::contender::{Contender, Hold, State};
+use crate::util::panic::{caught, panic_text};
 
 /// The listener's future, with its panics caught.
 type Work<'a> = BoxFuture<'a, TermEnd>;
@@ -56,7 +57,9 @@ pub(super) async fn lead(
 }
 
 fn work<'a>(listener: &'a impl LeaderSelectorListener, leadership: Leadership) -> Work<'a> {
-    let work = async move { listener.take_leadership(leadership).await };
+    let (path, id, token) = (leadership.path(), leadership.id(), leadership.fencing_token());
+    let term = tracing::info_span!("term", path, id, token);
+    let work = async move { listener.take_leadership(leadership).await }.instrument(term);
     let work = AssertUnwindSafe(work).catch_unwind();
     Box::pin(work.map(|done| match done {
         Ok(Ok(())) => TermEnd::Returned,

@@ -6,7 +6,6 @@ use super::error::Error;
 use super::{BASE, InterProcessMutex};
 use crate::client::Client;
 use crate::contender::{LeftBehind, REVOKED, Spec};
-use crate::path;
 
 /// The largest data of a node. Every reader of the node receives it; this is plenty, and far below a node's limit of a
 /// megabyte.
@@ -63,7 +62,7 @@ impl InterProcessMutexBuilder {
     /// [`Error::Client`] with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) if the path is malformed.
     /// [`Error::InvalidOption`] if an option is out of its range. [`Error::Closed`] if the client has been closed.
     pub fn build(self) -> Result<InterProcessMutex, Error> {
-        path::validate(&self.path).map_err(|error| Error::client(&self.path, error.into()))?;
+        self.client.open_path(&self.path).map_err(|error| Error::client(&self.path, error))?;
         let path: Arc<str> = self.path.into();
         let invalid = |why: String| Err(Error::InvalidOption { path: Arc::clone(&path), why });
         if self.data.len() > MAX_DATA_BYTES {
@@ -79,9 +78,6 @@ impl InterProcessMutexBuilder {
             ));
         }
         let core = self.client.core();
-        if *core.closing.borrow() {
-            return Err(Error::Closed { path });
-        }
         let spec = Spec {
             dir: core.full_path(&path).into(),
             base: BASE,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::client::{self, ErrorKind};
+use crate::error::recipe_error;
 
 /// An error of an [`InterProcessMutex`](super::InterProcessMutex).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -44,35 +45,11 @@ pub enum Error {
     },
 }
 
-impl Error {
-    /// Returns the kind of the error, for code that reacts to it.
-    pub fn kind(&self) -> ErrorKind {
-        match self {
-            Error::Client { error, .. } => error.kind(),
-            Error::Closed { .. } => ErrorKind::Closed,
-            Error::Lost { .. } => ErrorKind::SessionLost,
-            Error::InvalidOption { .. } => ErrorKind::InvalidArgument,
-        }
+recipe_error! {
+    kind {
+        Error::Lost { .. } => ErrorKind::SessionLost,
+        Error::InvalidOption { .. } => ErrorKind::InvalidArgument,
     }
-
-    /// Returns whether the same call may succeed later without another change.
-    pub fn is_retryable(&self) -> bool {
-        matches!(self, Error::Client { error, .. } if error.is_retryable())
-    }
-
     /// Returns whether the lock or the client is lost for good.
-    pub fn is_lost(&self) -> bool {
-        match self {
-            Error::Client { error, .. } => error.is_lost(),
-            Error::Closed { .. } | Error::Lost { .. } => true,
-            Error::InvalidOption { .. } => false,
-        }
-    }
-
-    pub(super) fn client(path: &str, error: client::Error) -> Self {
-        if error.kind() == ErrorKind::Closed {
-            return Error::Closed { path: path.into() };
-        }
-        Error::Client { path: path.into(), error }
-    }
+    lost {}
 }

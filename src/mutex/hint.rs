@@ -26,6 +26,7 @@ pub(super) async fn after_a_while(core: &Core, path: &str) {
     {
         let held_for = core.clock.now().since(since);
         tracing::info!(
+            event = "waiting_for_own_lock",
             path,
             ?held_for,
             "waiting for a lock that this client holds itself: acquire() waits for its guard to be released or \

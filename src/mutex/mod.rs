@@ -87,6 +87,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
+use tracing::Instrument;
 
 pub use self::builder::InterProcessMutexBuilder;
 pub use self::error::Error;
@@ -95,7 +96,7 @@ use self::shared::Inner;
 use crate::client::session::Session;
 use crate::client::{self, Client, ErrorKind};
 use crate::contender::{self, Contender, Hold, REVOKED, Spec, State};
-use crate::path::{self, join};
+use crate::path::join;
 
 /// The end of a node's name before the number, as Curator writes it.
 const BASE: &str = "lock-";
@@ -154,7 +155,7 @@ impl InterProcessMutex {
         // A loop over locks that are free must let other tasks run too.
         tokio::task::coop::consume_budget().await;
         let mut contender = self.stand();
-        let hold = self.held(&mut contender, &mut Seen::Nothing).await?;
+        let hold = self.held(&mut contender, &mut Seen::Nothing).instrument(self.span()).await?;
         Ok(self.guard(contender, hold))
     }
 
@@ -183,7 +184,8 @@ impl InterProcessMutex {
             return self.acquire().await.map(Some);
         };
         let (mut contender, mut seen) = (self.stand(), Seen::Nothing);
-        let waited = timeout_at(deadline - to_leave(timeout), self.held(&mut contender, &mut seen)).await;
+        let held = self.held(&mut contender, &mut seen).instrument(self.span());
+        let waited = timeout_at(deadline - to_leave(timeout), held).await;
         match waited {
             Ok(held) => {
                 let hold = held?;
@@ -217,7 +219,8 @@ impl InterProcessMutex {
         let within = self.client.core().config.connection_timeout;
         let deadline = Instant::now() + within;
         let (mut contender, mut seen) = (self.stand(), Seen::Nothing);
-        match timeout_at(deadline - to_leave(within), self.first(&mut contender, &mut seen)).await {
+        let first = self.first(&mut contender, &mut seen).instrument(self.span());
+        match timeout_at(deadline - to_leave(within), first).await {
             Ok(Ok(Some(hold))) => Ok(Some(self.guard(contender, hold))),
             Ok(Err(error)) => Err(error),
             Ok(Ok(None)) | Err(_) => {
@@ -284,7 +287,13 @@ impl InterProcessMutex {
                 State::Unproven if *seen == Seen::Nothing => *seen = Seen::Free,
                 State::Failed(error) => return Err(self.error(error)),
                 State::Closed => return Err(Error::Closed { path: Arc::clone(&self.path) }),
-                state => tracing::debug!(path = &*self.path, ?state, "mutex"),
+                state => tracing::debug!(
+                    event = "state_changed",
+                    path = &*self.path,
+                    state = state.name(),
+                    node = state.node(),
+                    "the contender has another state"
+                ),
             }
         }
     }
@@ -296,26 +305,31 @@ impl InterProcessMutex {
             Seen::Free => "the lock was free, but no server confirmed that the session is alive",
             Seen::Nothing => "no server could be asked",
         };
-        let message =
-            format!("acquire {}: {why} within {within:?}{}", self.path, self.client.core().why_not_connected());
-        Err(self.error(client::Error::new(ErrorKind::TimedOut, message)))
+        let why = format!("{why} within {within:?}{}", self.client.core().why_not_connected());
+        Err(self.error(client::Error::at(ErrorKind::TimedOut, "acquire", &self.path, why)))
     }
 
-    /// Leaves the line. Fails if it is not certain by the deadline that no node of ours is left.
+    /// Withdraws from the line. Fails if it is not certain by the deadline that no node of ours is left.
     async fn give_up(&self, mut contender: Contender, deadline: Instant) -> Result<(), Error> {
-        let why = match timeout_at(deadline, contender.leave()).await {
+        const DOING: &str = "withdraw from";
+        let error = match timeout_at(deadline, contender.leave()).await {
             Ok(Ok(())) => return Ok(()),
-            Ok(Err(error)) => client::Error::from_backend("leave the line at", &self.path, error).to_string(),
-            Err(_) => format!("leave the line at {}: no answer in time", self.path),
+            Ok(Err(error)) => client::Error::from_backend(DOING, &self.path, error),
+            Err(_) => client::Error::at(ErrorKind::OutcomeUnknown, DOING, &self.path, "no answer in time"),
         };
         let cause = self.client.core().why_not_connected();
-        let message = format!("{why}{cause}; nothing is held; the node, if there is one, is deleted in the background");
-        Err(self.error(client::Error::new(ErrorKind::OutcomeUnknown, message)))
+        let note = format!("{cause}; nothing is held; the node, if there is one, is deleted in the background");
+        Err(self.error(error.in_doubt(&note)))
     }
 
     fn guard(&self, contender: Contender, hold: Hold) -> MutexGuard {
-        tracing::debug!(path = &*self.path, token = hold.token(), "lock held");
+        tracing::debug!(event = "lock_acquired", path = &*self.path, token = hold.token(), "lock held");
         MutexGuard::new(Inner::new(&self.client, &self.path, contender, hold))
+    }
+
+    /// The span of a call that acquires.
+    fn span(&self) -> tracing::Span {
+        tracing::info_span!("acquire", path = &*self.path)
     }
 
     fn error(&self, error: client::Error) -> Error {
@@ -361,11 +375,10 @@ fn to_leave(timeout: Duration) -> Duration {
 #[doc(alias = "attemptRevoke")]
 pub async fn revoke(client: &Client, node_path: &str) -> Result<(), Error> {
     let error = |error: client::Error| Error::client(node_path, error);
-    path::validate(node_path).map_err(|invalid| error(invalid.into()))?;
+    client.open_path(node_path).map_err(error)?;
     if !is_sequential(node_path) {
-        let why = "not the node of somebody in line, whose name ends in ten digits; see participants()";
-        let message = format!("revoke {node_path}: {why}");
-        return Err(error(client::Error::new(ErrorKind::InvalidPath, message)));
+        let why = "not the node of a participant: its name must end in ten digits; see participants()";
+        return Err(error(client::Error::at(ErrorKind::InvalidPath, "revoke", node_path, why)));
     }
     // It sets the same mark each time, so it may be repeated like a read.
     let mark = |session: &Arc<Session>, full: &str| session.set_data(full, REVOKED, None);

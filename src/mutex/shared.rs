@@ -106,7 +106,7 @@ async fn look_after(
         biased;
         _ = &mut asked => return contender.leave_after(leaving.handed_over()).await,
         // Any other state after `Held` means that the lock is lost, also if it could be held again.
-        news = contender.next() => tracing::debug!(?news, "lock lost"),
+        news = contender.next() => tracing::debug!(event = "lock_lost", state = news.name(), "lock lost"),
     }
     contender.relinquish();
     // The sender may also be dropped with the guards, which means the same.

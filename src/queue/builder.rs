@@ -8,7 +8,6 @@ use super::serializer::Serializer;
 use super::znodes::Paths;
 use super::{AckMode, DistributedQueue, Options};
 use crate::client::{Client, RetryPolicy};
-use crate::path;
 
 /// More would keep too many items from other consumers, and too much in memory.
 const MOST_PREFETCH: usize = 1_000;
@@ -155,7 +154,7 @@ impl<S: Serializer> DistributedQueueBuilder<S> {
     pub fn build(self) -> Result<DistributedQueue<S>, Error> {
         let name: Arc<str> = self.path.as_str().into();
         for path in [Some(&self.path), self.claims.as_ref()].into_iter().flatten() {
-            path::validate(path).map_err(|error| Error::client(&name, error.into()))?;
+            self.client.open_path(path).map_err(|error| Error::client(&name, error))?;
         }
         let invalid = |why: String| Err(Error::InvalidOption { path: Arc::clone(&name), why });
         if self.max_items == Some(0) {
@@ -168,9 +167,6 @@ impl<S: Serializer> DistributedQueueBuilder<S> {
             return invalid(format!("prefetch of {}; at most {MOST_PREFETCH} is allowed", self.options.prefetch));
         }
         let core = self.client.core();
-        if *core.closing.borrow() {
-            return Err(Error::Closed { path: name });
-        }
         let paths = Arc::new(Paths::new(&self.path, self.claims.as_deref(), |path| core.full_path(path)));
         let below =
             |dir: &str| paths.claims.strip_prefix(dir).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));

@@ -11,11 +11,11 @@ use super::serializer::Serializer;
 use super::znodes::{self, Paths};
 use crate::backend::{self, Multi, Op};
 use crate::client::core::Core;
-use crate::client::listener::caught;
 use crate::client::parents;
 use crate::client::session::Session;
 use crate::client::{self, ErrorKind};
 use crate::path::join;
+use crate::util::panic::caught;
 use crate::znode::CreateMode;
 
 /// A reason is meant to be read by people; a longer one is truncated.

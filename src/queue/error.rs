@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::client::{self, ErrorKind};
+use crate::error::recipe_error;
 
 /// An error of a [`DistributedQueue`](super::DistributedQueue), its producers, consumers and deliveries.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -94,57 +95,37 @@ pub enum Error {
     },
 }
 
-impl Error {
-    /// Returns the kind of the error, for code that decides how to react. For several failures it is the kind of the
-    /// first, or [`ErrorKind::OutcomeUnknown`] if one of them is of that kind.
-    pub fn kind(&self) -> ErrorKind {
-        match self {
-            Error::Client { error, .. } => error.kind(),
-            Error::Closed { .. } => ErrorKind::Closed,
-            Error::Lost { .. } => ErrorKind::Fenced,
-            Error::Full { .. } => ErrorKind::TimedOut,
-            // An unknown outcome is the most important one.
-            Error::Unawaited { errors, .. } => {
-                let kinds = || errors.iter().map(Error::kind);
-                let doubt = kinds().find(|kind| *kind == ErrorKind::OutcomeUnknown);
-                doubt.or_else(|| kinds().next()).unwrap_or(ErrorKind::Other)
-            }
-            Error::TooLarge { .. } | Error::Unserializable { .. } | Error::InvalidOption { .. } => {
-                ErrorKind::InvalidArgument
-            }
-            Error::Undecodable { .. } => ErrorKind::Other,
-        }
+recipe_error! {
+    kind {
+        Error::Lost { .. } => ErrorKind::Fenced,
+        Error::Full { .. } => ErrorKind::TimedOut,
+        Error::Unawaited { errors, .. } => kind_of_all(errors),
+        Error::TooLarge { .. } | Error::Unserializable { .. } => ErrorKind::InvalidArgument,
+        Error::InvalidOption { .. } => ErrorKind::InvalidArgument,
+        Error::Undecodable { .. } => ErrorKind::Other,
     }
-
-    /// Returns whether the same call may succeed later without any intervention.
-    pub fn is_retryable(&self) -> bool {
-        match self {
-            Error::Client { error, .. } => error.is_retryable(),
-            Error::Full { .. } => true,
-            _ => false,
-        }
+    retryable {
+        // The flush would succeed, but the items are not in the queue.
+        Error::Unawaited { .. } => false,
     }
-
     /// Returns whether the claim was lost, or the client is closed for good.
-    pub fn is_lost(&self) -> bool {
-        match self {
-            Error::Client { error, .. } => error.is_lost(),
-            Error::Closed { .. } | Error::Lost { .. } => true,
-            Error::Unawaited { errors, .. } => errors.iter().any(Error::is_lost),
-            _ => false,
-        }
+    lost {
+        Error::Unawaited { errors, .. } => errors.iter().any(Error::is_lost),
     }
+}
 
+impl Error {
     pub(super) fn closed(path: &Arc<str>) -> Self {
         Error::Closed { path: Arc::clone(path) }
     }
+}
 
-    pub(super) fn client(path: &Arc<str>, error: client::Error) -> Self {
-        if error.kind() == ErrorKind::Closed {
-            return Error::closed(path);
-        }
-        Error::Client { path: Arc::clone(path), error }
-    }
+/// Returns the kind of the first failure, or [`ErrorKind::OutcomeUnknown`] if one of them is of that kind, which is the
+/// most important one.
+fn kind_of_all(errors: &[Error]) -> ErrorKind {
+    let kinds = || errors.iter().map(Error::kind);
+    let doubt = kinds().find(|kind| *kind == ErrorKind::OutcomeUnknown);
+    doubt.or_else(|| kinds().next()).unwrap_or(ErrorKind::Other)
 }
 
 /// Lists each failure and how often it occurred, as in
@@ -178,18 +159,19 @@ mod tests {
     #[test]
     fn failures_are_told_each_with_how_often() {
         let path: Arc<str> = "/q".into();
-        let denied = Error::client(&path, client::Error::new(ErrorKind::NoAuth, "put into /q: no permission"));
-        let doubt = Error::client(&path, client::Error::new(ErrorKind::OutcomeUnknown, "put into /q: not answered"));
+        let denied = Error::client(&path, client::Error::at(ErrorKind::NoAuth, "put into", "/q", "no permission"));
+        let doubt =
+            Error::client(&path, client::Error::at(ErrorKind::OutcomeUnknown, "put into", "/q", "not answered"));
         let unawaited =
             |errors: &[Error], total| Error::Unawaited { path: path.clone(), errors: errors.to_vec(), total };
         let one = unawaited(std::slice::from_ref(&denied), 1);
-        assert_eq!(one.to_string(), "queue at /q: a put that was not awaited has failed: put into /q: no permission");
+        assert_eq!(one.to_string(), "queue at /q: a put that was not awaited has failed: put: no permission");
         assert_eq!((one.kind(), one.is_retryable(), one.is_lost()), (ErrorKind::NoAuth, false, false));
         let many = unawaited(&[denied.clone(), doubt, denied], 40);
         assert_eq!(
             many.to_string(),
-            "queue at /q: 40 puts that were not awaited have failed: put into /q: no permission (2 times); \
-             put into /q: not answered; and 37 more"
+            "queue at /q: 40 puts that were not awaited have failed: put: no permission (2 times); \
+             put: not answered; and 37 more"
         );
         assert_eq!(many.kind(), ErrorKind::OutcomeUnknown);
         assert!(unawaited(&[Error::Closed { path: path.clone() }], 1).is_lost());

@@ -87,13 +87,23 @@ impl Publisher {
         let path = &*self.path;
         match &event {
             Event::DeadLetter { item, attempts, reason } => {
-                tracing::warn!(path, item, attempts, reason, "dead letter");
+                tracing::warn!(event = "dead_letter", path, item, attempts, reason, "an item is a dead letter now");
             }
-            Event::Dropped { item, reason } => tracing::warn!(path, item, reason, "an acknowledged item failed"),
-            Event::Skipped { node } => tracing::warn!(path, node, "an item of another kind of queue is left alone"),
-            Event::Unsettled { item, error } => {
-                tracing::warn!(path, item, %error, kind = ?error.kind(), "an item could not be settled");
+            Event::Dropped { item, reason } => {
+                tracing::warn!(event = "item_dropped", path, item, reason, "an acknowledged item failed");
             }
+            Event::Skipped { node } => {
+                let item = node;
+                tracing::warn!(event = "item_skipped", path, item, "an item of another kind of queue is left alone");
+            }
+            Event::Unsettled { item, error } => tracing::warn!(
+                event = "item_unsettled",
+                path,
+                item,
+                %error,
+                kind = ?error.kind(),
+                "an item could not be settled"
+            ),
             Event::Failed { error } => self.core.report(client::Error::new(error.kind(), error.to_string())),
             Event::Missed { .. } => {}
         }

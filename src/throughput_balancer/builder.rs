@@ -23,7 +23,6 @@ use crate::client::{self, Client};
 use crate::leader_latch::{LatchStatus, LeaderLatch};
 #[cfg(feature = "limiter")]
 use crate::limiter::ShareLimiter;
-use crate::path;
 
 /// The options of a member of a balancer; see [`ThroughputBalancer::builder`].
 ///
@@ -227,7 +226,7 @@ impl ThroughputBalancerBuilder {
     }
 
     fn validate(&self) -> Result<Paths, Error> {
-        path::validate(&self.base).map_err(|error| Error::client(&self.base, error.into()))?;
+        self.client.open_path(&self.base).map_err(|error| Error::client(&self.base, error))?;
         let bad = |why| Err(Error::invalid(&self.base, why));
         let wishes = allocation::Member { id: String::new(), weight: self.weight, min: self.min, max: self.max };
         if wishes.weight == 0 {
@@ -244,9 +243,6 @@ impl ThroughputBalancerBuilder {
             return bad(format!(
                 "a debounce of at most {at_most:?} with a quiet time of {quiet:?}; must be at least that"
             ));
-        }
-        if *self.client.core().closing.borrow() {
-            return Err(Error::closed(&self.base));
         }
         Ok(Paths::new(self.client.core(), &self.base))
     }
@@ -297,7 +293,13 @@ impl ThroughputBalancerBuilder {
             if let Some(latch) = leaving
                 && let Err(error) = latch.close().await
             {
-                tracing::warn!(%error, "a member has left, but may stand in the line of leaders for a while");
+                tracing::warn!(
+                    event = "election_not_left",
+                    path = latch.path(),
+                    %error,
+                    kind = ?error.kind(),
+                    "the node in the election remains until the session ends"
+                );
             }
         });
         ThroughputBalancer { client: self.client, registrar, latch, channel, events, registration, stop, task }

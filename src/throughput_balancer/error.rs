@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::client::{self, ErrorKind};
+use crate::error::recipe_error;
 
 /// An error of a [`ThroughputBalancer`](super::ThroughputBalancer).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -41,38 +42,16 @@ pub enum Error {
     },
 }
 
+recipe_error! {
+    kind {
+        Error::InvalidOption { .. } => ErrorKind::InvalidArgument,
+        Error::InvalidMaximum { .. } => ErrorKind::Other,
+    }
+    /// Returns whether the member, or its client, is closed for good.
+    lost {}
+}
+
 impl Error {
-    /// Returns the kind of the error, to match on.
-    pub fn kind(&self) -> ErrorKind {
-        match self {
-            Error::Client { error, .. } => error.kind(),
-            Error::Closed { .. } => ErrorKind::Closed,
-            Error::InvalidOption { .. } => ErrorKind::InvalidArgument,
-            Error::InvalidMaximum { .. } => ErrorKind::Other,
-        }
-    }
-
-    /// Returns whether the same call may succeed later without any other change.
-    pub fn is_retryable(&self) -> bool {
-        matches!(self, Error::Client { error, .. } if error.is_retryable())
-    }
-
-    /// Returns whether the balancer is gone for good.
-    pub fn is_lost(&self) -> bool {
-        match self {
-            Error::Client { error, .. } => error.is_lost(),
-            Error::Closed { .. } => true,
-            Error::InvalidOption { .. } | Error::InvalidMaximum { .. } => false,
-        }
-    }
-
-    pub(super) fn client(path: &str, error: client::Error) -> Self {
-        if error.kind() == ErrorKind::Closed {
-            return Error::closed(path);
-        }
-        Error::Client { path: path.into(), error }
-    }
-
     pub(super) fn closed(path: &str) -> Self {
         Error::Closed { path: path.into() }
     }

@@ -200,13 +200,10 @@ impl Publisher {
     }
 
     pub(super) fn tell(&self, event: Event) {
-        let path = &*self.path;
         match &event {
             // There may be no listener.
             Event::Failed { error } => self.core.report(client::Error::new(error.kind(), error.to_string())),
-            Event::TookOver { .. } | Event::Registered { .. } => tracing::info!(path, ?event, "throughput balancer"),
-            Event::Settled { .. } => tracing::debug!(path, ?event, "throughput balancer"),
-            event => tracing::warn!(path, ?event, "throughput balancer"),
+            event => log(&self.path, event),
         }
         self.events.tell(event);
     }
@@ -219,6 +216,36 @@ impl Publisher {
         };
         let events = self.events.subscribe(finished, |events| Event::Missed { events });
         Events { events: futures::stream::iter(invalid.clone()).chain(events).boxed() }
+    }
+}
+
+/// Logs an event under its own name and with its own fields. Its text is the message.
+fn log(path: &str, happened: &Event) {
+    match happened {
+        Event::TookOver { epoch } => tracing::info!(event = "took_over", path, epoch, "{happened}"),
+        Event::MaximumInvalid { why } => {
+            tracing::warn!(event = "maximum_invalid", path, reason = why, "{happened}");
+        }
+        Event::Exceeded { maximum, by } => {
+            tracing::warn!(event = "maximum_exceeded", path, maximum, by, "{happened}");
+        }
+        Event::Settled { maximum, members, shared } => {
+            tracing::debug!(event = "settled", path, maximum, members, shared, "{happened}");
+        }
+        Event::NotDivided { error } => tracing::warn!(event = "not_divided", path, %error, "{happened}"),
+        Event::Shortfall { shortfall } => tracing::warn!(event = "shortfall", path, %shortfall, "{happened}"),
+        Event::WithoutShare { maximum, members } => {
+            tracing::warn!(event = "without_share", path, maximum, members, "{happened}");
+        }
+        Event::MemberIgnored { member, held, why } => {
+            tracing::warn!(event = "member_ignored", path, member, held, reason = why, "{happened}");
+        }
+        Event::Unacked { member, held } => tracing::warn!(event = "unacked", path, member, held, "{happened}"),
+        Event::Registered { member } => tracing::info!(event = "registered", path, member, "{happened}"),
+        Event::Undecided { member } => tracing::warn!(event = "undecided", path, member, "{happened}"),
+        Event::Unregistered { member } => tracing::warn!(event = "unregistered", path, member, "{happened}"),
+        // The client reports a failure, and each stream of events counts what its reader missed.
+        Event::Failed { .. } | Event::Missed { .. } => {}
     }
 }
 

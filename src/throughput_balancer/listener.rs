@@ -1,13 +1,8 @@
 //! Listeners of a member's share.
 
-use std::fmt;
-use std::sync::Arc;
-
-use futures::FutureExt;
-use futures::future::BoxFuture;
-
 use super::share::Share;
 use crate::client::listener::Hearer;
+use crate::util::boxed::boxed_listener;
 
 /// Receives every share, one after the other, on a task of its own.
 ///
@@ -28,64 +23,32 @@ where
     }
 }
 
-impl<L: ShareListener + ?Sized> ShareListener for Arc<L> {
-    fn share_changed(&self, share: Share) -> impl Future<Output = ()> + Send {
-        (**self).share_changed(share)
-    }
-}
-
-/// A [`ShareListener`] of any type: for a collection of listeners, or one that is chosen at run time.
-///
-/// A listener in an [`Arc`] is a listener too, for one that is added to several members.
-///
-/// ```no_run
-/// use zookeeper_recipes::throughput_balancer::{
-///     BoxShareListener, Share, ThroughputBalancer,
-/// };
-///
-/// # fn example(member: &ThroughputBalancer, verbose: bool) {
-/// let mut listeners = vec![BoxShareListener::new(|share: Share| async move {
-///     println!("{} a second", share.throughput());
-/// })];
-/// if verbose {
-///     listeners.push(BoxShareListener::new(|share: Share| async move {
-///         println!("given by leader {}", share.epoch());
-///     }));
-/// }
-/// for listener in listeners {
-///     member.on_share(listener);
-/// }
-/// # }
-/// ```
-pub struct BoxShareListener(Box<dyn BoxedListener>);
-
-/// The listener with a future of one type, because only such a trait can be a `dyn`.
-trait BoxedListener: Send + Sync {
-    fn changed(&self, share: Share) -> BoxFuture<'_, ()>;
-}
-
-impl<L: ShareListener> BoxedListener for L {
-    fn changed(&self, share: Share) -> BoxFuture<'_, ()> {
-        self.share_changed(share).boxed()
-    }
-}
-
-impl BoxShareListener {
-    /// Boxes `listener`.
-    pub fn new(listener: impl ShareListener) -> Self {
-        BoxShareListener(Box::new(listener))
-    }
-}
-
-impl ShareListener for BoxShareListener {
-    fn share_changed(&self, share: Share) -> impl Future<Output = ()> + Send {
-        self.0.changed(share)
-    }
-}
-
-impl fmt::Debug for BoxShareListener {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BoxShareListener").finish_non_exhaustive()
+boxed_listener! {
+    /// A [`ShareListener`] of any type: for a collection of listeners, or one that is chosen at run time.
+    ///
+    /// A listener in an [`Arc`](std::sync::Arc) is a listener too, for one that is added to several members.
+    ///
+    /// ```no_run
+    /// use zookeeper_recipes::throughput_balancer::{
+    ///     BoxShareListener, Share, ThroughputBalancer,
+    /// };
+    ///
+    /// # fn example(member: &ThroughputBalancer, verbose: bool) {
+    /// let mut listeners = vec![BoxShareListener::new(|share: Share| async move {
+    ///     println!("{} a second", share.throughput());
+    /// })];
+    /// if verbose {
+    ///     listeners.push(BoxShareListener::new(|share: Share| async move {
+    ///         println!("given by leader {}", share.epoch());
+    ///     }));
+    /// }
+    /// for listener in listeners {
+    ///     member.on_share(listener);
+    /// }
+    /// # }
+    /// ```
+    pub struct BoxShareListener: ShareListener {
+        fn share_changed(&self, share: Share) -> ();
     }
 }
 

@@ -107,7 +107,13 @@ pub(super) async fn set(core: &Arc<Core>, paths: &Arc<Paths>, maximum: u64) -> R
     runtime.spawn(async move {
         let outcome = write(&core, &paths, maximum).await.map_err(|error| Error::client(&paths.base, error));
         if let Err(Err(error)) = done.send(outcome) {
-            tracing::warn!(%error, "a maximum could not be set, and its caller is gone");
+            tracing::warn!(
+                event = "maximum_not_set",
+                path = paths.base,
+                %error,
+                kind = ?error.kind(),
+                "a maximum could not be set, and its caller is gone"
+            );
         }
     });
     // A task that ended without an outcome ended with its runtime.
@@ -136,10 +142,8 @@ async fn write(core: &Arc<Core>, paths: &Paths, maximum: u64) -> Result<(), clie
                 if parse(&data) == Ok(maximum) {
                     return Ok(());
                 }
-                return Err(client::Error::new(
-                    ErrorKind::OutcomeUnknown,
-                    format!("{DOING} {at}: no answer came, and by now it was set to {}", shown(&data)),
-                ));
+                let why = format!("no answer came, and by now it was set to {}", shown(&data));
+                return Err(client::Error::at(ErrorKind::OutcomeUnknown, DOING, at, why));
             }
             (Ok((_, stat)), _) => {
                 // A write whose answer was lost at this version may still be carried out.

@@ -1,6 +1,7 @@
 //! Tools for every layer above. They depend on none of those layers.
 
 pub(crate) mod backoff;
+pub(crate) mod boxed;
 pub(crate) mod clock;
 pub(crate) mod mutex;
 pub(crate) mod panic;

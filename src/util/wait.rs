@@ -1,6 +1,8 @@
 //! Waiting for events that may never happen.
 
-use std::future::pending;
+use std::future::{pending, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
 
 use tokio::time::Instant;
 
@@ -23,4 +25,24 @@ pub(crate) async fn fired<F: Future + Unpin>(watch: &mut Option<F>) -> F::Output
 /// Never resolves.
 pub(crate) async fn forever<T>() -> T {
     pending().await
+}
+
+/// Runs `work` until `lost` resolves or `is_held` returns false. Returns `None` then; `work` is not polled again.
+#[cfg(any(feature = "leader-latch", feature = "leader-selector", feature = "mutex", feature = "queue"))]
+pub(crate) async fn run_while_held<F: Future>(
+    is_held: impl Fn() -> bool,
+    lost: impl Future<Output = ()>,
+    work: F,
+) -> Option<F::Output> {
+    // A loop over work that is done at once must let other tasks run too.
+    tokio::task::coop::consume_budget().await;
+    let (mut lost, mut work) = (pin!(lost), pin!(work));
+    // The clock is compared before each poll of the work, as the end of a lease may not be signalled yet.
+    poll_fn(|cx| {
+        if lost.as_mut().poll(cx).is_ready() || !is_held() {
+            return Poll::Ready(None);
+        }
+        work.as_mut().poll(cx).map(Some)
+    })
+    .await
 }

@@ -44,6 +44,8 @@ mod limiter;
 mod mutex;
 #[cfg(feature = "queue")]
 mod queue;
+#[cfg(all(feature = "leader-selector", feature = "mutex", feature = "queue"))]
+mod spans;
 #[cfg(all(feature = "leader-latch", feature = "leader-selector", feature = "throughput-balancer"))]
 mod state_receiver;
 #[cfg(feature = "leader-latch")]

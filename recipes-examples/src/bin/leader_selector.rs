@@ -69,7 +69,7 @@ async fn participate(stage: &Stage, path: &str, id: &str) -> Result<()> {
     let selector = LeaderSelector::builder(&client, path)
         .id(id)
         .auto_requeue(RequeuePolicy::default())
-        .close_mode(RunningTerm::Interrupt)
+        .on_close(RunningTerm::Interrupt)
         .start(lead)?;
     println!("{id}: takes part in the election at {path} (Ctrl-C to end)");
     let (mut outcomes, mut states) = (selector.outcomes(), selector.state());

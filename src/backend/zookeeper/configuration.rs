@@ -55,7 +55,7 @@ pub(crate) async fn follow(environment: &Environment, shared: &Arc<Shared>) {
 fn warn_once(said: &mut Option<String>, outcome: Result<(), String>) {
     let wrong = outcome.err();
     if let Some(reason) = wrong.as_ref().filter(|_| *said != wrong) {
-        tracing::warn!(%reason, "the client keeps the servers that it knows");
+        tracing::warn!(event = "configuration_unusable", %reason, "the client keeps the servers that it knows");
     }
     *said = wrong;
 }
@@ -81,7 +81,12 @@ fn take(environment: &Environment, data: &[u8]) -> Result<(), String> {
     let Configuration { version, endpoints } = Configuration::parse(data)?;
     let names: Vec<String> = endpoints.iter().map(Endpoint::to_string).collect();
     if environment.hosts.lock().replace(version, endpoints, &*environment.options.jitter) {
-        tracing::info!(servers = names.join(","), version, "the ensemble's configuration names its servers");
+        tracing::info!(
+            event = "servers_replaced",
+            servers = names.join(","),
+            version,
+            "the ensemble's configuration names its servers"
+        );
     }
     Ok(())
 }

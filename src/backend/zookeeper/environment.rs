@@ -35,12 +35,20 @@ impl Environment {
 
 fn log(notice: Option<Notice>) {
     match notice {
-        Some(Notice::Begins { causes }) => tracing::warn!(%causes, "no ZooKeeper server can be reached"),
+        Some(Notice::Begins { causes }) => {
+            tracing::warn!(event = "outage_began", %causes, "no ZooKeeper server can be reached");
+        }
         Some(Notice::GoesOn { causes, tries, lasting }) => {
-            tracing::warn!(%causes, tries, ?lasting, "still no ZooKeeper server can be reached");
+            tracing::warn!(
+                event = "outage_continues",
+                %causes,
+                tries,
+                ?lasting,
+                "still no ZooKeeper server can be reached"
+            );
         }
         Some(Notice::Over { host, tries, lasted }) => {
-            tracing::warn!(%host, tries, ?lasted, "a ZooKeeper server can be reached again");
+            tracing::warn!(event = "outage_ended", %host, tries, ?lasted, "a ZooKeeper server can be reached again");
         }
         None => {}
     }

@@ -140,7 +140,12 @@ impl Task {
                 }
                 Ok(Attempt::Expired) => return Err(SessionEnd::Expired),
                 Err(Failure::Credentials(why)) => {
-                    tracing::warn!(host = self.state.environment.hosts.lock().name(host), "{why}");
+                    tracing::warn!(
+                        event = "credentials_refused",
+                        host = self.state.environment.hosts.lock().name(host),
+                        error = %why,
+                        "the server refused the credentials"
+                    );
                     self.state.environment.failed(host, why);
                     return Err(SessionEnd::AuthFailed);
                 }
@@ -150,7 +155,12 @@ impl Task {
                 // The session was renewed, for a moment.
                 self.events.send(SessionEvent::Disconnected(loss)).ok();
             }
-            tracing::debug!(host = self.state.environment.hosts.lock().name(host), %cause, "no connection");
+            tracing::debug!(
+                event = "connection_failed",
+                host = self.state.environment.hosts.lock().name(host),
+                error = %cause,
+                "no connection"
+            );
             self.state.environment.failed(host, cause);
         }
     }
@@ -241,6 +251,7 @@ impl Task {
         self.state.shared.link.up(write, latest_xid, self.state.shared.timeout());
         self.state.shared.remove_stale();
         tracing::debug!(
+            event = "connected",
             session = format_args!("{:#x}", self.state.identity.id),
             host = self.state.environment.hosts.lock().name(host),
             "connected"
@@ -277,9 +288,10 @@ impl Task {
 
     fn lost(&mut self, host: usize, works: bool, cause: String) {
         tracing::debug!(
+            event = "connection_lost",
             session = format_args!("{:#x}", self.state.identity.id),
             host = self.state.environment.hosts.lock().name(host),
-            %cause,
+            error = %cause,
             "connection lost"
         );
         let loss = self.fall();

@@ -84,7 +84,14 @@ impl Claim {
                 Ok(_) => return self.end(),
                 Err(error) if error.is_passing() => self.session.loss_known(connection).await,
                 Err(error) => {
-                    tracing::warn!(node = &*self.node, ?error, "the claim on an item cannot be watched");
+                    tracing::warn!(
+                        event = "claim_not_watched",
+                        path = &*self.shared.paths.path,
+                        item = self.name,
+                        node = &*self.node,
+                        ?error,
+                        "the claim on an item cannot be watched"
+                    );
                     return;
                 }
             }

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Poll;
 
 use super::claim::Claim;
 use crate::client::lease::Grant;
 use crate::client::{Client, Fence};
+use crate::util::wait::run_while_held;
 
 /// The claim on an item was lost or settled before the work was done. Returned by [`ClaimHandle::run`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -98,18 +98,7 @@ impl ClaimHandle {
 
     /// Runs `work` as [`run`](Self::run) does, but judges the claim only by the clock and the session.
     pub(super) async fn run_unwatched<F: Future>(&self, work: F) -> Result<F::Output, ClaimLost> {
-        // A caller that loops over work that is done at once must still yield to other tasks.
-        tokio::task::coop::consume_budget().await;
-        let mut work = std::pin::pin!(work);
-        let mut lost = std::pin::pin!(self.not_held());
-        // The clock is compared before each poll of the work, because the end of the lease may not be signalled yet.
-        std::future::poll_fn(|cx| {
-            if lost.as_mut().poll(cx).is_ready() || !self.is_held() {
-                return Poll::Ready(Err(ClaimLost));
-            }
-            work.as_mut().poll(cx).map(Ok)
-        })
-        .await
+        run_while_held(|| self.is_held(), self.not_held(), work).await.ok_or(ClaimLost)
     }
 
     /// Returns a fence that makes a [`Transaction`](crate::Transaction) depend on this claim. Once the claim is lost or

@@ -9,15 +9,16 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, Fuse};
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch;
+use tracing::Instrument;
 
 use super::Consumer;
 use super::delivery::Delivery;
 use super::handle::ClaimHandle;
 use super::settle::Verdict;
-use crate::client::listener::{caught, panic_text};
 use crate::queue::error::Error;
 use crate::queue::events::Event;
 use crate::queue::serializer::{BoxError, Serializer};
+use crate::util::panic::{caught, panic_text};
 use crate::util::wait::forever;
 
 /// The most handlers that run concurrently in one call.
@@ -376,12 +377,19 @@ impl<S: Serializer> Consumer<S> {
             Handled::Failed(reason) => reason,
         };
         let (name, attempt) = (claim.name(), claim.attempt());
-        tracing::warn!(item = name, attempt, reason, "an item failed");
+        let path = &*self.inner.shared.paths.path;
+        tracing::warn!(event = "item_failed", path, item = name, attempt, reason, "an item failed");
         let jitter = self.inner.shared.core.random.unit();
         let policy = &self.inner.options.retry_delay;
         let delay =
             caught(|| policy.delay(attempt.saturating_sub(1), Duration::ZERO, jitter)).unwrap_or_else(|panic| {
-                tracing::warn!(item = name, panic, "the policy of the retry delay panicked");
+                tracing::warn!(
+                    event = "retry_delay_panicked",
+                    path,
+                    item = name,
+                    panic,
+                    "the policy of the retry delay panicked"
+                );
                 Some(AFTER_PANIC)
             });
         match delay {
@@ -399,7 +407,9 @@ async fn handle_all<T>(handler: &impl QueueHandler<T>, items: Vec<T>, claim: &Cl
         }
         Ok::<(), BoxError>(())
     };
-    match AssertUnwindSafe(work).catch_unwind().await {
+    let path = &*claim.claim().shared.paths.path;
+    let delivery = tracing::info_span!("delivery", path, item = claim.name(), attempt = claim.attempt());
+    match AssertUnwindSafe(work.instrument(delivery)).catch_unwind().await {
         Ok(Ok(())) => Handled::Done,
         Ok(Err(error)) if is_permanent(&*error) => Handled::Permanently(text(error)),
         Ok(Err(error)) => Handled::Failed(text(error)),

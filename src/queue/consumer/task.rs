@@ -353,7 +353,8 @@ impl<S: Serializer> Task<S> {
 
     /// Decodes the item and adds it to the buffer, unless it was delivered too often or cannot be decoded.
     fn deliver(&mut self, claim: Arc<Claim>) {
-        tracing::debug!(path = &*self.shared.paths.path, item = claim.name, attempt = claim.number, "claimed");
+        let path = &*self.shared.paths.path;
+        tracing::debug!(event = "claimed", path, item = claim.name, attempt = claim.number, "claimed");
         let delivered = claim.attempt().saturating_sub(1);
         if self.shared.max_deliveries.is_some_and(|most| delivered >= most) {
             let reason = format!("it was claimed {delivered} times without success");
@@ -378,7 +379,7 @@ impl<S: Serializer> Task<S> {
         }
         let path = &self.shared.paths.path;
         let error = client::Error::from_backend(doing, path, error);
-        tracing::warn!(path = &**path, %error, kind = ?error.kind(), "cannot consume");
+        tracing::warn!(event = "cannot_consume", path = &**path, %error, kind = ?error.kind(), "cannot consume");
         self.buffer.fail(Error::client(path, error));
         let now = self.shared.core.clock.now();
         let delay = self.shared.core.next_delay(&mut self.failures, now);

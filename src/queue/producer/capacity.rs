@@ -93,8 +93,8 @@ impl Turn {
     /// Takes over a count, and warns each time the queue becomes longer than Java clients can list.
     fn counted(&mut self, items: usize, limit: usize, paths: &Paths) {
         if items > limit && self.items <= limit {
-            let queue = &*paths.path;
-            tracing::warn!(event = "too_long_for_java", queue, items, limit, "Java consumers cannot list the queue");
+            let path = &*paths.path;
+            tracing::warn!(event = "too_long_for_java", path, items, limit, "Java consumers cannot list the queue");
         }
         self.items = items;
     }

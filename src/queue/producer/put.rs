@@ -12,7 +12,7 @@ use crate::queue::error::Error;
 
 /// The error of a put that failed, or may have failed.
 pub(super) fn failed(path: &Arc<str>, kind: ErrorKind, why: &str) -> Error {
-    Error::client(path, client::Error::new(kind, format!("put into {path}: {why}")))
+    Error::client(path, client::Error::at(kind, "put into", path, why))
 }
 
 /// One node to be created.

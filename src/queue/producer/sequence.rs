@@ -107,7 +107,8 @@ impl Sequence {
             Ok(read) => read,
             Err(backend::Error::SessionEnded) => return None,
             Err(failed) => {
-                tracing::warn!(event = "number_unreadable", node, ?failed, "a producer cannot see what it has put");
+                let error = failed;
+                tracing::warn!(event = "number_unreadable", node, ?error, "a producer cannot see what it has put");
                 return None;
             }
         };

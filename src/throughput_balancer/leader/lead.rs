@@ -120,11 +120,12 @@ impl Term<'_> {
         let preconditions = Preconditions { fence: self.fence.clone(), epoch: self.epoch.version, maximum };
         let limit = registrar.core.config.max_request_bytes;
         tracing::debug!(
+            event = "rebalancing",
             path = registrar.paths.base,
             epoch = self.epoch.number,
             sequence = self.sequence,
             changed = writes.len(),
-            "rebalance"
+            "new shares are written"
         );
         let (written, outcome) = writer::write(&self.session, &registrar.paths, &preconditions, writes, limit).await;
         for (write, version) in written.done {

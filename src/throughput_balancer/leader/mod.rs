@@ -55,8 +55,13 @@ impl Leader {
         let why = format!("the leader's task panicked and leads no more: {}", panic_text(panic));
         self.failed(client::Error::new(ErrorKind::Other, why));
         if let Err(error) = self.latch.close().await {
-            let path = &self.registrar.paths.base;
-            tracing::warn!(path, %error, "the place in the line stays until the session ends");
+            tracing::warn!(
+                event = "election_not_left",
+                path = self.latch.path(),
+                %error,
+                kind = ?error.kind(),
+                "the node in the election remains until the session ends"
+            );
         }
     }
 
@@ -100,7 +105,11 @@ impl Leader {
             match over {
                 // The notification that ends the leadership is on its way.
                 Over::Fenced => {
-                    tracing::warn!(path = self.registrar.paths.base, "a write was refused: another member leads");
+                    tracing::warn!(
+                        event = "leader_fenced",
+                        path = self.registrar.paths.base,
+                        "a write was refused: another member leads"
+                    );
                     return leadership.lost().await;
                 }
                 Over::Again => {}

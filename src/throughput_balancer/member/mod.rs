@@ -141,7 +141,7 @@ impl Member {
             leftovers.push(registered);
         }
         self.channel.leave();
-        tracing::info!(path = self.registrar.paths.base, "leaving the throughput balancer");
+        tracing::info!(event = "leaving", path = self.registrar.paths.base, "leaving the throughput balancer");
         self.clear(leftovers).await;
         self.registration.send_replace(Registration::default());
     }
@@ -313,12 +313,13 @@ impl Member {
         match registered.session.grant() {
             Some(grant) => {
                 tracing::debug!(
+                    event = "share_changed",
                     path = self.registrar.paths.base,
                     member = registered.name,
                     throughput = record.throughput,
                     epoch = decision.epoch,
                     sequence = decision.sequence,
-                    "share"
+                    "this member has a new share"
                 );
                 self.channel.publish(record.throughput, decision, &registered.session, grant);
             }
@@ -331,7 +332,12 @@ impl Member {
     async fn leave(&self, timeout: Duration) {
         self.channel.leave();
         if tokio::time::timeout(timeout, self.channel.applied()).await.is_err() {
-            tracing::warn!("left, though not all who follow the share have heard of it");
+            tracing::warn!(
+                event = "leave_timed_out",
+                path = self.registrar.paths.base,
+                ?timeout,
+                "left, but not all listeners have applied the share of zero"
+            );
         }
     }
 

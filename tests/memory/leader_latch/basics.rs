@@ -183,7 +183,7 @@ async fn an_id_that_is_too_large_is_rejected_with_its_size_and_the_limit() {
 
     let refused = LeaderLatch::builder(&client, PATH).id("x".repeat(MOST + 1)).start();
     let error = refused.expect_err("one byte too many");
-    assert!(matches!(error, Error::InvalidId { .. }), "{error}");
+    assert!(matches!(error, Error::InvalidOption { .. }), "{error}");
     let text = error.to_string();
     assert!(text.contains("65537") && text.contains("65536") && text.contains(PATH), "{text}");
 }

@@ -124,7 +124,7 @@ async fn input_that_makes_no_sense_is_refused_at_the_start() {
     let error = LeaderSelector::builder(&client, "nonsense").start(lead).expect_err("a bad path");
     assert_eq!(error.kind(), ErrorKind::InvalidPath, "{error}");
     let error = builder(&client, &"x".repeat(65_537)).start(lead).expect_err("too long");
-    assert!(matches!(error, Error::InvalidId { .. }), "{error}");
+    assert!(matches!(error, Error::InvalidOption { .. }), "{error}");
     client.close().await.expect("closed");
     assert!(matches!(builder(&client, "late").start(lead), Err(Error::Closed { .. })));
 }

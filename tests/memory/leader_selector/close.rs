@@ -57,7 +57,7 @@ async fn one_that_waits_is_closed_at_once_and_changes_nothing_for_the_leader() {
     let stage = Stage::new();
     let alice = builder(&one, "alice").start(actor("alice", &stage, [Act::ForEver])).expect("started");
     leads(&alice).await;
-    let bob = builder(&two, "bob").close_mode(RunningTerm::Interrupt).start(actor("bob", &stage, [Act::ForEver]));
+    let bob = builder(&two, "bob").on_close(RunningTerm::Interrupt).start(actor("bob", &stage, [Act::ForEver]));
     let bob = bob.expect("started");
     reaches(&bob, SelectorStatus::Waiting).await;
     within("it is closed", SOON, bob.close()).await.expect("closed");

@@ -91,7 +91,7 @@ async fn a_queue_that_java_clients_cannot_list_takes_more_and_each_crossing_is_l
             let warnings = warnings();
             assert_eq!((names(&server).len(), warnings.len() - before), (2_100, crossing), "{warnings:#?}");
             let last = &warnings[warnings.len() - 1];
-            assert!(last.contains(&format!("queue=\"{PATH}\"")) && last.contains(&format!("limit={limit}")), "{last}");
+            assert!(last.contains(&format!("path=\"{PATH}\"")) && last.contains(&format!("limit={limit}")), "{last}");
             clear();
             // It is seen to be short again.
             for _ in 0..1_100 {
