@@ -10,7 +10,7 @@ use zookeeper_recipes::Client;
 
 /// The session timeout in seconds; short in memory, so that the end of a crashed session does not take long.
 const IN_MEMORY: u64 = 3;
-const ON_A_SERVER: u64 = 6;
+const ON_A_SERVER: u64 = 8;
 /// What the ensemble in memory grants, in seconds.
 const GRANTED_IN_MEMORY: std::ops::RangeInclusive<u64> = 1..=10;
 
@@ -20,7 +20,7 @@ pub struct Ensemble {
     /// A real ensemble, as host:port or host:port,host:port/chroot [default: an ensemble in memory]
     #[arg(long, env = "ZOOKEEPER_CONNECT", value_name = "HOSTS", value_parser = connect_string)]
     pub connect: Option<String>,
-    /// Session timeout: how long a crashed participant keeps what it holds [default: 6, or 3 in memory]
+    /// Session timeout: how long a crashed participant keeps what it holds [default: 8, or 3 in memory]
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = seconds)]
     pub session_timeout: Option<u64>,
 }

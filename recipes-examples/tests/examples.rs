@@ -40,7 +40,7 @@ async fn helps(path: &str, arguments: &[&str], znodes: &[&str]) {
     let arguments = [&["--connect", "zk1:2181,zk2/app"], arguments, &["--help"]].concat();
     let told = Program::start(path, &arguments).succeeds().await;
     let options =
-        ["--connect", "[default: an ensemble in memory]", "--session-timeout", "[default: 6, or 3 in memory]"];
+        ["--connect", "[default: an ensemble in memory]", "--session-timeout", "[default: 8, or 3 in memory]"];
     told.in_order(&options);
     told.in_order(&["--path <PATH>", "[default: /examples/", "on zk1:2181,zk2/app:"]);
     znodes.iter().for_each(|znode| told.in_order(&[&format!("  /app/examples/{znode}  ")]));

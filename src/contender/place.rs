@@ -42,7 +42,7 @@ struct Predecessor {
 }
 
 /// Why a check of the line was cut short.
-enum Broken {
+enum CheckEnd {
     /// The connection failed, at either end.
     Connection,
     End(End),
@@ -146,8 +146,8 @@ impl Place {
                     };
                     match attended {
                         Ok(()) => {}
-                        Err(Broken::End(end)) => return Err(end),
-                        Err(Broken::Connection) => {
+                        Err(CheckEnd::End(end)) => return Err(end),
+                        Err(CheckEnd::Connection) => {
                             self.failed_on = Some(connection);
                             self.doubt();
                             continue;
@@ -231,7 +231,7 @@ impl Place {
 
     /// Updates the position on this connection, and holds if it is the first. Returns as soon as there is a state to
     /// tell; the next call continues from there.
-    async fn attend(&mut self, connection: u64) -> Result<(), Broken> {
+    async fn attend(&mut self, connection: u64) -> Result<(), CheckEnd> {
         if !self.holds() {
             // A lapse of the lease may be over before it is noticed here. The end of the hold waits for no answer.
             self.owner = None;
@@ -323,7 +323,7 @@ impl Place {
 
     /// Checks after a reconnect that our node and the one before it still exist. The session's first heartbeat is ahead
     /// of these reads on the connection, so they are not older than the reconnect.
-    async fn verify(&mut self, connection: u64) -> Result<(), Broken> {
+    async fn verify(&mut self, connection: u64) -> Result<(), CheckEnd> {
         let spread = LOOK_AGAIN_SPREAD * u32::try_from(self.session.contenders()).unwrap_or(u32::MAX);
         if spread > LOOK_AGAIN_SPREAD {
             tokio::time::sleep(spread.mul_f64(self.core.random.unit())).await;
@@ -335,7 +335,7 @@ impl Place {
     }
 
     /// Arms the missing watches. Afterwards the position may be unknown.
-    async fn watch(&mut self) -> Result<(), Broken> {
+    async fn watch(&mut self) -> Result<(), CheckEnd> {
         let own = if self.watches_own() && self.node.watch().is_none() { Own::Watch } else { Own::Leave };
         let predecessor = matches!(self.position, Position::Behind(Predecessor { watch: None, .. }));
         self.read_nodes(own, predecessor).await
@@ -352,7 +352,7 @@ impl Place {
     }
 
     /// Reads our node, and the one before it with a watch, in one round trip.
-    async fn read_nodes(&mut self, own: Own, predecessor: bool) -> Result<(), Broken> {
+    async fn read_nodes(&mut self, own: Own, predecessor: bool) -> Result<(), CheckEnd> {
         let (own, predecessor) = self.session.together(|| {
             let own = match own {
                 Own::Leave => None,
@@ -387,7 +387,7 @@ impl Place {
     }
 
     /// Checks that our node exists and that our session owns it.
-    fn own_seen(&mut self, answer: Read) -> Result<(), Broken> {
+    fn own_seen(&mut self, answer: Read) -> Result<(), CheckEnd> {
         match answer {
             Ok((data, stat, watch)) if stat.ephemeral_owner == self.session.id() => {
                 if watch.is_some() {
@@ -396,13 +396,13 @@ impl Place {
                 self.note_data(&data);
                 Ok(())
             }
-            Ok(_) | Err(backend::Error::NoNode) => Err(Broken::End(End::NodeGone)),
+            Ok(_) | Err(backend::Error::NoNode) => Err(CheckEnd::End(End::NodeGone)),
             Err(error) => Err(self.broken(error)),
         }
     }
 
     /// Finds our position in the line.
-    async fn look(&mut self) -> Result<(), Broken> {
+    async fn look(&mut self) -> Result<(), CheckEnd> {
         let children = match self.children.take() {
             Some(children) => children,
             None => self.list().await?,
@@ -412,7 +412,7 @@ impl Place {
         self.note_exhaustion(queue.is_near_exhaustion());
         let name = self.node.name();
         let Some(position) = queue.position(name) else {
-            return Err(Broken::End(End::NodeGone));
+            return Err(CheckEnd::End(End::NodeGone));
         };
         self.stands(match queue.predecessor_of(name) {
             None => Position::Head,
@@ -429,7 +429,7 @@ impl Place {
     ///
     /// The list may show that we are first. If nothing has extended the lease until now, it is proven in the same round
     /// trip: both requests are handed over before either is awaited.
-    async fn list(&self) -> Result<Vec<String>, Broken> {
+    async fn list(&self) -> Result<Vec<String>, CheckEnd> {
         let (proof, listed) = self.session.together(|| {
             let proof = self.session.grant().is_none().then(|| match self.core.config.heartbeat {
                 Heartbeat::Sync => self.session.heartbeat(),
@@ -441,7 +441,7 @@ impl Place {
         let (listed, _) = join(listed, OptionFuture::from(proof)).await;
         match listed {
             Ok((children, _)) => Ok(children),
-            Err(backend::Error::NoNode) => Err(Broken::End(End::NodeGone)),
+            Err(backend::Error::NoNode) => Err(CheckEnd::End(End::NodeGone)),
             Err(error) => Err(self.broken(error)),
         }
     }
@@ -466,11 +466,11 @@ impl Place {
     }
 
     /// Sorts the failure of a request: it passes with the connection, or it does not.
-    fn broken(&self, error: backend::Error) -> Broken {
+    fn broken(&self, error: backend::Error) -> CheckEnd {
         if error.is_passing() {
-            return Broken::Connection;
+            return CheckEnd::Connection;
         }
-        Broken::End(End::Failed(Error::from_backend("contend at", &self.spec.dir, error)))
+        CheckEnd::End(End::Failed(Error::from_backend("contend at", &self.spec.dir, error)))
     }
 }
 

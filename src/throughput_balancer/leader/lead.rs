@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::holding::Held;
 use super::plan::{self, Change, PlannedMember, Transition};
-use super::term::{Maximum, Over, Term};
+use super::term::{End, Maximum, Term};
 use super::view::{Candidate, Late};
 use super::writer::{self, Preconditions, Stopped, Write};
 use crate::throughput_balancer::allocation::{AllocationError, Shortfall};
@@ -15,14 +15,14 @@ use crate::throughput_balancer::record::Decision;
 use crate::util::wait::sleep_until_opt;
 
 impl Term<'_> {
-    pub(super) async fn run(mut self) -> Over {
+    pub(super) async fn run(mut self) -> End {
         match self.lead().await {
             Ok(never) => match never {},
             Err(over) => over,
         }
     }
 
-    async fn lead(&mut self) -> Result<Infallible, Over> {
+    async fn lead(&mut self) -> Result<Infallible, End> {
         // What is read after the answer to the take-over is not older than the take-over.
         loop {
             self.look().await?;
@@ -91,7 +91,7 @@ impl Term<'_> {
 
     /// Writes what may be written now. Returns whether there was something to write, in which case everything is read
     /// again.
-    async fn act(&mut self, now: Instant) -> Result<bool, Over> {
+    async fn act(&mut self, now: Instant) -> Result<bool, End> {
         let Maximum::Good { value, version } = self.maximum else { return Ok(false) };
         let (names, members) = self.view.planned();
         let elsewhere = self.view.held_elsewhere();
@@ -115,7 +115,7 @@ impl Term<'_> {
         Some(Write { name: name.to_owned(), record, version })
     }
 
-    async fn write(&mut self, writes: Vec<Write>, maximum: i32) -> Result<(), Over> {
+    async fn write(&mut self, writes: Vec<Write>, maximum: i32) -> Result<(), End> {
         let registrar = &self.leader.registrar;
         let preconditions = Preconditions { fence: self.fence.clone(), epoch: self.epoch.version, maximum };
         let limit = registrar.core.config.max_request_bytes;
@@ -139,13 +139,13 @@ impl Term<'_> {
         }
         match outcome {
             Ok(()) => Ok(()),
-            Err(Stopped::Fenced) => Err(Over::Fenced),
-            Err(Stopped::Epoch) => Err(Over::Again),
+            Err(Stopped::Fenced) => Err(End::Fenced),
+            Err(Stopped::Epoch) => Err(End::Again),
             Err(Stopped::Maximum) => {
                 self.watches.maximum = None;
                 Ok(())
             }
-            Err(Stopped::Failed(error)) => Err(Over::Failed(error)),
+            Err(Stopped::Failed(error)) => Err(End::Failed(error)),
         }
     }
 

@@ -7,7 +7,7 @@ use futures::FutureExt;
 use futures::stream::{StreamExt, TryStreamExt};
 use tokio::time::Instant;
 
-use super::term::{Maximum, Over, Term};
+use super::term::{End, Maximum, Term};
 use crate::backend::{self, Watch};
 use crate::throughput_balancer::maximum;
 use crate::throughput_balancer::members::AT_ONCE;
@@ -18,7 +18,7 @@ use crate::znode::Stat;
 impl Term<'_> {
     /// Reads what has changed. Acknowledgements are requested first: a member whose record is gone is gone only if its
     /// acknowledgement is gone too.
-    pub(super) async fn look(&mut self) -> Result<(), Over> {
+    pub(super) async fn look(&mut self) -> Result<(), End> {
         // Watches that fired meanwhile count as well.
         self.watches.fired().now_or_never();
         let paths = &self.leader.registrar.paths;
@@ -55,18 +55,18 @@ impl Term<'_> {
     async fn listed(
         &self,
         answer: Result<(Vec<String>, Stat, Watch), backend::Error>,
-    ) -> Result<(Vec<String>, Watch), Over> {
+    ) -> Result<(Vec<String>, Watch), End> {
         match answer {
             Ok((names, _, watch)) => Ok((names, watch)),
             Err(backend::Error::NoNode) => {
-                self.leader.registrar.directories(&self.session).await.map_err(Over::Failed)?;
-                Err(Over::Again)
+                self.leader.registrar.directories(&self.session).await.map_err(End::Failed)?;
+                Err(End::Again)
             }
-            Err(error) => Err(Over::Failed(error)),
+            Err(error) => Err(End::Failed(error)),
         }
     }
 
-    async fn maximum_read(&mut self, read: Result<(Vec<u8>, Stat, Watch), backend::Error>) -> Result<(), Over> {
+    async fn maximum_read(&mut self, read: Result<(Vec<u8>, Stat, Watch), backend::Error>) -> Result<(), End> {
         let path = &self.leader.registrar.paths.maximum;
         let seen = match read {
             Ok((data, stat, watch)) => {
@@ -77,7 +77,7 @@ impl Term<'_> {
                 }
             }
             Err(backend::Error::NoNode) => {
-                let (found, watch) = self.session.watch_exists(path).await.map_err(Over::Failed)?;
+                let (found, watch) = self.session.watch_exists(path).await.map_err(End::Failed)?;
                 if found.is_some() {
                     // It was created just now: it is read in the next round.
                     return Ok(());
@@ -85,14 +85,14 @@ impl Term<'_> {
                 self.watches.maximum = Some(watch);
                 Maximum::Missing
             }
-            Err(error) => return Err(Over::Failed(error)),
+            Err(error) => return Err(End::Failed(error)),
         };
         if seen == self.maximum {
             return Ok(());
         }
         if self.maximum == Maximum::Missing {
             // The epoch was written with it: this leader has to take over once more.
-            return Err(Over::Again);
+            return Err(End::Again);
         }
         if self.maximum != Maximum::Unread {
             // A change of the maximum does not wait for the debounce.
@@ -117,18 +117,18 @@ impl Term<'_> {
     }
 
     /// Reads the nodes of members that are new, or in doubt.
-    pub(super) async fn read_members(&mut self) -> Result<(), Over> {
+    pub(super) async fn read_members(&mut self) -> Result<(), End> {
         let unread = self.view.unread();
         let (session, paths) = (&self.session, &self.leader.registrar.paths);
         if self.view.is_in_doubt() {
             // What was found to be out of date must not be read from a server that lags.
-            session.sync(&paths.members).await.map_err(Over::Failed)?;
+            session.sync(&paths.members).await.map_err(End::Failed)?;
         }
         let reads = futures::stream::iter(unread).map(|name| async move {
             match session.get_data(&paths.member(&name)).await {
                 Ok((data, stat)) => Ok((name, Some((data, stat)))),
                 Err(backend::Error::NoNode | backend::Error::NoAuth) => Ok((name, None)),
-                Err(error) => Err(Over::Failed(error)),
+                Err(error) => Err(End::Failed(error)),
             }
         });
         let reads: Vec<_> = reads.buffered(AT_ONCE).try_collect().await?;
@@ -149,11 +149,11 @@ impl Term<'_> {
     }
 
     /// Finds out whether acknowledgements without a record belong to a session or were made by hand.
-    async fn prove_strangers(&mut self) -> Result<(), Over> {
+    async fn prove_strangers(&mut self) -> Result<(), End> {
         let (session, paths) = (&self.session, &self.leader.registrar.paths);
         let reads = futures::stream::iter(self.view.strangers()).map(|(name, ack)| async move {
             let found = session.exists(&paths.ack(&name, ack)).await;
-            found.map(|found| (name, found)).map_err(Over::Failed)
+            found.map(|found| (name, found)).map_err(End::Failed)
         });
         let reads: Vec<_> = reads.buffered(AT_ONCE).try_collect().await?;
         for (name, found) in reads {

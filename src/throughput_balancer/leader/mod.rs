@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 
-use self::term::{Over, Term};
+use self::term::{End, Term};
 use super::Options;
 use super::error::Error;
 use super::events::{Event, Publisher};
@@ -104,7 +104,7 @@ impl Leader {
             };
             match over {
                 // The notification that ends the leadership is on its way.
-                Over::Fenced => {
+                End::Fenced => {
                     tracing::warn!(
                         event = "leader_fenced",
                         path = self.registrar.paths.base,
@@ -112,10 +112,10 @@ impl Leader {
                     );
                     return leadership.lost().await;
                 }
-                Over::Again => {}
+                End::Again => {}
                 // The next round reads everything again.
-                Over::Failed(error) if error.is_passing() => session.loss_known(connection).await,
-                Over::Failed(error) => {
+                End::Failed(error) if error.is_passing() => session.loss_known(connection).await,
+                End::Failed(error) => {
                     let doing = "divide the throughput in";
                     self.failed(client::Error::from_backend(doing, &self.registrar.paths.base, error));
                     tokio::time::sleep(self.registrar.core.next_delay(&mut delays, began)).await;
@@ -124,7 +124,7 @@ impl Leader {
         }
     }
 
-    async fn take_over_and_lead(&self, session: &Arc<Session>, fence: &Fence) -> Over {
+    async fn take_over_and_lead(&self, session: &Arc<Session>, fence: &Fence) -> End {
         match self.take_over(session, fence.check()).await {
             Ok(epoch) => {
                 self.events.tell(Event::TookOver { epoch: epoch.number });
@@ -135,24 +135,24 @@ impl Leader {
     }
 
     /// Writes the node that every write of a leader depends on: from then on the writes of earlier leaders are refused.
-    async fn take_over(&self, session: &Arc<Session>, fence: Op) -> Result<Epoch, Over> {
+    async fn take_over(&self, session: &Arc<Session>, fence: Op) -> Result<Epoch, End> {
         let path = &self.registrar.paths.epoch;
         let set = Op::SetData { path: path.clone(), data: self.latch.id().as_bytes().to_vec(), version: None };
         loop {
-            match session.multi(vec![fence.clone(), set.clone()]).await.map_err(Over::Failed)? {
+            match session.multi(vec![fence.clone(), set.clone()]).await.map_err(End::Failed)? {
                 Multi::Committed(results) => match results.into_iter().next_back() {
                     Some(OpResult::SetData { stat }) => {
                         return Ok(Epoch { number: stat.mzxid, version: stat.version, began: stat.mtime });
                     }
-                    _ => return Err(Over::Again),
+                    _ => return Err(End::Again),
                 },
                 Multi::Refused { index: 0, error: backend::Error::NoNode | backend::Error::BadVersion } => {
-                    return Err(Over::Fenced);
+                    return Err(End::Fenced);
                 }
                 Multi::Refused { index: 1, error: backend::Error::NoNode } => {
-                    self.registrar.directories(session).await.map_err(Over::Failed)?;
+                    self.registrar.directories(session).await.map_err(End::Failed)?;
                 }
-                Multi::Refused { error, .. } => return Err(Over::Failed(error)),
+                Multi::Refused { error, .. } => return Err(End::Failed(error)),
             }
         }
     }

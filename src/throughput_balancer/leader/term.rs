@@ -12,7 +12,7 @@ use crate::client::session::Session;
 
 /// Why a term is over.
 #[derive(Debug)]
-pub(super) enum Over {
+pub(super) enum End {
     /// Another member leads.
     Fenced,
     /// The epoch was written, because the maximum was created or by hand, or a directory was deleted: read everything
