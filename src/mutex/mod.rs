@@ -82,7 +82,6 @@ mod hint;
 mod shared;
 
 use std::fmt;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -258,21 +257,13 @@ impl InterProcessMutex {
         if let Some(hold) = self.first(contender, seen).await? {
             return Ok(hold);
         }
-        let waiting = async {
-            loop {
-                // The contender ahead leaves at some time.
-                if let Some(hold) = self.first(contender, seen).await? {
-                    return Ok(hold);
-                }
+        let _hint = hint::after_a_while(self.client.core(), &self.path);
+        loop {
+            // The contender ahead leaves at some time.
+            if let Some(hold) = self.first(contender, seen).await? {
+                return Ok(hold);
             }
-        };
-        let (mut waiting, hint) = (pin!(waiting), hint::after_a_while(self.client.core(), &self.path));
-        tokio::select! {
-            biased;
-            held = &mut waiting => return held,
-            () = hint => {}
         }
-        waiting.await
     }
 
     /// Waits like `held`, but returns `None` if a contender is ahead.

@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use tracing_subscriber::filter::LevelFilter;
-use zookeeper_recipes::mutex::InterProcessMutex;
+use zookeeper_recipes::mutex::{Error, InterProcessMutex, MutexGuard};
 
 use super::fixture::{PATH, acquired, line, line_has, mutex, released, setup};
 use crate::fixture::log::Log;
 use crate::fixture::{SOON, T, requests, two_nodes, within};
+
+type Acquired = Result<MutexGuard, Error>;
 
 const HINT: &str = "this client holds itself";
 
@@ -91,19 +95,30 @@ async fn a_lost_guard_that_is_kept_is_hinted_at_and_one_that_is_dropped_is_not()
     assert_eq!(log.lines(HINT).len(), 1, "{:#?}", log.lines(HINT));
 }
 
-/// Waiting for a lock asks nothing of the runtime it is awaited on.
-#[test]
-fn a_caller_outside_of_a_runtime_may_wait() {
+/// Waiting for a lock asks nothing of the runtime it is awaited on. The caller waits for its own client's lock, which is
+/// what a hint would be logged for.
+fn waits(on: impl FnOnce(BoxFuture<'_, Acquired>) -> Acquired) {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
-    let (_server, one, two) = runtime.block_on(setup());
-    let guard = runtime.block_on(acquired(&mutex(&one)));
-    let two = mutex(&two);
+    let (_server, client, _) = runtime.block_on(setup());
+    let mutex = mutex(&client);
+    let guard = runtime.block_on(acquired(&mutex));
     let release = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(50));
         drop(guard);
     });
-    let guard = futures::executor::block_on(two.acquire()).expect("held");
+    let guard = on(mutex.acquire().boxed()).expect("held");
     release.join().expect("no panic");
     drop(guard);
+}
+
+#[test]
+fn a_caller_outside_of_a_runtime_may_wait() {
+    waits(|acquiring| futures::executor::block_on(acquiring));
+}
+
+#[test]
+fn a_caller_on_a_runtime_without_a_timer_may_wait() {
+    let without_timer = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    waits(|acquiring| without_timer.block_on(acquiring));
 }
