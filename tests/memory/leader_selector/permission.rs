@@ -1,5 +1,6 @@
 //! A path that may not be entered: a state to see, and no storm of requests.
 
+use tokio::runtime::Builder;
 use zookeeper_recipes::leader_selector::{RequeuePolicy, SelectorStatus, TermEnd};
 use zookeeper_recipes::{Client, ErrorKind};
 
@@ -66,4 +67,25 @@ async fn a_node_that_may_not_be_deleted_is_told_in_the_outcome_and_by_close() {
     assert_eq!(outcome.release_error.expect("it stays").kind(), ErrorKind::NoAuth);
     assert_eq!(server.children(PATH).len(), 1);
     assert_eq!(selector.close().await.expect_err("it stays").kind(), ErrorKind::NoAuth);
+}
+
+#[test]
+fn a_node_that_was_left_behind_is_told_by_a_close_after_the_end_of_the_runtime() {
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+    let (server, _client, selector) = runtime.block_on(async {
+        let (server, client, _) = setup().await;
+        let stage = Stage::new();
+        let selector = builder(&client, "alice").start(actor("alice", &stage, [Act::ForEver])).expect("started");
+        leads(&selector).await;
+        let mut outcomes = selector.outcomes();
+        server.deny(PATH);
+        assert!(selector.interrupt_leadership());
+        let error = next(&mut outcomes).await.release_error.expect("it may not be deleted");
+        assert_eq!(error.kind(), ErrorKind::NoAuth, "{error}");
+        (server, client, selector)
+    });
+    drop(runtime);
+    let error = futures::executor::block_on(selector.close()).expect_err("its node was left behind");
+    assert_eq!(error.kind(), ErrorKind::NoAuth, "{error}");
+    drop(server);
 }
