@@ -158,6 +158,35 @@ play_all() {
     return "$failed"
 }
 
+# The queue as processes: a producer and two workers, of which one is killed while it has a parcel. Each parcel is shipped in the
+# end, that one by the other worker.
+play_processes() {
+    local queue=("$target/debug/distributed_queue" --session-timeout 4 --path "/examples/processes-$$" "$@") out=$target/processes
+    local producer killed worker name lost=""
+    mkdir -p "$out"
+    "${queue[@]}" --producer anna >"$out/anna" 2>&1 & producer=$!
+    "${queue[@]}" --worker zoe >"$out/zoe" 2>&1 & killed=$!
+    "${queue[@]}" --worker wim >"$out/wim" 2>&1 & worker=$!
+    sleep 4
+    kill -KILL "$killed"
+    kill -INT "$producer"
+    wait "$producer"
+    wait "$killed" || true # it was killed
+    # Its session ends, and its parcel is delivered once more.
+    for name in $(grep -oE 'put anna-[0-9]+;' "$out/anna" | grep -oE 'anna-[0-9]+'); do
+        for _ in $(seq 60); do grep -qE "shipped $name\$" "$out/wim" "$out/zoe" && continue 2; sleep 0.5; done
+        lost="$lost $name"
+    done
+    kill -INT "$worker"
+    wait "$worker"
+    if [ -n "$lost" ] || ! grep -q 'delivery 2 of 3' "$out/wim"; then
+        tail -n 50 "$out"/*
+        echo "ci: the queue of several processes lost:${lost:- nothing, but no parcel was delivered twice}" >&2
+        return 1
+    fi
+    echo "distributed_queue, as processes: $(grep -c 'put anna' "$out/anna") parcels put, one worker killed, none lost"
+}
+
 play_examples() {
     step "the examples, without any server"
     play_all memory
@@ -167,5 +196,8 @@ play_examples() {
     local hosts
     hosts=$(docker port "$SERVER" 2181/tcp | head -n 1)
     for _ in $(seq 60); do docker exec "$SERVER" zkServer.sh status >/dev/null 2>&1 && break; sleep 0.5; done
+    play_processes --connect "$hosts" &
+    local processes=$!
     play_all server --connect "$hosts"
+    wait "$processes"
 }
