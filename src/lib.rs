@@ -120,7 +120,7 @@
 //! | deletes that are retried | `target` |
 //! | every error that no caller awaits | `error`, `kind` |
 //!
-//! [`Client::last_error`] keeps the latest error of the last kind.
+//! Each event has its name in the field `event`. [`Client::last_error`] keeps the latest error that no caller awaits.
 //!
 //! Spans at INFO, so that your own events within them carry these fields too:
 //!

@@ -153,7 +153,8 @@ impl Client {
     /// Returns the last error that no caller awaited: a session that could not be opened, a node that could not be
     /// deleted, a listener that panicked.
     ///
-    /// While there is no connection, it reports what each server answered to the latest attempts.
+    /// While there is no connection, it reports what each server answered to the latest attempts; that disappears with
+    /// the reconnect. The end of a session is no error: see [`connection_states`](Self::connection_states).
     #[doc(alias = "UnhandledErrorListener")]
     pub fn last_error(&self) -> Option<Error> {
         self.core().last_error()

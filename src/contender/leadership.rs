@@ -56,7 +56,9 @@ impl Leadership {
     /// leader that regains leadership with the same node has the same token. (If the ensemble loses all of its data,
     /// its transactions are counted from the start again.)
     ///
-    /// Send it along with writes to other stores, and let them refuse smaller numbers than they have seen.
+    /// Send it along with each access to another store, from the first read on, and let the store refuse smaller
+    /// numbers than it has seen. A store that learns a number only from writes still accepts an older holder between
+    /// a read and a write of yours.
     #[doc(alias = "getLastPathIsLeader")]
     pub fn fencing_token(&self) -> i64 {
         self.hold.token()

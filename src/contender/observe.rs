@@ -125,7 +125,9 @@ impl Observer {
         let queue = queue(session, &self.dir, children, &[self.base]).await?;
         let Some(first) = queue.head() else { return self.watch_empty(session).await.map(empty) };
         match session.watch_data(&join(&self.dir, first)).await {
-            Ok((data, _, watch)) => Ok(Some((Some(Participant::new(&data, join(&self.path, first), true)), watch))),
+            Ok((data, stat, watch)) => {
+                Ok(Some((Some(Participant::new(&data, join(&self.path, first), &stat, true)), watch)))
+            }
             Err(backend::Error::NoNode) => Ok(None),
             Err(error) => Err(error),
         }

@@ -7,6 +7,7 @@ use super::names;
 use crate::client::{Client, Error, ErrorKind};
 use crate::path::join;
 use crate::util::task_set::TaskSet;
+use crate::znode::Stat;
 
 /// How many participants' ids are read at once.
 const AT_ONCE: usize = 64;
@@ -34,11 +35,13 @@ pub struct Participant {
     pub is_leader: bool,
     /// The path of its node.
     pub path: String,
+    /// The transaction that created its node, which is its fencing token while it leads.
+    pub fencing_token: i64,
 }
 
 impl Participant {
-    pub(crate) fn new(id: &[u8], path: String, is_leader: bool) -> Self {
-        Participant { id: String::from_utf8_lossy(id).into_owned(), is_leader, path }
+    pub(crate) fn new(id: &[u8], path: String, stat: &Stat, is_leader: bool) -> Self {
+        Participant { id: String::from_utf8_lossy(id).into_owned(), is_leader, path, fencing_token: stat.czxid }
     }
 }
 
@@ -83,7 +86,7 @@ pub(crate) async fn participants(client: &Client, path: &Arc<str>, base: &str) -
 async fn read(client: &Client, path: &str, name: &str) -> Result<Option<Participant>, Error> {
     let node = join(path, name);
     match client.core().read("read", &node, |session, path| session.get_data(path)).await {
-        Ok((data, _)) => Ok(Some(Participant::new(&data, node, false))),
+        Ok((data, stat)) => Ok(Some(Participant::new(&data, node, &stat, false))),
         Err(error) if error.kind() == ErrorKind::NoNode => Ok(None),
         Err(error) => Err(error),
     }

@@ -14,7 +14,7 @@
 //!     .start()?;
 //! loop {
 //!     let leadership = latch.wait_for_leadership().await?;
-//!     // Dropped at its next await when the leadership is lost.
+//!     // Dropped at the next await that waits, once the leadership is lost.
 //!     let done = leadership.run(async { /* lead */ }).await;
 //!     if done.is_ok() {
 //!         break;
@@ -130,6 +130,7 @@ pub enum CloseMode {
 /// # Ok(())
 /// # }
 /// ```
+#[must_use = "dropped, the participant leaves the election"]
 pub struct LeaderLatch {
     client: Client,
     shared: Arc<Shared>,

@@ -141,6 +141,7 @@ pub enum RunningTerm {
 /// # Ok(())
 /// # }
 /// ```
+#[must_use = "dropped, the participant leaves the election"]
 pub struct LeaderSelector {
     client: Client,
     shared: Arc<Shared>,

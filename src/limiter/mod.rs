@@ -239,7 +239,7 @@ impl ShareLimiter {
         self.set_rate_while(rate, move || Instant::now() < deadline)
     }
 
-    /// Closes the limiter and all its clones for good, as [`Semaphore::close`] does.
+    /// Closes the limiter and all its clones for good, as [`Semaphore::close`](tokio::sync::Semaphore::close) does.
     ///
     /// Nothing is granted from now on, even if a member of a throughput balancer drives it. Waiting and later calls
     /// return [`Error::Closed`]. This is for shutting down; to stop for a while, set a rate of 0. Closing twice is

@@ -13,7 +13,7 @@
 //! let mutex = InterProcessMutex::new(&client, "/my-service/lock")?;
 //! let timeout = Duration::from_secs(5);
 //! if let Some(guard) = mutex.acquire_timeout(timeout).await? {
-//!     // Dropped at its next await when the lock is lost.
+//!     // Dropped at the next await that waits, once the lock is lost.
 //!     let done = guard.run(async { /* the critical section */ }).await;
 //!     guard.release().await?;
 //!     done?;
@@ -294,6 +294,7 @@ impl InterProcessMutex {
         let why = match seen {
             Seen::Another => return Ok(None),
             Seen::Free => "the lock was free, but no server confirmed that the session is alive",
+            Seen::Nothing if within.is_zero() => "no time to ask a server; use try_acquire()",
             Seen::Nothing => "no server could be asked",
         };
         let why = format!("{why} within {within:?}{}", self.client.core().why_not_connected());

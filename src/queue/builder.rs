@@ -78,8 +78,10 @@ impl<S: Serializer> DistributedQueueBuilder<S> {
     ///
     /// A delivery that was [released](super::Delivery::release), or whose claim was lost, counts too. So does a claim
     /// that no caller took: one that was made [ahead](Self::prefetch), or for a call that was dropped. So the option
-    /// limits claims, not failures. With [`ErrorPolicy::Standard`](crate::ErrorPolicy::Standard), the default, each
-    /// doubt about the connection uses up the deliveries of that moment. For work that takes long, choose
+    /// limits claims, not failures. Several consumers may use up the deliveries of an item without a
+    /// [delay](Self::retry_delay), as each delays its own retries only. With
+    /// [`ErrorPolicy::Standard`](crate::ErrorPolicy::Standard), the default, each doubt about the connection uses up
+    /// the deliveries of that moment. For work that takes long, choose
     /// [`ErrorPolicy::Session`](crate::ErrorPolicy::Session) or a greater number. Each consumer applies its own number:
     /// configure the same for all.
     #[doc(alias = "max_attempts")]

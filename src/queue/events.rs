@@ -38,8 +38,19 @@ pub enum Event {
         /// The reason.
         error: Error,
     },
-    /// A handler failed to handle an item that had been acknowledged before. The item is not redelivered. See
-    /// [`AckMode::BeforeHandling`](super::AckMode::BeforeHandling).
+    /// The handler of an item was dropped before it had finished. The item is redelivered, and this delivery counts.
+    Interrupted {
+        /// The name of the item.
+        item: String,
+        /// The number of the delivery.
+        attempt: u32,
+        /// Whether the claim was lost, so that another consumer may have the item already. If not, the [grace
+        /// period](super::DistributedQueueBuilder::grace_period) was over, or the future of
+        /// [`consume`](super::Consumer::consume) was dropped.
+        claim_lost: bool,
+    },
+    /// A handler failed to handle an item that had been acknowledged before, or was dropped before it had finished. The
+    /// item is not redelivered. See [`AckMode::BeforeHandling`](super::AckMode::BeforeHandling).
     Dropped {
         /// The name that the item had.
         item: String,
@@ -88,6 +99,9 @@ impl Publisher {
         match &event {
             Event::DeadLetter { item, attempts, reason } => {
                 tracing::warn!(event = "dead_letter", path, item, attempts, reason, "an item is a dead letter now");
+            }
+            Event::Interrupted { item, attempt, claim_lost } => {
+                tracing::warn!(event = "handler_interrupted", path, item, attempt, claim_lost, "a handler was dropped");
             }
             Event::Dropped { item, reason } => {
                 tracing::warn!(event = "item_dropped", path, item, reason, "an acknowledged item failed");

@@ -147,11 +147,11 @@ impl fmt::Display for Event {
             Event::MaximumInvalid { why } => write!(f, "the maximum is missing or invalid: {why}"),
             Event::Exceeded { maximum, by } => write!(f, "the maximum of {maximum} may be exceeded by {by}"),
             Event::Settled { maximum, members, shared } => {
-                write!(f, "settled: {members} members have {shared} of {maximum}")
+                write!(f, "settled: {shared} of {maximum} are shared, members: {members}")
             }
             Event::NotDivided { error } => write!(f, "the maximum was not divided: {error}"),
             Event::Shortfall { shortfall } => write!(f, "shortfall: {shortfall}"),
-            Event::WithoutShare { maximum, members } => write!(f, "{members} members have no share of {maximum}"),
+            Event::WithoutShare { maximum, members } => write!(f, "without a share of {maximum}, members: {members}"),
             Event::MemberIgnored { member, held, why } => match held {
                 &u64::MAX => write!(f, "{member} is ignored, and may be applying any throughput: {why}"),
                 held => write!(f, "{member} is ignored, and may be applying {held}: {why}"),

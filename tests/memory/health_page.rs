@@ -80,7 +80,11 @@ async fn participants_and_counts_are_shown_with_their_fields() {
     let leadership = within("it leads", T, latch.wait_for_leadership()).await.expect("it leads");
     assert!(leadership.is_held());
     let leader = latch.leader().await.expect("an answer").expect("it leads");
-    assert_eq!(json(&leader), json!({"id": "worker \"7\"", "is_leader": true, "path": leader.path}));
+    let token = leadership.fencing_token();
+    assert_eq!(
+        json(&leader),
+        json!({"id": "worker \"7\"", "is_leader": true, "path": leader.path, "fencing_token": token})
+    );
     assert_eq!(leader.to_string(), format!(r#""worker \"7\"" ({}, leading)"#, leader.path));
     let mut waiter = leader.clone();
     waiter.is_leader = false;
@@ -140,7 +144,7 @@ fn an_event_of_a_balancer_is_shown_by_its_name_with_its_fields() {
         (
             Event::Settled { maximum: 9, members: 2, shared: 8 },
             json!({"event": "settled", "maximum": 9, "members": 2, "shared": 8}),
-            "settled: 2 members have 8 of 9",
+            "settled: 8 of 9 are shared, members: 2",
         ),
         (
             Event::NotDivided { error: duplicate },

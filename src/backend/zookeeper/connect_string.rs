@@ -189,7 +189,7 @@ fn split_port(address: &str) -> Result<(&str, Option<&str>), &'static str> {
         return Ok(match address.split_once(':') {
             None => (address, None),
             Some((_, rest)) if rest.contains(':') => {
-                return Err("an IPv6 address must stand in brackets, and a host has one port");
+                return Err("hosts are separated by commas, and an IPv6 address must be in brackets");
             }
             Some((name, port)) => (name, Some(port)),
         });

@@ -118,9 +118,10 @@ impl ClaimHandle {
     }
 
     /// Returns a number that is greater for every later claim: the id of the transaction that made the claim. It is
-    /// meant for stores other than ZooKeeper. Such a store keeps the greatest number that it has seen for each item, by
-    /// the item's own key, and refuses smaller ones. Do not compare the numbers of different items: items are handled
-    /// concurrently, and the claim with the smaller number may still be held.
+    /// meant for stores other than ZooKeeper. Send it with each access, from the first read on. Such a store keeps the
+    /// greatest number that it has seen for each item, by the item's own key, and refuses smaller ones. Do not compare
+    /// the numbers of different items: items are handled concurrently, and the claim with the smaller number may still
+    /// be held.
     pub fn fencing_token(&self) -> i64 {
         self.inner.claim.zxid
     }

@@ -14,6 +14,7 @@ use tracing::Instrument;
 use super::Consumer;
 use super::delivery::Delivery;
 use super::handle::ClaimHandle;
+use super::running::Running;
 use super::settle::Verdict;
 use crate::queue::error::Error;
 use crate::queue::events::Event;
@@ -340,7 +341,7 @@ impl<S: Serializer> Consumer<S> {
     ) -> impl Future<Output = ()> + Send + use<S, H> {
         let claim = delivery.claim();
         let items = delivery.take_items();
-        let handled = claim.run_unwatched(handle_all(handler, items, &claim)).await.unwrap_or(Handled::Lost);
+        let handled = claim.run_unwatched(self.handle_all(handler, items, &claim)).await.unwrap_or(Handled::Lost);
         let is_lost = matches!(handled, Handled::Lost);
         let settled = delivery.settle(self.verdict(&claim, handled));
         let (name, events) = (claim.name().to_owned(), self.inner.shared.events.clone());
@@ -358,7 +359,7 @@ impl<S: Serializer> Consumer<S> {
         let claim = delivery.claim();
         let item = claim.name().to_owned();
         let event = match delivery.ack().await {
-            Ok(items) => match handle_all(handler, items, &claim).await {
+            Ok(items) => match self.handle_all(handler, items, &claim).await {
                 Handled::Done => return,
                 Handled::Failed(reason) | Handled::Permanently(reason) => Event::Dropped { item, reason },
                 Handled::Lost => return,
@@ -366,6 +367,32 @@ impl<S: Serializer> Consumer<S> {
             Err(error) => Event::Unsettled { item, error },
         };
         self.inner.shared.events.tell(event);
+    }
+
+    /// Handles the items one after the other, up to the first that fails.
+    async fn handle_all(
+        &self,
+        handler: &impl QueueHandler<S::Item>,
+        items: Vec<S::Item>,
+        claim: &ClaimHandle,
+    ) -> Handled {
+        let path = &*self.inner.shared.paths.path;
+        let delivery = tracing::info_span!("delivery", path, item = claim.name(), attempt = claim.attempt());
+        let running = Running::new(&self.inner.shared.events, claim, self.inner.options.ack_mode);
+        let work = async {
+            for item in items {
+                handler.handle(item, claim.clone()).await?;
+            }
+            Ok::<(), BoxError>(())
+        };
+        let handled = match AssertUnwindSafe(work.instrument(delivery)).catch_unwind().await {
+            Ok(Ok(())) => Handled::Done,
+            Ok(Err(error)) if is_permanent(&*error) => Handled::Permanently(text(error)),
+            Ok(Err(error)) => Handled::Failed(text(error)),
+            Err(panic) => Handled::Failed(format!("the handler panicked: {}", panic_text(panic))),
+        };
+        running.finished();
+        handled
     }
 
     /// Decides about an item by the result of its handler.
@@ -396,24 +423,6 @@ impl<S: Serializer> Consumer<S> {
             Some(after) => Verdict::failed(claim.claim(), after, reason),
             None => Verdict::rejected(claim.claim(), reason),
         }
-    }
-}
-
-/// Handles the items one after the other, up to the first that fails.
-async fn handle_all<T>(handler: &impl QueueHandler<T>, items: Vec<T>, claim: &ClaimHandle) -> Handled {
-    let work = async {
-        for item in items {
-            handler.handle(item, claim.clone()).await?;
-        }
-        Ok::<(), BoxError>(())
-    };
-    let path = &*claim.claim().shared.paths.path;
-    let delivery = tracing::info_span!("delivery", path, item = claim.name(), attempt = claim.attempt());
-    match AssertUnwindSafe(work.instrument(delivery)).catch_unwind().await {
-        Ok(Ok(())) => Handled::Done,
-        Ok(Err(error)) if is_permanent(&*error) => Handled::Permanently(text(error)),
-        Ok(Err(error)) => Handled::Failed(text(error)),
-        Err(panic) => Handled::Failed(format!("the handler panicked: {}", panic_text(panic))),
     }
 }
 

@@ -7,6 +7,7 @@ mod handle;
 mod handler;
 mod items;
 mod outcome;
+mod running;
 mod settle;
 mod shared;
 mod task;

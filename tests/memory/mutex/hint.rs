@@ -95,8 +95,8 @@ async fn a_lost_guard_that_is_kept_is_hinted_at_and_one_that_is_dropped_is_not()
     assert_eq!(log.lines(HINT).len(), 1, "{:#?}", log.lines(HINT));
 }
 
-/// Waiting for a lock asks nothing of the runtime it is awaited on. The caller waits for its own client's lock, which is
-/// what a hint would be logged for.
+/// Waiting for a lock asks nothing of the runtime it is awaited on. The caller waits for a lock of its own client, so
+/// that there is a hint to be logged.
 fn waits(on: impl FnOnce(BoxFuture<'_, Acquired>) -> Acquired) {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");

@@ -81,3 +81,19 @@ async fn a_handler_that_fails_after_the_ack_is_told_of_and_its_item_is_gone() {
     let expected = Event::Dropped { item: "queue-0000000000".into(), reason: "no such street".into() };
     assert_eq!(told, Some(expected));
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_acknowledged_item_whose_handler_is_dropped_is_lost_and_that_is_told() {
+    let (server, one, two) = setup().await;
+    let _producer = filled(&two, &["a"]).await;
+    let consumer = builder(&one).ack_mode(AckMode::BeforeHandling).build().expect("a queue").consumer();
+    let mut events = consumer.events();
+    let handler = |_: String, _: ClaimHandle| std::future::pending::<Result<(), std::io::Error>>();
+    let mut work = Box::pin(consumer.consume(1, handler));
+    still_pending("it works", &mut work).await;
+    server.until(|| names(&server).is_empty()).await;
+    drop(work);
+    let told = within("it is told", SOON, events.next()).await;
+    let reason = "the handler was dropped before it had finished".into();
+    assert_eq!(told, Some(Event::Dropped { item: "queue-0000000000".into(), reason }));
+}

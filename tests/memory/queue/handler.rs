@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures::{FutureExt, StreamExt};
 use tokio::time::sleep;
-use zookeeper_recipes::queue::ClaimHandle;
+use zookeeper_recipes::queue::{ClaimHandle, Event};
 
 use super::fixture::{at_rest, builder, filled, names, queue, setup};
 use crate::fixture::{SOON, T, within};
@@ -183,6 +184,7 @@ async fn a_handler_is_dropped_when_its_claim_is_lost() {
     let (server, one, two) = setup().await;
     let _producer = filled(&two, &["a"]).await;
     let (consumer, dropped) = (queue(&one).consumer(), Arc::new(AtomicUsize::new(0)));
+    let mut events = consumer.events();
     let handler = |_: String, claim: ClaimHandle| {
         let mark = Dropped(Arc::clone(&dropped));
         async move {
@@ -198,8 +200,12 @@ async fn a_handler_is_dropped_when_its_claim_is_lost() {
     server.expire_session(&one);
     crate::fixture::still_pending("it takes it again", &mut work).await;
     assert_eq!(dropped.load(Ordering::SeqCst), 1);
+    let item = String::from("queue-0000000000");
+    let interrupted = |attempt, claim_lost| Some(Event::Interrupted { item: item.clone(), attempt, claim_lost });
+    assert_eq!(within("it is told", SOON, events.next()).await, interrupted(1, true));
     // Dropping all of it drops the handler, and the item is returned.
     drop(work);
+    assert_eq!(within("it is told", SOON, events.next()).await, interrupted(2, false));
     drop(consumer);
     assert_eq!(dropped.load(Ordering::SeqCst), 2);
     within("it is returned", SOON, at_rest(&server, 1)).await;
@@ -298,13 +304,18 @@ async fn after_a_shutdown_handlers_finish_within_the_grace_period_and_nothing_mo
             sleep(work).await;
             Ok::<(), std::io::Error>(())
         };
+        let mut events = consumer.events();
         let shutdown = sleep(Duration::from_secs(1));
         let began = tokio::time::Instant::now();
         within("it ends", T * 6, consumer.consume_until(2, handler, shutdown)).await.expect("ended");
         let took = began.elapsed();
         assert!(if finishes { took < grace } else { took < grace + Duration::from_secs(2) }, "{took:?}");
-        // Those that were cut short are returned.
+        // Those that were cut short are returned, and reported.
         within("nothing is held", SOON, at_rest(&server, if finishes { 1 } else { 3 })).await;
+        let told: Vec<_> = std::iter::from_fn(|| events.next().now_or_never().flatten()).collect();
+        assert_eq!(told.len(), if finishes { 0 } else { 2 }, "{told:?}");
+        let interrupted = |event: &_| matches!(event, Event::Interrupted { attempt: 1, claim_lost: false, .. });
+        assert!(told.iter().all(interrupted), "{told:?}");
     }
 }
 

@@ -32,7 +32,7 @@ async fn an_encrypted_client_writes_reads_and_leads() {
     let proxy = secure_port(&server).await;
     let client = connect(right(&proxy.connect_string())).await;
     writes_and_reads(&client, &unique_path("tls")).await;
-    leads(&client, &unique_path("tls-election")).await;
+    let _leader = leads(&client, &unique_path("tls-election")).await;
     // Nothing that the proxy can read came by.
     assert!(proxy.sessions().is_empty() && proxy.requests().is_empty(), "{:?}", proxy.sessions());
 }

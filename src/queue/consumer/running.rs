@@ -1,0 +1,41 @@
+//! A handler that runs: reports it if it is dropped before it has finished.
+
+use super::handle::ClaimHandle;
+use super::handler::AckMode;
+use crate::queue::events::{Event, Publisher};
+
+/// Publishes an event if it is dropped before [`finished`](Self::finished) is called: the claim was lost, the grace
+/// period is over, or the future of `consume` was dropped. No call returns that.
+pub(super) struct Running<'a> {
+    events: &'a Publisher,
+    claim: &'a ClaimHandle,
+    ack_mode: AckMode,
+    is_finished: bool,
+}
+
+impl<'a> Running<'a> {
+    pub(super) fn new(events: &'a Publisher, claim: &'a ClaimHandle, ack_mode: AckMode) -> Self {
+        Running { events, claim, ack_mode, is_finished: false }
+    }
+
+    pub(super) fn finished(mut self) {
+        self.is_finished = true;
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if self.is_finished {
+            return;
+        }
+        let item = self.claim.name().to_owned();
+        self.events.tell(match self.ack_mode {
+            AckMode::AfterHandling => {
+                Event::Interrupted { item, attempt: self.claim.attempt(), claim_lost: !self.claim.is_held() }
+            }
+            AckMode::BeforeHandling => {
+                Event::Dropped { item, reason: "the handler was dropped before it had finished".into() }
+            }
+        });
+    }
+}
