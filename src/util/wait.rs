@@ -28,7 +28,6 @@ pub(crate) async fn forever<T>() -> T {
 }
 
 /// Runs `work` until `lost` resolves or `is_held` returns false. Returns `None` then; `work` is not polled again.
-#[cfg(any(feature = "leader-latch", feature = "leader-selector", feature = "mutex", feature = "queue"))]
 pub(crate) async fn run_while_held<F: Future>(
     is_held: impl Fn() -> bool,
     lost: impl Future<Output = ()>,

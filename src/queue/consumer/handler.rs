@@ -378,7 +378,8 @@ impl<S: Serializer> Consumer<S> {
     ) -> Handled {
         let path = &*self.inner.shared.paths.path;
         let delivery = tracing::info_span!("delivery", path, item = claim.name(), attempt = claim.attempt());
-        let running = Running::new(&self.inner.shared.events, claim, self.inner.options.ack_mode);
+        let is_acked = self.inner.options.ack_mode == AckMode::BeforeHandling;
+        let running = Running::new(&self.inner.shared.events, claim, is_acked);
         let work = async {
             for item in items {
                 handler.handle(item, claim.clone()).await?;

@@ -1,7 +1,6 @@
 //! A handler that runs: reports it if it is dropped before it has finished.
 
 use super::handle::ClaimHandle;
-use super::handler::AckMode;
 use crate::queue::events::{Event, Publisher};
 
 /// Publishes an event if it is dropped before [`finished`](Self::finished) is called: the claim was lost, the grace
@@ -9,13 +8,14 @@ use crate::queue::events::{Event, Publisher};
 pub(super) struct Running<'a> {
     events: &'a Publisher,
     claim: &'a ClaimHandle,
-    ack_mode: AckMode,
+    /// Whether the item has left the queue already.
+    is_acked: bool,
     is_finished: bool,
 }
 
 impl<'a> Running<'a> {
-    pub(super) fn new(events: &'a Publisher, claim: &'a ClaimHandle, ack_mode: AckMode) -> Self {
-        Running { events, claim, ack_mode, is_finished: false }
+    pub(super) fn new(events: &'a Publisher, claim: &'a ClaimHandle, is_acked: bool) -> Self {
+        Running { events, claim, is_acked, is_finished: false }
     }
 
     pub(super) fn finished(mut self) {
@@ -29,13 +29,10 @@ impl Drop for Running<'_> {
             return;
         }
         let item = self.claim.name().to_owned();
-        self.events.tell(match self.ack_mode {
-            AckMode::AfterHandling => {
-                Event::Interrupted { item, attempt: self.claim.attempt(), claim_lost: !self.claim.is_held() }
-            }
-            AckMode::BeforeHandling => {
-                Event::Dropped { item, reason: "the handler was dropped before it had finished".into() }
-            }
+        self.events.tell(if self.is_acked {
+            Event::Dropped { item, reason: "the handler was dropped before it had finished".into() }
+        } else {
+            Event::Interrupted { item, attempt: self.claim.attempt(), claim_lost: !self.claim.is_held() }
         });
     }
 }
