@@ -159,33 +159,42 @@ play_all() {
 }
 
 # The queue as processes: a producer and two workers, of which one is killed while it has a parcel. Each parcel is shipped in the
-# end, that one by the other worker.
-play_processes() {
-    local queue=("$target/debug/distributed_queue" --session-timeout 4 --path "/examples/processes-$$" "$@") out=$target/processes
-    local producer killed worker name lost=""
+# end, that one by the other worker. In a subshell, so that whatever happens no process is left.
+play_processes() (
+    queue=("$target/debug/distributed_queue" --session-timeout 4 --path "/examples/processes-$$" "$@")
+    out=$target/processes
     mkdir -p "$out"
-    "${queue[@]}" --producer anna >"$out/anna" 2>&1 & producer=$!
+    timeout -s KILL 90 "${queue[@]}" --producer anna >"$out/anna" 2>&1 & producer=$!
     "${queue[@]}" --worker zoe >"$out/zoe" 2>&1 & killed=$!
-    "${queue[@]}" --worker wim >"$out/wim" 2>&1 & worker=$!
-    sleep 4
-    kill -KILL "$killed"
-    kill -INT "$producer"
-    wait "$producer"
-    wait "$killed" || true # it was killed
-    # Its session ends, and its parcel is delivered once more.
-    for name in $(grep -oE 'put anna-[0-9]+;' "$out/anna" | grep -oE 'anna-[0-9]+'); do
-        for _ in $(seq 60); do grep -qE "shipped $name\$" "$out/wim" "$out/zoe" && continue 2; sleep 0.5; done
-        lost="$lost $name"
-    done
-    kill -INT "$worker"
-    wait "$worker"
-    if [ -n "$lost" ] || ! grep -q 'delivery 2 of 3' "$out/wim"; then
+    timeout -s KILL 90 "${queue[@]}" --worker wim >"$out/wim" 2>&1 & worker=$!
+    trap 'kill -KILL "$killed" 2>/dev/null; pkill -KILL -P "$producer,$worker" 2>/dev/null; true' EXIT
+    failed() {
         tail -n 50 "$out"/*
-        echo "ci: the queue of several processes lost:${lost:- nothing, but no parcel was delivered twice}" >&2
-        return 1
-    fi
+        echo "ci: the queue of several processes: $1" >&2
+        exit 1
+    }
+    # What zoe has, and has not shipped.
+    in_hand() { grep -oE 'has anna-[0-9]+,' "$out/zoe" | grep -oE 'anna-[0-9]+' | while read -r name; do grep -qE "shipped $name\$" "$out/zoe" || echo "$name"; done; }
+    shipped() { grep -qE "shipped $1\$" "$out/wim" "$out/zoe"; }
+    # Resolves when a command succeeds, for half a minute at most.
+    until_() { local end=$((SECONDS + 30)); until "$@"; do [ "$SECONDS" -lt "$end" ] || return 1; sleep 0.1; done; }
+    several() { [ "$(grep -c shipped "$out/zoe")" -ge 2 ] && [ -n "$(in_hand)" ]; }
+
+    until_ several || failed "zoe ships nothing"
+    kill -KILL "$killed"
+    wait "$killed" || true # it was killed
+    parcel=$(in_hand)
+    pkill -INT -P "$producer" || failed "the producer has ended by itself"
+    wait "$producer" || failed "the producer failed"
+    # The session of zoe ends, and its parcel is delivered once more.
+    for name in $(grep -oE 'put anna-[0-9]+;' "$out/anna" | grep -oE 'anna-[0-9]+'); do
+        until_ shipped "$name" || failed "$name is lost"
+    done
+    [ -z "$parcel" ] || grep -q "has $parcel, delivery 2 of 3" "$out/wim" || failed "$parcel was not delivered again"
+    pkill -INT -P "$worker" || failed "the worker has ended by itself"
+    wait "$worker" || failed "the worker failed"
     echo "distributed_queue, as processes: $(grep -c 'put anna' "$out/anna") parcels put, one worker killed, none lost"
-}
+)
 
 play_examples() {
     step "the examples, without any server"
@@ -196,8 +205,10 @@ play_examples() {
     local hosts
     hosts=$(docker port "$SERVER" 2181/tcp | head -n 1)
     for _ in $(seq 60); do docker exec "$SERVER" zkServer.sh status >/dev/null 2>&1 && break; sleep 0.5; done
+    local processes failed=0
     play_processes --connect "$hosts" &
-    local processes=$!
-    play_all server --connect "$hosts"
-    wait "$processes"
+    processes=$!
+    play_all server --connect "$hosts" || failed=1
+    wait "$processes" || failed=1
+    return "$failed"
 }

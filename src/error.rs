@@ -38,11 +38,11 @@ macro_rules! recipe_error {
                 }
             }
 
-            /// Converts an error of the client. The message of this error names `path`, so that of `error` need not.
+            /// Converts an error of the client.
             pub(super) fn client(path: &str, error: client::Error) -> Self {
                 match error.kind() {
                     ErrorKind::Closed => Error::Closed { path: path.into() },
-                    _ => Error::Client { path: path.into(), error: error.below(path) },
+                    _ => Error::Client { path: path.into(), error },
                 }
             }
         }

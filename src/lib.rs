@@ -112,17 +112,17 @@
 //! | connection states | `session`, `state`; at the end of a session `reason` |
 //! | a session timeout other than the one asked for | `asked`, `granted` |
 //! | leadership | `path`, `id`, `token`; at the end of a latch's term `why`, of a selector's `end` |
-//! | locks | `path`, `token` |
+//! | locks | `path`, `token`; when one is lost `state` |
 //! | a wait of ten seconds for a lock that the same client holds | `path`, `held_for` |
 //! | items of a queue that fail or become dead letters | `path`, `item`, `reason` |
 //! | shares | `path`, `member`, `throughput`, `epoch`, `sequence` |
 //! | shares that a leader writes | `changed` |
-//! | deletes that are retried | `target` |
+//! | deletes that are retried | `session`, `node` |
 //! | every error that no caller awaits | `error`, `kind` |
 //!
 //! Each event has its name in the field `event`. [`Client::last_error`] keeps the latest error that no caller awaits.
 //!
-//! Spans at INFO, so that your own events within them carry these fields too:
+//! Spans at INFO. Your own events in a listener or handler are within `term` or `delivery`, and carry their fields:
 //!
 //! | span | fields | around |
 //! |---|---|---|

@@ -11,7 +11,7 @@ use crate::error::recipe_error;
 pub enum Error {
     /// A request to ZooKeeper failed.
     // The message contains that of the cause, so there is no `source` that would repeat it.
-    #[error("barrier at {path}: {error}")]
+    #[error("barrier at {path}: {}", .error.below(.path))]
     Client {
         /// The path of the barrier.
         path: Arc<str>,

@@ -1,5 +1,6 @@
 //! The errors of operations, and how a caller can react to them.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
@@ -74,8 +75,14 @@ pub enum ErrorKind {
     Other,
 }
 
+/// Returns whether `full` is `path`, or `path` in a namespace, and not a node below `path` that ends in the same names.
+fn is_same(full: &str, path: &str) -> bool {
+    let below = full.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'));
+    full.ends_with(path) && !below
+}
+
 /// A name of an operation may end in one of these, because the path follows.
-const PREPOSITIONS: [&str; 6] = [" at", " from", " in", " into", " of", " with"];
+const PREPOSITIONS: [&str; 7] = [" at", " for", " from", " in", " into", " of", " with"];
 
 impl ErrorKind {
     /// See [`Error::is_retryable`].
@@ -100,18 +107,16 @@ impl Error {
         Error { kind, message: format!("{doing} {path}: {why}"), path: Some(begin..begin + path.len()) }
     }
 
-    /// This error as a part of a message that names `path` itself: without the path, if it is the same one or that
-    /// path in the client's namespace.
-    pub(crate) fn below(mut self, path: &str) -> Self {
-        if let Some(range) = self.path.clone()
-            && self.message[range.clone()].ends_with(path)
-        {
-            let doing = &self.message[..range.start - 1];
-            let doing = PREPOSITIONS.iter().find_map(|last| doing.strip_suffix(last)).unwrap_or(doing);
-            self.message = format!("{doing}{}", &self.message[range.end..]);
-            self.path = None;
-        }
-        self
+    /// Returns the text as a part of a message that names `path` itself: without the path, if it is the same one or
+    /// that path in the client's namespace.
+    pub(crate) fn below(&self, path: &str) -> Cow<'_, str> {
+        let message = self.message.as_str();
+        let Some(range) = self.path.clone().filter(|range| is_same(&message[range.clone()], path)) else {
+            return message.into();
+        };
+        let doing = &message[..range.start - 1];
+        let doing = PREPOSITIONS.iter().find_map(|last| doing.strip_suffix(last)).unwrap_or(doing);
+        format!("{doing}{}", &message[range.end..]).into()
     }
 
     /// Replaces the kind by [`ErrorKind::OutcomeUnknown`], and adds to the message what that means here.
@@ -223,14 +228,15 @@ mod tests {
     #[test]
     fn a_path_that_was_named_already_is_not_repeated() {
         let error = Error::from_backend("contend at", "/app/locks/one", backend::Error::NodeExists);
-        assert_eq!(error.clone().below("/locks/one").to_string(), "contend: the node exists already");
-        assert_eq!(error.clone().below("/locks/one").below("/locks/one").kind(), ErrorKind::NodeExists);
-        assert_eq!(error.clone().below("/locks/two").to_string(), "contend at /app/locks/one: the node exists already");
+        assert_eq!(error.below("/locks/one"), "contend: the node exists already");
+        assert_eq!(error.below("/locks/two"), "contend at /app/locks/one: the node exists already");
+        let below = Error::from_backend("read", "/one/two/one", backend::Error::NoNode);
+        assert_eq!(below.below("/one"), below.to_string());
         let in_doubt = error.in_doubt("; the node may exist");
         assert_eq!(in_doubt.kind(), ErrorKind::OutcomeUnknown);
-        assert_eq!(in_doubt.below("/locks/one").to_string(), "contend: the node exists already; the node may exist");
+        assert_eq!(in_doubt.below("/locks/one"), "contend: the node exists already; the node may exist");
         let without = Error::new(ErrorKind::Other, "commit: /a");
-        assert_eq!(without.clone().below("/a"), without);
+        assert_eq!(without.below("/a"), "commit: /a");
     }
 
     #[test]

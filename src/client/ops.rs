@@ -142,10 +142,10 @@ impl Client {
 /// those of nodes that were written more than 2^31 times.
 pub(crate) fn check_version(doing: &str, path: &str, version: Option<i32>) -> Result<(), Error> {
     match version {
-        Some(-1) => Err(Error::new(
-            ErrorKind::InvalidArgument,
-            format!("{doing} {path}: version -1 means any version on the wire; give none for that"),
-        )),
+        Some(-1) => {
+            let why = "version -1 means any version on the wire; give none for that";
+            Err(Error::at(ErrorKind::InvalidArgument, doing, path, why))
+        }
         _ => Ok(()),
     }
 }
@@ -202,13 +202,11 @@ impl Core {
         if request <= limit {
             return Ok(());
         }
-        Err(Error::new(
-            ErrorKind::InvalidArgument,
-            format!(
-                "{doing} {path}: a request of about {request} bytes; servers take at most {limit} (their \
-                 jute.maxbuffer; see ClientBuilder::max_request_bytes)"
-            ),
-        ))
+        let why = format!(
+            "a request of about {request} bytes; servers take at most {limit} (their jute.maxbuffer; see \
+             ClientBuilder::max_request_bytes)"
+        );
+        Err(Error::at(ErrorKind::InvalidArgument, doing, path, why))
     }
 
     /// Returns the current session, if one is connected within the connection timeout.
@@ -216,10 +214,10 @@ impl Core {
         let within = self.config.connection_timeout;
         match tokio::time::timeout(within, self.connected_session()).await {
             Ok(session) => session,
-            Err(_) => Err(Error::new(
-                ErrorKind::ConnectionLoss,
-                format!("{doing} {path}: no connection to {} within {within:?}", self.config.servers),
-            )),
+            Err(_) => {
+                let why = format!("no connection to {} within {within:?}", self.config.servers);
+                Err(Error::at(ErrorKind::ConnectionLoss, doing, path, why))
+            }
         }
     }
 
@@ -245,8 +243,8 @@ impl Core {
                 Ok(Ok(value)) => return Ok(value),
                 Ok(Err(error)) => retry.pause_after(doing, path, error, Refusal::is_passing).await?,
                 Err(_) => {
-                    let message = format!("{doing} {path}: no answer from {} within {within:?}", self.config.servers);
-                    return Err(Error::new(ErrorKind::ConnectionLoss, message));
+                    let why = format!("no answer from {} within {within:?}", self.config.servers);
+                    return Err(Error::at(ErrorKind::ConnectionLoss, doing, path, why));
                 }
             }
         }
@@ -318,11 +316,6 @@ impl Core {
 }
 
 pub(crate) fn outcome_unknown(doing: &str, path: &str) -> Error {
-    Error::new(
-        ErrorKind::OutcomeUnknown,
-        format!(
-            "{doing} {path}: handed over, but no answer came; it may or may not have happened, so read before \
-                 trying again"
-        ),
-    )
+    let why = "handed over, but no answer came; it may or may not have happened, so read before trying again";
+    Error::at(ErrorKind::OutcomeUnknown, doing, path, why)
 }

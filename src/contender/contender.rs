@@ -149,7 +149,8 @@ impl Contender {
     fn thrown_out(&mut self, end: End) -> State {
         let stage = std::mem::replace(&mut self.stage, Stage::Out(None));
         if let End::NodeGone = end {
-            tracing::warn!(event = "node_deleted", path = &*self.spec.dir, "our node was deleted by another client");
+            let path = self.core.config.namespace.strip(&self.spec.dir);
+            tracing::warn!(event = "node_deleted", path, "our node was deleted by another client");
             if let Stage::Inside(place) = stage {
                 place.into_node().gone();
             }

@@ -455,7 +455,7 @@ impl Place {
             };
             tracing::warn!(
                 event = "counter_nearly_exhausted",
-                path = &*self.spec.dir,
+                path = self.core.config.namespace.strip(&self.spec.dir),
                 how,
                 "the counter of this directory nears 2^31 and cannot go on; it starts again when the directory is \
                  deleted"

@@ -11,7 +11,7 @@ use crate::error::recipe_error;
 pub enum Error {
     /// A request to ZooKeeper failed.
     // The text contains that of the cause, so `source` does not repeat it.
-    #[error("leader latch at {path}: {error}")]
+    #[error("leader latch at {path}: {}", .error.below(.path))]
     Client {
         /// The path of the election.
         path: Arc<str>,

@@ -11,7 +11,7 @@ use crate::error::recipe_error;
 pub enum Error {
     /// A request to ZooKeeper failed.
     // The text contains that of the cause, so `source` does not repeat it.
-    #[error("mutex at {path}: {error}")]
+    #[error("mutex at {path}: {}", .error.below(.path))]
     Client {
         /// The path of the mutex.
         path: Arc<str>,

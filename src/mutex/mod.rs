@@ -293,11 +293,13 @@ impl InterProcessMutex {
     fn not_had(&self, seen: Seen, within: Duration) -> Result<Option<MutexGuard>, Error> {
         let why = match seen {
             Seen::Another => return Ok(None),
-            Seen::Free => "the lock was free, but no server confirmed that the session is alive",
-            Seen::Nothing if within.is_zero() => "no time to ask a server; use try_acquire()",
-            Seen::Nothing => "no server could be asked",
+            Seen::Free => {
+                format!("the lock was free, but no server confirmed within {within:?} that the session is alive")
+            }
+            Seen::Nothing if within.is_zero() => "a timeout of zero leaves no time to ask; use try_acquire()".into(),
+            Seen::Nothing => format!("no server could be asked within {within:?}"),
         };
-        let why = format!("{why} within {within:?}{}", self.client.core().why_not_connected());
+        let why = format!("{why}{}", self.client.core().why_not_connected());
         Err(self.error(client::Error::at(ErrorKind::TimedOut, "acquire", &self.path, why)))
     }
 

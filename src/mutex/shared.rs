@@ -68,9 +68,10 @@ impl Inner {
         let task = NodeWatcher::Task { leave, leaving: Arc::clone(&leaving), left };
         if let NodeWatcher::Guard(mut contender) = std::mem::replace(&mut *watcher, task) {
             contender.insist_on_watch();
+            let (path, token) = (Arc::clone(&self.path), self.hold.token());
             self.client.core().runtime.spawn(async move {
                 // No caller waits for this if the guards were dropped.
-                let _ = done.send(look_after(contender, asked, &leaving).await);
+                let _ = done.send(look_after(&path, token, contender, asked, &leaving).await);
             });
         }
     }
@@ -98,6 +99,8 @@ impl Inner {
 /// Ends the hold when the place is lost. Leaves the line only when asked to, as the guard's owner may not have checked
 /// yet.
 async fn look_after(
+    path: &str,
+    token: i64,
     mut contender: Box<Contender>,
     mut asked: oneshot::Receiver<()>,
     leaving: &Leaving,
@@ -106,7 +109,9 @@ async fn look_after(
         biased;
         _ = &mut asked => return contender.leave_after(leaving.handed_over()).await,
         // Any other state after `Held` means that the lock is lost, also if it could be held again.
-        news = contender.next() => tracing::debug!(event = "lock_lost", state = news.name(), "lock lost"),
+        news = contender.next() => {
+            tracing::debug!(event = "lock_lost", path, token, state = news.name(), "lock lost");
+        }
     }
     contender.relinquish();
     // The sender may also be dropped with the guards, which means the same.

@@ -11,7 +11,7 @@ use crate::error::recipe_error;
 pub enum Error {
     /// A request to ZooKeeper failed.
     // The message contains that of the cause, so there is no `source` that would repeat it.
-    #[error("queue at {path}: {error}")]
+    #[error("queue at {path}: {}", .error.below(.path))]
     Client {
         /// The path of the queue.
         path: Arc<str>,
@@ -134,7 +134,7 @@ fn unawaited(errors: &[Error], total: usize) -> String {
     let mut reasons: Vec<(String, usize)> = Vec::new();
     for error in errors {
         let text = match error {
-            Error::Client { error, .. } => error.to_string(),
+            Error::Client { path, error } => error.below(path).into_owned(),
             error => error.to_string(),
         };
         match reasons.iter_mut().find(|(reason, _)| *reason == text) {

@@ -38,7 +38,8 @@ pub enum Event {
         /// The reason.
         error: Error,
     },
-    /// The handler of an item was dropped before it had finished. The item is redelivered, and this delivery counts.
+    /// The handler of an item was dropped before it had finished. This delivery counts: the item is redelivered,
+    /// or becomes a dead letter if it was the last one.
     Interrupted {
         /// The name of the item.
         item: String,

@@ -11,7 +11,7 @@ use crate::error::recipe_error;
 pub enum Error {
     /// A request to ZooKeeper failed.
     // The text holds that of the cause, so the cause is not told twice as a `source`.
-    #[error("throughput balancer at {path}: {error}")]
+    #[error("throughput balancer at {path}: {}", .error.below(.path))]
     Client {
         /// The base path of the balancer.
         path: Arc<str>,

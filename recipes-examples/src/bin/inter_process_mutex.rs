@@ -188,7 +188,7 @@ async fn work(workshop: &Workshop<'_>, worker: &'static str) -> Result<()> {
             continue;
         }
         workshop.resource.enter(worker);
-        // Dropped at its next await if the lock is lost: then it does not use the resource any more.
+        // Dropped at the next await that waits, once the lock is lost: then it does not use the resource any more.
         let done = guard.run(use_resource(workshop, worker, &client, &guard)).await;
         workshop.resource.leave();
         done??;

@@ -24,7 +24,7 @@ use crate::queue::error::Error;
 /// # async fn ship(order: &str) -> Result<(), std::io::Error> { Ok(()) }
 /// # async fn example(consumer: Consumer<Utf8>) -> Result<(), Error> {
 /// let delivery = consumer.take().await?;
-/// // Dropped at its next await if the claim is lost.
+/// // Dropped at the next await that waits, once the claim is lost.
 /// let shipped = delivery.run(ship(delivery.item())).await;
 /// match shipped {
 ///     Ok(Ok(())) => {

@@ -83,8 +83,8 @@ impl ClaimHandle {
         self.not_held().await;
     }
 
-    /// Runs `work` while the claim is held. If the claim is lost or settled, `work` is dropped at its current await,
-    /// before it is polled again. The first call starts to watch the claim's node, which costs a request.
+    /// Runs `work` while the claim is held. If the claim is lost or settled, `work` is dropped before it is
+    /// polled again. The first call starts to watch the claim's node, which costs a request.
     ///
     /// # Errors
     /// [`ClaimLost`] if the claim was lost or settled first.

@@ -54,8 +54,8 @@ const AFTER_PANIC: Duration = Duration::from_secs(1);
 /// ```
 #[doc(alias = "QueueConsumer")]
 pub trait QueueHandler<T>: Send + Sync {
-    /// Handles one item. If the claim is lost, the future is dropped at its current await. An error (or a panic) means
-    /// that this delivery failed; a [`Failure::permanent`] means that another delivery would fail too.
+    /// Handles one item. If the claim is lost, the future is dropped before it is polled again. An error (or a panic)
+    /// means that this delivery failed; a [`Failure::permanent`] means that another delivery would fail too.
     #[doc(alias = "consumeMessage")]
     fn handle(&self, item: T, claim: ClaimHandle) -> impl Future<Output = Result<(), BoxError>> + Send;
 }
@@ -147,8 +147,10 @@ pub enum AckMode {
     /// redelivered. The default.
     #[default]
     AfterHandling,
-    /// Before it is handled: delivers at most once. Items that a consumer was handling when it crashed or when its
-    /// future was dropped are lost. So are items whose handler fails; [`Event::Dropped`] reports these. The claim that
+    /// Before it is handled: delivers at most once. Items that a consumer was handling when it crashed are lost.
+    /// So are items whose handler fails, or is dropped; [`Event::Dropped`] reports these. If the future of
+    /// [`consume`](Consumer::consume) is dropped while an acknowledgement is in flight, its item is lost without an
+    /// event: use [`consume_until`](Consumer::consume_until). The claim that
     /// a handler gets is settled already: it is not held, so its [`run`](ClaimHandle::run) and its fence cannot be
     /// used. A failure causes no dead letter and no delay.
     BeforeHandling,
@@ -386,14 +388,17 @@ impl<S: Serializer> Consumer<S> {
             }
             Ok::<(), BoxError>(())
         };
-        let handled = match AssertUnwindSafe(work.instrument(delivery)).catch_unwind().await {
-            Ok(Ok(())) => Handled::Done,
-            Ok(Err(error)) if is_permanent(&*error) => Handled::Permanently(text(error)),
-            Ok(Err(error)) => Handled::Failed(text(error)),
-            Err(panic) => Handled::Failed(format!("the handler panicked: {}", panic_text(panic))),
-        };
+        let done = AssertUnwindSafe(work.instrument(delivery)).catch_unwind().await;
         running.finished();
-        handled
+        match done {
+            Ok(Ok(())) => Handled::Done,
+            // The error's own `source` may panic.
+            Ok(Err(error)) => match caught(|| is_permanent(&*error)) {
+                Ok(true) => Handled::Permanently(text(error)),
+                _ => Handled::Failed(text(error)),
+            },
+            Err(panic) => Handled::Failed(format!("the handler panicked: {}", panic_text(panic))),
+        }
     }
 
     /// Decides about an item by the result of its handler.

@@ -1,7 +1,7 @@
 //! Input that makes no sense, a client that is closed, a path that is not ours.
 
-use zookeeper_recipes::ErrorKind;
 use zookeeper_recipes::barrier::{Barrier, Error};
+use zookeeper_recipes::{Client, ErrorKind};
 
 use super::fixture::{PATH, barrier, setup};
 use crate::fixture::{SOON, still_pending, within};
@@ -17,6 +17,19 @@ async fn bad_options_are_refused_when_the_barrier_is_made() {
     assert!(matches!(error, Error::InvalidOption { .. }), "{error:?}");
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.to_string().contains("65537") && error.to_string().contains(PATH), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_names_the_path_once_also_in_a_namespace() {
+    let (server, _, _) = setup().await;
+    let client = Client::builder_for(&server).namespace("app").connect().await.expect("a client");
+    server.refuse(&client);
+    server.disconnect(&client);
+    let error = barrier(&client).set().await.expect_err("no connection");
+    assert_eq!(error.kind(), ErrorKind::ConnectionLoss, "{error}");
+    let text = error.to_string();
+    assert!(text.starts_with(&format!("barrier at {PATH}: ")), "{text}");
+    assert_eq!(text.matches(PATH).count(), 1, "{text}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -43,6 +43,8 @@ async fn a_path_without_permission_is_an_error_and_not_a_wait() {
     server.deny(PATH);
     let error = within("an answer", SOON, mutex.acquire()).await.expect_err("no permission");
     assert_eq!(error.kind(), ErrorKind::NoAuth, "{error}");
+    // The path is named once.
+    assert!(error.to_string().starts_with(&format!("mutex at {PATH}: contend: no permission")), "{error}");
     let error = within("an answer", SOON, mutex.acquire_timeout(T)).await.expect_err("no permission");
     assert_eq!(error.kind(), ErrorKind::NoAuth, "{error}");
     let error = within("an answer", SOON, mutex.try_acquire()).await.expect_err("no permission");

@@ -105,7 +105,7 @@ pub(crate) async fn work(stage: &Stage, path: &str, id: &str, asked: Asked) -> R
 async fn ship(id: &str, delivery: Delivery<String>) -> bool {
     let (parcel, attempt) = (delivery.item().clone(), delivery.attempt());
     println!("{id}: has {parcel}, delivery {attempt} of {MAX_DELIVERIES}");
-    // Dropped at its next await if the claim is lost.
+    // Dropped at the next await that waits, once the claim is lost.
     if let Err(lost) = delivery.run(sleep(SHIPPING)).await {
         println!("{id}: {lost}: I stop, and leave {parcel} to the next worker");
         return false;
