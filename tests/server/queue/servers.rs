@@ -35,6 +35,8 @@ struct Ledger {
     put: Mutex<BTreeMap<String, bool>>,
     /// How many acks were confirmed.
     acked: Mutex<BTreeMap<String, usize>>,
+    /// Acks that have no outcome yet.
+    acking: AtomicUsize,
     /// Acks whose outcome is unknown.
     unknown: AtomicUsize,
 }
@@ -74,6 +76,8 @@ impl Work {
             observer.children(&format!("{path}-claims")).await.is_empty()
         })
         .await;
+        // The last items are out of the queue before their consumers have the answers.
+        eventually("all acks are answered", SOON, async || self.ledger.acking.load(Ordering::SeqCst) == 0).await;
         for consuming in self.consuming {
             consuming.abort();
         }
@@ -111,6 +115,7 @@ async fn consume(client: Client, path: String, ledger: Arc<Ledger>) {
     loop {
         let delivery = consumer.take().await.expect("an item, sooner or later");
         let item = delivery.item().clone();
+        ledger.acking.fetch_add(1, Ordering::SeqCst);
         match delivery.ack().await {
             Ok(_) => *ledger.acked.lock().expect("no panic").entry(item).or_default() += 1,
             Err(error) if error.kind() == ErrorKind::OutcomeUnknown => {
@@ -118,6 +123,7 @@ async fn consume(client: Client, path: String, ledger: Arc<Ledger>) {
             }
             Err(error) => assert_eq!(error.kind(), ErrorKind::SessionLost, "{error}"),
         }
+        ledger.acking.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
