@@ -147,12 +147,12 @@ pub enum AckMode {
     /// redelivered. The default.
     #[default]
     AfterHandling,
-    /// Before it is handled: delivers at most once. Items that a consumer was handling when it crashed are lost.
-    /// So are items whose handler fails, or is dropped; [`Event::Dropped`] reports these. If the future of
+    /// Before it is handled: delivers at most once. Items that a consumer was handling when it crashed are lost. So are
+    /// items whose handler fails, or is dropped; [`Event::Dropped`] reports these. If the future of
     /// [`consume`](Consumer::consume) is dropped while an acknowledgement is in flight, its item is lost without an
-    /// event: use [`consume_until`](Consumer::consume_until). The claim that
-    /// a handler gets is settled already: it is not held, so its [`run`](ClaimHandle::run) and its fence cannot be
-    /// used. A failure causes no dead letter and no delay.
+    /// event: use [`consume_until`](Consumer::consume_until). The claim that a handler gets is settled already: it is
+    /// not held, so its [`run`](ClaimHandle::run) and its fence cannot be used. A failure causes no dead letter and no
+    /// delay.
     BeforeHandling,
 }
 
