@@ -189,8 +189,10 @@ impl ClientBuilder {
     /// Sets the servers' `minSessionTimeout`, the smallest of all servers. Default two ticks, as in ZooKeeper.
     ///
     /// While a request to reconnect is unanswered, a server may already have granted this little. So under
-    /// [`ErrorPolicy::Session`] holds end by then. If all servers have a larger minimum than two ticks, setting it here
-    /// lets locks survive longer interruptions.
+    /// [`ErrorPolicy::Session`] holds end by then. A request that was given up may also reach its server late. So for a
+    /// session timeout after it, under either policy, a lease ends this long after the latest heartbeat, and there are
+    /// six heartbeats in that time. If all servers have a larger minimum than two ticks, setting it here lets locks
+    /// survive longer interruptions.
     ///
     /// It must not be more than the value of any server: a larger one voids the guarantee of the lease, until a server
     /// grants less. From then on the default applies to that session, and a warning names both values.

@@ -14,7 +14,7 @@ use crate::backend::{self, Loss, Reply, SessionEvent};
 use crate::util::clock::Instant;
 use crate::util::wait::forever;
 
-/// Heartbeats per session timeout.
+/// Heartbeats in the shortest time in which the session may expire.
 const BEATS: u32 = 6;
 /// A session timeout of fewer ticks leaves too little time between a heartbeat and the end of the lease.
 const FEWEST_TICKS: u32 = 4;
@@ -32,6 +32,17 @@ enum Phase {
     Down(Loss),
 }
 
+/// The second heartbeat after a pause. A tick after the answer to the first one, it proves that one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Second {
+    /// Sent, or there was no pause.
+    Done,
+    /// The first one is not answered yet.
+    Unknown,
+    /// Due at this time, between the regular ones.
+    Due(Instant),
+}
+
 /// Keeps one session from its start to its end.
 pub(super) struct Keepalive<'a> {
     core: &'a Arc<Core>,
@@ -41,9 +52,9 @@ pub(super) struct Keepalive<'a> {
     connection: u64,
     /// The lease was valid while something depended on it: its expiry must be reported.
     armed: bool,
+    /// When the next regular heartbeat is due. None: at once, as the first on a connection or after a pause.
     next_beat: Option<Instant>,
-    /// The outstanding heartbeat is the first on a connection, or after a pause.
-    first_beat: bool,
+    second: Second,
     answers: FuturesUnordered<Reply<()>>,
     /// The smallest session timeout that was checked: a connection that grants no less needs no further warning.
     checked: Duration,
@@ -63,7 +74,7 @@ impl<'a> Keepalive<'a> {
             connection: 0,
             armed: false,
             next_beat: None,
-            first_beat: false,
+            second: Second::Done,
             answers: FuturesUnordered::new(),
             checked: Duration::MAX,
         };
@@ -161,9 +172,15 @@ impl<'a> Keepalive<'a> {
     }
 
     fn beat_if_due(&mut self, now: Instant) {
-        if self.next_beat.is_none_or(|at| now >= at) {
+        if self.beat_due().is_none_or(|at| now >= at) {
             self.beat(now);
         }
+    }
+
+    /// Returns when the next heartbeat is due; if None, at once.
+    fn beat_due(&self) -> Option<Instant> {
+        let regular = self.next_beat?;
+        Some(if let Second::Due(second) = self.second { regular.min(second) } else { regular })
     }
 
     /// Returns when something is due, at the latest.
@@ -171,8 +188,8 @@ impl<'a> Keepalive<'a> {
         let deadline = self.session.lease().deadline();
         let (lapse, other) = match self.phase {
             Phase::Down(loss) => (deadline > now, Some(loss.last_contact + self.session.timeout())),
-            Phase::Unconfirmed => (deadline > now, self.next_beat),
-            Phase::Up | Phase::Lapsed if self.core.is_in_use(now) => (self.armed, self.next_beat),
+            Phase::Unconfirmed => (deadline > now, self.beat_due()),
+            Phase::Up | Phase::Lapsed if self.core.is_in_use(now) => (self.armed, self.beat_due()),
             Phase::Up | Phase::Lapsed => return None,
         };
         lapse.then_some(deadline).into_iter().chain(other).min()
@@ -216,11 +233,14 @@ impl<'a> Keepalive<'a> {
         }
     }
 
-    /// Sends a heartbeat. The first on a connection, or after a pause, is followed by a second one a tick after its
-    /// answer, as one alone proves nothing.
+    /// Sends a heartbeat.
     fn beat(&mut self, now: Instant) {
-        self.first_beat = self.next_beat.is_none();
-        self.next_beat = Some(now + self.session.lease().least_timeout() / BEATS);
+        match (self.next_beat, self.second) {
+            (None, _) => self.second = Second::Unknown,
+            (Some(_), Second::Due(at)) if now >= at => self.second = Second::Done,
+            _ => {}
+        }
+        self.next_beat = Some(now + self.session.lease().shortest() / BEATS);
         let confirms = self.phase == Phase::Unconfirmed;
         self.answers.push(match self.core.config.heartbeat {
             Heartbeat::Sync if !confirms => self.session.heartbeat(),
@@ -230,9 +250,10 @@ impl<'a> Keepalive<'a> {
     }
 
     fn note_answer(&mut self, outcome: Result<(), backend::Error>) {
-        if std::mem::take(&mut self.first_beat) && self.next_beat.is_some() {
-            // A little more than a tick, so that the second one proves the first.
-            self.next_beat = Some(self.core.clock.now() + self.session.lease().tick() + Duration::from_millis(1));
+        if self.second == Second::Unknown && self.next_beat.is_some() {
+            // A little more than a tick.
+            let at = self.core.clock.now() + self.session.lease().tick() + Duration::from_millis(1);
+            self.second = Second::Due(at);
         }
         match outcome {
             Ok(()) if self.phase == Phase::Unconfirmed => self.confirm(),

@@ -24,9 +24,14 @@
 //! 3. When a quorum first answers on the new connection, the anchor is the time at which the old one was lost. A sync
 //!    is not enough: a leader that does not know it was deposed still resumes sessions and answers syncs.
 //!
-//! One case is not covered: a server that was paused with a request to reconnect in its socket, grants less than the
-//! others, and resumes after the client has reached another one. It moves the session to itself. The client learns this
-//! at once, as it loses its connection, unless the network is cut at that very moment.
+//! 4. A request to reconnect that was given up may reach its server later. The server then moves the session to that
+//!    connection, which is not used any more, and may grant the least. The leader refuses what still comes by another
+//!    connection, so the next proof fails; but a process that is stopped or cut off just then does not see it. So for a
+//!    session timeout after such a request was given up, the session counts as alive for no longer than that least
+//!    after the latest proof was sent.
+//!
+//! One case is not covered: such a request that is held up for longer than that, in the network or in the socket of a
+//! paused server, and is then granted less than the others were, while the client is stopped or cut off.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -39,6 +44,8 @@ use crate::util::mutex::{Mutex, MutexGuard};
 
 /// How many answered requests are remembered per tick. A smaller number only makes the lease shorter.
 const GRAIN: u32 = 16;
+/// Of all durations the lease takes a little less, for clocks that run at different speeds.
+const CLOCKS: f64 = 0.999;
 /// The servers' default for the shortest session timeout that they grant (`minSessionTimeout`).
 const LEAST_TICKS: u32 = 2;
 
@@ -79,8 +86,14 @@ struct State {
     /// The smallest that they have granted in this session: the T of the lease.
     least: Duration,
     deadline: Instant,
+    /// The deadline on a proven connection, if no late request has moved the session.
+    unmoved: Instant,
     /// When the latest request to connect was written.
     connecting: Instant,
+    /// The latest request to reconnect is not answered. If another one follows, it was given up.
+    unanswered: bool,
+    /// So long, one that was given up may still reach its server.
+    late_until: Option<Instant>,
     /// The deadline when the connection was lost, before any attempt to reconnect.
     deadline_at_loss: Instant,
     /// When the last proven connection was lost.
@@ -123,7 +136,10 @@ impl Lease {
             timeout: Duration::ZERO,
             least: Duration::ZERO,
             deadline: now,
+            unmoved: now,
             connecting: now,
+            unanswered: false,
+            late_until: None,
             deadline_at_loss: now,
             lost: now,
             answered: VecDeque::new(),
@@ -142,6 +158,13 @@ impl Lease {
     /// Returns the smallest session timeout that the servers have granted in this session: the T of the lease.
     pub(crate) fn least_timeout(&self) -> Duration {
         self.lock().least
+    }
+
+    /// Returns how soon the servers may expire the session after a proof. Heartbeats are closer than that.
+    pub(crate) fn shortest(&self) -> Duration {
+        let state = self.lock();
+        let late = state.late_until.is_some_and(|until| self.clock.now() < until);
+        if late { self.least_to_expect(state.least) } else { state.least }
     }
 
     /// Returns the tick in use: the one that was configured, or a quarter of the session timeout if that is less.
@@ -225,7 +248,16 @@ impl Lease {
 
     /// Returns how long a lease lasts after its anchor.
     fn length(&self, timeout: Duration) -> Duration {
-        (timeout - self.tick_of(timeout) / 2).mul_f64(0.999)
+        (timeout - self.tick_of(timeout) / 2).mul_f64(CLOCKS)
+    }
+
+    /// Returns the earlier of `deadline` and the end of a session that a late request moves right after `asked`, when
+    /// the leader was asked something that it has answered.
+    fn unless_moved(&self, state: &State, asked: Instant, deadline: Instant) -> Instant {
+        if state.late_until.is_none_or(|until| asked >= until) {
+            return deadline;
+        }
+        deadline.min(asked + self.least_to_expect(state.least).mul_f64(CLOCKS))
     }
 
     fn proves(&self, proof: Proof) -> bool {
@@ -248,14 +280,18 @@ impl Lease {
         }
     }
 
-    /// Moves the anchor to the newest request that was answered at or before `reported`.
-    fn advance(&self, state: &mut State, reported: Instant) {
+    /// Moves the anchor to the newest request that was answered a tick before a proof was sent, or earlier.
+    fn advance(&self, state: &mut State, proof: Instant) {
+        let reported = proof - self.tick_of(state.least);
         let mut newest = None;
         while state.answered.front().is_some_and(|answered| answered.at <= reported) {
             newest = state.answered.pop_front();
         }
-        let deadline = newest.map(|newest| newest.sent + self.length(state.least));
-        if let Some(deadline) = deadline.filter(|deadline| *deadline > state.deadline) {
+        if let Some(newest) = newest {
+            state.unmoved = state.unmoved.max(newest.sent + self.length(state.least));
+        }
+        let deadline = self.unless_moved(state, proof, state.unmoved);
+        if deadline > state.deadline {
             self.set_deadline(state, deadline);
         }
     }
@@ -284,11 +320,11 @@ impl Lease {
                 return;
             }
             state.link = Link::Proven;
-            let deadline = state.lost + self.length(state.least);
+            state.unmoved = state.lost + self.length(state.least);
+            let deadline = self.unless_moved(&state, answered.sent, state.unmoved);
             self.set_deadline(&mut state, deadline);
         }
-        let reported = answered.sent - self.tick_of(state.least);
-        self.advance(&mut state, reported);
+        self.advance(&mut state, answered.sent);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -301,6 +337,9 @@ impl Observer for Lease {
         let mut state = self.lock();
         state.connecting = at;
         if state.link != Link::New {
+            if std::mem::replace(&mut state.unanswered, true) {
+                state.late_until = Some(at + state.timeout);
+            }
             let lowered = (at + self.length(self.least_to_expect(state.least))).min(state.deadline);
             self.set_deadline(&mut state, lowered);
         }
@@ -313,12 +352,15 @@ impl Observer for Lease {
         if state.link == Link::New {
             state.link = Link::Proven;
             state.least = granted;
-            let deadline = state.connecting + self.length(granted);
+            state.unmoved = state.connecting + self.length(granted);
+            let deadline = state.unmoved;
             self.set_deadline(&mut state, deadline);
         } else {
             state.link = Link::Unproven;
             state.least = state.least.min(granted);
+            state.unanswered = false;
             let deadline = (state.connecting + self.length(state.least)).min(state.deadline_at_loss);
+            let deadline = self.unless_moved(&state, state.connecting, deadline);
             self.set_deadline(&mut state, deadline);
         }
     }

@@ -140,3 +140,24 @@ async fn a_lease_that_ends_before_the_confirmation_leaves_that_to_be_waited_for(
     assert_eq!(keepalive.phase, Phase::Unconfirmed);
     assert_eq!(session.condition(), Condition::Suspended);
 }
+
+/// Between the answer to the first heartbeat and the second one, a tick later, the regular ones go on.
+#[tokio::test(start_paused = true)]
+async fn the_second_heartbeat_after_a_pause_puts_off_no_other() {
+    let server = TestingServer::start();
+    for (timeout, tick) in [(secs(40), secs(2)), (secs(10), secs(2)), (secs(4), secs(1))] {
+        let client = Client::builder_for(&server).session_timeout(timeout).connect().await.expect("a session");
+        let session = client.core().connected_session().await.expect("a session");
+        let mut keepalive = Keepalive::new(client.core(), &session, futures::stream::pending().boxed());
+        let _in_use = client.core().keep_alive();
+        let first = client.core().clock.now();
+        keepalive.act(first);
+        keepalive.note_answer(Ok(()));
+        let (regular, second) = (timeout / 6, tick + Duration::from_millis(1));
+        let due = if regular < second { [regular, second] } else { [second, second + regular] };
+        for (sent, due) in (1..).zip(due) {
+            assert_eq!((keepalive.answers.len(), keepalive.next_wake(first)), (sent, Some(first + due)), "{timeout:?}");
+            keepalive.act(first + due);
+        }
+    }
+}

@@ -174,6 +174,71 @@ fn a_smaller_grant_counts_from_the_request_on_and_for_the_rest_of_the_session() 
     assert_eq!(lease.timeout(), secs(30.0));
 }
 
+/// Returns a lease that has reconnected at `start` + 3 s, after a request that was given up.
+fn reconnected_at_the_second_attempt(options: LeaseOptions, start: Instant) -> Lease {
+    let lease = opened(options, start, T);
+    lost(&lease, start + secs(1.0));
+    lease.connecting(start + secs(2.0));
+    lease.connecting(start + secs(3.0));
+    lease.connected(T);
+    lease
+}
+
+#[test]
+fn a_request_to_reconnect_that_was_given_up_may_still_move_the_session_after_each_proof() {
+    let start = Clock::Machine.now() + Duration::from_secs(1_000_000);
+    let lease = reconnected_at_the_second_attempt(OPTIONS, start);
+    let two_ticks = secs(4.0).mul_f64(0.999);
+    assert_eq!(lease.deadline(), start + secs(3.0) + two_ticks, "right after the session was resumed");
+    assert_eq!(lease.shortest(), secs(4.0));
+    answered(&lease, start + secs(3.1), Proof::Quorum);
+    assert_eq!(lease.deadline(), start + secs(3.1) + two_ticks, "right after the first proof");
+    answered(&lease, start + secs(3.7), Proof::Contact);
+    assert_eq!(lease.deadline(), start + secs(3.1) + two_ticks, "a read shows no move");
+    answered(&lease, start + secs(4.0), Proof::Leader);
+    assert_eq!(lease.deadline(), start + secs(4.0) + two_ticks, "the leader refuses what comes by the old connection");
+    for half in 9..=25 {
+        answered(&lease, start + secs(f64::from(half) / 2.0), Proof::Leader);
+    }
+    assert_eq!(lease.deadline(), start + secs(12.5) + two_ticks);
+    answered(&lease, start + secs(13.0), Proof::Leader);
+    assert_eq!(lease.deadline(), start + secs(11.0) + LENGTH, "it would have arrived by now");
+}
+
+#[test]
+fn a_request_to_reconnect_that_was_given_up_counts_over_a_further_loss() {
+    let start = Clock::Machine.now() + Duration::from_secs(1_000_000);
+    let lease = reconnected_at_the_second_attempt(OPTIONS, start);
+    answered(&lease, start + secs(3.1), Proof::Quorum);
+    lost(&lease, start + secs(4.0));
+    lease.connecting(start + secs(4.1));
+    lease.connected(T);
+    answered(&lease, start + secs(4.2), Proof::Quorum);
+    assert_eq!(lease.deadline(), start + secs(4.2) + secs(4.0).mul_f64(0.999));
+}
+
+#[test]
+fn a_request_to_reconnect_that_was_given_up_moves_nothing_forward() {
+    let start = Clock::Machine.now() + Duration::from_secs(1_000_000);
+    let lease = reconnected_at_the_second_attempt(LeaseOptions { least_timeout: Some(T), ..OPTIONS }, start);
+    assert_eq!(lease.shortest(), T);
+    answered(&lease, start + secs(4.0), Proof::Quorum);
+    assert_eq!(lease.deadline(), start + secs(1.0) + LENGTH, "no server grants less, so it is as after any reconnect");
+}
+
+#[test]
+fn a_request_to_reconnect_that_was_answered_is_not_given_up() {
+    let (lease, start) = ahead();
+    for second in [1.0, 3.0] {
+        lost(&lease, start + secs(second));
+        lease.connecting(start + secs(second));
+        lease.connected(T);
+    }
+    answered(&lease, start + secs(3.5), Proof::Quorum);
+    assert_eq!(lease.deadline(), start + secs(1.0) + LENGTH, "from the loss of the connection that was proven");
+    assert_eq!(lease.shortest(), T);
+}
+
 #[test]
 fn a_small_grant_is_remembered_over_connections_that_proved_nothing() {
     let (lease, start) = ahead();

@@ -11,6 +11,7 @@ mod freeze;
 mod heartbeats;
 mod hint;
 mod input;
+mod late_reconnect;
 mod lost_replies;
 mod permission;
 mod reenter;
