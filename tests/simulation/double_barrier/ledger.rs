@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use tokio::time::Instant;
 use zookeeper_recipes::testing::TestingServer;
@@ -190,15 +189,16 @@ impl Ledger {
         of.into_iter().any(|(name, _)| state.rounds.values().any(|round| round.members.contains(name)))
     }
 
-    /// A member was let in; its place, if its node still exists. `stale`: so long it may take to hear that it does not.
-    pub(super) fn entered(&self, member: &str, mark: i64, stale: Duration) -> Option<Inside> {
+    /// A member was let in; its place, if its node still exists. `heard_by` returns when it must know of a deletion
+    /// at the given time.
+    pub(super) fn entered(&self, member: &str, mark: i64, heard_by: impl Fn(Instant) -> Instant) -> Option<Inside> {
         self.look();
         let ready = lock(&self.world).as_ref().and_then(|(server, _)| server.stat(READY)).map(|stat| stat.czxid);
         let mut state = lock(&self.state);
         let newest = state.of(member, mark).max_by_key(|(_, node)| node.czxid);
         let (name, node) = newest.map(|(name, node)| (name.clone(), node.clone()))?;
         if let Some(gone) = node.gone {
-            if gone.elapsed() > stale {
+            if Instant::now() > heard_by(gone) {
                 state.object(format!("{member} was let in {:?} after its node had gone", gone.elapsed()));
             }
             return None;

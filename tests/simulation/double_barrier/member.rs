@@ -111,7 +111,9 @@ impl Member {
             true => {
                 self.tally.entered.fetch_add(1, Ordering::Relaxed);
                 self.clean = true;
-                Some(self.ledger.entered(&self.name, mark, self.timeout * 2))
+                // A process that was stopped hears of nothing until it runs again.
+                let heard_by = |gone| self.thaws.effective_deadline(self.client_number, gone) + self.timeout * 2;
+                Some(self.ledger.entered(&self.name, mark, heard_by))
             }
             false => {
                 self.clean = true;
