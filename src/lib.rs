@@ -69,8 +69,8 @@
 //!   while the process is stopped and while the machine sleeps. Only a fence covers what no clock can know: a virtual
 //!   machine that is paused or restored from a snapshot; servers that end a session early, by an administrator's
 //!   command or because they lost their data; a node that an operator deletes; and, where the servers grant different
-//!   session timeouts, a request to reconnect that reaches its server more than a session timeout late, while the
-//!   process is stopped or cut off.
+//!   session timeouts, a request to reconnect that reaches its server more than a session timeout after the next
+//!   attempt, while the process is stopped or cut off.
 //! * **Fences.** A [`Fence`] in a [`Transaction`] makes the ensemble itself check, in the same transaction, that the
 //!   author still holds. A fencing token does the same for any other store that refuses tokens smaller than the largest
 //!   it has seen.

@@ -180,7 +180,9 @@ impl ClientBuilder {
     ///
     /// Followers report to their leader twice in a tick, so it bounds how old the leader's knowledge of a session can
     /// be. It must not be less than the servers' value: a smaller one voids the guarantee of the lease, a larger one
-    /// only shortens the lease. A value above a quarter of the granted session timeout counts as a quarter.
+    /// only shortens the lease, if no server grants less than two of these ticks: otherwise set
+    /// [`min_session_timeout`](Self::min_session_timeout). A value above a quarter of the granted session timeout
+    /// counts as a quarter.
     pub fn tick_time(mut self, tick_time: Duration) -> Self {
         self.tick_time = tick_time;
         self
@@ -190,9 +192,9 @@ impl ClientBuilder {
     ///
     /// While a request to reconnect is unanswered, a server may already have granted this little. So under
     /// [`ErrorPolicy::Session`] holds end by then. A request that was given up may also reach its server late. So for a
-    /// session timeout after it, under either policy, a lease ends this long after the latest heartbeat, and there are
-    /// six heartbeats in that time. If all servers have a larger minimum than two ticks, setting it here lets locks
-    /// survive longer interruptions.
+    /// session timeout after it, under either policy, a lease ends this long after the latest answered heartbeat was
+    /// sent, and there are three heartbeats in that time, each a log write. If all servers have a larger minimum than
+    /// two ticks, setting it here lets locks survive longer interruptions.
     ///
     /// It must not be more than the value of any server: a larger one voids the guarantee of the lease, until a server
     /// grants less. From then on the default applies to that session, and a warning names both values.

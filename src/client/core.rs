@@ -35,7 +35,8 @@ pub enum Heartbeat {
     Sync,
     /// By a transaction that changes nothing, which a quorum of the servers must have seen. It needs no such
     /// assumption, and costs one more log write every sixth of a session timeout. Syncs that recipes send then prove
-    /// nothing.
+    /// nothing. (After a reconnect that was not answered at once, the heartbeats are of this kind in any case, for a
+    /// while.)
     Quorum,
 }
 

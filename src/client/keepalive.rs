@@ -14,8 +14,12 @@ use crate::backend::{self, Loss, Reply, SessionEvent};
 use crate::util::clock::Instant;
 use crate::util::wait::forever;
 
-/// Heartbeats in the shortest time in which the session may expire.
+/// Heartbeats per session timeout.
 const BEATS: u32 = 6;
+/// And in a shorter one that may apply without the client's knowledge: each is a log write of the servers.
+const BEATS_UNCONFIRMED: u32 = 3;
+/// They are never closer than this, however short a session timeout the client was told to expect.
+const CLOSEST: Duration = Duration::from_millis(10);
 /// A session timeout of fewer ticks leaves too little time between a heartbeat and the end of the lease.
 const FEWEST_TICKS: u32 = 4;
 
@@ -240,11 +244,15 @@ impl<'a> Keepalive<'a> {
             (Some(_), Second::Due(at)) if now >= at => self.second = Second::Done,
             _ => {}
         }
-        self.next_beat = Some(now + self.session.lease().shortest() / BEATS);
-        let confirms = self.phase == Phase::Unconfirmed;
+        let lease = self.session.lease();
+        let unconfirmed = lease.unconfirmed_timeout().map(|timeout| timeout / BEATS_UNCONFIRMED);
+        let regular = lease.least_timeout() / BEATS;
+        self.next_beat = Some(now + unconfirmed.unwrap_or(regular).max(CLOSEST));
+        let confirms = self.phase == Phase::Unconfirmed || unconfirmed.is_some();
         self.answers.push(match self.core.config.heartbeat {
             Heartbeat::Sync if !confirms => self.session.heartbeat(),
-            // A leader that does not know it was deposed would confirm a new connection by a sync.
+            // A leader that does not know it was deposed would confirm a new connection by a sync, and one that knows
+            // the session to have moved still answers it.
             _ => self.session.quorum_heartbeat(),
         });
     }
@@ -368,7 +376,8 @@ impl<'a> Keepalive<'a> {
                 ?timeout,
                 min_session_timeout = ?least,
                 "a server granted less than min_session_timeout, which this session ignores from now on: while a \
-                 reconnect is unanswered, leases last two ticks at most; lower it to the servers' minSessionTimeout"
+                 reconnect is unanswered, and for a session timeout after it, leases last two ticks at most; lower it \
+                 to the servers' minSessionTimeout"
             );
         }
         if timeout < tick * FEWEST_TICKS {

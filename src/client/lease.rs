@@ -22,13 +22,13 @@
 //!    below the option.
 //! 2. When the request is answered, T counts from the time of that request, up to the deadline before the loss.
 //! 3. When a quorum first answers on the new connection, the anchor is the time at which the old one was lost. A sync
-//!    is not enough: a leader that does not know it was deposed still resumes sessions and answers syncs.
-//!
-//! 4. A request to reconnect that was given up may reach its server later. The server then moves the session to that
-//!    connection, which is not used any more, and may grant the least. The leader refuses what still comes by another
-//!    connection, so the next proof fails; but a process that is stopped or cut off just then does not see it. So for a
-//!    session timeout after such a request was given up, the session counts as alive for no longer than that least
-//!    after the latest proof was sent.
+//!    is not enough: a leader that does not know it was deposed still resumes sessions and answers syncs. So until
+//!    then a request that was given up before may have been granted the least, as in 1.
+//! 4. A request to reconnect that was given up may also reach its server later. The server then moves the session to
+//!    that connection, which is not used any more, and may grant the least. From then on the ensemble refuses
+//!    transactions by any other connection. But a process that is stopped or cut off just then does not see it, and a
+//!    sync may still be answered. So until a quorum answers a request that was sent a session timeout after the last
+//!    one that was given up, the deadline is at most that least after the latest request that a quorum answered.
 //!
 //! One case is not covered: such a request that is held up for longer than that, in the network or in the socket of a
 //! paused server, and is then granted less than the others were, while the client is stopped or cut off.
@@ -94,7 +94,9 @@ struct State {
     unanswered: bool,
     /// So long, one that was given up may still reach its server.
     late_until: Option<Instant>,
-    /// The deadline when the connection was lost, before any attempt to reconnect.
+    /// When the latest request that a quorum has answered was sent.
+    confirmed: Instant,
+    /// The deadline when the connection was lost, before any attempt to reconnect, or after those that were given up.
     deadline_at_loss: Instant,
     /// When the last proven connection was lost.
     lost: Instant,
@@ -128,6 +130,13 @@ enum Link {
     Down,
 }
 
+impl State {
+    /// Returns whether a late request to reconnect may have moved the session since a quorum has last answered.
+    fn may_be_moved(&self) -> bool {
+        self.late_until.is_some_and(|until| self.confirmed < until)
+    }
+}
+
 impl Lease {
     pub(crate) fn new(clock: Clock, options: LeaseOptions) -> Self {
         let now = clock.now();
@@ -140,6 +149,7 @@ impl Lease {
             connecting: now,
             unanswered: false,
             late_until: None,
+            confirmed: now,
             deadline_at_loss: now,
             lost: now,
             answered: VecDeque::new(),
@@ -160,11 +170,11 @@ impl Lease {
         self.lock().least
     }
 
-    /// Returns how soon the servers may expire the session after a proof. Heartbeats are closer than that.
-    pub(crate) fn shortest(&self) -> Duration {
+    /// Returns the session timeout that may apply without the client's knowledge, if a late request to reconnect may
+    /// have moved the session since a quorum has last answered. Only a further such answer extends the lease.
+    pub(crate) fn unconfirmed_timeout(&self) -> Option<Duration> {
         let state = self.lock();
-        let late = state.late_until.is_some_and(|until| self.clock.now() < until);
-        if late { self.least_to_expect(state.least) } else { state.least }
+        state.may_be_moved().then(|| self.least_to_expect(state.least))
     }
 
     /// Returns the tick in use: the one that was configured, or a quarter of the session timeout if that is less.
@@ -209,7 +219,10 @@ impl Lease {
     /// it. A grant in the last tick of an old lease would be lost at once, without any failure.
     pub(crate) fn grant(&self) -> Option<Grant> {
         let state = self.lock();
-        let lasts = self.clock.now() + self.tick_of(state.least) < state.deadline;
+        let tick = self.tick_of(state.least);
+        // An unconfirmed session never has more than this.
+        let enough = if state.may_be_moved() { tick.min(self.least_to_expect(state.least) / 2) } else { tick };
+        let lasts = self.clock.now() + enough < state.deadline;
         let granted = lasts && !state.ended && !state.suspended;
         granted.then_some(Grant { epoch: state.epoch })
     }
@@ -251,13 +264,14 @@ impl Lease {
         (timeout - self.tick_of(timeout) / 2).mul_f64(CLOCKS)
     }
 
-    /// Returns the earlier of `deadline` and the end of a session that a late request moves right after `asked`, when
-    /// the leader was asked something that it has answered.
-    fn unless_moved(&self, state: &State, asked: Instant, deadline: Instant) -> Instant {
-        if state.late_until.is_none_or(|until| asked >= until) {
-            return deadline;
-        }
-        deadline.min(asked + self.least_to_expect(state.least).mul_f64(CLOCKS))
+    /// Returns when the servers may expire a session that was granted the least at `granted`.
+    fn earliest_end(&self, state: &State, granted: Instant) -> Instant {
+        granted + self.least_to_expect(state.least).mul_f64(CLOCKS)
+    }
+
+    /// Returns the deadline on a proven connection.
+    fn proven_deadline(&self, state: &State) -> Instant {
+        if state.may_be_moved() { state.unmoved.min(self.earliest_end(state, state.confirmed)) } else { state.unmoved }
     }
 
     fn proves(&self, proof: Proof) -> bool {
@@ -290,7 +304,7 @@ impl Lease {
         if let Some(newest) = newest {
             state.unmoved = state.unmoved.max(newest.sent + self.length(state.least));
         }
-        let deadline = self.unless_moved(state, proof, state.unmoved);
+        let deadline = self.proven_deadline(state);
         if deadline > state.deadline {
             self.set_deadline(state, deadline);
         }
@@ -314,6 +328,9 @@ impl Lease {
         if !self.proves(proof) {
             return;
         }
+        if proof == Proof::Quorum {
+            state.confirmed = state.confirmed.max(answered.sent);
+        }
         if state.link == Link::Unproven {
             // A leader that does not know it was deposed still resumes sessions and answers their syncs.
             if proof != Proof::Quorum {
@@ -321,7 +338,7 @@ impl Lease {
             }
             state.link = Link::Proven;
             state.unmoved = state.lost + self.length(state.least);
-            let deadline = self.unless_moved(&state, answered.sent, state.unmoved);
+            let deadline = self.proven_deadline(&state);
             self.set_deadline(&mut state, deadline);
         }
         self.advance(&mut state, answered.sent);
@@ -335,10 +352,11 @@ impl Lease {
 impl Observer for Lease {
     fn connecting(&self, at: Instant) {
         let mut state = self.lock();
-        state.connecting = at;
+        let before = std::mem::replace(&mut state.connecting, at);
         if state.link != Link::New {
             if std::mem::replace(&mut state.unanswered, true) {
-                state.late_until = Some(at + state.timeout);
+                state.late_until = state.late_until.max(Some(at + state.timeout));
+                state.deadline_at_loss = state.deadline_at_loss.min(self.earliest_end(&state, before));
             }
             let lowered = (at + self.length(self.least_to_expect(state.least))).min(state.deadline);
             self.set_deadline(&mut state, lowered);
@@ -360,7 +378,6 @@ impl Observer for Lease {
             state.least = state.least.min(granted);
             state.unanswered = false;
             let deadline = (state.connecting + self.length(state.least)).min(state.deadline_at_loss);
-            let deadline = self.unless_moved(&state, state.connecting, deadline);
             self.set_deadline(&mut state, deadline);
         }
     }

@@ -102,7 +102,8 @@ pub enum ErrorPolicy {
     ///
     /// Once a server was asked to resume the session and has not answered, the lease lasts at most [two
     /// ticks](crate::ClientBuilder::min_session_timeout): the server may have granted a smaller session timeout. So an
-    /// outage of all servers that lasts longer ends a hold, though the session survives it.
+    /// outage of all servers that lasts longer ends a hold, though the session survives it. For a session timeout after
+    /// such a request, a pause of that length does so, too.
     #[doc(alias = "SessionConnectionStateErrorPolicy")]
     Session,
 }

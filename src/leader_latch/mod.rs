@@ -29,12 +29,13 @@
 //! # What a leader can rely on
 //!
 //! [`Leadership::is_held`] compares the clock at each call. It turns false before the ensemble can give the leadership
-//! to another participant, also if the process was stopped for longer than its session. A clock cannot cover three
+//! to another participant, also if the process was stopped for longer than its session. A clock cannot cover four
 //! cases:
 //!
 //! * a virtual machine that is paused or restored;
 //! * servers that end the session before its timeout, because of an administrator or because they lost their data;
-//! * an operator who deletes the leader's node, as the old leader learns of it no sooner than the new one.
+//! * an operator who deletes the leader's node, as the old leader learns of it no sooner than the new one;
+//! * servers that grant different session timeouts, in a rare case that the [four rules](crate#when-things-fail) name.
 //!
 //! Writes that carry the [`fence`](Leadership::fence) are safe in every case.
 //!

@@ -25,11 +25,12 @@
 //! # What a holder can rely on
 //!
 //! [`MutexGuard::is_held`] compares the clock at each call. It turns false before the ensemble can give the lock to
-//! another participant, also if the process was stopped for longer than its session. A clock cannot cover three cases:
+//! another participant, also if the process was stopped for longer than its session. A clock cannot cover four cases:
 //!
 //! * a virtual machine that is paused or restored;
 //! * servers that end the session before its timeout, because of an administrator or because they lost their data;
-//! * an operator who deletes the holder's node.
+//! * an operator who deletes the holder's node;
+//! * servers that grant different session timeouts, in a rare case that the [four rules](crate#when-things-fail) name.
 //!
 //! Besides, any process can be stopped between the check and the write. Writes that carry the
 //! [`fence`](MutexGuard::fence), or the [token](MutexGuard::fencing_token) to a store that compares it, are safe in

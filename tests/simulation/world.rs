@@ -42,6 +42,8 @@ pub(crate) struct World {
     tick: Duration,
     /// The shortest session timeout that any of them may have been granted.
     least: Duration,
+    /// How long the answer to a heartbeat takes at the most, without a fault.
+    slowest: Duration,
     /// All clients' heartbeats need a quorum: a deposed leader may take its time.
     quorum_only: bool,
     start: Instant,
@@ -83,12 +85,13 @@ impl World {
         let timeout = Duration::from_secs(random.u64(4..=12));
         // No longer than half of the shortest timeout, and not so short that the longest grant is below what is wanted.
         let tick = millis(random.u64(600..=2_000));
+        let lag = millis(if random.bool() { 0 } else { lag });
         let server = TestingServer::builder()
             .seed(seed)
             .servers(servers)
             .tick_time(tick)
             .latency(Duration::ZERO..=millis(slow))
-            .lag(Duration::ZERO..=millis(if random.bool() { 0 } else { lag }))
+            .lag(Duration::ZERO..=lag)
             .after_each_step(check)
             .start();
         let quorum_only = random.u8(..4) == 0;
@@ -103,6 +106,7 @@ impl World {
             timeout,
             tick,
             least: timeout,
+            slowest: millis(slow) * 2 + lag,
             quorum_only,
             start: Instant::now(),
             endings: BTreeMap::new(),
@@ -273,6 +277,14 @@ impl World {
             }
             _ => {}
         }
+    }
+
+    /// Whether leases may expire again and again without a fault, because so little was granted that answers come too
+    /// late. A lease lasts T less half a tick from the heartbeat that is its anchor. The one that moves the anchor is
+    /// sent, at the latest, a tick and T/6 after the answer to that, and must be answered, too.
+    pub(crate) fn leases_may_expire(&self) -> bool {
+        let tick = self.tick.min(self.least / 4);
+        self.least < tick / 2 + tick + self.least / 6 + self.slowest * 2
     }
 
     /// The server that a client is connected to.

@@ -189,20 +189,23 @@ fn a_request_to_reconnect_that_was_given_up_may_still_move_the_session_after_eac
     let start = Clock::Machine.now() + Duration::from_secs(1_000_000);
     let lease = reconnected_at_the_second_attempt(OPTIONS, start);
     let two_ticks = secs(4.0).mul_f64(0.999);
-    assert_eq!(lease.deadline(), start + secs(3.0) + two_ticks, "right after the session was resumed");
-    assert_eq!(lease.shortest(), secs(4.0));
+    assert_eq!(lease.deadline(), start + secs(2.0) + two_ticks, "as granted to the first request");
+    assert_eq!(lease.unconfirmed_timeout(), Some(secs(4.0)));
     answered(&lease, start + secs(3.1), Proof::Quorum);
     assert_eq!(lease.deadline(), start + secs(3.1) + two_ticks, "right after the first proof");
     answered(&lease, start + secs(3.7), Proof::Contact);
-    assert_eq!(lease.deadline(), start + secs(3.1) + two_ticks, "a read shows no move");
     answered(&lease, start + secs(4.0), Proof::Leader);
-    assert_eq!(lease.deadline(), start + secs(4.0) + two_ticks, "the leader refuses what comes by the old connection");
+    assert_eq!(lease.deadline(), start + secs(3.1) + two_ticks, "neither a read nor a sync shows a move");
     for half in 9..=25 {
-        answered(&lease, start + secs(f64::from(half) / 2.0), Proof::Leader);
+        answered(&lease, start + secs(f64::from(half) / 2.0), Proof::Quorum);
     }
     assert_eq!(lease.deadline(), start + secs(12.5) + two_ticks);
-    answered(&lease, start + secs(13.0), Proof::Leader);
-    assert_eq!(lease.deadline(), start + secs(11.0) + LENGTH, "it would have arrived by now");
+    answered(&lease, start + secs(13.5), Proof::Leader);
+    assert_eq!(lease.deadline(), start + secs(12.5) + two_ticks, "it would have arrived by now, but may have in time");
+    assert_eq!(lease.unconfirmed_timeout(), Some(secs(4.0)));
+    answered(&lease, start + secs(14.0), Proof::Quorum);
+    assert_eq!(lease.deadline(), start + secs(12.0) + LENGTH);
+    assert_eq!(lease.unconfirmed_timeout(), None);
 }
 
 #[test]
@@ -212,16 +215,34 @@ fn a_request_to_reconnect_that_was_given_up_counts_over_a_further_loss() {
     answered(&lease, start + secs(3.1), Proof::Quorum);
     lost(&lease, start + secs(4.0));
     lease.connecting(start + secs(4.1));
-    lease.connected(T);
+    lease.connected(secs(5.0));
     answered(&lease, start + secs(4.2), Proof::Quorum);
-    assert_eq!(lease.deadline(), start + secs(4.2) + secs(4.0).mul_f64(0.999));
+    // A tick is at most a quarter of the five seconds.
+    let two_ticks = secs(2.5).mul_f64(0.999);
+    assert_eq!(lease.deadline(), start + secs(4.2) + two_ticks);
+    lost(&lease, start + secs(5.0));
+    lease.connecting(start + secs(5.1));
+    lease.connecting(start + secs(6.1));
+    lease.connected(secs(5.0));
+    answered(&lease, start + secs(11.5), Proof::Contact);
+    answered(&lease, start + secs(12.9), Proof::Quorum);
+    assert_eq!(lease.deadline(), start + secs(12.9) + two_ticks, "the first one may still arrive");
+}
+
+#[test]
+fn a_session_that_may_have_moved_is_granted_however_little_a_server_grants() {
+    let start = Clock::Machine.now() - secs(3.0);
+    let lease = reconnected_at_the_second_attempt(LeaseOptions { least_timeout: Some(secs(1.5)), ..OPTIONS }, start);
+    answered(&lease, Clock::Machine.now(), Proof::Quorum);
+    lease.resume();
+    assert!(lease.deadline() < Clock::Machine.now() + TICK);
+    assert!(lease.grant().is_some());
 }
 
 #[test]
 fn a_request_to_reconnect_that_was_given_up_moves_nothing_forward() {
     let start = Clock::Machine.now() + Duration::from_secs(1_000_000);
     let lease = reconnected_at_the_second_attempt(LeaseOptions { least_timeout: Some(T), ..OPTIONS }, start);
-    assert_eq!(lease.shortest(), T);
     answered(&lease, start + secs(4.0), Proof::Quorum);
     assert_eq!(lease.deadline(), start + secs(1.0) + LENGTH, "no server grants less, so it is as after any reconnect");
 }
@@ -236,7 +257,7 @@ fn a_request_to_reconnect_that_was_answered_is_not_given_up() {
     }
     answered(&lease, start + secs(3.5), Proof::Quorum);
     assert_eq!(lease.deadline(), start + secs(1.0) + LENGTH, "from the loss of the connection that was proven");
-    assert_eq!(lease.shortest(), T);
+    assert_eq!(lease.unconfirmed_timeout(), None);
 }
 
 #[test]

@@ -46,9 +46,17 @@ pub(crate) enum Verdict {
     Written,
     WrittenMulti,
     Refused(Error),
-    RefusedMulti { index: usize, error: Error },
+    RefusedMulti {
+        index: usize,
+        error: Error,
+    },
+    /// The session came with another connection later. A client that hears this drops the connection.
+    Moved,
     Synced,
-    Opened { session: i64, timeout: Millis },
+    Opened {
+        session: i64,
+        timeout: Millis,
+    },
     Ended,
 }
 
@@ -116,11 +124,10 @@ impl Leader {
     }
 
     /// Whether a request that came by `conn` may still be carried out.
-    pub(crate) fn admits(&self, session: i64, conn: ConnId) -> Result<(), Error> {
+    pub(crate) fn admits(&self, session: i64, conn: ConnId) -> Result<(), Verdict> {
         match self.sessions.get(&session) {
-            None => Err(Error::SessionEnded),
-            // The session moved; as the real adapter tells it.
-            Some(known) if known.conn != conn => Err(Error::ConnectionLoss),
+            None => Err(Verdict::Refused(Error::SessionEnded)),
+            Some(known) if known.conn != conn => Err(Verdict::Moved),
             Some(_) => Ok(()),
         }
     }

@@ -307,6 +307,8 @@ impl Play {
     /// After healing every member present has its due share; then all leave.
     async fn end(&mut self) -> Result<(), String> {
         let deadline = Instant::now() + self.world.timeout * 6 + Duration::from_secs(60);
+        // Each lease that expires moves shares for a moment.
+        let calm_for = Duration::from_millis(if self.world.leases_may_expire() { 300 } else { 5_000 });
         let mut calm_since = Instant::now();
         loop {
             self.world.pass(Duration::from_millis(100)).await;
@@ -326,7 +328,7 @@ impl Play {
                 });
             if !calm {
                 calm_since = Instant::now();
-            } else if calm_since.elapsed() > Duration::from_secs(5) {
+            } else if calm_since.elapsed() > calm_for {
                 break;
             }
             if Instant::now() > deadline {

@@ -58,11 +58,10 @@ impl World {
                 let txn = self.txn(Vec::new(), None);
                 self.leader.propose(txn, origin(Verdict::Opened { session, timeout }));
             }
+            // As on a real server also where the session has moved.
             Ask::Sync => self.leader.proposals.push_back(Proposal { txn: None, origin: origin(Verdict::Synced) }),
             ask => match self.leader.admits(session, conn) {
-                Err(error) => {
-                    self.leader.proposals.push_back(Proposal { txn: None, origin: origin(Verdict::Refused(error)) })
-                }
+                Err(verdict) => self.leader.proposals.push_back(Proposal { txn: None, origin: origin(verdict) }),
                 Ok(()) => {
                     let (txn, verdict) = self.decide(session, ask);
                     self.leader.propose(txn, origin(verdict));
@@ -132,6 +131,7 @@ impl World {
             Verdict::Written => reply(Ok(written(changes, applied))),
             Verdict::WrittenMulti => reply(Ok(Answer::Multi(Multi::Committed(results(changes, applied))))),
             Verdict::Refused(error) => reply(Err(error)),
+            Verdict::Moved => return self.server_close(origin.conn),
             Verdict::RefusedMulti { index, error } => reply(Ok(Answer::Multi(Multi::Refused { index, error }))),
             Verdict::Synced => reply(Ok(Answer::Done)),
             Verdict::Ended => Message::Goodbye,

@@ -36,7 +36,8 @@ impl World {
         session
     }
 
-    /// A session comes back on a connection that grants it this timeout.
+    /// A session comes back on a connection that grants it this timeout. Its server closes an older one; another server
+    /// is not told.
     pub(crate) fn validate(&mut self, conn: ConnId, ticket: u64, session: i64, timeout: Millis) {
         self.touch(session, timeout);
         let known = self.leader.sessions.get_mut(&session);
@@ -45,7 +46,8 @@ impl World {
             known.timeout = timeout.unwrap_or(known.timeout);
             std::mem::replace(&mut known.conn, conn)
         });
-        if let Some(old) = old.filter(|old| *old != conn) {
+        let server = |conn: &ConnId| self.conns.get(conn).map(|conn| conn.replica);
+        if let Some(old) = old.filter(|old| *old != conn && server(old) == server(&conn)) {
             self.server_close(old);
         }
         let at = self.now + self.link();
