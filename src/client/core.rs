@@ -31,12 +31,13 @@ pub enum Heartbeat {
     /// By a sync, which only the leader of the ensemble answers. A leader that does not know it was deposed may answer
     /// one for a moment. The guarantees assume that it stops within 1.5 ticks of its successor's start. (A leader steps
     /// down when a majority has not answered its pings for `syncLimit` ticks; a successor needs an election first.)
+    ///
+    /// For a session timeout after a reconnect that was not answered at once, heartbeats are transactions here, too.
     #[default]
     Sync,
     /// By a transaction that changes nothing, which a quorum of the servers must have seen. It needs no such
     /// assumption, and costs one more log write every sixth of a session timeout. Syncs that recipes send then prove
-    /// nothing. (After a reconnect that was not answered at once, the heartbeats are of this kind in any case, for a
-    /// while.)
+    /// nothing.
     Quorum,
 }
 

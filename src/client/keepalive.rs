@@ -18,7 +18,7 @@ use crate::util::wait::forever;
 const BEATS: u32 = 6;
 /// And in a shorter one that may apply without the client's knowledge: each is a log write of the servers.
 const BEATS_UNCONFIRMED: u32 = 3;
-/// They are never closer than this, however short a session timeout the client was told to expect.
+/// Regular ones are never closer than this, however short a session timeout the client was told to expect.
 const CLOSEST: Duration = Duration::from_millis(10);
 /// A session timeout of fewer ticks leaves too little time between a heartbeat and the end of the lease.
 const FEWEST_TICKS: u32 = 4;

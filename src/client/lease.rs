@@ -27,8 +27,9 @@
 //! 4. A request to reconnect that was given up may also reach its server later. The server then moves the session to
 //!    that connection, which is not used any more, and may grant the least. From then on the ensemble refuses
 //!    transactions by any other connection. But a process that is stopped or cut off just then does not see it, and a
-//!    sync may still be answered. So until a quorum answers a request that was sent a session timeout after the last
-//!    one that was given up, the deadline is at most that least after the latest request that a quorum answered.
+//!    sync may still be answered. So after each attempt that follows one that was given up, for a session timeout and
+//!    until a quorum answers a request sent later, the deadline is at most that least after the latest request that
+//!    a quorum has answered.
 //!
 //! One case is not covered: such a request that is held up for longer than that, in the network or in the socket of a
 //! paused server, and is then granted less than the others were, while the client is stopped or cut off.
@@ -220,8 +221,8 @@ impl Lease {
     pub(crate) fn grant(&self) -> Option<Grant> {
         let state = self.lock();
         let tick = self.tick_of(state.least);
-        // An unconfirmed session never has more than this.
-        let enough = if state.may_be_moved() { tick.min(self.least_to_expect(state.least) / 2) } else { tick };
+        // A session that may have moved has little more than a tick even with heartbeats in time.
+        let enough = if state.may_be_moved() { tick.min(self.least_to_expect(state.least) / 4) } else { tick };
         let lasts = self.clock.now() + enough < state.deadline;
         let granted = lasts && !state.ended && !state.suspended;
         granted.then_some(Grant { epoch: state.epoch })
@@ -324,6 +325,9 @@ impl Lease {
 
     fn note(&self, answered: Answered, proof: Proof) {
         let mut state = self.lock();
+        if state.link == Link::Down {
+            return;
+        }
         self.remember(&mut state, answered);
         if !self.proves(proof) {
             return;

@@ -50,7 +50,7 @@ pub(crate) enum Verdict {
         index: usize,
         error: Error,
     },
-    /// The session came with another connection later. A client that hears this drops the connection.
+    /// The session came with another connection later: the server closes this one.
     Moved,
     Synced,
     Opened {

@@ -66,6 +66,8 @@ impl World {
         } else if session == 0 {
             self.take_in(id, None, Ask::Open { timeout });
         } else {
+            // The session can have only one connection to the same server.
+            self.close_connections(conn.replica, session, Some(id));
             self.take_in(id, None, Ask::Validate { session, timeout });
         }
     }

@@ -58,7 +58,7 @@ impl World {
                 let txn = self.txn(Vec::new(), None);
                 self.leader.propose(txn, origin(Verdict::Opened { session, timeout }));
             }
-            // As on a real server also where the session has moved.
+            // As on a real follower also where the session has moved.
             Ask::Sync => self.leader.proposals.push_back(Proposal { txn: None, origin: origin(Verdict::Synced) }),
             ask => match self.leader.admits(session, conn) {
                 Err(verdict) => self.leader.proposals.push_back(Proposal { txn: None, origin: origin(verdict) }),

@@ -36,19 +36,14 @@ impl World {
         session
     }
 
-    /// A session comes back on a connection that grants it this timeout. Its server closes an older one; another server
-    /// is not told.
+    /// A session comes back on a connection that grants it this timeout. The server of the old one is not told.
     pub(crate) fn validate(&mut self, conn: ConnId, ticket: u64, session: i64, timeout: Millis) {
         self.touch(session, timeout);
         let known = self.leader.sessions.get_mut(&session);
         let timeout = known.as_ref().map(|_| timeout);
-        let old = known.map(|known| {
+        if let Some(known) = known {
             known.timeout = timeout.unwrap_or(known.timeout);
-            std::mem::replace(&mut known.conn, conn)
-        });
-        let server = |conn: &ConnId| self.conns.get(conn).map(|conn| conn.replica);
-        if let Some(old) = old.filter(|old| *old != conn && server(old) == server(&conn)) {
-            self.server_close(old);
+            known.conn = conn;
         }
         let at = self.now + self.link();
         self.schedule(at, Event::Validated(Validated { conn, ticket, session, timeout }));
