@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::stream::{BoxStream, FuturesUnordered, StreamExt};
 use tokio::sync::watch;
 
-use super::core::{Core, Heartbeat};
+use super::core::Core;
 use super::error::{Error, ErrorKind};
 use super::session::{Condition, EndReason, Session};
 use super::state::ConnectionState;
@@ -248,13 +248,7 @@ impl<'a> Keepalive<'a> {
         let unconfirmed = lease.unconfirmed_timeout().map(|timeout| timeout / BEATS_UNCONFIRMED);
         let regular = lease.least_timeout() / BEATS;
         self.next_beat = Some(now + unconfirmed.unwrap_or(regular).max(CLOSEST));
-        let confirms = self.phase == Phase::Unconfirmed || unconfirmed.is_some();
-        self.answers.push(match self.core.config.heartbeat {
-            Heartbeat::Sync if !confirms => self.session.heartbeat(),
-            // A leader that does not know it was deposed would confirm a new connection by a sync, and one that knows
-            // the session to have moved still answers it.
-            _ => self.session.quorum_heartbeat(),
-        });
+        self.answers.push(self.session.heartbeat());
     }
 
     fn note_answer(&mut self, outcome: Result<(), backend::Error>) {

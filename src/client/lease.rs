@@ -171,6 +171,13 @@ impl Lease {
         self.lock().least
     }
 
+    /// Returns whether only a quorum's answer is proof now. A sync may also be answered by a leader that does not know
+    /// it was deposed, or by one that knows the session to have moved.
+    pub(crate) fn needs_quorum(&self) -> bool {
+        let state = self.lock();
+        self.options.needs_quorum || state.link == Link::Unproven || state.may_be_moved()
+    }
+
     /// Returns the session timeout that may apply without the client's knowledge, if a late request to reconnect may
     /// have moved the session since a quorum has last answered. Only a further such answer extends the lease.
     pub(crate) fn unconfirmed_timeout(&self) -> Option<Duration> {

@@ -195,15 +195,13 @@ impl Session {
         self.contenders.load(Ordering::Relaxed)
     }
 
-    /// Sends a sync, which extends the lease.
+    /// Sends what extends the lease: a sync, or, when only a quorum's answer is proof, a transaction that changes
+    /// nothing.
     pub(crate) fn heartbeat(&self) -> Reply<()> {
         self.log.count(Request::Heartbeat);
-        self.backend.sync("/")
-    }
-
-    /// As [`heartbeat`](Self::heartbeat), but a quorum must have seen it: sends a transaction that changes nothing.
-    pub(crate) fn quorum_heartbeat(&self) -> Reply<()> {
-        self.log.count(Request::Heartbeat);
+        if !self.lease.needs_quorum() {
+            return self.backend.sync("/");
+        }
         let reply = self.backend.multi(vec![Op::Check { path: "/".to_owned(), version: None }]);
         Box::pin(async move {
             match reply.await? {

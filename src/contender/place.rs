@@ -11,7 +11,7 @@ use super::hold::HoldOwner;
 use super::{End, Spec, State, queue};
 use crate::backend::{self, Event, Watch};
 use crate::client::Error;
-use crate::client::core::{Core, Heartbeat, KeepAlive};
+use crate::client::core::{Core, KeepAlive};
 use crate::client::owned_node::OwnedNode;
 use crate::client::session::{Condition, Contending, Session};
 use crate::path;
@@ -431,10 +431,7 @@ impl Place {
     /// trip: both requests are handed over before either is awaited.
     async fn list(&self) -> Result<Vec<String>, CheckEnd> {
         let (proof, listed) = self.session.together(|| {
-            let proof = self.session.grant().is_none().then(|| match self.core.config.heartbeat {
-                Heartbeat::Sync => self.session.heartbeat(),
-                Heartbeat::Quorum => self.session.quorum_heartbeat(),
-            });
+            let proof = self.session.grant().is_none().then(|| self.session.heartbeat());
             (proof, self.session.list_children(&self.spec.dir))
         });
         // If the proof fails, the lease gives no grant, so nothing is held.

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use zookeeper_recipes::testing::{Happening, Operation, TestingServer};
+use zookeeper_recipes::{ConnectionState, ErrorPolicy};
 
 use super::fixture::{acquired, line, line_has, make_directory, mutex, released, setup};
-use crate::fixture::{SOON, T, requests, still_pending, within};
+use crate::fixture::{SOON, T, client_with, requests, still_pending, within};
 
 #[tokio::test(start_paused = true)]
 async fn a_free_lock_costs_three_requests_of_which_the_first_two_travel_together() {
@@ -171,6 +172,33 @@ async fn a_mutex_that_is_not_held_costs_no_heartbeats_and_a_held_one_six_in_a_se
     tokio::time::sleep(T * 3).await;
     let beats = client.request_counts().heartbeats - before;
     assert!((17..=20).contains(&beats), "{beats} heartbeats");
+    assert!(guard.is_held());
+    released(guard).await;
+}
+
+/// The first request to reconnect is held up, and given up. It could still move the session.
+#[tokio::test(start_paused = true)]
+async fn after_a_reconnect_in_several_attempts_three_heartbeats_in_two_ticks_are_sent_for_a_session_timeout() {
+    const TWO_TICKS: Duration = Duration::from_secs(4);
+    let server = TestingServer::start();
+    make_directory(&server);
+    let client = client_with(&server, ErrorPolicy::Session).await;
+    server.delay(&client, T);
+    server.disconnect(&client);
+    tokio::time::sleep(T / 4).await;
+    server.heal();
+    server.until(|| client.connection_state() == ConnectionState::Reconnected).await;
+    let guard = acquired(&mutex(&client)).await;
+    let heartbeats = async |during| {
+        let before = client.request_counts().heartbeats;
+        tokio::time::sleep(during).await;
+        client.request_counts().heartbeats - before
+    };
+    let beats = heartbeats(TWO_TICKS * 2).await;
+    assert!((6..=7).contains(&beats), "{beats} heartbeats in four ticks, soon after the reconnect");
+    tokio::time::sleep(T - TWO_TICKS).await;
+    let beats = heartbeats(T).await;
+    assert!((6..=7).contains(&beats), "{beats} heartbeats in a session timeout, later");
     assert!(guard.is_held());
     released(guard).await;
 }

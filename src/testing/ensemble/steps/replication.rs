@@ -61,8 +61,11 @@ impl World {
             // As on a real follower also where the session has moved.
             Ask::Sync => self.leader.proposals.push_back(Proposal { txn: None, origin: origin(Verdict::Synced) }),
             ask => match self.leader.admits(session, conn) {
-                Err(verdict) => self.leader.proposals.push_back(Proposal { txn: None, origin: origin(verdict) }),
-                Ok(()) => {
+                // A real leader lets any connection close a session.
+                Err(verdict) if !matches!((&verdict, &ask), (Verdict::Moved, Ask::Close)) => {
+                    self.leader.proposals.push_back(Proposal { txn: None, origin: origin(verdict) })
+                }
+                _ => {
                     let (txn, verdict) = self.decide(session, ask);
                     self.leader.propose(txn, origin(verdict));
                 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::{FutureExt, StreamExt};
 use tokio::time::Instant;
 
-use super::{T, Told, access, create, loses, next, open, open_observed, start, takes, within};
+use super::{T, Told, access, create, loses, next, open, open_observed, start, takes, three, within};
 use crate::backend::{Event, SessionEvent};
 use crate::testing::ensemble::{Options, Who};
 use crate::znode::CreateMode;
@@ -69,6 +69,33 @@ async fn a_session_closed_without_a_connection_is_closed_at_the_servers_when_the
     assert_eq!((ensemble.stat("/mine"), ensemble.sessions()), (None, vec![]));
     let ended = opened.events.next().await;
     assert!(matches!(ended, Some(SessionEvent::Connected | SessionEvent::Closed)), "{ended:?}");
+}
+
+/// An attempt to reconnect that was given up reaches its server late, and moves the session there.
+#[tokio::test(start_paused = true)]
+async fn a_session_that_was_moved_is_closed_by_the_connection_that_it_was_moved_from() {
+    let mut moved = 0;
+    for seed in 0..16 {
+        let ensemble = three(seed, 0);
+        let (mut opened, seen) = open_observed(&ensemble, 1).await;
+        create(&opened.session, "/mine", CreateMode::Ephemeral).await;
+        ensemble.delay(Some(1), T / 2);
+        ensemble.disconnect(Who::All);
+        loses(&mut opened).await;
+        tokio::time::sleep(T / 6).await;
+        ensemble.heal();
+        assert_eq!(next(&mut opened).await, SessionEvent::Connected);
+        // What the late one is granted shows that it has come.
+        ensemble.grant(None, &(T * 2..=T * 2));
+        tokio::time::sleep(T / 2).await;
+        assert!(opened.events.next().now_or_never().is_none(), "still connected");
+        moved += u32::from(ensemble.sessions()[0].timeout == T * 2);
+        seen.take();
+        opened.session.close().await;
+        assert!(!seen.told().contains(&Told::Connecting), "it takes no other connection, with seed {seed}");
+        assert_eq!((ensemble.stat("/mine"), ensemble.sessions()), (None, vec![]), "with seed {seed}");
+    }
+    assert!(moved > 0, "in no run did the late attempt arrive");
 }
 
 #[tokio::test(start_paused = true)]
