@@ -32,7 +32,8 @@ pub enum Heartbeat {
     /// one for a moment. The guarantees assume that it stops within 1.5 ticks of its successor's start. (A leader steps
     /// down when a majority has not answered its pings for `syncLimit` ticks; a successor needs an election first.)
     ///
-    /// For a session timeout after a reconnect that was not answered at once, heartbeats are transactions here, too.
+    /// After a reconnect, the first heartbeats are transactions here, too: until a quorum has answered, and for a
+    /// session timeout if the first attempt was not answered.
     #[default]
     Sync,
     /// By a transaction that changes nothing, which a quorum of the servers must have seen. It needs no such

@@ -28,7 +28,8 @@ const FEWEST_TICKS: u32 = 4;
 enum Phase {
     /// Connected, and renewed by the ensemble on this connection.
     Up,
-    /// Reconnected; no quorum has answered on this connection yet. Only such an answer ends this phase.
+    /// Reconnected; no heartbeat has been answered on this connection yet. Until a quorum has answered, heartbeats are
+    /// transactions.
     Unconfirmed,
     /// Connected, but the lease expired while something depended on it.
     Lapsed,
@@ -267,8 +268,9 @@ impl<'a> Keepalive<'a> {
     }
 
     /// Makes everything that depends on the session wait for the answer to a first heartbeat. A server can accept a
-    /// session at the very moment at which the ensemble expires it, but the leader does not answer for a session that
-    /// it is closing. Contenders then read after that heartbeat, so what they read is not older than the reconnect.
+    /// session at the very moment at which the ensemble expires it, but the leader refuses the transactions of a
+    /// session that it is closing. Contenders then read after that heartbeat, so what they read is not older
+    /// than the reconnect.
     fn await_confirmation(&mut self) {
         self.phase = Phase::Unconfirmed;
         self.armed = false;

@@ -19,7 +19,7 @@ pub(crate) struct ServerSession {
     pub(crate) expires: Millis,
     /// When that will be looked at next.
     pub(crate) look: Millis,
-    /// The connection it came with last; requests that come late by an older one are refused.
+    /// The connection it came with last; transactions that come late by an older one are refused.
     pub(crate) conn: ConnId,
 }
 
@@ -123,7 +123,7 @@ impl Leader {
         self.sessions.iter_mut().map(start).collect()
     }
 
-    /// Whether a request that came by `conn` may still be carried out.
+    /// Whether a transaction that came by `conn` may still be carried out.
     pub(crate) fn admits(&self, session: i64, conn: ConnId) -> Result<(), Verdict> {
         match self.sessions.get(&session) {
             None => Err(Verdict::Refused(Error::SessionEnded)),
