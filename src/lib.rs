@@ -70,7 +70,9 @@
 //!   machine that is paused or restored from a snapshot; servers that end a session early, by an administrator's
 //!   command or because they lost their data; a node that an operator deletes; and, where the servers grant different
 //!   session timeouts, a request to reconnect that reaches its server more than a session timeout after the next
-//!   attempt, while the process is stopped or cut off.
+//!   attempt, while the process is stopped or cut off. The options [`tick_time`](ClientBuilder::tick_time) and
+//!   [`min_session_timeout`](ClientBuilder::min_session_timeout) must fit the servers, and what [`Heartbeat::Sync`]
+//!   assumes must hold.
 //! * **Fences.** A [`Fence`] in a [`Transaction`] makes the ensemble itself check, in the same transaction, that the
 //!   author still holds. A fencing token does the same for any other store that refuses tokens smaller than the largest
 //!   it has seen.

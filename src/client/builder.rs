@@ -182,7 +182,7 @@ impl ClientBuilder {
     /// be. It must not be less than the servers' value: a smaller one voids the guarantee of the lease, a larger one
     /// only shortens the lease, if no server grants less than two of these ticks: otherwise set
     /// [`min_session_timeout`](Self::min_session_timeout). A value above a quarter of the granted session timeout
-    /// counts as a quarter.
+    /// counts as a quarter, which is enough while that is at least two of the servers' ticks.
     pub fn tick_time(mut self, tick_time: Duration) -> Self {
         self.tick_time = tick_time;
         self
@@ -193,8 +193,8 @@ impl ClientBuilder {
     /// While a request to reconnect is unanswered, a server may already have granted this little. So under
     /// [`ErrorPolicy::Session`] holds end by then. A request that was given up may also reach its server late. So for a
     /// session timeout after the attempt that followed it, under either policy, a lease ends at most this long after
-    /// the latest answered heartbeat was sent, and there are three heartbeats in that time, each a log write. If all
-    /// servers have a larger minimum than two ticks, setting it here lets locks survive longer interruptions.
+    /// the latest answered heartbeat was sent, and three heartbeats are sent in each such length, each a log write. If
+    /// all servers have a larger minimum than two ticks, setting it here lets locks survive longer interruptions.
     ///
     /// It must not be more than the value of any server: a larger one voids the guarantee of the lease, until a server
     /// grants less. From then on the default applies to that session, and a warning names both values.

@@ -33,7 +33,7 @@ pub enum Heartbeat {
     /// down when a majority has not answered its pings for `syncLimit` ticks; a successor needs an election first.)
     ///
     /// After a reconnect, the first heartbeats are transactions here, too: until a quorum has answered, and for a
-    /// session timeout if the first attempt was not answered.
+    /// session timeout if an attempt before it was sent and not answered.
     #[default]
     Sync,
     /// By a transaction that changes nothing, which a quorum of the servers must have seen. It needs no such

@@ -33,8 +33,9 @@
 //! * servers that grant different session timeouts, in a rare case that the [four rules](crate#when-things-fail) name.
 //!
 //! Besides, any process can be stopped between the check and the write. Writes that carry the
-//! [`fence`](MutexGuard::fence), or the [token](MutexGuard::fencing_token) to a store that compares it, are safe in
-//! every case.
+//! [`fence`](MutexGuard::fence) are safe in every case. So are those that carry the
+//! [token](MutexGuard::fencing_token) to a store that compares it, unless the servers lost their data: tokens then
+//! start again from a smaller number.
 //!
 //! # When things fail
 //!
