@@ -5,7 +5,7 @@ use std::time::Duration;
 use zookeeper_recipes::testing::{Operation, TestingServer};
 
 use super::fixture::{enter_all, leave_all, make_directory, member, members, setup};
-use crate::fixture::{SOON, requests, still_pending};
+use crate::fixture::{SOON, heartbeats_in_three_timeouts, requests, still_pending};
 
 const ROUNDS: u64 = 50;
 
@@ -86,4 +86,24 @@ async fn no_watch_and_no_node_is_left_between_rounds() {
         tokio::time::sleep(SOON).await;
         assert_eq!((server.watches(), server.children(super::fixture::PATH).len()), (0, 0));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_member_sends_six_heartbeats_in_a_session_timeout_inside_and_outside() {
+    let (server, clients) = setup(2).await;
+    let all = members(&clients, 2);
+    enter_all(&all).await;
+    tokio::time::sleep(SOON).await;
+    server.clear_records();
+    for client in &clients {
+        assert_eq!(heartbeats_in_three_timeouts(&server, client).await, 3 * 6, "inside");
+    }
+    assert_eq!(requests(&server), [], "inside");
+    leave_all(&all).await;
+    tokio::time::sleep(SOON).await;
+    server.clear_records();
+    for client in &clients {
+        assert_eq!(heartbeats_in_three_timeouts(&server, client).await, 3 * 6, "outside");
+    }
+    assert_eq!(requests(&server), [], "outside");
 }

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use zookeeper_recipes::testing::{Happening, Operation, TestingServer};
-use zookeeper_recipes::{ConnectionState, ErrorPolicy};
+use zookeeper_recipes::mutex::{InterProcessMutex, MutexGuard};
+use zookeeper_recipes::testing::{Happening, Operation, Record, Task, TestingServer};
+use zookeeper_recipes::{Client, ConnectionState, ErrorPolicy};
 
 use super::fixture::{acquired, line, line_has, make_directory, mutex, released, setup};
-use crate::fixture::{SOON, T, client_with, requests, still_pending, within};
+use crate::fixture::{SOON, T, client_with, heartbeats, heartbeats_in_three_timeouts, requests, still_pending, within};
 
 #[tokio::test(start_paused = true)]
 async fn a_free_lock_costs_three_requests_of_which_the_first_two_travel_together() {
@@ -161,43 +162,136 @@ async fn a_guard_dropped_without_a_runtime_or_without_a_connection_is_released_a
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_mutex_that_is_not_held_costs_no_heartbeats_and_a_held_one_six_in_a_session_timeout() {
-    let (_server, client, _) = setup().await;
-    let mutex = mutex(&client);
-    tokio::time::sleep(T * 3).await;
-    assert_eq!(client.request_counts().heartbeats, 0);
-    let guard = mutex.acquire().await.expect("held");
-    let before = client.request_counts().heartbeats;
-    tokio::time::sleep(T * 3).await;
-    let beats = client.request_counts().heartbeats - before;
-    assert!((17..=20).contains(&beats), "{beats} heartbeats");
-    assert!(guard.is_held());
-    released(guard).await;
+/// A client that holds the lock, two that wait for it, and one that has a mutex and does not use it.
+struct Line {
+    server: TestingServer,
+    first: Client,
+    second: Client,
+    third: Client,
+    idle: Client,
+    held: MutexGuard,
+    waiting: [Task<MutexGuard>; 2],
+    _unused: InterProcessMutex,
 }
 
-/// The first request to reconnect is held up, and given up. It could still move the session.
+async fn a_line_of_three() -> Line {
+    let (server, first, second) = setup().await;
+    let (third, idle) = (server.client().await.expect("a client"), server.client().await.expect("a client"));
+    let held = acquired(&mutex(&first)).await;
+    let wait = |client: &Client| {
+        let mutex = mutex(client);
+        server.spawn(client, async move { mutex.acquire().await.expect("held") })
+    };
+    let next = wait(&second);
+    line_has(&server, 2).await;
+    let waiting = [next, wait(&third)];
+    line_has(&server, 3).await;
+    let unused = mutex(&idle);
+    Line { server, first, second, third, idle, held, waiting, _unused: unused }
+}
+
+/// Cuts the connection of a client that comes back at the first or at the second attempt. The request of a first one is
+/// then held up, and given up. It could still move the session.
+async fn reconnected(server: &TestingServer, client: &Client, attempts: u32) {
+    if attempts == 2 {
+        server.delay(client, T);
+    }
+    server.disconnect(client);
+    server.until(|| !client.connection_state().is_connected()).await;
+    if attempts == 2 {
+        tokio::time::sleep(T / 4).await;
+        server.heal();
+    }
+    let again = server.until(|| client.connection_state() == ConnectionState::Reconnected);
+    within("it is connected again", T, again).await;
+}
+
+/// The requests that a client has handed over since the records were cleared, and when.
+fn sent_by(server: &TestingServer, client: &Client) -> Vec<(u64, Operation)> {
+    let session = client.session_id().expect("a session");
+    let records = server.records().into_iter().filter(|record| record.session == session);
+    let sent = records.filter_map(|record| match record.what {
+        Happening::Request { operation, .. } => Some((record.at, operation)),
+        _ => None,
+    });
+    sent.collect()
+}
+
+/// The heartbeats of a client in so long, in which it sends nothing else; all are such requests.
+async fn heartbeats_by(operation: Operation, server: &TestingServer, client: &Client, during: Duration) -> u64 {
+    server.clear_records();
+    let beats = heartbeats(client, during).await;
+    let sent = sent_by(server, client);
+    assert!(sent.iter().all(|(_, sent)| *sent == operation), "not only {operation:?}: {sent:?}");
+    assert_eq!(sent.len() as u64, beats, "{sent:?}");
+    beats
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_holder_and_the_next_send_six_heartbeats_in_a_session_timeout_and_all_others_none() {
+    let line = a_line_of_three().await;
+    let beats = async |client| heartbeats_in_three_timeouts(&line.server, client).await;
+    assert_eq!(beats(&line.first).await, 3 * 6, "it holds");
+    assert_eq!(beats(&line.second).await, 3 * 6, "it is next");
+    assert_eq!(beats(&line.third).await, 0, "it waits further back");
+    assert_eq!(beats(&line.idle).await, 0, "it does nothing");
+    assert!(line.held.is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_waits_further_back_or_does_nothing_sends_one_heartbeat_after_each_reconnect() {
+    let line = a_line_of_three().await;
+    for client in [&line.third, &line.idle] {
+        let session = client.session_id().expect("a session");
+        for attempts in [1, 2] {
+            line.server.clear_records();
+            let before = client.request_counts().heartbeats;
+            reconnected(&line.server, client, attempts).await;
+            tokio::time::sleep(T * 3).await;
+            let beats = client.request_counts().heartbeats - before;
+            // A request that was given up may arrive late. The server then closes the connection that the session has.
+            let records = line.server.records();
+            let connected = |record: &&Record| record.session == session && record.what == Happening::Connected;
+            let reconnects = records.iter().filter(connected).count() as u64;
+            assert!((1..=attempts.into()).contains(&reconnects), "{reconnects} reconnects");
+            assert_eq!(beats, reconnects, "with {attempts} attempts");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_after_a_reconnect_in_several_attempts_travels_with_a_transaction_that_proves_the_lease() {
+    // In both cases so late that the lease has expired, in the second so early that the session may still be moved.
+    for (attempts, after, proof) in [(1, T, Operation::Sync), (2, T / 2, Operation::Multi)] {
+        let line = a_line_of_three().await;
+        reconnected(&line.server, &line.third, attempts).await;
+        tokio::time::sleep(after).await;
+        line.server.clear_records();
+        let [mut second, third] = line.waiting;
+        second.abort();
+        line_has(&line.server, 2).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let sent = sent_by(&line.server, &line.third);
+        let at = sent[0].0;
+        assert_eq!(sent[..2], [(at, proof), (at, Operation::List)], "after {attempts} attempts: {sent:?}");
+        released(line.held).await;
+        assert!(within("its turn comes", SOON, third).await.expect("no panic").is_held());
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn after_a_reconnect_in_several_attempts_three_heartbeats_in_two_ticks_are_sent_for_a_session_timeout() {
     const TWO_TICKS: Duration = Duration::from_secs(4);
     let server = TestingServer::start();
     make_directory(&server);
     let client = client_with(&server, ErrorPolicy::Session).await;
-    server.delay(&client, T);
-    server.disconnect(&client);
-    tokio::time::sleep(T / 4).await;
-    server.heal();
-    server.until(|| client.connection_state() == ConnectionState::Reconnected).await;
+    reconnected(&server, &client, 2).await;
     let guard = acquired(&mutex(&client)).await;
-    let heartbeats = async |during| {
-        let before = client.request_counts().heartbeats;
-        tokio::time::sleep(during).await;
-        client.request_counts().heartbeats - before
-    };
-    let beats = heartbeats(TWO_TICKS * 2).await;
+    // A sync would not show that the session has moved.
+    let beats = heartbeats_by(Operation::Multi, &server, &client, TWO_TICKS * 2).await;
     assert!((6..=7).contains(&beats), "{beats} heartbeats in four ticks, soon after the reconnect");
     tokio::time::sleep(T - TWO_TICKS).await;
-    let beats = heartbeats(T * 2).await;
+    let beats = heartbeats_by(Operation::Sync, &server, &client, T * 2).await;
     assert!((12..=13).contains(&beats), "{beats} heartbeats in two session timeouts, later");
     assert!(guard.is_held());
     released(guard).await;

@@ -6,7 +6,7 @@ use zookeeper_recipes::CreateMode;
 use zookeeper_recipes::testing::Operation;
 
 use super::fixture::{PATH, acked, at_rest, drained, filled, queue, setup, taken};
-use crate::fixture::{SOON, requests, within};
+use crate::fixture::{SOON, heartbeats_in_three_timeouts, requests, within};
 
 #[tokio::test(start_paused = true)]
 async fn a_put_costs_one_request() {
@@ -70,6 +70,16 @@ async fn an_idle_consumer_asks_for_nothing() {
     let waiting = tokio::time::timeout(SOON * 590, consumer.take()).await;
     assert!(waiting.is_err(), "there is nothing");
     assert_eq!(requests(&server), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_consumer_sends_six_heartbeats_in_a_session_timeout_and_an_idle_producer_none() {
+    let (server, one, two) = setup().await;
+    let _producer = filled(&one, &["a"]).await;
+    let consumer = queue(&two).consumer();
+    drained(&consumer, 1).await;
+    assert_eq!(heartbeats_in_three_timeouts(&server, &two).await, 3 * 6);
+    assert_eq!(heartbeats_in_three_timeouts(&server, &one).await, 0);
 }
 
 #[tokio::test(start_paused = true)]

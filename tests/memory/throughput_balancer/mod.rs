@@ -9,5 +9,6 @@ mod hands;
 #[cfg(feature = "limiter")]
 mod limited;
 mod maximum;
+mod requests;
 mod table;
 mod transition;
