@@ -63,7 +63,7 @@
 //! In these tables T is the session timeout that the servers granted, and [`ErrorPolicy::Standard`] is the default.
 //! `docs/failure-contract.md`, in the repository, names the test of each cell.
 //!
-//! Four rules hold for every recipe:
+//! Five rules hold for every recipe:
 //!
 //! * **Time.** A hold ends, by the clock, before the ensemble can have given it to another process. The clock continues
 //!   while the process is stopped and while the machine sleeps. Only a fence covers what no clock can know: a virtual
@@ -75,10 +75,13 @@
 //!   assumes must hold.
 //! * **Fences.** A [`Fence`] in a [`Transaction`] makes the ensemble itself check, in the same transaction, that the
 //!   author still holds. A fencing token does the same for any other store that refuses tokens smaller than the largest
-//!   it has seen.
+//!   it has seen. It must be sent with each access, from the first read on.
 //! * **ACLs.** A server drops a watch silently if the watcher may not read the node at the time of the event (ZooKeeper
 //!   3.9.2 and later). After the permission to read a recipe's nodes was revoked and restored, its participants must
 //!   reconnect. Until then they may miss changes that happened in between.
+//! * **Errors.** Every error says what was being done. Its methods `kind`, `is_retryable` and `is_lost` tell how to
+//!   handle it. A write without an answer is [`OutcomeUnknown`](ErrorKind::OutcomeUnknown), never a plain connection
+//!   loss.
 //! * **Cancellation.** Every future may be dropped at any await. `# Cancel safety` says what that means for each. A
 //!   dropped future leaves no node behind once the connection is back.
 //!

@@ -182,7 +182,7 @@ impl ClientBuilder {
     /// be. It must not be less than the servers' value: a smaller one voids the guarantee of the lease, a larger one
     /// only shortens the lease, if no server grants less than two of these ticks: otherwise set
     /// [`min_session_timeout`](Self::min_session_timeout). A value above a quarter of the granted session timeout
-    /// counts as a quarter, which is enough while that is at least two of the servers' ticks.
+    /// counts as a quarter, which is enough while the granted session timeout is at least two of the servers' ticks.
     pub fn tick_time(mut self, tick_time: Duration) -> Self {
         self.tick_time = tick_time;
         self

@@ -35,7 +35,7 @@
 //! * a virtual machine that is paused or restored;
 //! * servers that end the session before its timeout, because of an administrator or because they lost their data;
 //! * an operator who deletes the leader's node, as the old leader learns of it no sooner than the new one;
-//! * servers that grant different session timeouts, in a rare case that the [four rules](crate#when-things-fail) name.
+//! * servers that grant different session timeouts, in a rare case that the [rules](crate#when-things-fail) name.
 //!
 //! Writes that carry the [`fence`](Leadership::fence) are safe in every case.
 //!

@@ -30,7 +30,7 @@
 //! * a virtual machine that is paused or restored;
 //! * servers that end the session before its timeout, because of an administrator or because they lost their data;
 //! * an operator who deletes the holder's node;
-//! * servers that grant different session timeouts, in a rare case that the [four rules](crate#when-things-fail) name.
+//! * servers that grant different session timeouts, in a rare case that the [rules](crate#when-things-fail) name.
 //!
 //! Besides, any process can be stopped between the check and the write. Writes that carry the
 //! [`fence`](MutexGuard::fence) are safe in every case. So are those that carry the
