@@ -65,7 +65,7 @@ impl Config {
             tick: self.tick,
             least_timeout: self.min_session_timeout,
             ends_with_connection: self.error_policy == ErrorPolicy::Standard,
-            needs_quorum: self.heartbeat == Heartbeat::Quorum,
+            always_needs_quorum: self.heartbeat == Heartbeat::Quorum,
         };
         Arc::new(Lease::new(clock, options))
     }

@@ -60,8 +60,8 @@ pub(crate) struct LeaseOptions {
     pub(crate) least_timeout: Option<Duration>,
     /// Whether a lost connection voids all grants, also before the deadline.
     pub(crate) ends_with_connection: bool,
-    /// Whether only a quorum's answer is proof, and a sync proves no more than a read.
-    pub(crate) needs_quorum: bool,
+    /// Whether only a quorum's answer is ever proof, and a sync proves no more than a read.
+    pub(crate) always_needs_quorum: bool,
 }
 
 /// A permit to rely on the session, taken while the lease was valid. The first lapse voids it for good.
@@ -175,7 +175,7 @@ impl Lease {
     /// it was deposed, or by one that knows the session to have moved.
     pub(crate) fn needs_quorum(&self) -> bool {
         let state = self.lock();
-        self.options.needs_quorum || state.link == Link::Unproven || state.may_be_moved()
+        self.options.always_needs_quorum || state.link == Link::Unproven || state.may_be_moved()
     }
 
     /// Returns the session timeout that may apply without the client's knowledge, if a late request to reconnect may
@@ -285,7 +285,7 @@ impl Lease {
     fn proves(&self, proof: Proof) -> bool {
         match proof {
             Proof::Contact => false,
-            Proof::Leader => !self.options.needs_quorum,
+            Proof::Leader => !self.options.always_needs_quorum,
             Proof::Quorum => true,
         }
     }

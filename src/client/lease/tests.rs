@@ -7,7 +7,7 @@ const TICK: Duration = Duration::from_secs(2);
 /// (T − tick/2) · 0.999
 const LENGTH: Duration = Duration::from_millis(8_991);
 const OPTIONS: LeaseOptions =
-    LeaseOptions { tick: TICK, least_timeout: None, ends_with_connection: false, needs_quorum: false };
+    LeaseOptions { tick: TICK, least_timeout: None, ends_with_connection: false, always_needs_quorum: false };
 
 fn secs(seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds)
@@ -81,12 +81,49 @@ fn a_request_exactly_one_tick_older_counts() {
 #[test]
 fn where_a_quorum_is_needed_a_sync_is_no_more_than_a_read() {
     let start = Clock::Machine.now() + Duration::from_secs(1_000_000);
-    let lease = opened(LeaseOptions { needs_quorum: true, ..OPTIONS }, start, T);
+    let lease = opened(LeaseOptions { always_needs_quorum: true, ..OPTIONS }, start, T);
     answered(&lease, start + secs(1.0), Proof::Leader);
     answered(&lease, start + secs(4.0), Proof::Leader);
     assert_eq!(lease.deadline(), start + LENGTH);
     answered(&lease, start + secs(4.5), Proof::Quorum);
     assert_eq!(lease.deadline(), start + secs(1.0) + LENGTH);
+}
+
+#[test]
+fn a_quorum_is_needed_from_a_reconnect_until_it_has_answered() {
+    let (lease, start) = ahead();
+    assert!(!lease.needs_quorum());
+    lost(&lease, start + secs(1.0));
+    lease.connecting(start + secs(2.0));
+    lease.connected(T);
+    assert!(lease.needs_quorum());
+    answered(&lease, start + secs(2.5), Proof::Leader);
+    assert!(lease.needs_quorum(), "a deposed leader says the same");
+    answered(&lease, start + secs(3.0), Proof::Quorum);
+    assert!(!lease.needs_quorum());
+}
+
+#[test]
+fn a_quorum_is_needed_for_a_session_timeout_after_a_request_to_reconnect_that_was_given_up() {
+    let start = Clock::Machine.now() + Duration::from_secs(1_000_000);
+    let lease = reconnected_at_the_second_attempt(OPTIONS, start, T);
+    let late_until = start + secs(3.0) + T;
+    for sent in [start + secs(3.1), start + secs(8.0), late_until - Duration::from_millis(1)] {
+        answered(&lease, sent, Proof::Quorum);
+        assert!(lease.needs_quorum(), "the first one may still arrive");
+    }
+    answered(&lease, late_until, Proof::Leader);
+    assert!(lease.needs_quorum(), "it may have arrived in time");
+    answered(&lease, late_until, Proof::Quorum);
+    assert!(!lease.needs_quorum());
+}
+
+#[test]
+fn where_a_quorum_is_always_needed_no_answer_changes_that() {
+    let start = Clock::Machine.now() + Duration::from_secs(1_000_000);
+    let lease = opened(LeaseOptions { always_needs_quorum: true, ..OPTIONS }, start, T);
+    answered(&lease, start + secs(3.0), Proof::Quorum);
+    assert!(lease.needs_quorum());
 }
 
 #[test]
@@ -174,20 +211,21 @@ fn a_smaller_grant_counts_from_the_request_on_and_for_the_rest_of_the_session() 
     assert_eq!(lease.timeout(), secs(30.0));
 }
 
-/// Returns a lease that has reconnected at `start` + 3 s, after a request that was given up.
-fn reconnected_at_the_second_attempt(options: LeaseOptions, start: Instant) -> Lease {
-    let lease = opened(options, start, T);
+/// Returns a lease that has reconnected at `start` + 3 s, after a request that was given up, and was granted the same
+/// both times.
+fn reconnected_at_the_second_attempt(options: LeaseOptions, start: Instant, granted: Duration) -> Lease {
+    let lease = opened(options, start, granted);
     lost(&lease, start + secs(1.0));
     lease.connecting(start + secs(2.0));
     lease.connecting(start + secs(3.0));
-    lease.connected(T);
+    lease.connected(granted);
     lease
 }
 
 #[test]
 fn a_request_to_reconnect_that_was_given_up_may_still_move_the_session_after_each_proof() {
     let start = Clock::Machine.now() + Duration::from_secs(1_000_000);
-    let lease = reconnected_at_the_second_attempt(OPTIONS, start);
+    let lease = reconnected_at_the_second_attempt(OPTIONS, start, T);
     let two_ticks = secs(4.0).mul_f64(0.999);
     assert_eq!(lease.deadline(), start + secs(2.0) + two_ticks, "as granted to the first request");
     assert_eq!(lease.unconfirmed_timeout(), Some(secs(4.0)));
@@ -211,7 +249,7 @@ fn a_request_to_reconnect_that_was_given_up_may_still_move_the_session_after_eac
 #[test]
 fn a_request_to_reconnect_that_was_given_up_counts_over_a_further_loss() {
     let start = Clock::Machine.now() + Duration::from_secs(1_000_000);
-    let lease = reconnected_at_the_second_attempt(OPTIONS, start);
+    let lease = reconnected_at_the_second_attempt(OPTIONS, start, T);
     answered(&lease, start + secs(3.1), Proof::Quorum);
     lost(&lease, start + secs(4.0));
     lease.connecting(start + secs(4.1));
@@ -231,14 +269,9 @@ fn a_request_to_reconnect_that_was_given_up_counts_over_a_further_loss() {
 
 #[test]
 fn a_session_that_may_have_moved_is_granted_however_little_a_server_grants() {
-    let now = Clock::Machine.now();
     // Far longer than the test takes, and still less than a tick.
     let options = LeaseOptions { least_timeout: Some(secs(90.0)), tick: secs(120.0), ..OPTIONS };
-    let lease = opened(options, now - secs(3.0), secs(600.0));
-    lost(&lease, now - secs(2.0));
-    lease.connecting(now - secs(1.0));
-    lease.connecting(now);
-    lease.connected(secs(600.0));
+    let lease = reconnected_at_the_second_attempt(options, Clock::Machine.now() - secs(3.0), secs(600.0));
     let proven = Clock::Machine.now();
     answered(&lease, proven, Proof::Quorum);
     lease.resume();
@@ -249,7 +282,7 @@ fn a_session_that_may_have_moved_is_granted_however_little_a_server_grants() {
 #[test]
 fn a_request_to_reconnect_that_was_given_up_moves_nothing_forward() {
     let start = Clock::Machine.now() + Duration::from_secs(1_000_000);
-    let lease = reconnected_at_the_second_attempt(LeaseOptions { least_timeout: Some(T), ..OPTIONS }, start);
+    let lease = reconnected_at_the_second_attempt(LeaseOptions { least_timeout: Some(T), ..OPTIONS }, start, T);
     answered(&lease, start + secs(4.0), Proof::Quorum);
     assert_eq!(lease.deadline(), start + secs(1.0) + LENGTH, "no server grants less, so it is as after any reconnect");
 }

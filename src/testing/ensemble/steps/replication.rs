@@ -60,15 +60,17 @@ impl World {
             }
             // As on a real follower also where the session has moved.
             Ask::Sync => self.leader.proposals.push_back(Proposal { txn: None, origin: origin(Verdict::Synced) }),
+            // A real leader lets any connection close a session, also one that the session has left.
+            Ask::Close if self.leader.sessions.contains_key(&session) => {
+                let (txn, verdict) = self.decide(session, Ask::Close);
+                self.leader.propose(txn, origin(verdict));
+            }
             ask => match self.leader.admits(session, conn) {
-                // A real leader lets any connection close a session.
-                Err(verdict) if !matches!((&verdict, &ask), (Verdict::Moved, Ask::Close)) => {
-                    self.leader.proposals.push_back(Proposal { txn: None, origin: origin(verdict) })
-                }
-                _ => {
+                Ok(()) => {
                     let (txn, verdict) = self.decide(session, ask);
                     self.leader.propose(txn, origin(verdict));
                 }
+                Err(verdict) => self.leader.proposals.push_back(Proposal { txn: None, origin: origin(verdict) }),
             },
         }
         self.commit_soon();
