@@ -2,6 +2,7 @@
 //! real server. A difference between the two is a fault of the ensemble in memory.
 
 mod differential;
+mod moved;
 mod multi;
 mod nodes;
 mod order;
@@ -11,24 +12,24 @@ mod scene;
 mod sessions;
 mod watches;
 
-/// Makes two tests of each scenario.
+/// Makes two tests of each scenario, in two modules, on a scene of each kind.
 macro_rules! contract {
-    ($($module:ident: $($scenario:ident)*;)*) => {
-        mod on_memory {
+    ($memory:ident $servers:ident: $scene_module:ident::$Scene:ident; $($module:ident: $($scenario:ident)*;)*) => {
+        mod $memory {
             $($(
                 #[tokio::test(start_paused = true)]
                 async fn $scenario() {
-                    super::$module::$scenario(&super::scene::Scene::in_memory().await).await;
+                    super::$module::$scenario(&super::$scene_module::$Scene::in_memory().await).await;
                 }
             )*)*
         }
 
         #[cfg(feature = "integration")]
-        mod on_a_server {
+        mod $servers {
             $($(
                 #[tokio::test]
                 async fn $scenario() {
-                    super::$module::$scenario(&super::scene::Scene::on_a_server().await).await;
+                    super::$module::$scenario(&super::$scene_module::$Scene::on_real_servers().await).await;
                 }
             )*)*
         }
@@ -36,6 +37,7 @@ macro_rules! contract {
 }
 
 contract! {
+    on_memory on_a_server: scene::Scene;
     nodes:
         a_created_node_is_told_with_its_stat
         what_keeps_a_node_from_being_created
@@ -79,4 +81,12 @@ contract! {
         a_reply_that_nobody_awaits_changes_nothing
         a_sync_shows_what_others_wrote
         create_and_list_in_one_flight;
+}
+
+contract! {
+    on_servers_in_memory on_three_servers: moved::Servers;
+    moved:
+        the_old_connection_of_a_session_that_has_moved_is_still_answered_reads_and_syncs
+        the_old_connection_of_a_session_that_has_moved_writes_nothing
+        the_old_connection_of_a_session_that_has_moved_can_still_close_it;
 }

@@ -28,10 +28,10 @@ pub(super) fn memory(options: Options) -> MemoryEnsemble {
 }
 
 #[cfg(feature = "integration")]
-pub(super) fn real(server: &crate::support::ZooKeeper) -> Arc<dyn Ensemble> {
+pub(super) fn real(servers: &str) -> Arc<dyn Ensemble> {
     use crate::backend::zookeeper::connect_string::ConnectString;
     use crate::backend::zookeeper::{Options, ZooKeeperEnsemble};
-    let connect_string = ConnectString::parse(&server.connect_string()).expect("the address of the server");
+    let connect_string = ConnectString::parse(servers).expect("the addresses of the servers");
     let runtime = tokio::runtime::Handle::current();
     let spawn = Arc::new(move |task| drop(runtime.spawn(task)));
     let options = Options::new(connect_string, TIMEOUT, Clock::default(), spawn, Arc::new(fastrand::f64));
@@ -62,13 +62,17 @@ impl Scene {
     }
 
     #[cfg(feature = "integration")]
-    pub(super) async fn on_a_server() -> Scene {
+    pub(super) async fn on_real_servers() -> Scene {
         let server = crate::support::ZooKeeper::shared().await;
         let root = crate::support::unique_path("contract");
-        Scene::new(real(&server), root, Box::new(server)).await
+        Scene::new(real(&server.connect_string()), root, Box::new(server)).await
     }
 
-    async fn new(ensemble: Arc<dyn Ensemble>, root: String, ground: Box<dyn std::any::Any + Send + Sync>) -> Scene {
+    pub(super) async fn new(
+        ensemble: Arc<dyn Ensemble>,
+        root: String,
+        ground: Box<dyn std::any::Any + Send + Sync>,
+    ) -> Scene {
         let scene = Scene { ensemble, root, _ground: ground };
         let session = scene.session().await;
         let anyone = [Acl::anyone_all()];

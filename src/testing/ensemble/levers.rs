@@ -66,6 +66,13 @@ impl MemoryEnsemble {
         self.with(|world| world.faults.taken())
     }
 
+    /// Moves a session to a connection of its own, to a server to which its client is not connected. The client keeps
+    /// its connection and is not told. Returns whether the session is there, now or since an earlier call.
+    #[cfg(test)]
+    pub(crate) fn take_over(&self, session: i64) -> bool {
+        self.with(|world| world.take_over(session))
+    }
+
     /// Ends a session at the servers; its client learns it when it connects again. Whether they knew it.
     pub(crate) fn expire_session(&self, session: i64) -> bool {
         self.with(|world| world.expire(session))

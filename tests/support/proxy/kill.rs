@@ -1,4 +1,4 @@
-//! Ending a session behind its client's back.
+//! Ending or moving a session behind its client's back.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -20,6 +20,18 @@ pub(super) async fn kill(server: SocketAddr, session: Session) {
     // The client may take its session back in between: then once more.
     eventually(&what, PATIENCE, || async { matches!(timeout(ATTEMPT, attempt(server, &session)).await, Ok(Some(()))) })
         .await;
+}
+
+/// Takes the session up on a connection of its own to the server, and returns that connection.
+pub(super) async fn take_over(server: SocketAddr, session: Session) -> TcpStream {
+    let id = session.id;
+    let taken = timeout(PATIENCE, async move {
+        let mut connection = TcpStream::connect(server).await.ok()?;
+        connection.write_all(&wire::connect_request(&session)).await.ok()?;
+        let answer = wire::session(&next_frame(&mut connection, &mut Framer::default()).await?)?;
+        (answer.id == session.id && answer.timeout_ms > 0).then_some(connection)
+    });
+    taken.await.ok().flatten().unwrap_or_else(|| panic!("{server} does not take session {id:#x} up"))
 }
 
 /// Nothing when the server broke the connection first.

@@ -11,7 +11,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
@@ -256,8 +256,18 @@ impl Proxy {
 
     /// Ends the session with this id for real.
     pub async fn kill_session_id(&self, id: i64) {
+        self.kill(self.session(id)).await;
+    }
+
+    /// Moves the session with this id to a connection of its own, to another server, and returns that connection. The
+    /// client of the session keeps its own and is not told.
+    pub async fn take_over(&self, id: i64, server: SocketAddr) -> TcpStream {
+        on_rig(kill::take_over(server, self.session(id))).await
+    }
+
+    fn session(&self, id: i64) -> Session {
         let session = self.sessions().into_iter().find(|session| session.id == id);
-        self.kill(session.unwrap_or_else(|| panic!("session {id:#x} was not opened through the proxy"))).await;
+        session.unwrap_or_else(|| panic!("session {id:#x} was not opened through the proxy"))
     }
 
     async fn kill(&self, session: Session) {

@@ -155,7 +155,7 @@ async fn memory_and_a_server_agree() {
     let options = Options { latency: 0..=0, commit: 0..=0, container_check: 1 << 40, ..Options::default() };
     let begun = std::time::Instant::now();
     let memory = memory(options).for_group(0, super::scene::TIMEOUT, Clock::Machine);
-    let outcome = run(seed, steps, "/differential", memory, super::scene::real(&server)).await;
+    let outcome = run(seed, steps, "/differential", memory, super::scene::real(&server.connect_string())).await;
     println!("took {:?}", begun.elapsed());
     assert_worthwhile(&outcome, steps);
 }
@@ -170,7 +170,7 @@ async fn engine_and_another_client_agree() {
     let (ours, theirs) = futures::future::join(server(), server()).await;
     let begun = std::time::Instant::now();
     let other = Arc::new(OtherClient::new(theirs.connect_string(), super::scene::TIMEOUT));
-    let outcome = run(seed, steps, "/differential", super::scene::real(&ours), other).await;
+    let outcome = run(seed, steps, "/differential", super::scene::real(&ours.connect_string()), other).await;
     println!("took {:?}", begun.elapsed());
     assert_worthwhile(&outcome, steps);
 }

@@ -53,6 +53,26 @@ impl World {
         self.look_at(id, now + patience);
     }
 
+    /// Resumes a session on a connection whose answers are ignored, to a server to which its client is not connected,
+    /// unless that was done before. Returns whether the session is there.
+    #[cfg(test)]
+    pub(crate) fn take_over(&mut self, session: i64) -> bool {
+        let Some((id, client)) = self.clients.iter().find(|(_, client)| client.session == session) else {
+            return false;
+        };
+        let (id, group, own, timeout) = (*id, client.group, client.conn, client.wanted);
+        let other = self.conns.iter().find(|(conn, of)| of.client == id && Some(**conn) != own);
+        if let Some((other, _)) = other {
+            return self.leader.sessions.get(&session).is_some_and(|known| known.conn == *other);
+        }
+        let taken = own.and_then(|own| self.conns.get(&own)).map(|own| own.replica);
+        let server = (0..self.replicas.len()).find(|server| Some(*server) != taken).expect("another server");
+        let conn = self.next_id();
+        self.conns.insert(conn, Conn::new(id, group, server));
+        self.send_up(conn, Request::Connect { session, timeout, last_zxid: 0 });
+        false
+    }
+
     /// Nothing comes through, so there is no connection to write a request on: TCP tries again for a while. (By chance
     /// the connection stood just before, then the request is written and held.)
     fn knock(&mut self, id: ClientId, patience: Millis) {
