@@ -147,6 +147,7 @@
         feature = "double-barrier",
         feature = "barrier",
         feature = "queue",
+        feature = "cache",
         feature = "json",
         feature = "throughput-balancer",
         feature = "limiter",
@@ -168,6 +169,7 @@
         feature = "double-barrier",
         feature = "barrier",
         feature = "queue",
+        feature = "cache",
         feature = "throughput-balancer"
     )),
     allow(dead_code)
@@ -176,6 +178,8 @@
 mod backend;
 #[cfg(feature = "barrier")]
 pub mod barrier;
+#[cfg(feature = "cache")]
+pub mod cache;
 mod client;
 #[cfg(any(feature = "leader-latch", feature = "leader-selector", feature = "mutex"))]
 mod contender;
@@ -188,6 +192,7 @@ pub mod double_barrier;
     feature = "barrier",
     feature = "double-barrier",
     feature = "queue",
+    feature = "cache",
 ))]
 mod error;
 #[cfg(feature = "leader-latch")]
@@ -204,6 +209,8 @@ mod path;
 mod protocol;
 #[cfg(feature = "queue")]
 pub mod queue;
+#[cfg(any(feature = "queue", feature = "cache"))]
+mod serializer;
 #[cfg(feature = "testing")]
 pub mod testing;
 #[cfg(feature = "throughput-balancer")]

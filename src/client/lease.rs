@@ -97,6 +97,8 @@ struct State {
     late_until: Option<Instant>,
     /// When the latest request that a quorum has answered was sent.
     confirmed: Instant,
+    /// When the latest request whose answer was a proof was sent.
+    proof: Option<Instant>,
     /// The deadline when the connection was lost, before any attempt to reconnect, or after those that were given up.
     deadline_at_loss: Instant,
     /// When the last proven connection was lost.
@@ -151,6 +153,7 @@ impl Lease {
             unanswered: false,
             late_until: None,
             confirmed: now,
+            proof: None,
             deadline_at_loss: now,
             lost: now,
             answered: VecDeque::new(),
@@ -246,6 +249,11 @@ impl Lease {
         state.epoch == grant.epoch && self.is_running(&state)
     }
 
+    /// Returns when the latest request was sent whose answer proved that the ensemble had heard of it.
+    pub(crate) fn latest_proof(&self) -> Option<Instant> {
+        self.lock().proof
+    }
+
     /// Resolves when, after this call, the deadline moves either way or the lease ends.
     pub(crate) fn extended(&self) -> tokio::sync::futures::Notified<'_> {
         self.extended.notified()
@@ -304,6 +312,7 @@ impl Lease {
 
     /// Moves the anchor to the newest request that was answered a tick before a proof was sent, or earlier.
     fn advance(&self, state: &mut State, proof: Instant) {
+        state.proof = state.proof.max(Some(proof));
         let reported = proof - self.tick_of(state.least);
         let mut newest = None;
         while state.answered.front().is_some_and(|answered| answered.at <= reported) {

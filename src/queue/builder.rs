@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::error::Error;
-use super::serializer::Serializer;
 use super::znodes::Paths;
 use super::{AckMode, DistributedQueue, Options};
 use crate::client::{Client, RetryPolicy};
+use crate::serializer::Serializer;
 
 /// More would keep too many items from other consumers, and too much in memory.
 const MOST_PREFETCH: usize = 1_000;

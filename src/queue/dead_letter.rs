@@ -7,7 +7,6 @@ use futures::stream::{StreamExt, TryStreamExt};
 
 use super::envelope;
 use super::error::Error;
-use super::serializer::Serializer;
 use super::znodes::{self, Paths};
 use crate::backend::{self, Multi, Op};
 use crate::client::core::Core;
@@ -15,6 +14,7 @@ use crate::client::parents;
 use crate::client::session::Session;
 use crate::client::{self, ErrorKind};
 use crate::path::join;
+use crate::serializer::Serializer;
 use crate::util::panic::caught;
 use crate::znode::CreateMode;
 
@@ -147,7 +147,7 @@ pub(super) async fn put_back(core: &Core, paths: &Paths, letter: &DeadLetter) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::queue::serializer::Utf8;
+    use crate::serializer::Utf8;
 
     #[test]
     fn a_letter_is_read_as_it_was_written_whatever_the_item_holds() {

@@ -169,7 +169,6 @@ mod envelope;
 mod error;
 mod events;
 mod producer;
-mod serializer;
 mod sizes;
 mod znodes;
 
@@ -185,12 +184,12 @@ pub use self::dead_letter::DeadLetter;
 pub use self::error::Error;
 pub use self::events::{Event, Events};
 pub use self::producer::{Enqueued, Producer};
-#[cfg(feature = "json")]
-pub use self::serializer::Json;
-pub use self::serializer::{BoxError, RawBytes, Serializer, Utf8};
 use self::znodes::Paths;
 use crate::client::{Client, ErrorKind, RetryPolicy};
 use crate::path::join;
+#[cfg(feature = "json")]
+pub use crate::serializer::Json;
+pub use crate::serializer::{BoxError, RawBytes, Serializer, Utf8};
 
 /// The options of a consumer.
 #[derive(Debug, Clone)]

@@ -127,6 +127,12 @@ impl TestingServerBuilder {
         self
     }
 
+    /// Sets whether the servers know persistent watches, as those since 3.6 do. Default true.
+    pub fn persistent_watches(mut self, known: bool) -> Self {
+        self.options.persistent_watches = known;
+        self
+    }
+
     /// Calls `check` after each step of each task of the clients, and of what [`TestingServer::spawn`] runs. Default:
     /// no check.
     ///

@@ -23,6 +23,8 @@ mod waiting;
 mod async_send_sync;
 #[cfg(feature = "barrier")]
 mod barrier;
+#[cfg(feature = "cache")]
+mod cache;
 mod client;
 #[cfg(feature = "double-barrier")]
 mod double_barrier;

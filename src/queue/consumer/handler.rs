@@ -18,7 +18,7 @@ use super::running::Running;
 use super::settle::Verdict;
 use crate::queue::error::Error;
 use crate::queue::events::Event;
-use crate::queue::serializer::{BoxError, Serializer};
+use crate::serializer::{BoxError, Serializer};
 use crate::util::panic::{caught, panic_text};
 use crate::util::wait::forever;
 

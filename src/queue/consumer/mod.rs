@@ -33,9 +33,9 @@ use self::task::Task;
 use super::Options;
 use super::error::Error;
 use super::events::{Events, Publisher};
-use super::serializer::Serializer;
 use super::znodes::Paths;
 use crate::client::Client;
+use crate::serializer::Serializer;
 
 /// Takes items out of a queue. Cheap to clone; all clones share one task, and any number of callers may
 /// [`take`](Self::take).

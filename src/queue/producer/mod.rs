@@ -21,10 +21,10 @@ use self::put::{Put, failed};
 use self::task::{Command, Task};
 use super::envelope;
 use super::error::Error;
-use super::serializer::Serializer;
 use super::sizes;
 use super::znodes::Paths;
 use crate::client::{Client, ErrorKind};
+use crate::serializer::Serializer;
 
 /// Puts items into a queue: in order, and each exactly once, even if answers are lost. Cheap to clone; all clones share
 /// one task.

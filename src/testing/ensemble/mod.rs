@@ -90,6 +90,8 @@ pub(crate) struct Options {
     pub(crate) lag: RangeInclusive<Millis>,
     /// How often spent containers are looked for.
     pub(crate) container_check: Millis,
+    /// Servers since 3.6 know persistent watches.
+    pub(crate) persistent_watches: bool,
 }
 
 impl Default for Options {
@@ -105,6 +107,7 @@ impl Default for Options {
             commit: 0..=1,
             lag: 0..=0,
             container_check: 60_000,
+            persistent_watches: true,
         }
     }
 }

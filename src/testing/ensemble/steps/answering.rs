@@ -113,6 +113,9 @@ impl World {
         let replica = self.replicas.get_mut(conn.replica).ok_or(Error::ConnectionLoss)?;
         let path = call.path();
         if let (Call::AddWatch { .. }, Some((path, kind))) = (call, call.watches()) {
+            if !self.options.persistent_watches {
+                return Err(Error::Unimplemented);
+            }
             // The node need be neither there nor readable: a client without permission to read it gets no event.
             replica.watches.add(path, kind.at_server(), id);
             return Ok(Answer::Done);

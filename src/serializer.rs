@@ -1,17 +1,21 @@
-//! The conversion of items to bytes and back.
+//! The conversion of a node's content to bytes and back, for queues and caches.
 
 use std::fmt;
 #[cfg(feature = "json")]
 use std::marker::PhantomData;
 
-/// An error of a serializer or of a handler.
+/// An error of a serializer, or of a handler of a queue.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Converts items to bytes and back. An item that a consumer cannot decode becomes a dead letter, with the error as its
-/// reason.
+/// Converts items to bytes and back: the items of a queue, or what the nodes of a cache contain. An item that a consumer
+/// cannot decode becomes a dead letter, with the error as its reason; a node that a cache cannot decode keeps its bytes
+/// and the error.
 ///
 /// ```
+/// # #[cfg(feature = "queue")]
 /// use zookeeper_recipes::queue::{BoxError, Serializer};
+/// # #[cfg(not(feature = "queue"))]
+/// # use zookeeper_recipes::cache::{BoxError, Serializer};
 ///
 /// /// Numbers, as Java's `ByteBuffer` writes them.
 /// #[derive(Debug)]
@@ -40,13 +44,13 @@ pub trait Serializer: fmt::Debug + Send + Sync + 'static {
     /// Converts an item to bytes.
     ///
     /// # Errors
-    /// Any error. The put fails with [`Error::Unserializable`](super::Error::Unserializable), and nothing is put.
+    /// Any error. A put into a queue fails with it, and nothing is put.
     fn serialize(&self, item: &Self::Item) -> Result<Vec<u8>, BoxError>;
 
     /// Converts bytes to an item.
     ///
     /// # Errors
-    /// Any error. The item becomes a dead letter.
+    /// Any error. The item becomes a dead letter; the node of a cache [keeps](crate::cache::Content::Undecodable) it.
     fn deserialize(&self, bytes: &[u8]) -> Result<Self::Item, BoxError>;
 }
 

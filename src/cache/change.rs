@@ -1,0 +1,136 @@
+//! The changes of a cache, as a stream.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures::stream::{self, BoxStream, Stream, StreamExt};
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
+
+use super::error::Error;
+use super::node::Node;
+use super::snapshot::Snapshot;
+
+/// A difference between two snapshots that follow each other, or what else a subscriber has to know.
+#[non_exhaustive]
+pub enum Change<T> {
+    /// The node is new.
+    #[doc(alias = "NODE_CREATED")]
+    Added(Node<T>),
+    /// The node was written. Of several writes in quick succession only the last may be reported.
+    #[doc(alias = "NODE_CHANGED")]
+    Changed {
+        /// The node in the snapshot before.
+        old: Node<T>,
+        /// The node now.
+        new: Node<T>,
+    },
+    /// The node was deleted. If it was created again at once, an [`Added`](Change::Added) follows.
+    #[doc(alias = "NODE_DELETED")]
+    Removed {
+        /// The node in the snapshot before.
+        old: Node<T>,
+    },
+    /// Everything was compared with the servers, after a reconnect, a new session or an
+    /// [error](Change::Failed): the changes before this one were all that was missed.
+    #[doc(alias = "INITIALIZED")]
+    Synced,
+    /// The subscriber was too slow, and the oldest changes were dropped. This snapshot contains them; the next changes
+    /// follow it.
+    Lagged(Snapshot<T>),
+    /// A request failed in a way that does not pass by itself. The cache keeps trying; the snapshot stays as it is.
+    Failed(Error),
+}
+
+impl<T> Clone for Change<T> {
+    fn clone(&self) -> Self {
+        match self {
+            Change::Added(node) => Change::Added(node.clone()),
+            Change::Changed { old, new } => Change::Changed { old: old.clone(), new: new.clone() },
+            Change::Removed { old } => Change::Removed { old: old.clone() },
+            Change::Synced => Change::Synced,
+            Change::Lagged(snapshot) => Change::Lagged(snapshot.clone()),
+            Change::Failed(error) => Change::Failed(error.clone()),
+        }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Change<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Change::Added(node) => f.debug_tuple("Added").field(node).finish(),
+            Change::Changed { old, new } => f.debug_struct("Changed").field("old", old).field("new", new).finish(),
+            Change::Removed { old } => f.debug_struct("Removed").field("old", old).finish(),
+            Change::Synced => f.write_str("Synced"),
+            Change::Lagged(_) => f.debug_tuple("Lagged").finish_non_exhaustive(),
+            Change::Failed(error) => f.debug_tuple("Failed").field(error).finish(),
+        }
+    }
+}
+
+/// The changes between two snapshots, and the second of them.
+pub(super) struct Batch<T> {
+    pub(super) changes: Vec<Change<T>>,
+    pub(super) snapshot: Snapshot<T>,
+}
+
+/// The changes of a cache since a snapshot; see [`Cache::changes`](super::Cache::changes). Ends with the cache.
+pub struct Changes<T> {
+    start: Snapshot<T>,
+    changes: BoxStream<'static, Change<T>>,
+}
+
+impl<T: Send + Sync + 'static> Changes<T> {
+    pub(super) fn new(start: Snapshot<T>, batches: broadcast::Receiver<Arc<Batch<T>>>) -> Self {
+        let changes = stream::unfold((batches, VecDeque::new()), next_change).boxed();
+        Changes { start, changes }
+    }
+
+    /// Returns the snapshot that the first change follows.
+    pub fn start(&self) -> &Snapshot<T> {
+        &self.start
+    }
+
+    /// Waits for the next change. `None` when the cache has ended: its last handle was dropped, or the client closed.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: a change that was not returned is returned by the next call.
+    pub async fn next(&mut self) -> Option<Change<T>> {
+        self.changes.next().await
+    }
+}
+
+type Cursor<T> = (broadcast::Receiver<Arc<Batch<T>>>, VecDeque<Change<T>>);
+
+async fn next_change<T>((mut batches, mut ready): Cursor<T>) -> Option<(Change<T>, Cursor<T>)> {
+    let mut lagged = false;
+    loop {
+        if let Some(change) = ready.pop_front() {
+            return Some((change, (batches, ready)));
+        }
+        match batches.recv().await {
+            // What the subscriber has missed is in the snapshot after the oldest batch that is left.
+            Ok(batch) if lagged => return Some((Change::Lagged(batch.snapshot.clone()), (batches, ready))),
+            Ok(batch) => ready.extend(batch.changes.iter().cloned()),
+            Err(RecvError::Lagged(_)) => lagged = true,
+            Err(RecvError::Closed) => return None,
+        }
+    }
+}
+
+impl<T> Stream for Changes<T> {
+    type Item = Change<T>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Change<T>>> {
+        self.changes.poll_next_unpin(cx)
+    }
+}
+
+impl<T> fmt::Debug for Changes<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Changes").finish_non_exhaustive()
+    }
+}

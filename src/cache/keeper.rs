@@ -1,0 +1,445 @@
+//! The task that keeps a cache: it arms the watch, reads, and publishes.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::change::Change;
+use super::error::Error;
+use super::node::{Content, Undecodable};
+use super::reads::{Answer, Answered, Reads};
+use super::scope::Scope;
+use super::shared::Shared;
+use super::snapshot::{Circumstances, Snapshot};
+use super::source::{Source, Told};
+use super::tracker::{Tracker, Watching};
+use crate::backend::{self, WatchMode};
+use crate::client;
+use crate::client::core::Core;
+use crate::client::session::{Condition, Session};
+use crate::serializer::BoxError;
+use crate::util::backoff::Backoff;
+use crate::util::clock::Instant;
+use crate::util::panic::caught;
+
+/// Delays after a failure that does not pass by itself: the first and the longest.
+const AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+/// What may not be read is read again after this time: the servers send no events about it, and none when that changes.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(600);
+
+/// Decodes the data of a node.
+pub(super) type Decode<T> = Arc<dyn Fn(&[u8]) -> Result<T, BoxError> + Send + Sync>;
+
+/// A call of `synced` that waits.
+pub(super) type Waiter<T> = oneshot::Sender<Snapshot<T>>;
+
+/// What a cache is made of.
+pub(super) struct Plan<T> {
+    pub(super) scope: Arc<Scope>,
+    pub(super) with_data: bool,
+    pub(super) decode: Decode<T>,
+}
+
+/// Why a connection is followed no longer.
+enum End {
+    /// Events may be missing: compare everything, once there is a connection.
+    Gap,
+    /// A request failed for another reason than the connection.
+    Failed(client::Error),
+}
+
+/// What the task waits for.
+enum Step<T> {
+    Told(Vec<Told>, Vec<Answered>),
+    Condition,
+    Asked(Waiter<T>),
+    /// The ensemble has confirmed the session.
+    Proven,
+    LookAgain,
+}
+
+/// See the module.
+pub(super) struct Keeper<T> {
+    core: Arc<Core>,
+    plan: Plan<T>,
+    shared: Arc<Shared<T>>,
+    tracker: Tracker<T>,
+    asked: mpsc::UnboundedReceiver<Waiter<T>>,
+    /// Each with the round at whose end its answer is there; `None` while its sync is under way.
+    waiters: Vec<(Waiter<T>, Option<u64>)>,
+    /// The session and its watches, kept over a loss of the connection.
+    armed: Option<(Arc<Session>, Source)>,
+    /// One-shot watches of before a gap. They are removed once others have replaced them.
+    replaced: Option<Source>,
+    /// Times as of which the ensemble has confirmed everything, once these rounds are over.
+    proofs: Vec<(Instant, u64)>,
+    confirmed: Option<Instant>,
+    looked_for_chroot: bool,
+    backoff: Backoff,
+}
+
+impl<T: Send + Sync + 'static> Keeper<T> {
+    pub(super) fn new(
+        core: &Arc<Core>,
+        plan: Plan<T>,
+        shared: &Arc<Shared<T>>,
+        asked: mpsc::UnboundedReceiver<Waiter<T>>,
+    ) -> Self {
+        let tracker = Tracker::new(Scope::clone(&plan.scope), plan.with_data);
+        Keeper {
+            core: Arc::clone(core),
+            plan,
+            shared: Arc::clone(shared),
+            tracker,
+            asked,
+            waiters: Vec::new(),
+            armed: None,
+            replaced: None,
+            proofs: Vec::new(),
+            confirmed: None,
+            looked_for_chroot: false,
+            backoff: Backoff::new(AGAIN),
+        }
+    }
+
+    /// Keeps the cache until the client is closed, or `dropped` resolves.
+    pub(super) async fn run(mut self, dropped: oneshot::Receiver<()>) {
+        let shared = Arc::clone(&self.shared);
+        let _lease = self.core.keep_alive();
+        let root = Arc::clone(&self.plan.scope.root);
+        let error = tokio::select! {
+            biased;
+            _ = dropped => client::Error::closed("cache"),
+            error = self.keep() => error,
+        };
+        shared.end(Error::client(&root, error));
+    }
+
+    /// Follows session after session. Returns why there will be none.
+    async fn keep(&mut self) -> client::Error {
+        loop {
+            let session = match self.core.connected_session().await {
+                Ok(session) => session,
+                Err(error) => return error,
+            };
+            let began = self.core.clock.now();
+            match self.follow(&session).await {
+                End::Gap => {}
+                End::Failed(error) => {
+                    self.failed(error);
+                    let delay = self.core.next_delay(&mut self.backoff, began);
+                    tokio::time::sleep(delay).await;
+                }
+            }
+        }
+    }
+
+    /// Arms the watch, compares everything, and follows the events until there is a gap.
+    async fn follow(&mut self, session: &Arc<Session>) -> End {
+        let mut conditions = session.conditions();
+        let Ok(connection) = session.connected().await else { return End::Gap };
+        let asked = self.core.clock.now();
+        if let Err(end) = self.arm(session, connection).await {
+            return end;
+        }
+        let Some((_, source)) = &mut self.armed else { return End::Gap };
+        let watching = source.watching();
+        // What was reported up to now will be compared.
+        poll_fn(|cx| Poll::Ready(source.drain(cx, &mut Vec::new()))).await;
+        let round = self.tracker.compare(watching);
+        self.proofs = vec![(asked, round)];
+        // The sync was handed over after these calls.
+        self.waiters.iter_mut().for_each(|(_, until)| *until = Some(round));
+        let mut reads = Reads::new(session, watching);
+        let look_again = tokio::time::Instant::now() + LOOK_AGAIN_AFTER;
+        loop {
+            self.tracker.begin();
+            let (tracker, core) = (&mut self.tracker, &self.core);
+            reads.fill(|| tracker.next_job().map(|job| (job.clone(), core.full_path(job.path()))));
+            if self.publish(session, &mut reads) {
+                continue;
+            }
+            let step = self.next(session, &mut reads, &mut conditions, look_again).await;
+            let ended = match step {
+                Step::Told(told, answers) => self.take(told, answers),
+                Step::Condition if *conditions.borrow() == Condition::Connected(connection) => Ok(()),
+                Step::Condition => Err(End::Gap),
+                Step::Asked(waiter) => {
+                    self.waiters.push((waiter, None));
+                    reads.sync(&self.core.full_path(&self.plan.scope.root));
+                    Ok(())
+                }
+                Step::Proven => self.proven(session).await,
+                Step::LookAgain => Err(End::Gap),
+            };
+            if let Err(end) = ended {
+                return end;
+            }
+        }
+    }
+
+    /// Ensures that changes are reported from now on, and that the server has caught up: reads that follow return
+    /// nothing older than what any server has confirmed before.
+    async fn arm(&mut self, session: &Arc<Session>, connection: u64) -> Result<(), End> {
+        let root = self.core.full_path(&self.plan.scope.root);
+        // The client restores persistent watches itself, if the session is the same.
+        let is_armed = self
+            .armed
+            .as_ref()
+            .is_some_and(|(of, source)| of.id() == session.id() && source.watching() == Watching::Persistent);
+        let (sync, armed) = session.together(|| {
+            let mode = if self.plan.scope.depth == 0 { WatchMode::Persistent } else { WatchMode::PersistentRecursive };
+            (session.sync(&root), (!is_armed).then(|| session.watch_persistent(&root, mode)))
+        });
+        let armed = match armed {
+            Some(armed) => Some(armed.await),
+            None => None,
+        };
+        let source = match (sync.await, armed) {
+            (Ok(()), None) => return Ok(()),
+            (Ok(()), Some(Ok(watch))) => Source::Persistent(watch),
+            // A server before 3.6.
+            (Ok(()), Some(Err(backend::Error::Unimplemented))) => Source::one_shot(),
+            (Err(error), _) | (Ok(()), Some(Err(error))) => {
+                return Err(match session.outlast(error, connection).await {
+                    Ok(()) => End::Gap,
+                    Err(error) => End::Failed(self.error("watch", &self.plan.scope.root, error)),
+                });
+            }
+        };
+        if let Some((of, before)) = self.armed.replace((Arc::clone(session), source))
+            && of.id() == session.id()
+        {
+            self.replaced = Some(before);
+        }
+        Ok(())
+    }
+
+    async fn next(
+        &mut self,
+        session: &Session,
+        reads: &mut Reads,
+        conditions: &mut watch::Receiver<Condition>,
+        look_again: tokio::time::Instant,
+    ) -> Step<T> {
+        let extended = session.lease().extended();
+        let latest = self.proofs.last().map(|(at, _)| *at).max(self.confirmed);
+        if session.lease().latest_proof() > latest {
+            return Step::Proven;
+        }
+        let is_denied = self.tracker.is_denied_anything();
+        let source = self.armed.as_mut().map(|(_, source)| source);
+        tokio::select! {
+            biased;
+            step = told(source, reads) => step,
+            _ = conditions.changed() => Step::Condition,
+            Some(waiter) = self.asked.recv() => Step::Asked(waiter),
+            () = extended => Step::Proven,
+            () = tokio::time::sleep_until(look_again), if is_denied => Step::LookAgain,
+        }
+    }
+
+    /// Takes events, then the answers that followed them.
+    fn take(&mut self, told: Vec<Told>, answers: Vec<Answered>) -> Result<(), End> {
+        self.hear(told)?;
+        for answered in answers {
+            self.answer(answered)?;
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, told: Vec<Told>) -> Result<(), End> {
+        for told in told {
+            match told {
+                Told::Node(full, event) => {
+                    let path = self.core.config.namespace.strip(&full);
+                    self.tracker.seen(event, path);
+                }
+                Told::Missed => return Err(End::Gap),
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, answered: Answered) -> Result<(), End> {
+        use backend::Error::{NoAuth, NoNode};
+
+        let mut watch = answered.watch;
+        let failed = match answered.answer {
+            Answer::Looked(path, Ok(stat)) => {
+                // A watch on a missing node is of use only for the root: of others their directory tells.
+                if stat.is_none() && path != self.plan.scope.root {
+                    watch = None;
+                }
+                self.tracker.looked(&path, stat);
+                None
+            }
+            Answer::Looked(path, Err(NoAuth)) => {
+                self.tracker.hidden(&path);
+                None
+            }
+            Answer::Read(path, Ok((data, stat))) => {
+                let content = self.decode(data);
+                self.tracker.read(&path, Some((stat, content)));
+                None
+            }
+            Answer::Read(path, Err(NoNode)) => {
+                self.tracker.read(&path, None);
+                None
+            }
+            Answer::Read(path, Err(NoAuth)) => {
+                self.tracker.denied(&path);
+                None
+            }
+            Answer::Listed(path, Ok(listed)) => {
+                self.tracker.listed(&path, Some(listed));
+                None
+            }
+            Answer::Listed(path, Err(NoNode)) => {
+                self.tracker.listed(&path, None);
+                None
+            }
+            Answer::Listed(path, Err(NoAuth)) => {
+                self.tracker.list_denied(&path);
+                None
+            }
+            Answer::Synced(Ok(())) => {
+                let round = self.tracker.round_of_now();
+                if let Some((_, until)) = self.waiters.iter_mut().find(|(_, until)| until.is_none()) {
+                    *until = Some(round);
+                }
+                self.answer_waiters();
+                None
+            }
+            Answer::Chroot(Ok(Some(_))) => None,
+            Answer::Chroot(Ok(None)) => Some(("look for", "/".into(), backend::Error::NoRoot)),
+            Answer::Looked(path, Err(error)) | Answer::Read(path, Err(error)) => Some(("read", path, error)),
+            Answer::Listed(path, Err(error)) => Some(("list the children of", path, error)),
+            Answer::Synced(Err(error)) | Answer::Chroot(Err(error)) => {
+                Some(("sync", Arc::clone(&self.plan.scope.root), error))
+            }
+        };
+        if let (Some((path, watch)), Some((_, source))) = (watch, &mut self.armed) {
+            source.add(path, watch);
+        }
+        match failed {
+            None => Ok(()),
+            Some((_, _, error)) if error.is_passing() => Err(End::Gap),
+            Some((doing, path, error)) => Err(End::Failed(self.error(doing, &path, error))),
+        }
+    }
+
+    fn decode(&self, data: Vec<u8>) -> Content<T> {
+        let error = match caught(|| (self.plan.decode)(&data)) {
+            Ok(Ok(value)) => return Content::Decoded(value),
+            Ok(Err(error)) => error,
+            Err(panic) => panic.into(),
+        };
+        Content::Undecodable(Box::new(Undecodable { bytes: data, error }))
+    }
+
+    /// Publishes, if a round is over.
+    fn publish(&mut self, session: &Session, reads: &mut Reads) -> bool {
+        let Some(published) = self.tracker.finish() else { return false };
+        self.replaced = None;
+        let is_over = |(at, round): &(Instant, u64)| (*round <= published.round).then_some(*at);
+        self.confirmed = self.confirmed.max(self.proofs.iter().filter_map(is_over).max());
+        self.proofs.retain(|(_, round)| *round > published.round);
+        let snapshot = Snapshot::new(
+            published.nodes,
+            Circumstances {
+                scope: Arc::clone(&self.plan.scope),
+                unlistable: Arc::new(self.tracker.unlistable().clone()),
+                zxid: self.tracker.newest(),
+                is_settled: published.is_settled,
+                round: published.round,
+                clock: self.core.clock,
+                fresh_for: session.timeout() / 3,
+                confirmed: self.confirmed.unwrap_or_else(|| self.core.clock.now()),
+            },
+        );
+        let mut changes = published.changes;
+        if published.is_synced {
+            changes.push(Change::Synced);
+            tracing::debug!(
+                event = "cache_synced",
+                path = &*self.plan.scope.root,
+                nodes = snapshot.len(),
+                changes = changes.len() - 1,
+                "compared with the servers"
+            );
+        }
+        self.shared.publish(snapshot, changes);
+        self.answer_waiters();
+        if !self.tracker.lacks_root() {
+            self.looked_for_chroot = false;
+        } else if !std::mem::replace(&mut self.looked_for_chroot, true) {
+            reads.look_for_chroot();
+        }
+        true
+    }
+
+    fn answer_waiters(&mut self) {
+        let Some(latest) = self.shared.latest() else { return };
+        let (tracker, mut left) = (&self.tracker, Vec::new());
+        for (waiter, until) in self.waiters.drain(..) {
+            if until.is_some_and(|round| tracker.is_over(round)) {
+                // The caller may have given up.
+                let _ = waiter.send(latest.clone());
+            } else {
+                left.push((waiter, until));
+            }
+        }
+        self.waiters = left;
+    }
+
+    /// Notes as of when the ensemble has confirmed everything. The events of before are here, as they came earlier.
+    async fn proven(&mut self, session: &Session) -> Result<(), End> {
+        let Some(at) = session.lease().latest_proof() else { return Ok(()) };
+        if let Some((_, source)) = &mut self.armed {
+            let mut told = Vec::new();
+            poll_fn(|cx| Poll::Ready(source.drain(cx, &mut told))).await;
+            self.hear(told)?;
+        }
+        let round = self.tracker.round_of_now();
+        match self.shared.latest().filter(|latest| self.tracker.is_over(round) && latest.round() >= round) {
+            Some(latest) => {
+                self.confirmed = self.confirmed.max(Some(at));
+                latest.confirm(at);
+            }
+            None => self.proofs.push((at, round)),
+        }
+        Ok(())
+    }
+
+    fn failed(&self, error: client::Error) {
+        tracing::warn!(
+            event = "cache_failed",
+            path = &*self.plan.scope.root,
+            %error,
+            kind = ?error.kind(),
+            "the cache could not be read"
+        );
+        self.shared.failed(Error::client(&self.plan.scope.root, error));
+    }
+
+    fn error(&self, doing: &str, path: &str, error: backend::Error) -> client::Error {
+        client::Error::of_any_session(doing, path, error)
+    }
+}
+
+/// Waits for events and answers. Answers are taken first, so that all events that came before them are here.
+async fn told<T>(mut source: Option<&mut Source>, reads: &mut Reads) -> Step<T> {
+    poll_fn(|cx| {
+        let answers = reads.answers(cx);
+        let mut told = Vec::new();
+        if let Some(source) = &mut source {
+            source.drain(cx, &mut told);
+        }
+        if told.is_empty() && answers.is_empty() { Poll::Pending } else { Poll::Ready(Step::Told(told, answers)) }
+    })
+    .await
+}

@@ -1,0 +1,191 @@
+//! One node of a snapshot, and the order of nodes.
+
+use std::borrow::Borrow;
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::serializer::BoxError;
+use crate::znode::Stat;
+
+/// A node as a cache has read it. Cheap to clone; immutable.
+pub struct Node<T>(Arc<Inner<T>>);
+
+struct Inner<T> {
+    path: Box<str>,
+    stat: Stat,
+    content: Content<T>,
+}
+
+/// What a cache knows of a node's data.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Content<T> {
+    /// The data, decoded.
+    Decoded(T),
+    /// Data that the serializer could not decode.
+    Undecodable(Box<Undecodable>),
+    /// The client has no permission to read the node. Servers since 3.9 do not even tell its stat then: it is all zeros,
+    /// or as it was when the node could be read.
+    Denied,
+    /// The cache reads no data; see [`CacheBuilder::without_data`](super::CacheBuilder::without_data).
+    NotRead,
+}
+
+/// Data that could not be decoded, and why.
+#[derive(Debug)]
+pub struct Undecodable {
+    /// The data, unchanged.
+    pub bytes: Vec<u8>,
+    /// The error of the serializer; after a panic in it, the text of the panic.
+    pub error: BoxError,
+}
+
+impl<T> Node<T> {
+    pub(super) fn new(path: &str, stat: Stat, content: Content<T>) -> Self {
+        Node(Arc::new(Inner { path: path.into(), stat, content }))
+    }
+
+    /// Returns the path, without the client's namespace.
+    pub fn path(&self) -> &str {
+        &self.0.path
+    }
+
+    /// Returns the last element of the path.
+    pub fn name(&self) -> &str {
+        crate::path::split(&self.0.path).1
+    }
+
+    /// Returns the stat of the node when it was last read.
+    ///
+    /// Its `czxid`, `mzxid` and `version` are always those of the content. `num_children`, `cversion` and `pzxid` can be
+    /// older than the snapshot, as the servers report no change of them: use
+    /// [`Snapshot::children`](super::Snapshot::children) instead. A change of the ACL is not reported either.
+    pub fn stat(&self) -> &Stat {
+        &self.0.stat
+    }
+
+    /// Returns the decoded data; `None` if there is none. [`content`](Self::content) tells why.
+    pub fn value(&self) -> Option<&T> {
+        match &self.0.content {
+            Content::Decoded(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// Returns what is known of the data.
+    pub fn content(&self) -> &Content<T> {
+        &self.0.content
+    }
+
+    /// Returns whether the data may not be read.
+    pub(super) fn is_denied(&self) -> bool {
+        matches!(self.0.content, Content::Denied)
+    }
+
+    /// Returns whether this node has the same data of the same node as `stat` tells of.
+    pub(super) fn is_same(&self, stat: &Stat) -> bool {
+        (self.0.stat.czxid, self.0.stat.mzxid) == (stat.czxid, stat.mzxid)
+    }
+
+    /// Returns whether both were read in the same version, and with the same permission.
+    pub(super) fn is_same_as(&self, other: &Node<T>) -> bool {
+        let kind = |content: &Content<T>| std::mem::discriminant(content);
+        self.is_same(&other.0.stat) && kind(&self.0.content) == kind(&other.0.content)
+    }
+}
+
+impl<T> Clone for Node<T> {
+    fn clone(&self) -> Self {
+        Node(Arc::clone(&self.0))
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Node<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { path, stat, content } = &*self.0;
+        let mut node = f.debug_struct("Node");
+        node.field("path", path).field("version", &stat.version).field("mzxid", &stat.mzxid);
+        node.field("content", content).finish_non_exhaustive()
+    }
+}
+
+/// Compares paths element by element, so that all nodes below a node follow it directly.
+pub(super) fn compare(one: &str, other: &str) -> Ordering {
+    // The slash sorts first.
+    let order = |byte: u8| if byte == b'/' { 0 } else { byte };
+    one.bytes().map(order).cmp(other.bytes().map(order))
+}
+
+/// What is ordered as a path.
+pub(super) trait Ordered {
+    fn path(&self) -> &str;
+}
+
+impl<T> Ordered for Node<T> {
+    fn path(&self) -> &str {
+        &self.0.path
+    }
+}
+
+impl Ordered for &str {
+    fn path(&self) -> &str {
+        self
+    }
+}
+
+impl PartialEq for dyn Ordered + '_ {
+    fn eq(&self, other: &Self) -> bool {
+        self.path() == other.path()
+    }
+}
+
+impl Eq for dyn Ordered + '_ {}
+
+impl PartialOrd for dyn Ordered + '_ {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for dyn Ordered + '_ {
+    fn cmp(&self, other: &Self) -> Ordering {
+        compare(self.path(), other.path())
+    }
+}
+
+/// A node in the map of a snapshot: ordered and found by its path alone.
+#[derive(Debug)]
+pub(super) struct ByPath<T>(pub(super) Node<T>);
+
+impl<T> Clone for ByPath<T> {
+    fn clone(&self) -> Self {
+        ByPath(self.0.clone())
+    }
+}
+
+impl<T> PartialEq for ByPath<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.path() == other.0.path()
+    }
+}
+
+impl<T> Eq for ByPath<T> {}
+
+impl<T> PartialOrd for ByPath<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T> Ord for ByPath<T> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        compare(self.0.path(), other.0.path())
+    }
+}
+
+impl<'a, T: 'a> Borrow<dyn Ordered + 'a> for ByPath<T> {
+    fn borrow(&self) -> &(dyn Ordered + 'a) {
+        &self.0
+    }
+}

@@ -1,0 +1,153 @@
+//! A view of one moment.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::node::Node;
+use super::nodes::Nodes;
+use super::scope::Scope;
+use crate::util::clock::{Clock, Instant};
+use crate::util::mutex::Mutex;
+
+/// What a cache knew at one moment. Cheap to clone; it never changes, and keeps nothing from changing.
+///
+/// # What you may conclude
+///
+/// * Each node was exactly so on the servers when it was read, and a later snapshot never shows an older version of it.
+/// * If [`is_settled`](Self::is_settled), all nodes were so *at the same time*. Otherwise more events had arrived while
+///   these nodes were read, and the next snapshot follows within a round trip; that is so only while the tree changes
+///   continuously, faster than it can be read.
+/// * It is the past. Nodes may have changed since. [`age`](Self::age) bounds by how much: whatever the ensemble had
+///   confirmed so long ago is in it. [`Cache::synced`](super::Cache::synced) waits for a snapshot of now.
+pub struct Snapshot<T>(Arc<Inner<T>>);
+
+struct Inner<T> {
+    nodes: Nodes<T>,
+    scope: Arc<Scope>,
+    unlistable: Arc<BTreeSet<Arc<str>>>,
+    zxid: i64,
+    is_settled: bool,
+    round: u64,
+    clock: Clock,
+    fresh_for: Duration,
+    /// Everything is contained that was committed before.
+    confirmed: Mutex<Instant>,
+}
+
+/// What a snapshot is made of, besides its nodes.
+pub(super) struct Circumstances {
+    pub(super) scope: Arc<Scope>,
+    pub(super) unlistable: Arc<BTreeSet<Arc<str>>>,
+    pub(super) zxid: i64,
+    pub(super) is_settled: bool,
+    pub(super) round: u64,
+    pub(super) clock: Clock,
+    pub(super) fresh_for: Duration,
+    pub(super) confirmed: Instant,
+}
+
+impl<T: 'static> Snapshot<T> {
+    pub(super) fn new(nodes: Nodes<T>, of: Circumstances) -> Self {
+        let Circumstances { scope, unlistable, zxid, is_settled, round, clock, fresh_for, confirmed } = of;
+        let confirmed = Mutex::new(confirmed);
+        Snapshot(Arc::new(Inner { nodes, scope, unlistable, zxid, is_settled, round, clock, fresh_for, confirmed }))
+    }
+
+    /// Returns the node at `path`.
+    pub fn get(&self, path: &str) -> Option<&Node<T>> {
+        self.0.nodes.get(path).filter(|node| self.shows(node))
+    }
+
+    /// Returns the root of a cache of a node or a tree; `None` if it does not exist, and for a cache of children.
+    pub fn root(&self) -> Option<&Node<T>> {
+        self.get(&self.0.scope.root)
+    }
+
+    /// Returns the nodes directly below `path`, ordered by name.
+    pub fn children<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a Node<T>> {
+        self.0.nodes.children(path)
+    }
+
+    /// Returns all nodes in the order of their paths: a node, then everything below it.
+    pub fn iter(&self) -> impl Iterator<Item = &Node<T>> {
+        self.0.nodes.iter().filter(|node| self.shows(node))
+    }
+
+    /// Returns the number of nodes.
+    #[doc(alias = "size")]
+    pub fn len(&self) -> usize {
+        let hidden = !self.0.scope.with_root && self.0.nodes.get(&self.0.scope.root).is_some();
+        self.0.nodes.len() - usize::from(hidden)
+    }
+
+    /// Returns whether there is no node: the root does not exist, or, for a cache of children, has none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the directories whose children this client has no permission to list. Their children may be missing.
+    pub fn unlistable(&self) -> impl Iterator<Item = &str> {
+        self.0.unlistable.iter().map(|path| &**path)
+    }
+
+    /// Returns the newest transaction (zxid) that the cache has seen in the stat of any node up to this snapshot. It
+    /// never decreases from a snapshot to a later one. A deletion does not raise it.
+    pub fn zxid(&self) -> i64 {
+        self.0.zxid
+    }
+
+    /// Returns whether all nodes were so at the same time; see [above](Self#what-you-may-conclude).
+    pub fn is_settled(&self) -> bool {
+        self.0.is_settled
+    }
+
+    /// Returns for how long the ensemble has not confirmed that this is what it has: every change that was committed
+    /// earlier than that is contained.
+    ///
+    /// Of the latest snapshot it is a sixth of the session timeout at most, while the servers answer: the heartbeats
+    /// confirm it. It grows during an outage, and once there is a newer snapshot. A heartbeat is a sync by default,
+    /// which a server answers only if it is in touch with the leader; see [`Heartbeat`](crate::Heartbeat).
+    pub fn age(&self) -> Duration {
+        self.0.clock.now().since(*self.0.confirmed.lock())
+    }
+
+    /// Returns whether the ensemble has confirmed this within the last third of a session timeout: [`age`](Self::age)
+    /// is at most that.
+    pub fn is_fresh(&self) -> bool {
+        self.age() <= self.0.fresh_for
+    }
+
+    pub(super) fn round(&self) -> u64 {
+        self.0.round
+    }
+
+    /// Records that everything is contained that was committed before `at`.
+    pub(super) fn confirm(&self, at: Instant) {
+        let mut confirmed = self.0.confirmed.lock();
+        *confirmed = (*confirmed).max(at);
+    }
+
+    /// Returns the same as [`iter`](Self::iter), as the node that stands for a directory may be hidden.
+    fn shows(&self, node: &Node<T>) -> bool {
+        self.0.scope.with_root || node.path() != &*self.0.scope.root
+    }
+}
+
+impl<T> Clone for Snapshot<T> {
+    fn clone(&self) -> Self {
+        Snapshot(Arc::clone(&self.0))
+    }
+}
+
+impl<T: 'static> fmt::Debug for Snapshot<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Snapshot")
+            .field("nodes", &self.len())
+            .field("zxid", &self.zxid())
+            .field("is_settled", &self.is_settled())
+            .field("age", &self.age())
+            .finish_non_exhaustive()
+    }
+}

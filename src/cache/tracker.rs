@@ -1,0 +1,630 @@
+//! What has to be read, and what events and answers change. No I/O.
+//!
+//! Work is done in *rounds*. What an answer calls for is read in the present round; what an event calls for, in the
+//! next one. So every round ends, also under continuous changes, and at its end the nodes are published. If nothing
+//! waits for the next round then, all of them were so at one moment: that of the last answer or event. They are
+//! *settled*.
+//!
+//! Two facts carry the rest. Every event that the server sent before an answer has been [seen](Tracker::seen) when that
+//! answer is taken: a later one may have been, too. And the server carries out requests in the order in which they were
+//! handed over. Hence for a request that is under way while an event arrives:
+//!
+//! * The node was written or created: the answer may be older, so it is read again in the next round.
+//! * The node was deleted: the answer does not count. If the node has been created again, that is an event, too.
+//! * A child came or went while its directory is listed: the list says nothing about this child.
+//!
+//! After a gap (a reconnect, a new session, too many unread events) everything is compared: one request per node tells
+//! its stat; data is read where czxid or mzxid differ, and children are listed where pzxid does. That is enough because
+//! a node's children are complete as of the pzxid in its stat: they were listed once, and then followed by events. The
+//! exceptions, whose list or whose children were still to be read at the gap, are remembered (`incomplete`).
+//!
+//! Servers without persistent watches report no created child, and a deletion only to who read the node. So there each
+//! node and each directory has a one-shot watch, events only say where to look, and each directory is listed.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use super::change::Change;
+use super::node::{Content, Node, compare};
+use super::nodes::Nodes;
+use super::scope::Scope;
+use crate::backend::Event;
+use crate::path::{join, split};
+use crate::znode::Stat;
+
+/// A request to hand over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Job {
+    /// Only the stat.
+    Look(Arc<str>),
+    /// Data and stat.
+    Read(Arc<str>),
+    List(Arc<str>),
+}
+
+impl Job {
+    /// Returns the path that it concerns.
+    pub(super) fn path(&self) -> &str {
+        match self {
+            Job::Look(path) | Job::Read(path) | Job::List(path) => path,
+        }
+    }
+}
+
+/// How the servers report changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Watching {
+    /// One persistent watch: every created, written and deleted node is an event.
+    Persistent,
+    /// One-shot watches, armed by the reads.
+    OneShot,
+}
+
+/// A request for a node.
+#[derive(Debug)]
+struct Reading {
+    ask: Ask,
+    progress: Progress,
+    /// The children have not been followed by events since the node was created: they may have to be listed.
+    lists: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ask {
+    Look,
+    Read,
+    /// Only the stat, because the data may not be read.
+    LookOnly,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    Queued,
+    UnderWay,
+    /// Under way, but the node was deleted meanwhile: the answer does not count.
+    Void,
+}
+
+/// A list of children.
+#[derive(Debug)]
+struct Listing {
+    progress: Progress,
+    /// Children that came or went since it was handed over.
+    touched: HashSet<String>,
+}
+
+/// What an event calls for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Later {
+    /// The node was created since the watch was armed, so its children are all reported.
+    born: bool,
+}
+
+/// What has changed since the last time, and the nodes now.
+#[derive(Debug)]
+pub(super) struct Published<T> {
+    pub(super) nodes: Nodes<T>,
+    pub(super) changes: Vec<Change<T>>,
+    /// Nothing waits to be read: all nodes were so at one moment.
+    pub(super) is_settled: bool,
+    /// The end of a comparison of everything.
+    pub(super) is_synced: bool,
+    pub(super) round: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Tracker<T> {
+    scope: Scope,
+    with_data: bool,
+    watching: Watching,
+    nodes: Nodes<T>,
+    readings: HashMap<Arc<str>, Reading>,
+    listings: HashMap<Arc<str>, Listing>,
+    /// What is queued, in order; also what was since taken back.
+    queue: VecDeque<Job>,
+    /// How many requests of the present round are queued or under way.
+    open: usize,
+    later: BTreeMap<Arc<str>, Later>,
+    /// Directories to list in the next round.
+    later_lists: BTreeSet<Arc<str>>,
+    /// Nodes whose children are not complete as of their pzxid.
+    incomplete: HashSet<Arc<str>>,
+    /// The pzxid as of which the children of a node are complete, where it is not that of its stat.
+    followed: HashMap<Arc<str>, i64>,
+    /// The round that is under way, or the last one.
+    round: u64,
+    is_in_round: bool,
+    /// The present round compares everything.
+    compares: bool,
+    /// What the nodes that may have changed were when they were published last; `None` before the first time.
+    before: Option<HashMap<Arc<str>, Option<Node<T>>>>,
+    /// Directories that may not be listed.
+    unlistable: BTreeSet<Arc<str>>,
+    /// How many nodes may not be read.
+    denied: usize,
+    newest: i64,
+}
+
+impl<T: 'static> Tracker<T> {
+    pub(super) fn new(scope: Scope, with_data: bool) -> Self {
+        Tracker {
+            scope,
+            with_data,
+            watching: Watching::Persistent,
+            nodes: Nodes::new(),
+            readings: HashMap::new(),
+            listings: HashMap::new(),
+            queue: VecDeque::new(),
+            open: 0,
+            later: BTreeMap::new(),
+            later_lists: BTreeSet::new(),
+            incomplete: HashSet::new(),
+            followed: HashMap::new(),
+            round: 0,
+            is_in_round: false,
+            compares: false,
+            before: None,
+            unlistable: BTreeSet::new(),
+            denied: 0,
+            newest: 0,
+        }
+    }
+
+    /// Returns the newest transaction that any stat has shown.
+    pub(super) fn newest(&self) -> i64 {
+        self.newest
+    }
+
+    /// Returns whether there is anything that may not be read. The servers report no changes of it.
+    pub(super) fn is_denied_anything(&self) -> bool {
+        !self.unlistable.is_empty() || self.denied > 0
+    }
+
+    /// Returns the directories that may not be listed.
+    pub(super) fn unlistable(&self) -> &BTreeSet<Arc<str>> {
+        &self.unlistable
+    }
+
+    /// Returns whether the root is not there, as far as is known.
+    pub(super) fn lacks_root(&self) -> bool {
+        self.nodes.get(&self.scope.root).is_none()
+    }
+
+    /// Forgets all requests: their answers will not come, or events may be missing.
+    pub(super) fn interrupt(&mut self) {
+        for (path, _) in self.readings.drain() {
+            if self.nodes.get(&path).is_none() {
+                self.incomplete.insert(split(&path).0.into());
+            }
+        }
+        for (path, _) in std::mem::take(&mut self.later) {
+            if self.nodes.get(&path).is_none() {
+                self.incomplete.insert(split(&path).0.into());
+            }
+        }
+        self.incomplete.extend(self.listings.drain().map(|(path, _)| path));
+        self.incomplete.extend(std::mem::take(&mut self.later_lists));
+        self.queue.clear();
+        self.open = 0;
+        self.is_in_round = false;
+    }
+
+    /// Begins a round that compares everything, after a watch was armed. Returns its number.
+    pub(super) fn compare(&mut self, watching: Watching) -> u64 {
+        self.interrupt();
+        self.watching = watching;
+        self.begin_round();
+        self.compares = true;
+        self.unlistable.clear();
+        let known: Vec<Arc<str>> = self.nodes.iter().map(|node| node.path().into()).collect();
+        if self.nodes.get(&self.scope.root).is_none() {
+            self.request(&Arc::clone(&self.scope.root), true);
+        }
+        for path in known {
+            self.request(&path, true);
+        }
+        self.round
+    }
+
+    fn begin_round(&mut self) {
+        self.round += 1;
+        self.is_in_round = true;
+        self.compares = false;
+    }
+
+    /// Begins the next round, if none is under way and there is something to do.
+    pub(super) fn begin(&mut self) {
+        if self.is_in_round || !self.has_later() {
+            return;
+        }
+        self.begin_round();
+        for (path, Later { born }) in std::mem::take(&mut self.later) {
+            self.request(&path, !born);
+        }
+        for path in std::mem::take(&mut self.later_lists) {
+            self.list(path);
+        }
+    }
+
+    fn has_later(&self) -> bool {
+        self.waits() || self.before.as_ref().is_some_and(|before| !before.is_empty())
+    }
+
+    /// Returns whether requests wait for the next round.
+    fn waits(&self) -> bool {
+        !self.later.is_empty() || !self.later_lists.is_empty()
+    }
+
+    /// Returns the round at whose end everything is published that was seen up to now; one that is over if that is so
+    /// already.
+    pub(super) fn round_of_now(&self) -> u64 {
+        let is_next = if self.is_in_round { self.waits() } else { self.has_later() };
+        self.round + u64::from(is_next)
+    }
+
+    /// Returns whether this round is over.
+    pub(super) fn is_over(&self, round: u64) -> bool {
+        round < self.round || (round == self.round && !self.is_in_round)
+    }
+
+    /// Returns the next request to hand over.
+    pub(super) fn next_job(&mut self) -> Option<Job> {
+        while let Some(job) = self.queue.pop_front() {
+            let progress = match &job {
+                Job::Look(path) | Job::Read(path) => self.readings.get_mut(path).map(|reading| &mut reading.progress),
+                Job::List(path) => self.listings.get_mut(path).map(|listing| &mut listing.progress),
+            };
+            if let Some(progress) = progress.filter(|progress| **progress == Progress::Queued) {
+                *progress = Progress::UnderWay;
+                return Some(job);
+            }
+        }
+        None
+    }
+
+    /// Queues a request for a node in the present round, unless there is one.
+    fn request(&mut self, path: &Arc<str>, lists: bool) {
+        if self.readings.contains_key(path) {
+            return;
+        }
+        // A known node is looked at first where its data may be the same; one that is missing, where a watch has to be
+        // left.
+        let is_root = *path == self.scope.root;
+        let looks = match self.watching {
+            Watching::Persistent => self.compares && self.nodes.get(path).is_some(),
+            Watching::OneShot => self.nodes.get(path).is_some() || is_root,
+        };
+        let has_no_data = !self.with_data || (is_root && !self.scope.with_root);
+        let ask = if looks || has_no_data { Ask::Look } else { Ask::Read };
+        self.ask(path, ask, lists);
+    }
+
+    fn ask(&mut self, path: &Arc<str>, ask: Ask, lists: bool) {
+        let job = match ask {
+            Ask::Look | Ask::LookOnly => Job::Look(Arc::clone(path)),
+            Ask::Read => Job::Read(Arc::clone(path)),
+        };
+        self.readings.insert(Arc::clone(path), Reading { ask, progress: Progress::Queued, lists });
+        self.queue.push_back(job);
+        self.open += 1;
+        // It will be read after the event.
+        self.later.remove(path);
+    }
+
+    /// Queues a list in the present round, unless there is one.
+    fn list(&mut self, path: Arc<str>) {
+        if let Entry::Vacant(vacant) = self.listings.entry(path) {
+            self.incomplete.remove(vacant.key());
+            self.later_lists.remove(vacant.key());
+            self.queue.push_back(Job::List(Arc::clone(vacant.key())));
+            vacant.insert(Listing { progress: Progress::Queued, touched: HashSet::new() });
+            self.open += 1;
+        }
+    }
+
+    /// Takes an event of the watch.
+    pub(super) fn seen(&mut self, event: Event, path: &str) {
+        match (event, self.watching) {
+            (Event::SessionEnded, _) => {}
+            (Event::NodeChildrenChanged, Watching::Persistent) => {}
+            (Event::NodeChildrenChanged, Watching::OneShot) => self.list_later(path),
+            // One-shot watches may report a deletion after the node was created and read again.
+            (_, Watching::OneShot) => self.read_later(path, false),
+            (Event::NodeCreated, Watching::Persistent) => {
+                self.touch(path);
+                self.read_later(path, true);
+            }
+            // Of a root that is not kept only its existence counts.
+            (Event::NodeDataChanged, Watching::Persistent) if !self.scope.contains(path) => {}
+            (Event::NodeDataChanged, Watching::Persistent) => self.read_later(path, false),
+            (Event::NodeDeleted, Watching::Persistent) => {
+                self.touch(path);
+                self.deleted(path);
+            }
+        }
+    }
+
+    /// Tells the list of its directory, if one is under way, that this child came or went.
+    fn touch(&mut self, path: &str) {
+        let (dir, name) = split(path);
+        if let Some(listing) = self.listings.get_mut(dir).filter(|listing| listing.progress == Progress::UnderWay) {
+            listing.touched.insert(name.to_owned());
+        }
+    }
+
+    fn is_wanted(&self, path: &str) -> bool {
+        self.scope.contains(path) || path == &*self.scope.root
+    }
+
+    fn read_later(&mut self, path: &str, born: bool) {
+        if !self.is_wanted(path) {
+            return;
+        }
+        match self.readings.get_mut(path) {
+            // It will be read after the event. If it was created, it is not the node that was to be read before.
+            Some(reading) if reading.progress == Progress::Queued => reading.lists &= !born,
+            _ => {
+                let later = self.later.entry(path.into()).or_insert(Later { born });
+                later.born |= born;
+            }
+        }
+    }
+
+    fn list_later(&mut self, path: &str) {
+        let is_queued = self.listings.get(path).is_some_and(|listing| listing.progress == Progress::Queued);
+        if !is_queued && self.is_wanted(path) && self.scope.reaches_below(path) {
+            self.later_lists.insert(path.into());
+        }
+    }
+
+    /// The node is known to be deleted now: nothing that is under way counts.
+    fn deleted(&mut self, path: &str) {
+        self.later.remove(path);
+        self.later_lists.remove(path);
+        self.incomplete.remove(path);
+        self.unlistable.remove(path);
+        let mut taken_back = 0;
+        if let Some(reading) = self.readings.get_mut(path) {
+            match reading.progress {
+                Progress::Queued => {
+                    self.readings.remove(path);
+                    taken_back += 1;
+                }
+                _ => reading.progress = Progress::Void,
+            }
+        }
+        if let Some(listing) = self.listings.get_mut(path) {
+            match listing.progress {
+                Progress::Queued => {
+                    self.listings.remove(path);
+                    taken_back += 1;
+                }
+                _ => listing.progress = Progress::Void,
+            }
+        }
+        self.open -= taken_back;
+        self.remove_subtree(path);
+    }
+
+    /// Takes the answer to a [`Job::Look`].
+    pub(super) fn looked(&mut self, path: &Arc<str>, stat: Option<Stat>) {
+        let Some(reading) = self.answered(path) else { return };
+        let Some(stat) = stat else { return self.is_missing(path) };
+        let is_root = *path == self.scope.root;
+        let content = match reading.ask {
+            Ask::LookOnly => Content::Denied,
+            _ if !self.with_data || (is_root && !self.scope.with_root) => Content::NotRead,
+            _ => return self.compared(path, stat, reading.lists),
+        };
+        self.check_children(path, &stat, reading.lists);
+        self.put(path, stat, content);
+    }
+
+    /// Reads the data, unless it is known.
+    fn compared(&mut self, path: &Arc<str>, stat: Stat, lists: bool) {
+        let known = self.nodes.get(path).filter(|node| !node.is_denied());
+        if known.is_none_or(|known| !known.is_same(&stat)) {
+            return self.ask(path, Ask::Read, lists);
+        }
+        self.check_children(path, &stat, lists);
+        self.followed(path, &stat);
+    }
+
+    /// Takes the answer to a [`Job::Read`]: the node, or `None` if there is none.
+    pub(super) fn read(&mut self, path: &Arc<str>, node: Option<(Stat, Content<T>)>) {
+        let Some(reading) = self.answered(path) else { return };
+        let Some((stat, content)) = node else { return self.is_missing(path) };
+        self.check_children(path, &stat, reading.lists);
+        self.put(path, stat, content);
+    }
+
+    /// Takes the answer to a [`Job::Read`] that the server refused.
+    pub(super) fn denied(&mut self, path: &Arc<str>) {
+        let Some(reading) = self.answered(path) else { return };
+        self.ask(path, Ask::LookOnly, reading.lists);
+    }
+
+    /// Takes the answer to a [`Job::Look`] that the server refused, as those since 3.9 do: only that the node is there
+    /// is known.
+    pub(super) fn hidden(&mut self, path: &Arc<str>) {
+        if self.answered(path).is_some() {
+            let stat = self.nodes.get(path).map(|known| *known.stat()).unwrap_or_default();
+            if self.scope.reaches_below(path) {
+                self.unlistable.insert(Arc::clone(path));
+                self.incomplete.insert(Arc::clone(path));
+            }
+            self.put(path, stat, Content::Denied);
+        }
+    }
+
+    /// Takes the answer to a [`Job::List`]: the names and the stat of the directory, or `None` if there is none.
+    pub(super) fn listed(&mut self, dir: &Arc<str>, listed: Option<(Vec<String>, Stat)>) {
+        let Some(listing) = self.listings.remove(dir) else { return };
+        self.open -= 1;
+        if listing.progress == Progress::Void {
+            return;
+        }
+        let Some((names, stat)) = listed else { return self.is_missing(dir) };
+        let names: HashSet<String> = names.into_iter().collect();
+        let is_stray = |child: &&Node<T>| !names.contains(child.name()) && !listing.touched.contains(child.name());
+        let strays: Vec<String> =
+            self.nodes.children(dir).filter(is_stray).map(|child| child.path().to_owned()).collect();
+        for stray in strays {
+            self.remove_subtree(&stray);
+        }
+        let mut new: Vec<Arc<str>> = Vec::new();
+        for name in names.difference(&listing.touched) {
+            let path: Arc<str> = join(dir, name).into();
+            if self.scope.contains(&path) && self.nodes.get(&path).is_none() && !self.later.contains_key(&path) {
+                new.push(path);
+            }
+        }
+        new.sort_by(|one, other| compare(one, other));
+        for path in new {
+            self.request(&path, true);
+        }
+        self.followed(dir, &stat);
+    }
+
+    /// Takes the answer to a [`Job::List`] that the server refused.
+    pub(super) fn list_denied(&mut self, dir: &Arc<str>) {
+        if let Some(listing) = self.listings.remove(dir) {
+            self.open -= 1;
+            if listing.progress != Progress::Void {
+                self.unlistable.insert(Arc::clone(dir));
+                self.incomplete.insert(Arc::clone(dir));
+            }
+        }
+    }
+
+    /// Ends the request for a node. Returns it, unless its answer does not count.
+    fn answered(&mut self, path: &Arc<str>) -> Option<Reading> {
+        let reading = self.readings.remove(path)?;
+        self.open -= 1;
+        (reading.progress != Progress::Void).then_some(reading)
+    }
+
+    /// There is no such node, in an answer that counts.
+    fn is_missing(&mut self, path: &str) {
+        self.incomplete.remove(path);
+        self.remove_subtree(path);
+    }
+
+    /// Lists the children of a node that was read, if they may differ from the known ones.
+    fn check_children(&mut self, path: &Arc<str>, stat: &Stat, lists: bool) {
+        if !self.scope.reaches_below(path) {
+            return;
+        }
+        let known = self.nodes.get(path).map(Node::stat);
+        let is_other = known.is_none_or(|known| known.czxid != stat.czxid);
+        let differ = is_other
+            || known.is_some_and(|known| self.followed.get(path).unwrap_or(&known.pzxid) != &stat.pzxid)
+            || self.incomplete.contains(path);
+        match self.watching {
+            // Each list arms a watch.
+            Watching::OneShot if is_other || self.compares => self.list(Arc::clone(path)),
+            Watching::OneShot => {}
+            Watching::Persistent if !lists || !differ => {}
+            Watching::Persistent if stat.num_children == 0 && !self.listings.contains_key(path) => {
+                self.incomplete.remove(path);
+                let strays: Vec<String> = self.nodes.children(path).map(|child| child.path().to_owned()).collect();
+                for stray in strays {
+                    self.remove_subtree(&stray);
+                }
+            }
+            Watching::Persistent => self.list(Arc::clone(path)),
+        }
+    }
+
+    fn put(&mut self, path: &Arc<str>, stat: Stat, content: Content<T>) {
+        self.remember(path);
+        self.newest = self.newest.max(stat.mzxid).max(stat.pzxid).max(stat.czxid);
+        self.followed.remove(path);
+        self.denied -= usize::from(self.nodes.get(path).is_some_and(Node::is_denied));
+        let node = Node::new(path, stat, content);
+        self.denied += usize::from(node.is_denied());
+        self.nodes.insert(node);
+    }
+
+    /// Records as of which transaction the children are complete, in a stat that is newer than that of the node.
+    fn followed(&mut self, path: &Arc<str>, stat: &Stat) {
+        self.newest = self.newest.max(stat.pzxid);
+        match self.nodes.get(path) {
+            Some(node) if node.stat().pzxid != stat.pzxid => self.followed.insert(Arc::clone(path), stat.pzxid),
+            _ => self.followed.remove(path),
+        };
+    }
+
+    fn remove_subtree(&mut self, top: &str) {
+        let below: Vec<Arc<str>> = self.nodes.subtree(top).map(|node| node.path().into()).collect();
+        for path in below {
+            self.remember(&path);
+            self.denied -= usize::from(self.nodes.get(&path).is_some_and(Node::is_denied));
+            self.nodes.remove(&path);
+            self.followed.remove(&path);
+            self.incomplete.remove(&path);
+            self.unlistable.remove(&path);
+        }
+    }
+
+    /// Remembers what the node was when it was published last.
+    fn remember(&mut self, path: &Arc<str>) {
+        if let Some(before) = &mut self.before
+            && !before.contains_key(path)
+        {
+            before.insert(Arc::clone(path), self.nodes.get(path).cloned());
+        }
+    }
+
+    /// Ends the round if all its answers have come, and returns what is to be published.
+    pub(super) fn finish(&mut self) -> Option<Published<T>> {
+        if !self.is_in_round || self.open > 0 {
+            return None;
+        }
+        self.is_in_round = false;
+        Some(Published {
+            changes: self.changes(),
+            nodes: self.nodes.clone(),
+            is_settled: !self.waits(),
+            is_synced: std::mem::take(&mut self.compares),
+            round: self.round,
+        })
+    }
+
+    /// Returns what differs from the last time: first what was removed, a node after everything below it; then what is
+    /// new or was written, in the order of the paths.
+    fn changes(&mut self) -> Vec<Change<T>> {
+        let Some(before) = &mut self.before else {
+            self.before = Some(HashMap::new());
+            return Vec::new();
+        };
+        let mut before: Vec<_> = std::mem::take(before).into_iter().collect();
+        before.retain(|(path, _)| self.scope.contains(path));
+        before.sort_by(|(one, _), (other, _)| compare(one, other));
+        let (mut removed, mut others) = (Vec::new(), Vec::new());
+        for (path, old) in before {
+            match (old, self.nodes.get(&path).cloned()) {
+                (None, None) => {}
+                (None, Some(new)) => others.push(Change::Added(new)),
+                (Some(old), None) => removed.push(Change::Removed { old }),
+                (Some(old), Some(new)) if old.is_same_as(&new) => {}
+                (Some(old), Some(new)) if old.stat().czxid == new.stat().czxid => {
+                    others.push(Change::Changed { old, new });
+                }
+                // Another node at the same path.
+                (Some(old), Some(new)) => {
+                    removed.push(Change::Removed { old });
+                    others.push(Change::Added(new));
+                }
+            }
+        }
+        removed.reverse();
+        removed.append(&mut others);
+        removed
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,5 @@
+//! The cache on an ensemble in memory.
+
+mod basics;
+
+mod fixture;
