@@ -241,7 +241,9 @@ impl<T: 'static> Tracker<T> {
         }
         self.begin_round();
         for (path, Later { born }) in std::mem::take(&mut self.later) {
-            self.request(&path, !born);
+            // The children of a known node are followed by events.
+            let lists = !born && self.nodes.get(&path).is_none();
+            self.request(&path, lists);
         }
         for path in std::mem::take(&mut self.later_lists) {
             self.list(path);

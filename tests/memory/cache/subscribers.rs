@@ -1,0 +1,69 @@
+//! Subscribers that are too slow, or come and go.
+
+use std::collections::BTreeMap;
+
+use zookeeper_recipes::cache::{Cache, Change, Snapshot};
+
+use super::fixture::{ROOT, setup, words};
+use crate::fixture::{SOON, within};
+
+/// What identifies the content of each node.
+fn versions(snapshot: &Snapshot<Vec<u8>>) -> BTreeMap<String, (i64, i64)> {
+    snapshot.iter().map(|node| (node.path().to_owned(), (node.stat().czxid, node.stat().mzxid))).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subscriber_that_lags_is_told_and_continues_from_a_snapshot() {
+    let (server, client) = setup().await;
+    let cache = Cache::tree(&client, ROOT).capacity(4).start().await.expect("a cache");
+    let mut changes = cache.changes();
+    let mut copy = versions(changes.start());
+    for number in 0..20 {
+        server.set_data_by_hand("/app/config/a", number.to_string()).expect("set");
+        cache.synced().await.expect("a snapshot");
+    }
+    let mut lagged = 0;
+    while let Ok(Some(change)) = tokio::time::timeout(SOON, changes.next()).await {
+        match change {
+            Change::Lagged(snapshot) => {
+                copy = versions(&snapshot);
+                lagged += 1;
+            }
+            Change::Changed { old, new } => {
+                let before = copy.insert(new.path().to_owned(), (new.stat().czxid, new.stat().mzxid));
+                assert_eq!(before, Some((old.stat().czxid, old.stat().mzxid)), "it follows");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(lagged, 1);
+    assert_eq!(copy, versions(&cache.snapshot()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_subscriber_sees_everything_from_its_start_on() {
+    let (server, client) = setup().await;
+    let cache = Cache::tree(&client, ROOT).start().await.expect("a cache");
+    let mut first = cache.changes();
+    server.set_data_by_hand("/app/config/a", "one").expect("set");
+    cache.synced().await.expect("a snapshot");
+    let mut second = cache.changes();
+    assert_eq!(second.start().get("/app/config/a").and_then(|node| node.value()), Some(&b"one".to_vec()));
+    server.set_data_by_hand("/app/config/b", "two").expect("set");
+    assert_eq!(words(&mut first).await, ["~/app/config/a", "~/app/config/b"]);
+    drop(first);
+    assert_eq!(words(&mut second).await, ["~/app/config/b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_was_not_awaited_to_the_end_is_not_lost() {
+    let (server, client) = setup().await;
+    let cache = Cache::tree(&client, ROOT).start().await.expect("a cache");
+    let mut changes = cache.changes();
+    for _ in 0..3 {
+        assert!(crate::fixture::polled(1, changes.next()).await.is_none());
+    }
+    server.set_data_by_hand("/app/config/a", "one").expect("set");
+    let change = within("a change", SOON, changes.next()).await;
+    assert!(matches!(change, Some(Change::Changed { .. })), "{change:?}");
+}
