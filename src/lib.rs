@@ -1,7 +1,8 @@
 //! Apache Curator's coordination recipes for async Rust, on ZooKeeper.
 //!
 //! Leader election, locks, barriers and queues on Curator's own znodes, so that Java and Rust services can contend for
-//! the same paths. A further recipe divides a throughput for a whole cluster among its live members.
+//! the same paths, and caches that follow every change. A further recipe divides a throughput for a whole cluster among
+//! its live members.
 //!
 //! Everything you hold exclusively (a leadership, a lock, an item of a queue) carries a fencing token, a `lost()`
 //! future, and an `is_held()` check that compares the clock at each call.
@@ -16,6 +17,7 @@
 //! | a number of processes to start a step together, and to end it together | [`double_barrier`] |
 //! | all processes to wait until one of them opens the way | [`barrier`] |
 //! | many producers and consumers, each item delivered at least once | [`queue`] |
+//! | a configuration, or a list of services, that is always at hand and follows every change | [`cache`] |
 //! | a maximum for the whole cluster, divided among its live members | [`throughput_balancer`] |
 //!
 //! # Getting started
@@ -58,6 +60,7 @@
 //! * [`double_barrier`](double_barrier#when-things-fail)
 //! * [`barrier`](barrier#when-things-fail)
 //! * [`queue`](queue#when-things-fail)
+//! * [`cache`](cache#when-things-fail)
 //! * [`throughput_balancer`](throughput_balancer#when-things-fail)
 //!
 //! In these tables T is the session timeout that the servers granted, and [`ErrorPolicy::Standard`] is the default.
@@ -95,7 +98,8 @@
 //! | `double-barrier` | yes | [`double_barrier`] |
 //! | `barrier` | yes | [`barrier`] |
 //! | `queue` | yes | [`queue`] |
-//! | `json` | yes | items of a queue as JSON |
+//! | `cache` | yes | [`cache`] |
+//! | `json` | yes | items of a queue and nodes of a cache as JSON |
 //! | `throughput-balancer` | yes | [`throughput_balancer`]; enables `leader-latch` |
 //! | `limiter` | yes | [`limiter`]: a rate limiter for a share that changes |
 //! | `tower` | | the limiter as a `tower::Layer`; enables `limiter` |

@@ -7,9 +7,10 @@ use std::marker::PhantomData;
 /// An error of a serializer, or of a handler of a queue.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Converts items to bytes and back: the items of a queue, or what the nodes of a cache contain. An item that a consumer
-/// cannot decode becomes a dead letter, with the error as its reason; a node that a cache cannot decode keeps its bytes
-/// and the error.
+/// Converts items to bytes and back: the items of a queue, or what the nodes of a cache contain.
+///
+/// An item that a consumer cannot decode becomes a dead letter, with the error as its reason. A node that a cache cannot
+/// decode keeps its bytes and the error.
 ///
 /// ```
 /// # #[cfg(feature = "queue")]

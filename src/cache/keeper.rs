@@ -148,7 +148,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
         let Some((_, source)) = &mut self.armed else { return End::Gap };
         let watching = source.watching();
         // What was reported up to now will be compared.
-        poll_fn(|cx| Poll::Ready(source.drain(cx, &mut Vec::new()))).await;
+        source.drained().await;
         let round = self.tracker.compare(watching);
         self.proofs = vec![(asked, round)];
         // The sync was handed over after these calls.
@@ -400,8 +400,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
     async fn proven(&mut self, session: &Session) -> Result<(), End> {
         let Some(at) = session.lease().latest_proof() else { return Ok(()) };
         if let Some((_, source)) = &mut self.armed {
-            let mut told = Vec::new();
-            poll_fn(|cx| Poll::Ready(source.drain(cx, &mut told))).await;
+            let told = source.drained().await;
             self.hear(told)?;
         }
         let round = self.tracker.round_of_now();

@@ -41,15 +41,19 @@
 //! | event | what happens |
 //! |---|---|
 //! | connection `Suspended` | The snapshot stays, and its [`age`](Snapshot::age) grows. |
-//! | `Reconnected`, new session | Everything is compared with the servers, and what differs is reported, once, as changes; then [`Synced`](Change::Synced). Data is read only where it differs. |
+//! | `Reconnected`, new session | Everything is compared with the servers. What differs is read and reported, once. |
+//! | | Then comes [`Synced`](Change::Synced). |
 //! | the new server lags | It has to catch up first, so no node becomes older. |
-//! | root, or any node, deleted by another client | It is [removed](Change::Removed). If it is created again, it comes back. |
+//! | root or node deleted by another client | It is [removed](Change::Removed), and comes back if it is created again. |
 //! | reply lost | It is read again with the comparison. |
-//! | process stopped for longer than the session timeout | [`is_fresh`](Snapshot::is_fresh) is false at once; then as for a new session. |
-//! | no permission to read a node | The node is there, as [`Denied`](Content::Denied). Tried again every ten minutes and with each comparison. |
+//! | process stopped for longer than the session timeout | [`is_fresh`](Snapshot::is_fresh) is false at once. |
+//! | | Then as for a new session. |
+//! | no permission to read a node | The node is there, as [`Denied`](Content::Denied). |
+//! | | It is tried again every ten minutes, and with each comparison. |
 //! | no permission to list children | See [`Snapshot::unlistable`]. |
 //! | data that cannot be decoded | The node is there, as [`Undecodable`](Content::Undecodable), with its bytes. |
-//! | the root that the connect string names is deleted | The cache is empty, with [`Failed`](Change::Failed) and [`Cache::last_error`]. |
+//! | the root that the connect string names is deleted | The cache is empty. |
+//! | | There is an error: [`Failed`](Change::Failed), and [`Cache::last_error`]. |
 //! | a subscriber is too slow | It is told ([`Lagged`](Change::Lagged)), with a snapshot to continue from. |
 //!
 //! # What it costs

@@ -25,8 +25,8 @@ pub enum Content<T> {
     Decoded(T),
     /// Data that the serializer could not decode.
     Undecodable(Box<Undecodable>),
-    /// The client has no permission to read the node. Servers since 3.9 do not even tell its stat then: it is all zeros,
-    /// or as it was when the node could be read.
+    /// The client has no permission to read the node. Servers since 3.9 do not even tell its stat then: it is all
+    /// zeros, or as it was when the node could be read.
     Denied,
     /// The cache reads no data; see [`CacheBuilder::without_data`](super::CacheBuilder::without_data).
     NotRead,
@@ -58,8 +58,8 @@ impl<T> Node<T> {
 
     /// Returns the stat of the node when it was last read.
     ///
-    /// Its `czxid`, `mzxid` and `version` are always those of the content. `num_children`, `cversion` and `pzxid` can be
-    /// older than the snapshot, as the servers report no change of them: use
+    /// Its `czxid`, `mzxid` and `version` are always those of the content. `num_children`, `cversion` and `pzxid` can
+    /// be older than the snapshot, as the servers report no change of them: use
     /// [`Snapshot::children`](super::Snapshot::children) instead. A change of the ACL is not reported either.
     pub fn stat(&self) -> &Stat {
         &self.0.stat

@@ -1,5 +1,6 @@
 //! Where the events of a cache come from.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -44,6 +45,17 @@ impl Source {
             // Without a budget, as a watch that is not polled for that reason would look as if it had not fired.
             watches.push(unconstrained(watch.map(|event| (path, event))).boxed());
         }
+    }
+
+    /// Takes all events that are here, without waiting.
+    pub(super) async fn drained(&mut self) -> Vec<Told> {
+        let mut told = Vec::new();
+        poll_fn(|cx| {
+            self.drain(cx, &mut told);
+            Poll::Ready(())
+        })
+        .await;
+        told
     }
 
     /// Takes all events that are here.
