@@ -16,6 +16,7 @@
 //! | a section that only one process may run at a time | [`mutex`] |
 //! | a number of processes to start a step together, and to end it together | [`double_barrier`] |
 //! | all processes to wait until one of them opens the way | [`barrier`] |
+//! | a node that is there as long as this process runs, such as a registration | [`persistent_node`] |
 //! | many producers and consumers, each item delivered at least once | [`queue`] |
 //! | a configuration, or a list of services, that is always at hand and follows every change | [`cache`] |
 //! | a maximum for the whole cluster, divided among its live members | [`throughput_balancer`] |
@@ -59,6 +60,7 @@
 //! * [`mutex`](mutex#when-things-fail)
 //! * [`double_barrier`](double_barrier#when-things-fail)
 //! * [`barrier`](barrier#when-things-fail)
+//! * [`persistent_node`](persistent_node#when-things-fail)
 //! * [`queue`](queue#when-things-fail)
 //! * [`cache`](cache#when-things-fail)
 //! * [`throughput_balancer`](throughput_balancer#when-things-fail)
@@ -97,6 +99,7 @@
 //! | `mutex` | yes | [`mutex`] |
 //! | `double-barrier` | yes | [`double_barrier`] |
 //! | `barrier` | yes | [`barrier`] |
+//! | `persistent-node` | yes | [`persistent_node`] |
 //! | `queue` | yes | [`queue`] |
 //! | `cache` | yes | [`cache`] |
 //! | `json` | yes | items of a queue and nodes of a cache as JSON |
@@ -150,6 +153,7 @@
         feature = "mutex",
         feature = "double-barrier",
         feature = "barrier",
+        feature = "persistent-node",
         feature = "queue",
         feature = "cache",
         feature = "json",
@@ -172,6 +176,7 @@
         feature = "mutex",
         feature = "double-barrier",
         feature = "barrier",
+        feature = "persistent-node",
         feature = "queue",
         feature = "cache",
         feature = "throughput-balancer"
@@ -195,6 +200,7 @@ pub mod double_barrier;
     feature = "mutex",
     feature = "barrier",
     feature = "double-barrier",
+    feature = "persistent-node",
     feature = "queue",
     feature = "cache",
 ))]
@@ -208,6 +214,8 @@ pub mod limiter;
 #[cfg(feature = "mutex")]
 pub mod mutex;
 mod path;
+#[cfg(feature = "persistent-node")]
+pub mod persistent_node;
 // Only tests use the server's half.
 #[cfg_attr(not(test), allow(dead_code, unused_imports))]
 mod protocol;
@@ -235,7 +243,7 @@ pub use client::{
     Error, ErrorKind, ErrorPolicy, Fence, Heartbeat, InvalidRetryPolicy, Lagged, ListenerHandle, RequestCounts,
     RetryPolicy, Transaction, TransactionResult,
 };
-#[cfg(any(feature = "leader-latch", feature = "leader-selector"))]
+#[cfg(any(feature = "leader-latch", feature = "leader-selector", feature = "persistent-node"))]
 pub use util::state_receiver::{StateEnded, StateReceiver};
 pub use znode::{Acl, CreateMode, Permissions, Stat};
 

@@ -10,8 +10,9 @@ use super::protection;
 use super::session::{Condition, Session};
 use crate::backend::{self, Watch};
 use crate::path::{join, split};
+use crate::znode::Stat;
 
-/// A node to delete. Its name holds a uuid, so it can never belong to another client.
+/// A node to delete.
 #[derive(Debug)]
 pub(crate) struct Deletion {
     pub(crate) session: Arc<Session>,
@@ -30,10 +31,48 @@ pub(crate) struct Deletion {
 /// The node to delete.
 #[derive(Debug, Clone)]
 pub(crate) enum DeletionTarget {
-    /// The path of a node that was created.
+    /// The path of a node that was created. Its name holds a uuid, so it can never belong to another client.
     Path(Arc<str>),
     /// A create of unknown outcome, known by the directory and the prefix of the name.
     Prefix { dir: Arc<str>, prefix: String },
+    /// A node at a path that other clients use too.
+    Shared(SharedPath),
+}
+
+/// A node whose path may belong to another client by the time it is deleted.
+#[derive(Debug, Clone)]
+pub(crate) struct SharedPath {
+    pub(crate) path: Arc<str>,
+    /// The session that owns the node; `None` if it outlasts sessions.
+    pub(crate) owner: Option<i64>,
+    /// The transaction that created the node; `None` while the outcome of the create is not known.
+    pub(crate) czxid: Option<i64>,
+}
+
+impl SharedPath {
+    /// Deletes the node if it is still the one that is meant: the read follows a sync, the delete names the version.
+    async fn clean(&self, session: &Arc<Session>) -> Result<Option<DeletionTarget>, backend::Error> {
+        if self.owner.is_some_and(|owner| owner != session.id()) {
+            // Its session is over, and the servers delete the node. Another client may create its own at that moment.
+            return Ok(None);
+        }
+        let (sync, found) = session.together(|| (session.sync(&self.path), session.exists(&self.path)));
+        let (sync, found) = futures::join!(sync, found);
+        sync?;
+        let Some(stat) = found?.filter(|stat| self.is_meant(stat)) else { return Ok(None) };
+        match gone(session.delete(&self.path, Some(stat.version)).await) {
+            // It was written just now.
+            Err(backend::Error::BadVersion) => Ok(Some(DeletionTarget::Shared(self.clone()))),
+            outcome => outcome,
+        }
+    }
+
+    fn is_meant(&self, stat: &Stat) -> bool {
+        match self.czxid {
+            Some(czxid) => stat.czxid == czxid,
+            None => stat.ephemeral_owner == self.owner.unwrap_or(0),
+        }
+    }
 }
 
 impl DeletionTarget {
@@ -45,13 +84,14 @@ impl DeletionTarget {
                 let found = protection::find(session, dir, prefix).await?;
                 Ok(found.map(|name| DeletionTarget::Path(join(dir, &name).into())))
             }
+            DeletionTarget::Shared(node) => node.clean(session).await,
         }
     }
 
     /// Tries to delete the directory of the node, if the transaction `made` created it.
     pub(crate) async fn delete_directory(&self, session: &Arc<Session>, made: i64) {
         let dir = match self {
-            DeletionTarget::Path(path) => split(path).0,
+            DeletionTarget::Path(path) | DeletionTarget::Shared(SharedPath { path, .. }) => split(path).0,
             DeletionTarget::Prefix { dir, .. } => dir,
         };
         // Another node is in it, another client deleted it first, or it has data by now: all are acceptable.
@@ -66,7 +106,7 @@ impl DeletionTarget {
 impl fmt::Display for DeletionTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            DeletionTarget::Path(path) => f.write_str(path),
+            DeletionTarget::Path(path) | DeletionTarget::Shared(SharedPath { path, .. }) => f.write_str(path),
             DeletionTarget::Prefix { dir, prefix } => write!(f, "{dir}/{prefix}…"),
         }
     }

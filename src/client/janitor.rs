@@ -74,6 +74,11 @@ async fn clean(core: Arc<Core>, job: Deletion) {
                 let _ = session.connected_after_loss(connection).await;
             }
             Err(backend::Error::SessionEnded) => ended_within(&session, session.timeout()).await,
+            Err(backend::Error::NotEmpty) => {
+                // The children belong to others.
+                core.report(Error::from_backend("delete", &target.to_string(), backend::Error::NotEmpty));
+                return;
+            }
             Err(error) => {
                 core.report(Error::from_backend("delete", &target.to_string(), error));
                 // Permissions can be restored; until then all waiters would queue behind the node.

@@ -25,7 +25,7 @@ mod security;
 pub(crate) mod session;
 mod state;
 mod supervisor;
-#[cfg(any(feature = "leader-latch", feature = "leader-selector"))]
+#[cfg(any(feature = "leader-latch", feature = "leader-selector", feature = "persistent-node"))]
 pub(crate) mod task;
 mod transaction;
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
 
-pub(crate) use super::deletion::HandedOver;
-use super::deletion::{Deletion, DeletionTarget};
+use super::deletion::Deletion;
+pub(crate) use super::deletion::{DeletionTarget, HandedOver, SharedPath};
 use super::session::Session;
 use crate::backend::{self, Watch};
 use crate::path::split;
@@ -35,7 +35,15 @@ impl OwnedNode {
         dir: &Arc<str>,
         prefix: String,
     ) -> Self {
-        let target = DeletionTarget::Prefix { dir: Arc::clone(dir), prefix };
+        Self::of(session, janitor, DeletionTarget::Prefix { dir: Arc::clone(dir), prefix })
+    }
+
+    /// Takes on what `target` names.
+    pub(crate) fn of(
+        session: &Arc<Session>,
+        janitor: &mpsc::UnboundedSender<Deletion>,
+        target: DeletionTarget,
+    ) -> Self {
         let (session, janitor) = (Arc::clone(session), janitor.clone());
         OwnedNode {
             session,
@@ -57,7 +65,7 @@ impl OwnedNode {
     /// Returns the path, once it is known.
     pub(crate) fn path(&self) -> Option<&Arc<str>> {
         match &self.target {
-            DeletionTarget::Path(path) => Some(path),
+            DeletionTarget::Path(path) | DeletionTarget::Shared(SharedPath { path, .. }) => Some(path),
             DeletionTarget::Prefix { .. } => None,
         }
     }
@@ -83,6 +91,19 @@ impl OwnedNode {
         let (done, gone) = oneshot::channel();
         self.done = Some(done);
         (self.target.to_string(), gone)
+    }
+
+    /// Ends the duty here. Returns what is to be deleted, for a duty through another session.
+    #[cfg(feature = "persistent-node")]
+    pub(crate) fn into_target(mut self) -> DeletionTarget {
+        self.duty = false;
+        self.target.clone()
+    }
+
+    /// Returns the id of the session that the node is deleted through.
+    #[cfg(feature = "persistent-node")]
+    pub(crate) fn session_id(&self) -> i64 {
+        self.session.id()
     }
 
     /// Ends the duty: the node was never created, or is known to be gone.
@@ -117,6 +138,8 @@ impl OwnedNode {
                     if let Err(refused) = self.session.outlast(error, connection).await {
                         // The janitor retries with growing delays.
                         self.refused = true;
+                        // The children belong to others. Whoever created them may delete all of it.
+                        self.duty = refused != backend::Error::NotEmpty;
                         return Err(refused);
                     }
                 }

@@ -6,7 +6,7 @@ pub(crate) mod clock;
 pub(crate) mod mutex;
 pub(crate) mod panic;
 pub(crate) mod random;
-#[cfg(any(feature = "leader-latch", feature = "leader-selector"))]
+#[cfg(any(feature = "leader-latch", feature = "leader-selector", feature = "persistent-node"))]
 pub(crate) mod state_receiver;
 pub(crate) mod task_set;
 #[cfg(feature = "serde")]

@@ -4,7 +4,7 @@ use std::fmt;
 
 use tokio::sync::watch;
 
-/// Follows the state of a latch, a selector or a share.
+/// Follows the state of a latch, a selector, a share or a persistent node.
 ///
 /// It returns copies and holds no lock between two calls, so it can be kept and used anywhere.
 ///
@@ -25,7 +25,7 @@ pub struct StateReceiver<T> {
     is_last: fn(&T) -> bool,
 }
 
-/// The latch, selector or share has ended, so its state changes no more.
+/// The latch, selector, share or node has ended, so its state changes no more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the state changes no more: what it is the state of has ended")]
 pub struct StateEnded;

@@ -7,6 +7,7 @@
     feature = "mutex",
     feature = "double-barrier",
     feature = "barrier",
+    feature = "persistent-node",
     feature = "queue",
     feature = "throughput-balancer",
     feature = "testing"
@@ -23,13 +24,14 @@ mod leader_latch;
 mod leader_selector;
 mod limiter;
 mod mutex;
+mod persistent_node;
 mod queue;
 mod throughput_balancer;
 
 use std::collections::BTreeSet;
 
 /// The functions that the files cover.
-const COVERED: [&[&str]; 15] = [
+const COVERED: [&[&str]; 16] = [
     barrier::COVERED,
     client::COVERED,
     client::life::COVERED,
@@ -42,6 +44,7 @@ const COVERED: [&[&str]; 15] = [
     limiter::COVERED,
     mutex::COVERED,
     mutex::guard::COVERED,
+    persistent_node::COVERED,
     queue::COVERED,
     queue::delivery::COVERED,
     throughput_balancer::COVERED,

@@ -17,6 +17,9 @@ use zookeeper_recipes::limiter::{Error as LimiterError, ShareLimiter};
 use zookeeper_recipes::mutex::{
     Error as MutexError, InterProcessMutex, InterProcessMutexBuilder, LockLost, MutexGuard, revoke,
 };
+use zookeeper_recipes::persistent_node::{
+    Error as NodeError, NodeMode, NodeState, PersistentNode, PersistentNodeBuilder,
+};
 use zookeeper_recipes::queue::{
     AckMode, BoxQueueHandler, ClaimHandle, ClaimLost, Consumer, DeadLetter, Deliveries, Delivery, DistributedQueue,
     DistributedQueueBuilder, Enqueued, Error as QueueError, Event, Events, Failure, Producer, Utf8,
@@ -76,6 +79,11 @@ fn handles_and_values_can_be_shared_between_tasks() {
     send_sync_unpin::<Barrier>();
     send_sync_unpin::<BarrierBuilder>();
     send_sync_unpin::<BarrierError>();
+    send_sync_unpin::<PersistentNode>();
+    send_sync_unpin::<PersistentNodeBuilder>();
+    send_sync_unpin::<NodeMode>();
+    send_sync_unpin::<NodeState>();
+    send_sync_unpin::<NodeError>();
     send_sync_unpin::<DistributedQueue<Utf8>>();
     send_sync_unpin::<DistributedQueueBuilder<Utf8>>();
     send_sync_unpin::<Producer<Utf8>>();
@@ -168,6 +176,13 @@ fn every_public_future_of_selector_and_mutex_is_send(
     send_future(guard.on_revoke());
     send_future(released.release());
     send_future(revoke(client, "/a"));
+}
+
+#[allow(dead_code)]
+fn every_public_future_of_a_persistent_node_is_send(node: &PersistentNode) {
+    send_future(node.created());
+    send_future(node.set_data(""));
+    send_future(node.close());
 }
 
 /// As above.

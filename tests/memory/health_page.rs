@@ -54,6 +54,9 @@ fn a_status_is_the_word_of_its_display() {
         SelectorStatus::Idle,
         SelectorStatus::Closed,
     ];
+    use zookeeper_recipes::persistent_node::NodeState;
+    let node = [NodeState::Creating, NodeState::Present, NodeState::OtherKind, NodeState::Waiting];
+    assert_eq!(words(&node), ["creating", "present", "other-kind", "waiting"]);
     let words = words(&selector);
     assert_eq!((&*words[3], &*words[6], &*words[8]), ("ending", "pausing", "idle"));
 }

@@ -18,6 +18,7 @@ mod waiting;
     feature = "mutex",
     feature = "double-barrier",
     feature = "barrier",
+    feature = "persistent-node",
     feature = "queue"
 ))]
 mod async_send_sync;
@@ -31,6 +32,7 @@ mod double_barrier;
 #[cfg(all(
     feature = "leader-latch",
     feature = "leader-selector",
+    feature = "persistent-node",
     feature = "throughput-balancer",
     feature = "json",
     feature = "serde"
@@ -44,6 +46,8 @@ mod leader_selector;
 mod limiter;
 #[cfg(feature = "mutex")]
 mod mutex;
+#[cfg(feature = "persistent-node")]
+mod persistent_node;
 #[cfg(feature = "queue")]
 mod queue;
 #[cfg(all(feature = "leader-selector", feature = "mutex", feature = "queue"))]

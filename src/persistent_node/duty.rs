@@ -1,0 +1,191 @@
+//! What has to be deleted in the end: the node of this session, and what former sessions may have left.
+
+use std::sync::Arc;
+
+use futures::future::join;
+use tokio::sync::oneshot;
+
+use super::error::Error;
+use super::state::Shared;
+use crate::backend;
+use crate::client;
+use crate::client::core::Core;
+use crate::client::owned_node::{DeletionTarget, OwnedNode, SharedPath};
+use crate::client::session::{Condition, Session};
+use crate::znode::Stat;
+
+/// The duty to delete the node, from before a create is handed over.
+#[derive(Debug)]
+pub(super) struct Duty {
+    core: Arc<Core>,
+    shared: Arc<Shared>,
+    /// No other client uses the path: it has a uuid in it.
+    is_unique: bool,
+    /// The session that was used last.
+    session: Option<Arc<Session>>,
+    /// Present until the node is known to be gone or another's.
+    node: Option<OwnedNode>,
+    /// The node does not end with its session.
+    outlasts: bool,
+    /// Sessions that are over, whose node at our path the servers may not have deleted yet.
+    former: Vec<i64>,
+    /// Resolve when the numbered nodes of such sessions are gone, whose path is not known.
+    leftovers: Vec<oneshot::Receiver<()>>,
+}
+
+impl Duty {
+    pub(super) fn new(core: &Arc<Core>, shared: &Arc<Shared>, is_unique: bool) -> Self {
+        let (core, shared) = (Arc::clone(core), Arc::clone(shared));
+        let (former, leftovers) = (Vec::new(), Vec::new());
+        Duty { core, shared, is_unique, session: None, node: None, outlasts: false, former, leftovers }
+    }
+
+    /// Goes on in this session. Returns whether the node is still ours, as far as that is known.
+    pub(super) fn enter(&mut self, session: &Arc<Session>, path: Option<&Arc<str>>) -> bool {
+        let Some(last) = self.session.replace(Arc::clone(session)).filter(|last| !Arc::ptr_eq(last, session)) else {
+            return true;
+        };
+        match (self.node.take(), path) {
+            (None, _) => {}
+            (Some(node), _) if self.outlasts => {
+                self.node = Some(self.owned(session, node.into_target()));
+                return true;
+            }
+            // The servers delete it. A delete through this session could hit the node that another client creates then.
+            (Some(node), Some(_)) => {
+                node.gone();
+                self.former.push(last.id());
+            }
+            // Another attempt has another name.
+            (Some(node), None) => {
+                self.leftovers.retain_mut(|gone| gone.try_recv() == Err(oneshot::error::TryRecvError::Empty));
+                self.leftovers.push(node.leave_behind().1);
+            }
+        }
+        false
+    }
+
+    fn owned(&self, session: &Arc<Session>, target: DeletionTarget) -> OwnedNode {
+        OwnedNode::of(session, &self.core.janitor, target)
+    }
+
+    /// Returns whether there may be a node of ours.
+    pub(super) fn is_present(&self) -> bool {
+        self.node.is_some()
+    }
+
+    /// Expects a node at this path: a create is about to be handed over.
+    pub(super) fn expect(&mut self, session: &Arc<Session>, path: &Arc<str>, outlasts: bool) {
+        self.outlasts = outlasts;
+        self.node = Some(self.owned(session, self.target(session, path, None)));
+    }
+
+    /// Expects a node whose name begins with `prefix`.
+    pub(super) fn expect_numbered(&mut self, session: &Arc<Session>, dir: &Arc<str>, prefix: String) {
+        self.outlasts = false;
+        self.node = Some(self.owned(session, DeletionTarget::Prefix { dir: Arc::clone(dir), prefix }));
+    }
+
+    /// Takes on the node with this stat.
+    pub(super) fn take_on(&mut self, session: &Arc<Session>, path: &Arc<str>, stat: &Stat) {
+        self.relieve();
+        self.outlasts = stat.ephemeral_owner == 0;
+        self.node = Some(self.owned(session, self.target(session, path, Some(stat.czxid))));
+    }
+
+    /// Ends the duty for the present node: it is gone, or another's.
+    pub(super) fn relieve(&mut self) {
+        if let Some(node) = self.node.take() {
+            node.gone();
+        }
+    }
+
+    /// Notes that the path is free of nodes of former sessions.
+    pub(super) fn path_is_free(&mut self) {
+        self.former.clear();
+    }
+
+    fn target(&self, session: &Arc<Session>, path: &Arc<str>, czxid: Option<i64>) -> DeletionTarget {
+        if self.is_unique {
+            return DeletionTarget::Path(Arc::clone(path));
+        }
+        let owner = (!self.outlasts).then(|| session.id());
+        DeletionTarget::Shared(SharedPath { path: Arc::clone(path), owner, czxid })
+    }
+
+    /// Takes note of the end of the client. Fails if a node may still be there. A node that outlasts sessions stays.
+    pub(super) fn client_closed(&mut self) -> Result<(), Error> {
+        let may_exist = self.node.is_some() || !self.former.is_empty() || !self.leftovers.is_empty();
+        self.relieve();
+        if may_exist { Err(self.shared.closed()) } else { Ok(()) }
+    }
+
+    /// Deletes the node, and waits until it is gone, also that of a session that is over. Fails if the server refuses
+    /// it, or the client is closed first.
+    pub(super) async fn fulfil(&mut self, path: Option<&Arc<str>>) -> Result<(), Error> {
+        while let Some(mut node) = self.node.take() {
+            match node.delete(None).await {
+                Ok(()) => {}
+                Err(backend::Error::SessionEnded) if !self.outlasts && !self.is_unique => {
+                    self.former.push(node.session_id());
+                    node.gone();
+                }
+                Err(backend::Error::SessionEnded) => {
+                    let target = node.into_target();
+                    let session = self.core.connected_session().await.map_err(|_| self.shared.closed())?;
+                    self.node = Some(self.owned(&session, target));
+                }
+                Err(error) => return Err(self.refused(error)),
+            }
+        }
+        if let Some(path) = path {
+            self.former_are_gone(path).await?;
+        }
+        for gone in std::mem::take(&mut self.leftovers) {
+            // It resolves when its sender is dropped: by the janitor that has seen the node gone, or with the client.
+            let _ = gone.await;
+            if *self.core.closing.borrow() {
+                return Err(self.shared.closed());
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until the nodes of sessions that are over are gone from our path. The servers delete them; a delete by us
+    /// could hit the node that another client creates at that moment.
+    async fn former_are_gone(&self, path: &Arc<str>) -> Result<(), Error> {
+        while !self.former.is_empty() {
+            let session = self.core.connected_session().await.map_err(|_| self.shared.closed())?;
+            let Condition::Connected(connection) = session.condition() else { continue };
+            let (sync, looked) = session.together(|| (session.sync(path), session.watch_exists(path)));
+            let (sync, looked) = join(sync, looked).await;
+            let error = match sync.and(looked) {
+                Ok((Some(stat), _)) if self.is_unique && self.former.contains(&stat.ephemeral_owner) => {
+                    match session.delete(path, None).await {
+                        Ok(()) | Err(backend::Error::NoNode) => return Ok(()),
+                        Err(error) => error,
+                    }
+                }
+                Ok((Some(stat), watch)) if self.former.contains(&stat.ephemeral_owner) => {
+                    let mut conditions = session.conditions();
+                    let disturbed = conditions.wait_for(|now| *now != Condition::Connected(connection));
+                    tokio::select! {
+                        biased;
+                        _ = watch => {}
+                        _ = disturbed => {}
+                    }
+                    continue;
+                }
+                Ok(_) => return Ok(()),
+                Err(error) => error,
+            };
+            session.outlast(error, connection).await.map_err(|error| self.refused(error))?;
+        }
+        Ok(())
+    }
+
+    fn refused(&self, error: backend::Error) -> Error {
+        let error = client::Error::from_backend("delete our node at", &self.shared.path, error);
+        Error::client(&self.shared.path, error)
+    }
+}

@@ -1,0 +1,485 @@
+//! Keeps the node there in one session: creates or adopts it, writes its data, and waits for what happens to it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::{BoxFuture, FutureExt, join};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::duty::Duty;
+use super::spec::Spec;
+use super::state::{NodeState, Shared, Wanted};
+use crate::backend::{self, Event, Watch};
+use crate::client::core::Core;
+use crate::client::session::{Condition, Session};
+use crate::client::{Error, parents, protection};
+use crate::path::join as join_path;
+use crate::util::backoff::Backoff;
+use crate::util::clock;
+use crate::util::wait::{fired, forever, sleep_until_opt};
+use crate::znode::{CreateMode, Stat};
+
+/// Delays before the node is created again after it was deleted repeatedly: each twice the one before.
+const AFTER_DELETION: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+/// A node that is deleted no sooner than this after the last deletion is created again at once.
+const CALM: Duration = Duration::from_secs(10);
+
+/// What is known of the node at the path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sight {
+    /// Nothing: a create tells.
+    Unknown,
+    /// It was ours when it was seen last.
+    Ours { czxid: i64, version: i32 },
+    /// Another session owned it when it was seen last.
+    Foreign,
+}
+
+/// A node, as it was read.
+struct Seen {
+    /// `None` if its data may not be read.
+    data: Option<Vec<u8>>,
+    stat: Stat,
+    watch: Watch,
+}
+
+type Look = BoxFuture<'static, Result<Option<Seen>, backend::Error>>;
+
+/// Why keeping the node in one session ended.
+#[derive(Debug)]
+pub(super) enum End {
+    SessionOver,
+    Failed(Error),
+}
+
+/// The node from session to session. Each of its futures may be dropped at any await: what has to be deleted is in
+/// `duty` before it is waited for.
+#[derive(Debug)]
+pub(super) struct Keeper {
+    pub(super) core: Arc<Core>,
+    pub(super) shared: Arc<Shared>,
+    spec: Spec,
+    pub(super) failures: Backoff,
+    /// The path on the server, once it is known.
+    path: Option<Arc<str>>,
+    duty: Duty,
+    /// The prefix of the numbered node that was requested last.
+    prefix: String,
+    sight: Sight,
+    /// Of the node at the path. `None`: to be armed, or rearmed.
+    watch: Option<Watch>,
+    /// The node must be read, as events may be missing since the last connection.
+    is_stale: bool,
+    /// The node may not be read, so that only its existence is watched.
+    is_unreadable: bool,
+    /// The number of the data that our node has; 0 if that is not known.
+    written: u64,
+    wanted: watch::Receiver<Wanted>,
+    /// When to write again after a refusal.
+    write_at: Option<Instant>,
+    deletions: Backoff,
+    deleted_at: Option<clock::Instant>,
+    /// When to create again after a deletion.
+    create_at: Option<Instant>,
+}
+
+impl Keeper {
+    pub(super) fn new(core: &Arc<Core>, shared: &Arc<Shared>, spec: Spec, failures: Backoff) -> Self {
+        let is_unique = spec.is_unique;
+        Keeper {
+            core: Arc::clone(core),
+            shared: Arc::clone(shared),
+            path: spec.path.clone(),
+            spec,
+            failures,
+            duty: Duty::new(core, shared, is_unique),
+            prefix: String::new(),
+            sight: Sight::Unknown,
+            watch: None,
+            is_stale: true,
+            is_unreadable: false,
+            written: 0,
+            wanted: shared.wanted.subscribe(),
+            write_at: None,
+            deletions: Backoff::new(AFTER_DELETION),
+            deleted_at: None,
+            create_at: None,
+        }
+    }
+
+    /// Keeps the node there until the session ends, or a request fails for good.
+    pub(super) async fn keep(&mut self, session: &Arc<Session>) -> End {
+        if !self.duty.enter(session, self.path.as_ref()) {
+            (self.sight, self.watch) = (Sight::Unknown, None);
+        }
+        self.is_unreadable = false;
+        let mut conditions = session.conditions();
+        loop {
+            let condition = *conditions.borrow_and_update();
+            match condition {
+                Condition::Ended(_) => return End::SessionOver,
+                Condition::Suspended => {
+                    self.shared.tell(NodeState::Suspended);
+                    // The sender is in the session.
+                    let _ = conditions.changed().await;
+                }
+                Condition::Connected(connection) => tokio::select! {
+                    biased;
+                    _ = conditions.changed() => {}
+                    error = self.attend(session, connection) => return End::Failed(error),
+                },
+            }
+        }
+    }
+
+    /// Does what there is to do on this connection. Returns the error that does not pass by itself.
+    async fn attend(&mut self, session: &Arc<Session>, connection: u64) -> Error {
+        self.is_stale = true;
+        loop {
+            if session.connected().await.is_err() {
+                // The condition tells.
+                forever::<()>().await;
+            }
+            if let Err(error) = self.step(session).await
+                && let Err(error) = session.outlast(error, connection).await
+            {
+                return self.error(error);
+            }
+        }
+    }
+
+    /// Does one step, or waits until there is one to do.
+    async fn step(&mut self, session: &Arc<Session>) -> Result<(), backend::Error> {
+        let Some(path) = self.path.clone() else { return self.create_numbered(session).await };
+        if self.watch.is_some() && !self.is_stale {
+            return self.rest(session, &path).await;
+        }
+        match self.sight {
+            Sight::Unknown => self.create(session, &path).await,
+            Sight::Ours { .. } | Sight::Foreign => {
+                let seen = self.look(session, &path).await;
+                self.saw(session, &path, seen).await
+            }
+        }
+    }
+
+    /// Waits for an event of the node, or for data to write.
+    async fn rest(&mut self, session: &Arc<Session>, path: &Arc<str>) -> Result<(), backend::Error> {
+        let is_ours = matches!(self.sight, Sight::Ours { .. });
+        let wanted = self.wanted.borrow_and_update().clone();
+        if let Sight::Ours { version, .. } = self.sight
+            && self.written < wanted.number
+            && self.write_at.is_none()
+        {
+            return self.write(session, path, wanted, version).await;
+        }
+        tokio::select! {
+            biased;
+            event = fired(&mut self.watch) => {
+                self.watch = None;
+                match event {
+                    Event::NodeDeleted if is_ours => self.deleted(),
+                    Event::NodeDeleted => self.sight = Sight::Unknown,
+                    _ => {}
+                }
+            }
+            // The sender is in `shared`.
+            _ = self.wanted.changed(), if is_ours => self.write_at = None,
+            () = sleep_until_opt(self.write_at), if is_ours => self.write_at = None,
+        }
+        Ok(())
+    }
+
+    /// Creates the node and looks at it, in one flight. The same request again, after one that was not answered, finds
+    /// the node of the first: it belongs to our session.
+    async fn create(&mut self, session: &Arc<Session>, path: &Arc<str>) -> Result<(), backend::Error> {
+        self.shared.tell(NodeState::Creating);
+        sleep_until(self.create_at).await;
+        self.create_at = None;
+        let is_first = !self.duty.is_present();
+        if is_first {
+            self.duty.expect(session, path, self.spec.mode.is_lasting());
+        }
+        let wanted = self.shared.wanted.borrow().clone();
+        let (created, seen) = session.together(|| {
+            let (mode, acls) = (self.spec.mode.create_mode(), &self.core.config.acls);
+            (session.create(path, &wanted.data, mode, acls), self.look(session, path))
+        });
+        let (created, seen) = join(created, seen).await;
+        match created {
+            Ok((_, stat)) => self.created(session, path, &stat, wanted.number),
+            Err(backend::Error::NodeExists) => {}
+            Err(backend::Error::NoNode) => {
+                self.not_created();
+                return self.create_parents(session).await;
+            }
+            Err(error) => {
+                if is_first && !error.leaves_outcome_unknown() {
+                    self.not_created();
+                }
+                return Err(error);
+            }
+        }
+        self.saw(session, path, seen).await
+    }
+
+    /// Creates the numbered node. Afterwards its path is known and never changes.
+    async fn create_numbered(&mut self, session: &Arc<Session>) -> Result<(), backend::Error> {
+        self.shared.tell(NodeState::Creating);
+        if self.duty.is_present() {
+            // An earlier request was not answered. Its node counts only if our session owns it.
+            let found = self.find(session).await?;
+            if let Some((path, stat)) = found.filter(|(_, stat)| stat.ephemeral_owner == session.id()) {
+                self.numbered(session, path, &stat, 0);
+                return Ok(());
+            }
+            self.not_created();
+        }
+        self.prefix = protection::prefix(self.core.random.uuid());
+        let requested = join_path(&self.spec.dir, &format!("{}{}", self.prefix, self.spec.name));
+        self.duty.expect_numbered(session, &self.spec.dir, self.prefix.clone());
+        let wanted = self.shared.wanted.borrow().clone();
+        let (mode, acls) = (CreateMode::EphemeralSequential, &self.core.config.acls);
+        match session.create(&requested, &wanted.data, mode, acls).await {
+            Ok((path, stat)) => self.numbered(session, path, &stat, wanted.number),
+            Err(backend::Error::NoNode) => {
+                self.not_created();
+                return self.create_parents(session).await;
+            }
+            Err(error) => {
+                if !error.leaves_outcome_unknown() {
+                    self.not_created();
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    async fn find(&self, session: &Arc<Session>) -> Result<Option<(String, Stat)>, backend::Error> {
+        let Some(name) = protection::find(session, &self.spec.dir, &self.prefix).await? else { return Ok(None) };
+        let path = join_path(&self.spec.dir, &name);
+        let stat = session.exists(&path).await?;
+        Ok(stat.map(|stat| (path, stat)))
+    }
+
+    fn numbered(&mut self, session: &Arc<Session>, path: String, stat: &Stat, written: u64) {
+        let path: Arc<str> = path.into();
+        self.path = Some(Arc::clone(&path));
+        self.created(session, &path, stat, written);
+    }
+
+    /// Notes that a create of ours was carried out.
+    fn created(&mut self, session: &Arc<Session>, path: &Arc<str>, stat: &Stat, written: u64) {
+        self.now_ours(session, path, stat, written);
+        tracing::debug!(event = "node_created", path = self.stripped(path), czxid = stat.czxid, "the node is created");
+    }
+
+    fn now_ours(&mut self, session: &Arc<Session>, path: &Arc<str>, stat: &Stat, written: u64) {
+        self.duty.take_on(session, path, stat);
+        self.sight = Sight::Ours { czxid: stat.czxid, version: stat.version };
+        self.written = written;
+        self.write_at = None;
+    }
+
+    /// Notes that nothing at the path is ours.
+    fn not_created(&mut self) {
+        self.duty.relieve();
+        (self.sight, self.watch) = (Sight::Unknown, None);
+    }
+
+    async fn create_parents(&self, session: &Arc<Session>) -> Result<(), backend::Error> {
+        match parents::create(session, &self.spec.dir, &self.core.config.acls).await {
+            // A parent can be deleted between two steps.
+            Ok(_) | Err(backend::Error::NoNode) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads the node with a watch. A read of the data leaves no watch if the node does not exist.
+    fn look(&self, session: &Arc<Session>, path: &str) -> Look {
+        if self.is_unreadable {
+            let looked = session.watch_exists(path);
+            let seen = |(stat, watch): (Option<Stat>, Watch)| stat.map(|stat| Seen { data: None, stat, watch });
+            return looked.map(move |looked| looked.map(seen)).boxed();
+        }
+        let read = session.watch_data(path);
+        let seen = |read| match read {
+            Ok((data, stat, watch)) => Ok(Some(Seen { data: Some(data), stat, watch })),
+            Err(backend::Error::NoNode) => Ok(None),
+            Err(error) => Err(error),
+        };
+        read.map(seen).boxed()
+    }
+
+    /// Handles what was read at the path.
+    async fn saw(
+        &mut self,
+        session: &Arc<Session>,
+        path: &Arc<str>,
+        seen: Result<Option<Seen>, backend::Error>,
+    ) -> Result<(), backend::Error> {
+        let Seen { data, stat, watch } = match seen {
+            Ok(Some(seen)) => {
+                self.is_stale = false;
+                seen
+            }
+            Ok(None) => {
+                match self.sight {
+                    Sight::Ours { .. } => self.deleted(),
+                    _ => self.not_created(),
+                }
+                return Ok(());
+            }
+            Err(backend::Error::NoAuth) if !self.is_unreadable => {
+                self.is_unreadable = true;
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        if stat.ephemeral_owner != 0 && stat.ephemeral_owner != session.id() {
+            return self.wait_for(session, path, watch).await;
+        }
+        self.watch = Some(watch);
+        self.duty.path_is_free();
+        match self.sight {
+            Sight::Ours { czxid, .. } if czxid == stat.czxid => {
+                self.sight = Sight::Ours { czxid, version: stat.version };
+            }
+            _ => {
+                self.now_ours(session, path, &stat, 0);
+                self.log_adopted(path, &stat);
+            }
+        }
+        let wanted = self.wanted.borrow().clone();
+        if data.as_deref() == Some(&*wanted.data) {
+            self.written = wanted.number;
+            self.write_at = None;
+        }
+        if self.write_at.is_none() {
+            let is_other = self.spec.mode.is_lasting() != (stat.ephemeral_owner == 0);
+            self.shared.tell(if is_other { NodeState::OtherKind } else { NodeState::Present });
+        }
+        self.shared.achieved(self.stripped(path), self.written);
+        Ok(())
+    }
+
+    /// Leaves the node of another session alone, until it is gone.
+    async fn wait_for(&mut self, session: &Arc<Session>, path: &Arc<str>, watch: Watch) -> Result<(), backend::Error> {
+        if let Sight::Ours { .. } = self.sight {
+            self.deleted();
+            self.create_at = None;
+        }
+        self.not_created();
+        self.sight = Sight::Foreign;
+        self.watch = Some(watch);
+        if self.shared.tell(NodeState::Waiting) {
+            tracing::info!(
+                event = "waiting_for_owner",
+                path = self.stripped(path),
+                "another session owns the node; ours is created when that one is gone"
+            );
+        }
+        if self.spec.is_unique {
+            // It can only be a node of a former session of this client.
+            match session.delete(path, None).await {
+                Err(error) if error.is_passing() => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn log_adopted(&self, path: &str, stat: &Stat) {
+        let path = self.stripped(path);
+        if self.spec.mode.is_lasting() == (stat.ephemeral_owner == 0) {
+            tracing::debug!(event = "node_adopted", path, czxid = stat.czxid, "a node that was there is ours");
+        } else {
+            let owner = stat.ephemeral_owner;
+            tracing::warn!(
+                event = "node_of_other_kind",
+                path,
+                mode = ?self.spec.mode,
+                owner,
+                "a node of another kind was there, and was adopted"
+            );
+        }
+    }
+
+    /// Handles a deletion by another client: the node is created again at once, after further ones with growing delays.
+    fn deleted(&mut self) {
+        let path = &*self.shared.path;
+        tracing::warn!(event = "node_deleted", path, "our node was deleted by another client");
+        self.not_created();
+        let now = self.core.clock.now();
+        match self.deleted_at.replace(now).filter(|last| now.since(*last) < CALM) {
+            Some(last) => {
+                let delay = self.core.next_delay(&mut self.deletions, last);
+                self.create_at = Some(Instant::now() + delay);
+            }
+            None => self.deletions = Backoff::new(AFTER_DELETION),
+        }
+    }
+
+    /// Writes the data and looks at the node, in one flight.
+    async fn write(
+        &mut self,
+        session: &Arc<Session>,
+        path: &Arc<str>,
+        wanted: Wanted,
+        version: i32,
+    ) -> Result<(), backend::Error> {
+        let (set, seen) =
+            session.together(|| (session.set_data(path, &wanted.data, Some(version)), self.look(session, path)));
+        let (set, seen) = join(set, seen).await;
+        // The write has used the watch up.
+        self.watch = None;
+        let refused = match set {
+            Ok(stat) => {
+                if matches!(self.sight, Sight::Ours { czxid, .. } if czxid == stat.czxid) {
+                    self.written = wanted.number;
+                }
+                None
+            }
+            // It was written or deleted by another client: what was read tells.
+            Err(backend::Error::BadVersion | backend::Error::NoNode) => None,
+            Err(error) if error.is_passing() => return Err(error),
+            Err(error) => Some(error),
+        };
+        if let Some(error) = refused {
+            let error = Error::from_backend("set the data of", path, error);
+            let delay = self.core.next_delay(&mut self.failures, self.core.clock.now());
+            self.write_at = Some(Instant::now() + delay);
+            self.shared.failed(error);
+        }
+        self.saw(session, path, seen).await
+    }
+
+    /// See [`Duty::client_closed`].
+    pub(super) fn client_closed(&mut self) -> Result<(), super::Error> {
+        self.duty.client_closed()
+    }
+
+    /// Deletes the node for good.
+    pub(super) async fn leave(&mut self) -> Result<(), super::Error> {
+        // Held until the node is gone, with which it ends at no cost.
+        let _watch = self.watch.take();
+        self.duty.fulfil(self.path.as_ref()).await
+    }
+
+    fn stripped<'a>(&self, path: &'a str) -> &'a str {
+        self.core.config.namespace.strip(path)
+    }
+
+    fn error(&self, error: backend::Error) -> Error {
+        Error::from_backend("keep a node at", self.path.as_deref().unwrap_or(&self.spec.dir), error)
+    }
+}
+
+/// Resolves at this time; at once if it is `None`.
+async fn sleep_until(at: Option<Instant>) {
+    if let Some(at) = at {
+        tokio::time::sleep_until(at).await;
+    }
+}

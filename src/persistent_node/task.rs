@@ -1,0 +1,63 @@
+//! The task of a persistent node: from session to session, until it is closed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::error::Error;
+use super::keeper::{End, Keeper};
+use super::spec::Spec;
+use super::state::Shared;
+use crate::client::core::Core;
+use crate::client::task::Task;
+use crate::util::backoff::Backoff;
+
+/// The first and the longest delay after an error that is not transient. Each is twice the one before.
+const AFTER_FAILURE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+
+/// Starts the task. The task does not keep a handle of the client, so the node keeps its client alive only while the
+/// handle exists.
+pub(super) fn spawn(core: &Arc<Core>, shared: &Arc<Shared>, spec: Spec) -> Task<Result<(), Error>> {
+    let keeper = Keeper::new(core, shared, spec, Backoff::new(AFTER_FAILURE));
+    let ended = Ended(Arc::clone(shared));
+    Task::spawn(&core.runtime, run(keeper, ended))
+}
+
+/// Notifies waiters however the task ends, also when it is dropped with its runtime.
+struct Ended(Arc<Shared>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.ended();
+    }
+}
+
+async fn run(mut keeper: Keeper, ended: Ended) -> Result<(), Error> {
+    let left = tokio::select! {
+        biased;
+        () = ended.0.closing() => None,
+        left = keep(&mut keeper) => Some(left),
+    };
+    match left {
+        None => Box::pin(keeper.leave()).await,
+        Some(left) => left,
+    }
+}
+
+/// Keeps the node there. Returns when the client is closed.
+async fn keep(keeper: &mut Keeper) -> Result<(), Error> {
+    let mut at = None;
+    loop {
+        if let Some(at) = at.take() {
+            tokio::time::sleep_until(at).await;
+        }
+        let Ok(session) = keeper.core.connected_session().await else { return keeper.client_closed() };
+        let began = keeper.core.clock.now();
+        if let End::Failed(error) = keeper.keep(&session).await {
+            keeper.shared.failed(error);
+            let delay = keeper.core.next_delay(&mut keeper.failures, began);
+            at = Some(Instant::now() + delay);
+        }
+    }
+}
