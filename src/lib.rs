@@ -19,6 +19,7 @@
 //! | a node that is there as long as this process runs, such as a registration | [`persistent_node`] |
 //! | many producers and consumers, each item delivered at least once | [`queue`] |
 //! | a configuration, or a list of services, that is always at hand and follows every change | [`cache`] |
+//! | the list of the processes that are alive, each with its data | [`group_member`] |
 //! | a maximum for the whole cluster, divided among its live members | [`throughput_balancer`] |
 //!
 //! # Getting started
@@ -63,6 +64,7 @@
 //! * [`persistent_node`](persistent_node#when-things-fail)
 //! * [`queue`](queue#when-things-fail)
 //! * [`cache`](cache#when-things-fail)
+//! * [`group_member`](group_member#when-things-fail)
 //! * [`throughput_balancer`](throughput_balancer#when-things-fail)
 //!
 //! In these tables T is the session timeout that the servers granted, and [`ErrorPolicy::Standard`] is the default.
@@ -102,6 +104,7 @@
 //! | `persistent-node` | yes | [`persistent_node`] |
 //! | `queue` | yes | [`queue`] |
 //! | `cache` | yes | [`cache`] |
+//! | `group-member` | yes | [`group_member`]; enables `cache` and `persistent-node` |
 //! | `json` | yes | items of a queue and nodes of a cache as JSON |
 //! | `throughput-balancer` | yes | [`throughput_balancer`]; enables `leader-latch` |
 //! | `limiter` | yes | [`limiter`]: a rate limiter for a share that changes |
@@ -156,6 +159,7 @@
         feature = "persistent-node",
         feature = "queue",
         feature = "cache",
+        feature = "group-member",
         feature = "json",
         feature = "throughput-balancer",
         feature = "limiter",
@@ -205,6 +209,8 @@ pub mod double_barrier;
     feature = "cache",
 ))]
 mod error;
+#[cfg(feature = "group-member")]
+pub mod group_member;
 #[cfg(feature = "leader-latch")]
 pub mod leader_latch;
 #[cfg(feature = "leader-selector")]

@@ -29,6 +29,8 @@ mod cache;
 mod client;
 #[cfg(feature = "double-barrier")]
 mod double_barrier;
+#[cfg(feature = "group-member")]
+mod group_member;
 #[cfg(all(
     feature = "leader-latch",
     feature = "leader-selector",

@@ -1,0 +1,94 @@
+//! The options of a group member.
+
+use std::sync::Arc;
+
+use super::error::Error;
+use super::names::Format;
+use super::{GroupMember, Own};
+use crate::cache::{Cache, Snapshot};
+use crate::client::Client;
+use crate::path::join;
+use crate::persistent_node::PersistentNode;
+use crate::util::mutex::Mutex;
+
+/// Configures a [`GroupMember`]; see [`GroupMember::builder`].
+///
+/// ```no_run
+/// use zookeeper_recipes::Client;
+/// use zookeeper_recipes::group_member::{Error, Format, GroupMember};
+///
+/// # async fn example(client: &Client) -> Result<(), Error> {
+/// // In one group with Python services that use kazoo's Party.
+/// let member = GroupMember::builder(client, "/services/api", "rust-1")
+///     .format(Format::Party)
+///     .join()
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "there is no member before join()"]
+pub struct GroupMemberBuilder {
+    client: Client,
+    path: String,
+    id: String,
+    data: Vec<u8>,
+    format: Format,
+}
+
+impl GroupMemberBuilder {
+    pub(super) fn new(client: &Client, path: String, id: String) -> Self {
+        GroupMemberBuilder { client: client.clone(), path, id, data: Vec::new(), format: Format::default() }
+    }
+
+    /// Sets the data of the member, such as its address. Empty by default; a member of one of kazoo's parties has none.
+    pub fn data(mut self, data: impl Into<Vec<u8>>) -> Self {
+        self.data = data.into();
+        self
+    }
+
+    /// Sets what other clients of the group expect. Default [`Format::GroupMember`].
+    pub fn format(mut self, format: Format) -> Self {
+        self.format = format;
+        self
+    }
+
+    /// Joins the group, and waits until the member's node is there and the other members are known: as long as it takes,
+    /// also across losses of the connection and of the session. While another session has a node of the same name, it
+    /// waits for the end of that.
+    ///
+    /// # Errors
+    /// [`Error::Client`] with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) for a malformed path or id, and
+    /// if the node cannot be created or the group cannot be read for a reason that does not pass by itself, such as a
+    /// missing permission. [`Error::InvalidOption`]; [`Error::Closed`] if the client has been closed.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: the node is deleted in the background.
+    pub async fn join(self) -> Result<GroupMember, Error> {
+        let path: Arc<str> = self.path.into();
+        let invalid = |why: String| Error::InvalidOption { path: Arc::clone(&path), why };
+        self.client.open_path(&path).map_err(|error| Error::client(&path, error))?;
+        if self.id.is_empty() || (self.format.names_the_id() && self.id.contains('/')) {
+            let why = format!("an id of {:?}; it must be the name of a node: not empty, and without '/'", self.id);
+            return Err(invalid(why));
+        }
+        if !self.format.has_data() && !self.data.is_empty() {
+            let why = format!("{} bytes of data; a member of a kazoo party has only its id", self.data.len());
+            return Err(invalid(why));
+        }
+        let (name, data) = self.format.node(&self.id, self.data.clone());
+        let node = PersistentNode::builder(&self.client, join(&path, &name))
+            .data(data)
+            .start()
+            .map_err(|error| Error::node(&path, error))?;
+        let cache = Cache::children(&self.client, &*path).start();
+        let created = async { node.created().await.map_err(|error| Error::node(&path, error)) };
+        let copied = async { cache.await.map_err(|error| Error::cache(&path, error)) };
+        let (own_path, cache) = futures::try_join!(created, copied)?;
+        // So that the changes after this begin with the others. Without permission to list, it would never be seen.
+        let sees_itself = |now: &Snapshot<_>| now.get(&own_path).is_some() || now.unlistable().next().is_some();
+        cache.wait_for(sees_itself).await.map_err(|error| Error::cache(&path, error))?;
+        let own = Mutex::new(Some(Own { id: self.id, data: self.data }));
+        Ok(GroupMember { path, format: self.format, node, cache, own })
+    }
+}

@@ -1,0 +1,232 @@
+//! Membership in a group of processes: each member is seen by all, with its data, until it leaves or fails. Curator's
+//! `GroupMember`, and kazoo's `Party`.
+//!
+//! ```no_run
+//! use zookeeper_recipes::Client;
+//! use zookeeper_recipes::group_member::{Change, GroupMember};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = Client::builder("localhost:2181").connect().await?;
+//! let member =
+//!     GroupMember::join(&client, "/services/api", "api-1", "10.0.0.1:80").await?;
+//! for (id, data) in member.members() {
+//!     println!("{id} is at {}", String::from_utf8_lossy(&data));
+//! }
+//! let mut changes = member.changes();
+//! while let Some(change) = changes.next().await {
+//!     match change {
+//!         Change::Joined { id, .. } => println!("{id} has joined"),
+//!         Change::Left { id, .. } => println!("{id} has left"),
+//!         other => println!("{other:?}"),
+//!     }
+//! }
+//! member.leave().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! It is a [`PersistentNode`](crate::persistent_node) for the member itself, and a [`Cache`](crate::cache) of the
+//! group. To look at a group without joining it, use [`Cache::children`](crate::cache::Cache::children).
+//!
+//! # What it does not promise
+//!
+//! The members are those of a [`Snapshot`](crate::cache::Snapshot): as of a moment in the past. Two members may see
+//! different groups for a while, and a process that has failed is a member until its session has expired. So do not
+//! divide by it what must not be done twice: a [lock](crate::mutex), a [leader](crate::leader_latch) or a
+//! [balancer](crate::throughput_balancer) is for that.
+//!
+//! [`members`](GroupMember::members) always contains this member itself until it has left, as in Curator: also while
+//! its session is lost and its node is not there.
+//!
+//! # When things fail
+//!
+//! | event | what happens |
+//! |---|---|
+//! | connection `Suspended` | The members stay as they were; the age of the [`snapshot`](GroupMember::snapshot) grows. |
+//! | `Reconnected`, same session | The group is compared; what was missed is reported, once. |
+//! | session `Lost` | The others see this member leave. In the next session it joins again, under the same name. |
+//! | own node deleted by another client | It is created again at once. |
+//! | reply lost | The node is recognized as this session's. There are never two. |
+//! | process stopped for longer than the session timeout | As a lost session. |
+//! | another session has the id | [`join`](GroupMember::join) waits until that session's node is gone. |
+//!
+//! # The znodes
+//!
+//! | znode | kind | data |
+//! |---|---|---|
+//! | the group, and the directories above | container, if they were missing | empty |
+//! | `<group>/<id>` ([`Format::GroupMember`]) | ephemeral | the member's data |
+//! | `<group>/<32 hex digits>__party__` ([`Format::Party`]) | ephemeral | the id |
+//! | `<group>/<32 hex digits>-<id>` ([`Format::ShallowParty`]) | ephemeral | empty |
+//!
+//! Unlike Curator's, data that was not set is empty, not the address of the host.
+
+mod builder;
+mod change;
+mod error;
+mod names;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub use self::builder::GroupMemberBuilder;
+pub use self::change::{Change, Changes};
+pub use self::error::Error;
+pub use self::names::Format;
+use crate::StateReceiver;
+use crate::cache::{Cache, Snapshot};
+use crate::client::Client;
+use crate::persistent_node::{NodeState, PersistentNode};
+use crate::util::mutex::Mutex;
+
+/// The data of each member, by its id.
+pub type Members = BTreeMap<String, Vec<u8>>;
+
+/// A member of a group; see the [module](self). Dropping it leaves the group, without waiting.
+///
+/// ```no_run
+/// use zookeeper_recipes::Client;
+/// use zookeeper_recipes::group_member::{Error, GroupMember};
+///
+/// # async fn example(client: Client) -> Result<(), Error> {
+/// let member = GroupMember::join(&client, "/services/api", "api-1", "").await?;
+/// // Waits until there are three.
+/// let members = member.wait_for(|members| members.len() >= 3).await?;
+/// println!("{:?}", members.keys());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "dropped, the member leaves"]
+pub struct GroupMember {
+    path: Arc<str>,
+    format: Format,
+    node: PersistentNode,
+    cache: Cache<Vec<u8>>,
+    /// The member itself, until it leaves.
+    own: Mutex<Option<Own>>,
+}
+
+/// The member itself.
+#[derive(Debug)]
+struct Own {
+    id: String,
+    data: Vec<u8>,
+}
+
+impl GroupMember {
+    /// Joins the group at `path` as `id`, in Curator's format, and waits until the member's node is there and the other
+    /// members are known.
+    ///
+    /// # Errors
+    /// As [`GroupMemberBuilder::join`].
+    ///
+    /// # Cancel safety
+    /// Cancel safe: the node is deleted in the background.
+    pub async fn join(
+        client: &Client,
+        path: impl Into<String>,
+        id: impl Into<String>,
+        data: impl Into<Vec<u8>>,
+    ) -> Result<GroupMember, Error> {
+        GroupMember::builder(client, path, id).data(data).join().await
+    }
+
+    /// Returns a builder for a member with this id of the group at `path`.
+    pub fn builder(client: &Client, path: impl Into<String>, id: impl Into<String>) -> GroupMemberBuilder {
+        GroupMemberBuilder::new(client, path.into(), id.into())
+    }
+
+    /// Returns the path of the group.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Returns the data of each member, by its id, without a request. It contains this member itself until it leaves,
+    /// also while its node is not there.
+    ///
+    /// Members of a kazoo party that have the same id appear once.
+    #[doc(alias = "getCurrentMembers")]
+    pub fn members(&self) -> Members {
+        self.with_own(&self.cache.snapshot())
+    }
+
+    fn with_own(&self, snapshot: &Snapshot<Vec<u8>>) -> Members {
+        let mut members = members_of(snapshot, self.format);
+        if let Some(own) = &*self.own.lock() {
+            members.entry(own.id.clone()).or_insert_with(|| own.data.clone());
+        }
+        members
+    }
+
+    /// Returns the copy of the group's nodes, which tells its [age](Snapshot::age).
+    pub fn snapshot(&self) -> Snapshot<Vec<u8>> {
+        self.cache.snapshot()
+    }
+
+    /// Returns the changes from now on. This member itself is among them.
+    pub fn changes(&self) -> Changes {
+        Changes::new(&self.path, self.format, self.cache.changes())
+    }
+
+    /// Waits until `condition` holds for the members, and returns them. Returns at once if it holds now.
+    ///
+    /// # Errors
+    /// [`Error::Closed`] if the client is closed.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: it only waits.
+    pub async fn wait_for(&self, mut condition: impl FnMut(&Members) -> bool) -> Result<Members, Error> {
+        let holds = |snapshot: &Snapshot<Vec<u8>>| condition(&self.with_own(snapshot));
+        let snapshot = self.cache.wait_for(holds).await.map_err(|error| Error::cache(&self.path, error))?;
+        Ok(self.with_own(&snapshot))
+    }
+
+    /// Replaces the data of this member, and waits until it is written. The data counts from the first poll on. Of
+    /// several calls, the latest counts.
+    ///
+    /// # Errors
+    /// [`Error::Client`] as [`PersistentNode::set_data`]; [`Error::InvalidOption`] in a kazoo party, whose members have
+    /// no data; [`Error::Closed`].
+    ///
+    /// # Cancel safety
+    /// Once it was polled, the data is written in the background even if the future is dropped.
+    #[doc(alias = "setThisData")]
+    pub async fn set_data(&self, data: impl Into<Vec<u8>>) -> Result<(), Error> {
+        if !self.format.has_data() {
+            let why = "data for a member of a kazoo party, which has only its id".to_owned();
+            return Err(Error::InvalidOption { path: Arc::clone(&self.path), why });
+        }
+        let data = data.into();
+        let written = self.node.set_data(data.clone());
+        if let Some(own) = &mut *self.own.lock() {
+            own.data = data;
+        }
+        written.await.map_err(|error| Error::node(&self.path, error))
+    }
+
+    /// Returns the state of the member's node, to read it or to wait for changes.
+    pub fn state(&self) -> StateReceiver<NodeState> {
+        self.node.state()
+    }
+
+    /// Leaves the group. Returns when the member's node is gone for sure. The other members can still be read. It may be
+    /// called twice.
+    ///
+    /// # Errors
+    /// As [`PersistentNode::close`].
+    ///
+    /// # Cancel safety
+    /// Once it was polled, the node is deleted in the background even if the future is dropped.
+    #[doc(alias = "close")]
+    pub async fn leave(&self) -> Result<(), Error> {
+        *self.own.lock() = None;
+        self.node.close().await.map_err(|error| Error::node(&self.path, error))
+    }
+}
+
+/// Returns the members in a copy of the group.
+fn members_of(snapshot: &Snapshot<Vec<u8>>, format: Format) -> Members {
+    let data = |value: Option<&Vec<u8>>| value.cloned().unwrap_or_default();
+    snapshot.iter().filter_map(|node| format.member(node.name(), &data(node.value()))).collect()
+}

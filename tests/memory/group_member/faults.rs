@@ -1,0 +1,76 @@
+//! Sessions that end, nodes that are deleted, processes that stand still.
+
+use super::fixture::{GROUP, ids, join, setup, words};
+use crate::fixture::{SOON, T, within};
+
+#[tokio::test(start_paused = true)]
+async fn a_member_whose_session_ends_leaves_and_joins_again() {
+    let (server, one, two) = setup().await;
+    let first = join(&one, "m1").await;
+    let second = join(&two, "m2").await;
+    second.set_data("latest").await.expect("written");
+    within("seen", SOON, first.wait_for(|members| members["m2"] == b"latest")).await.expect("members");
+    let mut changes = first.changes();
+    for _ in 0..3 {
+        server.refuse(&two);
+        server.expire_session(&two);
+        assert_eq!(words(&mut changes).await, ["-m2"]);
+        assert_eq!(ids(&second), ["m1", "m2"], "a member always counts itself");
+        server.heal();
+        tokio::time::sleep(T * 2).await;
+        assert_eq!(words(&mut changes).await, ["+m2"]);
+        assert_eq!(first.members()["m2"], b"latest");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_deleted_by_hand_comes_back() {
+    let (server, one, two) = setup().await;
+    let first = join(&one, "m1").await;
+    let _second = join(&two, "m2").await;
+    let mut changes = first.changes();
+    server.delete_by_hand(&format!("{GROUP}/m2")).expect("deleted");
+    tokio::time::sleep(SOON).await;
+    assert_eq!(words(&mut changes).await.last().map(String::as_str), Some("+m2"));
+    assert_eq!(server.children(GROUP).len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_missed_in_an_outage_is_reported_once() {
+    let (server, one, two) = setup().await;
+    let first = join(&one, "m1").await;
+    let second = join(&two, "m2").await;
+    let mut changes = first.changes();
+    server.refuse(&one);
+    server.disconnect(&one);
+    second.leave().await.expect("left");
+    let _third = join(&two, "m3").await;
+    server.heal();
+    tokio::time::sleep(T).await;
+    assert_eq!(words(&mut changes).await, ["-m2", "+m3", "synced"]);
+    assert_eq!(ids(&first), ["m1", "m3"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_stood_still_past_its_session_is_a_member_again() {
+    let (server, one, two) = setup().await;
+    let first = join(&one, "m1").await;
+    let _second = join(&two, "m2").await;
+    server.freeze_client(&two);
+    within("it has failed", T * 3, first.wait_for(|members| members.len() == 1)).await.expect("members");
+    server.thaw_client(&two);
+    within("it is back", T * 3, first.wait_for(|members| members.len() == 2)).await.expect("members");
+    assert_eq!(server.children(GROUP).len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closed_client_ends_it() {
+    let (_server, one, _) = setup().await;
+    let first = join(&one, "m1").await;
+    let mut changes = first.changes();
+    one.close().await.expect("closed");
+    assert!(within("the end", SOON, changes.next()).await.is_none());
+    let error = first.wait_for(|members| members.is_empty()).await.expect_err("closed");
+    assert_eq!(error.kind(), zookeeper_recipes::ErrorKind::Closed);
+    assert_eq!(first.set_data("x").await.expect_err("closed").kind(), zookeeper_recipes::ErrorKind::Closed);
+}
