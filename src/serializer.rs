@@ -9,8 +9,8 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Converts items to bytes and back: the items of a queue, or what the nodes of a cache contain.
 ///
-/// An item that a consumer cannot decode becomes a dead letter, with the error as its reason. A node that a cache cannot
-/// decode keeps its bytes and the error.
+/// An item that a consumer cannot decode becomes a dead letter, with the error as its reason. A node that a cache
+/// cannot decode keeps its bytes and the error.
 ///
 /// ```
 /// # #[cfg(feature = "queue")]

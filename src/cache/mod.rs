@@ -44,7 +44,7 @@
 //! | `Reconnected`, new session | Everything is compared with the servers. What differs is read and reported, once. |
 //! | | Then comes [`Synced`](Change::Synced). |
 //! | the new server lags | It has to catch up first, so no node becomes older. |
-//! | root or node deleted by another client | It is [removed](Change::Removed), and comes back if it is created again. |
+//! | node deleted by another client | It is [removed](Change::Removed). It comes back if it is created again. |
 //! | reply lost | It is read again with the comparison. |
 //! | process stopped for longer than the session timeout | [`is_fresh`](Snapshot::is_fresh) is false at once. |
 //! | | Then as for a new session. |

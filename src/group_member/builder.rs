@@ -53,9 +53,9 @@ impl GroupMemberBuilder {
         self
     }
 
-    /// Joins the group, and waits until the member's node is there and the other members are known: as long as it takes,
-    /// also across losses of the connection and of the session. While another session has a node of the same name, it
-    /// waits for the end of that.
+    /// Joins the group, and waits until the member's node is there and the other members are known: as long as it
+    /// takes, also across losses of the connection and of the session. While another session has a node of the same
+    /// name, it waits for the end of that.
     ///
     /// # Errors
     /// [`Error::Client`] with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) for a malformed path or id, and

@@ -40,8 +40,8 @@ pub enum Change {
         /// Its last data.
         data: Vec<u8>,
     },
-    /// Everything was compared with the servers after a reconnect or a new session: the changes before this one were all
-    /// that was missed.
+    /// Everything was compared with the servers after a reconnect or a new session: the changes before this one were
+    /// all that was missed.
     Synced,
     /// The subscriber was too slow, and the oldest changes were dropped. These are the members after them; the next
     /// changes follow.
@@ -50,8 +50,8 @@ pub enum Change {
     Failed(Error),
 }
 
-/// The changes of a group; see [`GroupMember::changes`](super::GroupMember::changes). Ends when the member is dropped or
-/// its client is closed.
+/// The changes of a group; see [`GroupMember::changes`](super::GroupMember::changes). Ends when the member is dropped
+/// or its client is closed.
 pub struct Changes {
     path: Arc<str>,
     format: Format,

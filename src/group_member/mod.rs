@@ -42,7 +42,7 @@
 //!
 //! | event | what happens |
 //! |---|---|
-//! | connection `Suspended` | The members stay as they were; the age of the [`snapshot`](GroupMember::snapshot) grows. |
+//! | connection `Suspended` | The members stay as they were. The [`snapshot`](GroupMember::snapshot) grows older. |
 //! | `Reconnected`, same session | The group is compared; what was missed is reported, once. |
 //! | session `Lost` | The others see this member leave. In the next session it joins again, under the same name. |
 //! | own node deleted by another client | It is created again at once. |
@@ -210,8 +210,8 @@ impl GroupMember {
         self.node.state()
     }
 
-    /// Leaves the group. Returns when the member's node is gone for sure. The other members can still be read. It may be
-    /// called twice.
+    /// Leaves the group. Returns when the member's node is gone for sure. The other members can still be read. It may
+    /// be called twice.
     ///
     /// # Errors
     /// As [`PersistentNode::close`].
