@@ -77,7 +77,8 @@ pub(super) struct Keeper<T> {
     /// Times as of which the ensemble has confirmed everything, once these rounds are over.
     proofs: Vec<(Instant, u64)>,
     confirmed: Option<Instant>,
-    looked_for_chroot: bool,
+    /// The root that the connect string names does not exist.
+    lacks_chroot: bool,
     backoff: Backoff,
 }
 
@@ -100,7 +101,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
             replaced: None,
             proofs: Vec::new(),
             confirmed: None,
-            looked_for_chroot: false,
+            lacks_chroot: false,
             backoff: Backoff::new(AGAIN),
         }
     }
@@ -172,7 +173,13 @@ impl<T: Send + Sync + 'static> Keeper<T> {
                     reads.sync(&self.core.full_path(&self.plan.scope.root));
                     Ok(())
                 }
-                Step::Proven => self.proven(session).await,
+                Step::Proven => {
+                    // It may have been deleted after the last look, and nothing reports that.
+                    if self.tracker.lacks_root() {
+                        reads.look_for_chroot();
+                    }
+                    self.proven(session).await
+                }
                 Step::LookAgain => Err(End::Gap),
             };
             if let Err(end) = ended {
@@ -314,8 +321,10 @@ impl<T: Send + Sync + 'static> Keeper<T> {
                 self.answer_waiters();
                 None
             }
-            Answer::Chroot(Ok(Some(_))) => None,
-            Answer::Chroot(Ok(None)) => Some(("look for", "/".into(), backend::Error::NoRoot)),
+            Answer::Chroot(Ok(found)) => {
+                self.found_chroot(found.is_some());
+                None
+            }
             Answer::Looked(path, Err(error)) | Answer::Read(path, Err(error)) => Some(("read", path, error)),
             Answer::Listed(path, Err(error)) => Some(("list the children of", path, error)),
             Answer::Synced(Err(error)) | Answer::Chroot(Err(error)) => {
@@ -374,12 +383,21 @@ impl<T: Send + Sync + 'static> Keeper<T> {
         }
         self.shared.publish(snapshot, changes);
         self.answer_waiters();
-        if !self.tracker.lacks_root() {
-            self.looked_for_chroot = false;
-        } else if !std::mem::replace(&mut self.looked_for_chroot, true) {
+        // The error of it is taken back with the publication.
+        self.lacks_chroot = false;
+        if self.tracker.lacks_root() {
             reads.look_for_chroot();
         }
         true
+    }
+
+    /// Tells once that the root of the connect string is missing, and takes that back when it is there.
+    fn found_chroot(&mut self, is_there: bool) {
+        if is_there && std::mem::take(&mut self.lacks_chroot) {
+            self.shared.recovered();
+        } else if !is_there && !std::mem::replace(&mut self.lacks_chroot, true) {
+            self.failed(self.error("look for", "/", backend::Error::NoRoot));
+        }
     }
 
     fn answer_waiters(&mut self) {

@@ -61,7 +61,7 @@ impl<T: Send + Sync + 'static> Shared<T> {
         self.latest.store(Some(Arc::new(snapshot.clone())));
         send(&batches, changes, snapshot);
         drop(batches);
-        *self.last_error.lock() = None;
+        self.recovered();
         self.progress.send_modify(|progress| {
             *progress = match progress {
                 Progress::Published(before) => Progress::Published(*before + 1),
@@ -78,6 +78,11 @@ impl<T: Send + Sync + 'static> Shared<T> {
             Some(snapshot) => send(&batches, vec![Change::Failed(error)], snapshot),
             None => drop(self.progress.send_replace(Progress::Failed(error))),
         }
+    }
+
+    /// Takes the error back.
+    pub(super) fn recovered(&self) {
+        *self.last_error.lock() = None;
     }
 
     /// Ends all streams.

@@ -612,7 +612,8 @@ impl<T: 'static> Tracker<T> {
                 (None, Some(new)) => others.push(Change::Added(new)),
                 (Some(old), None) => removed.push(Change::Removed { old }),
                 (Some(old), Some(new)) if old.is_same_as(&new) => {}
-                (Some(old), Some(new)) if old.stat().czxid == new.stat().czxid => {
+                // Of a node without permission the stat may be unknown.
+                (Some(old), Some(new)) if [0, new.stat().czxid].contains(&old.stat().czxid) => {
                     others.push(Change::Changed { old, new });
                 }
                 // Another node at the same path.

@@ -11,6 +11,8 @@ mod support;
 
 #[cfg(feature = "barrier")]
 mod barrier;
+#[cfg(feature = "cache")]
+mod cache;
 mod client;
 #[cfg(feature = "double-barrier")]
 mod double_barrier;
