@@ -39,7 +39,6 @@ async fn edits_during_an_outage_are_reported_once_also_a_node_deleted_and_create
     };
     assert_eq!(version(&before), version(&cache.snapshot()), "by its version and data it could not be told");
     assert_eq!(contents(&cache.snapshot()), on_server(observer, path).await);
-    // Five bodies: of what is new or was written, and of the node that was created again.
     assert_eq!(proxy.request_count(OpCode::GetData), 4, "of what differs alone");
     assert_eq!(proxy.request_count(OpCode::Exists), 6, "one for each known node");
     assert!(told(&cache, &mut changes).await.is_empty());
@@ -143,7 +142,6 @@ async fn a_cache_that_is_started_without_a_server_waits_for_it() {
     assert_eq!(paths(&cache.snapshot()), [fixture.path.clone()]);
 }
 
-/// The first connection ends after the answer to the read of the root: the rest is read on the next one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_answer_during_the_first_reading_and_during_the_comparison() {
     for op in [OpCode::GetData, OpCode::GetChildren2, OpCode::Sync, OpCode::Exists] {

@@ -67,7 +67,7 @@ async fn a_chroot_that_is_deleted_is_an_error_until_it_is_there_again() {
     let Change::Removed { old } = next(&mut changes).await else { panic!("it is removed") };
     assert_eq!(old.path(), "/app");
     let Change::Failed(error) = next(&mut changes).await else { panic!("it fails") };
-    assert_eq!(error.kind(), ErrorKind::InvalidPath, "{error}");
+    assert_eq!(error.kind(), ErrorKind::NoNode, "{error}");
     assert!(cache.snapshot().is_empty());
     assert!(cache.last_error().is_some());
 

@@ -1,4 +1,4 @@
-//! Contenders in Python.
+//! Contenders and editors in Python.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -8,8 +8,10 @@ use std::sync::OnceLock;
 /// The version that the test was written for.
 const KAZOO: &str = "kazoo==2.11.0";
 const SCRIPT: &str = include_str!("kazoo_lock.py");
+#[cfg(feature = "cache")]
+const EDIT: &str = include_str!("kazoo_edit.py");
 
-/// A Python process with one of kazoo's locks; killed on drop.
+/// A Python process with kazoo; killed on drop.
 #[derive(Debug)]
 pub(crate) struct Kazoo(tokio::process::Child);
 
@@ -21,10 +23,18 @@ impl Kazoo {
         Kazoo(command.kill_on_drop(true).spawn().expect("python starts"))
     }
 
-    /// Waits until it has had all its turns.
+    /// Starts it: creates, writes and deletes nodes below `path`, which exists.
+    #[cfg(feature = "cache")]
+    pub(crate) fn edit(connect_string: &str, path: &str) -> Kazoo {
+        let mut command = tokio::process::Command::new(python());
+        command.args(["-c", EDIT, connect_string, path]);
+        Kazoo(command.kill_on_drop(true).spawn().expect("python starts"))
+    }
+
+    /// Waits until it has had all its turns, or has made all its edits.
     pub(crate) async fn ends(mut self) {
         let status = self.0.wait().await.expect("python ends");
-        assert!(status.success(), "kazoo's contender: {status}");
+        assert!(status.success(), "kazoo: {status}");
     }
 }
 

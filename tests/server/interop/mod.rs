@@ -1,7 +1,10 @@
 //! One line for two libraries: kazoo's `Lock` (Python) and `InterProcessMutex` take turns at one path on a real server.
+//! And a cache that follows what kazoo writes.
 //!
 //! Needs python3 and the feature `interop`; kazoo is installed from PyPI into a virtual environment below `target`.
 
+#[cfg(feature = "cache")]
+mod edits;
 mod judge;
 mod kazoo;
 
