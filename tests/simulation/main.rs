@@ -17,6 +17,7 @@ mod leader_latch;
 mod leader_selector;
 mod line;
 mod mutex;
+mod persistent_node;
 mod queue;
 mod seeds;
 mod stage;

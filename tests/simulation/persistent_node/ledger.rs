@@ -1,0 +1,192 @@
+//! The nodes on the servers after every step, and whose they are: the data of each begins with the number of its
+//! instance.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use zookeeper_recipes::testing::TestingServer;
+
+use crate::trace::Trace;
+use crate::world::World;
+
+pub(super) const DIR: &str = "/nodes";
+/// Several processes want each of these.
+pub(super) const CONTESTED: [&str; 3] = ["/nodes/same-0", "/nodes/same-1", "/nodes/same-2"];
+
+/// A node at a contested path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Winner {
+    czxid: i64,
+    session: i64,
+    instance: u64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// What was there at the last look: the directory's newest change, and each contested path's creation and version.
+    seen: Vec<Option<(i64, i32)>>,
+    winners: BTreeMap<&'static str, Winner>,
+    by_hand: BTreeMap<String, Instant>,
+    /// Every transaction that created a node.
+    created: BTreeSet<i64>,
+    hand_overs: u64,
+    /// Asked to close, or dropped.
+    closing: BTreeSet<u64>,
+    /// Closed, by their own account.
+    closed: BTreeSet<u64>,
+    violation: Option<String>,
+}
+
+/// Looks at the servers after each step.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    state: Mutex<State>,
+    world: Mutex<Option<(TestingServer, Trace, Duration)>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The number of the instance whose data this is.
+fn instance_of(data: &[u8]) -> Option<u64> {
+    std::str::from_utf8(data).ok()?.split(':').next()?.parse().ok()
+}
+
+impl State {
+    fn object(&mut self, what: String) {
+        self.violation.get_or_insert(what);
+    }
+
+    /// A request that was under way at a deletion by hand may hit the next node at that path: a server compares the
+    /// version alone.
+    fn was_deleted_by_hand(&self, path: &str, timeout: Duration) -> bool {
+        self.by_hand.get(path).is_some_and(|at| at.elapsed() < timeout * 3)
+    }
+}
+
+impl Ledger {
+    /// From now on there is a world to watch.
+    pub(super) fn watch(&self, world: &World) {
+        *lock(&self.world) = Some((world.server.clone(), world.trace.clone(), world.timeout));
+    }
+
+    /// Lets go of the world, which holds this ledger.
+    pub(super) fn release(&self) {
+        *lock(&self.world) = None;
+    }
+
+    pub(super) fn violation(&self) -> Option<String> {
+        lock(&self.state).violation.clone()
+    }
+
+    pub(super) fn creations(&self) -> u64 {
+        lock(&self.state).created.len() as u64
+    }
+
+    pub(super) fn hand_overs(&self) -> u64 {
+        lock(&self.state).hand_overs
+    }
+
+    pub(super) fn object(&self, what: String) {
+        lock(&self.state).object(what);
+    }
+
+    /// Called after each step: looks closer if anything has changed.
+    pub(super) fn glance(&self) {
+        let world = lock(&self.world);
+        let Some((server, trace, timeout)) = &*world else { return };
+        let stat = |path| server.stat(path);
+        let dir = stat(DIR).map(|stat| (stat.pzxid, 0));
+        let contested = CONTESTED.into_iter().map(|path| stat(path).map(|stat| (stat.czxid, stat.version)));
+        let seen: Vec<_> = std::iter::once(dir).chain(contested).collect();
+        let mut state = lock(&self.state);
+        if seen != state.seen {
+            state.seen = seen;
+            state.look(server, trace, *timeout);
+        }
+    }
+
+    /// An instance was asked to close, or dropped.
+    pub(super) fn closes(&self, instance: u64) {
+        lock(&self.state).closing.insert(instance);
+    }
+
+    /// The close of an instance has returned without an error: none of its nodes is there, from now on.
+    pub(super) fn closed(&self, instance: u64) {
+        let world = lock(&self.world);
+        let Some((server, trace, timeout)) = &*world else { return };
+        let mut state = lock(&self.state);
+        state.closed.insert(instance);
+        state.look(server, trace, *timeout);
+    }
+
+    /// Deletes a node by hand, chosen by number; returns its path.
+    pub(super) fn delete_by_hand(&self, server: &TestingServer, number: usize) -> Option<String> {
+        let names = server.children(DIR);
+        let path = format!("{DIR}/{}", names.get(number % names.len().max(1))?);
+        lock(&self.state).by_hand.insert(path.clone(), Instant::now());
+        // Its session may be ending at this moment.
+        server.delete_by_hand(&path).ok()?;
+        Some(path)
+    }
+}
+
+impl State {
+    fn look(&mut self, server: &TestingServer, trace: &Trace, timeout: Duration) {
+        for name in server.children(DIR) {
+            let path = format!("{DIR}/{name}");
+            let (Some(stat), Some(data)) = (server.stat(&path), server.get(&path)) else { continue };
+            self.created.insert(stat.czxid);
+            match instance_of(&data) {
+                None => self.object(format!("{path} has foreign data {data:?}")),
+                Some(instance) if self.closed.contains(&instance) => {
+                    self.object(format!("{instance} is closed, and {path} is there: {stat:?}"));
+                }
+                Some(_) => {}
+            }
+        }
+        for path in CONTESTED {
+            let now = server.stat(path).and_then(|stat| {
+                let instance = instance_of(&server.get(path)?)?;
+                Some(Winner { czxid: stat.czxid, session: stat.ephemeral_owner, instance })
+            });
+            self.look_at_winner(server, trace, timeout, path, now);
+        }
+    }
+
+    fn look_at_winner(
+        &mut self,
+        server: &TestingServer,
+        trace: &Trace,
+        timeout: Duration,
+        path: &'static str,
+        now: Option<Winner>,
+    ) {
+        let before = self.winners.get(path).cloned();
+        if before == now {
+            return;
+        }
+        if let Some(before) = &before {
+            let is_same_node = now.as_ref().is_some_and(|now| now.czxid == before.czxid);
+            let has_ended = !server.sessions().iter().any(|session| session.id == before.session);
+            let excused = self.was_deleted_by_hand(path, timeout);
+            if is_same_node && !excused {
+                self.object(format!("{path} of {before:?} was overwritten: {now:?}"));
+            }
+            if !is_same_node && !has_ended && !self.closing.contains(&before.instance) && !excused {
+                self.object(format!("{path} of {before:?} was deleted by another process"));
+            }
+        }
+        match now {
+            Some(now) => {
+                trace.note(format_args!("{path} is {}'s", now.instance));
+                self.hand_overs += u64::from(before.is_none_or(|before| before.instance != now.instance));
+                self.winners.insert(path, now);
+            }
+            None => drop(self.winners.remove(path)),
+        }
+    }
+}
