@@ -38,8 +38,7 @@ enum Sight {
 
 /// A node, as it was read.
 struct Seen {
-    /// `None` if its data may not be read.
-    data: Option<Vec<u8>>,
+    data: Vec<u8>,
     stat: Stat,
     watch: Watch,
 }
@@ -71,8 +70,6 @@ pub(super) struct Keeper {
     watch: Option<Watch>,
     /// The node must be read, as events may be missing since the last connection.
     is_stale: bool,
-    /// The node may not be read, so that only its existence is watched.
-    is_unreadable: bool,
     /// The number of the data that our node has; 0 if that is not known.
     written: u64,
     wanted: watch::Receiver<Wanted>,
@@ -98,7 +95,6 @@ impl Keeper {
             sight: Sight::Unknown,
             watch: None,
             is_stale: true,
-            is_unreadable: false,
             written: 0,
             wanted: shared.wanted.subscribe(),
             write_at: None,
@@ -113,7 +109,6 @@ impl Keeper {
         if !self.duty.enter(session, self.path.as_ref()) {
             (self.sight, self.watch) = (Sight::Unknown, None);
         }
-        self.is_unreadable = false;
         let mut conditions = session.conditions();
         loop {
             let condition = *conditions.borrow_and_update();
@@ -209,6 +204,8 @@ impl Keeper {
         let (created, seen) = join(created, seen).await;
         match created {
             Ok((_, stat)) => self.created(session, path, &stat, wanted.number),
+            // Nothing of ours, unless it turns out to be.
+            Err(backend::Error::NodeExists) if is_first => self.not_created(),
             Err(backend::Error::NodeExists) => {}
             Err(backend::Error::NoNode) => {
                 self.not_created();
@@ -299,14 +296,9 @@ impl Keeper {
 
     /// Reads the node with a watch. A read of the data leaves no watch if the node does not exist.
     fn look(&self, session: &Arc<Session>, path: &str) -> Look {
-        if self.is_unreadable {
-            let looked = session.watch_exists(path);
-            let seen = |(stat, watch): (Option<Stat>, Watch)| stat.map(|stat| Seen { data: None, stat, watch });
-            return looked.map(move |looked| looked.map(seen)).boxed();
-        }
         let read = session.watch_data(path);
         let seen = |read| match read {
-            Ok((data, stat, watch)) => Ok(Some(Seen { data: Some(data), stat, watch })),
+            Ok((data, stat, watch)) => Ok(Some(Seen { data, stat, watch })),
             Err(backend::Error::NoNode) => Ok(None),
             Err(error) => Err(error),
         };
@@ -332,10 +324,6 @@ impl Keeper {
                 }
                 return Ok(());
             }
-            Err(backend::Error::NoAuth) if !self.is_unreadable => {
-                self.is_unreadable = true;
-                return Ok(());
-            }
             Err(error) => return Err(error),
         };
         if stat.ephemeral_owner != 0 && stat.ephemeral_owner != session.id() {
@@ -353,7 +341,7 @@ impl Keeper {
             }
         }
         let wanted = self.wanted.borrow().clone();
-        if data.as_deref() == Some(&*wanted.data) {
+        if *data == *wanted.data {
             self.written = wanted.number;
             self.write_at = None;
         }

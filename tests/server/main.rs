@@ -26,6 +26,8 @@ mod leader_selector;
 mod lease;
 #[cfg(feature = "mutex")]
 mod mutex;
+#[cfg(feature = "persistent-node")]
+mod persistent_node;
 #[cfg(feature = "queue")]
 mod queue;
 mod rig;
