@@ -79,6 +79,8 @@ pub(super) struct Keeper<T> {
     confirmed: Option<Instant>,
     /// The root that the connect string names does not exist.
     lacks_chroot: bool,
+    /// It is being looked for.
+    looks_for_chroot: bool,
     backoff: Backoff,
 }
 
@@ -102,6 +104,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
             proofs: Vec::new(),
             confirmed: None,
             lacks_chroot: false,
+            looks_for_chroot: false,
             backoff: Backoff::new(AGAIN),
         }
     }
@@ -155,6 +158,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
         // The sync was handed over after these calls.
         self.waiters.iter_mut().for_each(|(_, until)| *until = Some(round));
         let mut reads = Reads::new(session, watching);
+        self.looks_for_chroot = false;
         let look_again = tokio::time::Instant::now() + LOOK_AGAIN_AFTER;
         loop {
             self.tracker.begin();
@@ -175,9 +179,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
                 }
                 Step::Proven => {
                     // It may have been deleted after the last look, and nothing reports that.
-                    if self.tracker.lacks_root() {
-                        reads.look_for_chroot();
-                    }
+                    self.look_for_chroot(&mut reads);
                     self.proven(session).await
                 }
                 Step::LookAgain => Err(End::Gap),
@@ -322,6 +324,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
                 None
             }
             Answer::Chroot(Ok(found)) => {
+                self.looks_for_chroot = false;
                 self.found_chroot(found.is_some());
                 None
             }
@@ -385,10 +388,15 @@ impl<T: Send + Sync + 'static> Keeper<T> {
         self.answer_waiters();
         // The error of it is taken back with the publication.
         self.lacks_chroot = false;
-        if self.tracker.lacks_root() {
+        self.look_for_chroot(reads);
+        true
+    }
+
+    /// Asks for the root of the connect string while the root of the cache is missing.
+    fn look_for_chroot(&mut self, reads: &mut Reads) {
+        if self.tracker.lacks_root() && !std::mem::replace(&mut self.looks_for_chroot, true) {
             reads.look_for_chroot();
         }
-        true
     }
 
     /// Tells once that the root of the connect string is missing, and takes that back when it is there.
