@@ -1,6 +1,7 @@
 //! ZooKeeper's own terms: nodes and their access control lists.
 
 use std::fmt;
+use std::time::Duration;
 
 /// The metadata that ZooKeeper keeps for a node.
 ///
@@ -54,9 +55,18 @@ pub enum CreateMode {
     EphemeralSequential,
     /// Exists until the server finds it empty after it had children (ZooKeeper 3.5 and later).
     Container,
+    /// Exists until the server finds it without children, and not written for longer than this time (ZooKeeper 3.6 and
+    /// later). The servers refuse it unless their option `zookeeper.extendedTypesEnabled` is `true`.
+    ///
+    /// In whole milliseconds, from 1 to [`MAX_TTL`](Self::MAX_TTL).
+    #[doc(alias = "PERSISTENT_WITH_TTL")]
+    PersistentTtl(Duration),
 }
 
 impl CreateMode {
+    /// The longest time to live of a node: 2^40 - 1 milliseconds, about 35 years.
+    pub const MAX_TTL: Duration = Duration::from_millis(0xff_ffff_ffff);
+
     /// Returns whether the server appends a number to the name.
     pub fn is_sequential(self) -> bool {
         matches!(self, CreateMode::PersistentSequential | CreateMode::EphemeralSequential)

@@ -1,13 +1,16 @@
 //! The checks of a request before it is sent.
 
+use std::time::Duration;
+
 use super::{Error, Op};
+use crate::znode::CreateMode;
 
 /// Checks one step.
 pub(crate) fn op(op: &Op) -> Result<(), Error> {
     match op {
         Op::Check { path, .. } | Op::SetData { path, .. } => node(path),
         Op::Delete { path, .. } => delete(path),
-        Op::Create { path, mode, acls, .. } => create(path, mode.is_sequential(), acls.is_empty()),
+        Op::Create { path, mode, acls, .. } => create(path, *mode, acls.is_empty()),
     }
 }
 
@@ -18,12 +21,25 @@ pub(crate) fn delete(path: &str) -> Result<(), Error> {
 }
 
 /// Checks the creation of a node.
-pub(crate) fn create(path: &str, sequential: bool, without_acl: bool) -> Result<(), Error> {
+pub(crate) fn create(path: &str, mode: CreateMode, without_acl: bool) -> Result<(), Error> {
     if without_acl {
         return Err(Error::InvalidAcl);
     }
-    valid(path, sequential)?;
-    not_root(path, "can not create root node")
+    valid(path, mode.is_sequential())?;
+    not_root(path, "can not create root node")?;
+    match mode {
+        CreateMode::PersistentTtl(ttl) => self::ttl(ttl).map_err(Error::BadArguments),
+        _ => Ok(()),
+    }
+}
+
+/// Checks a time to live. Returns the value and what is allowed.
+pub(crate) fn ttl(ttl: Duration) -> Result<(), String> {
+    let most = CreateMode::MAX_TTL;
+    if ttl.as_millis() >= 1 && ttl.as_millis() <= most.as_millis() {
+        return Ok(());
+    }
+    Err(format!("a time to live of {ttl:?}: must be at least 1ms and at most {} ms", most.as_millis()))
 }
 
 /// Checks the path of a node that exists, or may exist.

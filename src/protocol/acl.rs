@@ -40,6 +40,7 @@ pub(crate) fn create_flags(mode: CreateMode) -> i32 {
         CreateMode::PersistentSequential => 2,
         CreateMode::EphemeralSequential => 3,
         CreateMode::Container => 4,
+        CreateMode::PersistentTtl(_) => 5,
     }
 }
 

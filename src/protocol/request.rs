@@ -3,6 +3,7 @@
 //! Requests borrow: they are encoded when the call is made. A version of −1 matches any.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use super::acl::{create_flags, create_mode};
 use super::jute::{Encode, record};
@@ -69,6 +70,14 @@ record! {
         flags: i32,
         /// In milliseconds.
         ttl: i64,
+    }
+}
+
+impl<'a> CreateTtlRequest<'a> {
+    pub(crate) fn new(path: &'a str, data: &'a [u8], acl: &'a [Acl], ttl: Duration) -> Self {
+        let flags = create_flags(CreateMode::PersistentTtl(ttl));
+        let ttl = i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX);
+        CreateTtlRequest { path, data: Some(data), acl: Cow::Borrowed(acl), flags, ttl }
     }
 }
 

@@ -120,8 +120,8 @@ impl TestingServerBuilder {
         self
     }
 
-    /// Sets how often the servers look for containers without children, in whole milliseconds. Default one minute, as
-    /// ZooKeeper's.
+    /// Sets how often the servers look for containers without children, and for nodes that have outlived their time to
+    /// live, in whole milliseconds. Default one minute, as ZooKeeper's.
     pub fn container_check_interval(mut self, interval: Duration) -> Self {
         self.options.container_check = millis(interval);
         self
@@ -130,6 +130,14 @@ impl TestingServerBuilder {
     /// Sets whether the servers know persistent watches, as those since 3.6 do. Default true.
     pub fn persistent_watches(mut self, known: bool) -> Self {
         self.options.persistent_watches = known;
+        self
+    }
+
+    /// Sets whether the servers permit nodes with a [time to live](crate::CreateMode::PersistentTtl). Default `true`; a
+    /// real server does so only with its option `zookeeper.extendedTypesEnabled`.
+    #[doc(alias = "extendedTypesEnabled")]
+    pub fn extended_types(mut self, enabled: bool) -> Self {
+        self.options.extended_types = enabled;
         self
     }
 

@@ -157,7 +157,7 @@
 //! # What is simulated
 //!
 //! The ensemble follows ZooKeeper 3.9: sessions that expire, zxids, stats, ephemeral, sequential and container nodes,
-//! watches, transactions, versions, limits, and replicas that lag. The project's own tests run the same scenarios and
+//! nodes with a time to live, watches, transactions, versions, limits, and replicas that lag. The project's own tests run the same scenarios and
 //! random operations on it and on real servers.
 //!
 //! Its servers hold no elections. It has no quotas and no credentials: [`TestingServer::deny`] stands for what an ACL

@@ -50,6 +50,8 @@ contract! {
         children_are_listed
         what_is_not_granted_is_refused
         a_spent_container_is_removed_and_an_unused_one_is_not
+        a_node_with_a_time_to_live_is_removed_without_children_and_writes
+        a_time_to_live_has_limits
         a_request_too_large_costs_the_connection_and_not_the_session
         a_listing_is_told_however_long_it_is;
     multi:

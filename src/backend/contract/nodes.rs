@@ -1,5 +1,7 @@
 //! Single requests: their success and each of their errors.
 
+use std::time::Duration;
+
 use super::scene::{Scene, create, create_as, soon, until};
 use crate::backend::{Error, Multi, Op, SessionEvent};
 use crate::znode::{Acl, CreateMode, Permissions, Stat};
@@ -220,6 +222,47 @@ pub(super) async fn a_spent_container_is_removed_and_an_unused_one_is_not(scene:
     assert_eq!(soon(&mut watch).await, crate::backend::Event::NodeDeleted);
     assert_eq!(session.exists(&used).await, Ok(None));
     assert!(session.exists(&unused).await.unwrap().is_some());
+}
+
+pub(super) async fn a_node_with_a_time_to_live_is_removed_without_children_and_writes(scene: &Scene) {
+    let session = scene.session().await;
+    let mode = CreateMode::PersistentTtl(Duration::from_secs(2));
+    let (parent, written) = (scene.path("parent"), scene.path("written"));
+    let (_, stat) = create_as(&session, &parent, mode).await;
+    assert_eq!((stat.ephemeral_owner, stat.version), (0, 0));
+    create_as(&session, &written, mode).await;
+    let child = format!("{parent}/child");
+    create(&session, &child).await;
+    for _ in 0..8 {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        session.set_data(&written, b"", None).await.unwrap();
+    }
+    assert!(session.exists(&parent).await.unwrap().is_some(), "it has a child");
+    assert!(session.exists(&written).await.unwrap().is_some(), "it was written");
+    let (_, mut watch) = session.watch_exists(&parent).await.unwrap();
+    session.delete(&child, None).await.unwrap();
+    assert_eq!(soon(&mut watch).await, crate::backend::Event::NodeDeleted);
+    let (found, watch) = session.watch_exists(&written).await.unwrap();
+    if found.is_some() {
+        assert_eq!(soon(watch).await, crate::backend::Event::NodeDeleted);
+    }
+
+    let in_transaction = super::multi::op_create(&written, mode);
+    assert!(matches!(session.multi(vec![in_transaction]).await, Ok(Multi::Committed(_))));
+    until(|| async { session.exists(&written).await == Ok(None) }).await;
+}
+
+pub(super) async fn a_time_to_live_has_limits(scene: &Scene) {
+    let session = scene.session().await;
+    let path = scene.path("ttl");
+    for wrong in [Duration::ZERO, Duration::from_micros(999), CreateMode::MAX_TTL + Duration::from_millis(1)] {
+        let created = session.create(&path, b"", CreateMode::PersistentTtl(wrong), &anyone()).await;
+        assert!(matches!(created, Err(Error::BadArguments(_))), "{wrong:?}: {created:?}");
+    }
+    for right in [Duration::from_secs(60), CreateMode::MAX_TTL] {
+        create_as(&session, &path, CreateMode::PersistentTtl(right)).await;
+        session.delete(&path, None).await.unwrap();
+    }
 }
 
 pub(super) async fn a_request_too_large_costs_the_connection_and_not_the_session(scene: &Scene) {

@@ -249,6 +249,8 @@ fn create_mode(mode: CreateMode) -> zk::CreateMode {
         CreateMode::Ephemeral => zk::CreateMode::Ephemeral,
         CreateMode::EphemeralSequential => zk::CreateMode::EphemeralSequential,
         CreateMode::Container => zk::CreateMode::Container,
+        // That client has no such mode.
+        CreateMode::PersistentTtl(_) => zk::CreateMode::Persistent,
     }
 }
 

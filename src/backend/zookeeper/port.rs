@@ -17,8 +17,9 @@ use crate::backend::{
 };
 use crate::path::Namespace;
 use crate::protocol::{
-    AddWatchRequest, AnyResponse, CheckRequest, CreateRequest, DeleteRequest, ExistsRequest, GetChildren2Request,
-    GetDataRequest, MultiOp, MultiRequest, MultiResponse, MultiResult, Request, SetDataRequest, SyncRequest,
+    AddWatchRequest, AnyResponse, CheckRequest, CreateRequest, CreateTtlRequest, DeleteRequest, ExistsRequest,
+    GetChildren2Request, GetDataRequest, MultiOp, MultiRequest, MultiResponse, MultiResult, Request, SetDataRequest,
+    SyncRequest,
 };
 use crate::znode::{Acl, CreateMode, Stat};
 
@@ -136,6 +137,9 @@ fn any_version(version: Option<i32>) -> i32 {
 fn step<'a>(op: &'a Op, full: &'a str) -> MultiOp<'a> {
     match op {
         Op::Check { version, .. } => MultiOp::Check(CheckRequest { path: full, version: any_version(*version) }),
+        Op::Create { data, mode: CreateMode::PersistentTtl(ttl), acls, .. } => {
+            MultiOp::CreateTtl(CreateTtlRequest::new(full, data, acls, *ttl))
+        }
         Op::Create { data, mode, acls, .. } => MultiOp::create(CreateRequest::new(full, data, acls, *mode)),
         Op::SetData { data, version, .. } => {
             MultiOp::SetData(SetDataRequest { path: full, data: Some(data), version: any_version(*version) })
@@ -199,11 +203,17 @@ impl Session for ZooKeeperSession {
 
     fn create(&self, path: &str, data: &[u8], mode: CreateMode, acls: &[Acl]) -> Reply<(String, Stat)> {
         let chroot = self.chroot.clone();
-        let checked = check::create(path, mode.is_sequential(), acls.is_empty());
-        self.request(checked, &CreateRequest::new(&self.full(path), data, acls, mode), move |outcome| match outcome? {
+        let (checked, full) = (check::create(path, mode, acls.is_empty()), self.full(path));
+        let take = move |outcome: Result<AnyResponse, Error>| match outcome? {
             AnyResponse::Create2(created) => Ok((chroot.strip(&created.path).to_owned(), created.stat)),
             _ => Err(unexpected()),
-        })
+        };
+        match mode {
+            CreateMode::PersistentTtl(ttl) => {
+                self.request(checked, &CreateTtlRequest::new(&full, data, acls, ttl), take)
+            }
+            _ => self.request(checked, &CreateRequest::new(&full, data, acls, mode), take),
+        }
     }
 
     fn delete(&self, path: &str, version: Option<i32>) -> Reply<()> {

@@ -88,10 +88,12 @@ pub(crate) struct Leader {
     pub(crate) denied: BTreeSet<String>,
     /// The request at hand is the ensemble's own: no ACL binds it.
     pub(crate) by_hand: bool,
+    /// Whether nodes may have a time to live.
+    pub(crate) extended_types: bool,
 }
 
 impl Leader {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(extended_types: bool) -> Self {
         Leader {
             tree: Tree::new(),
             zxid: 0,
@@ -100,6 +102,7 @@ impl Leader {
             proposals: VecDeque::new(),
             denied: BTreeSet::new(),
             by_hand: false,
+            extended_types,
         }
     }
 

@@ -92,6 +92,8 @@ pub(crate) struct Options {
     pub(crate) container_check: Millis,
     /// Servers since 3.6 know persistent watches.
     pub(crate) persistent_watches: bool,
+    /// Whether nodes may have a time to live.
+    pub(crate) extended_types: bool,
 }
 
 impl Default for Options {
@@ -108,6 +110,7 @@ impl Default for Options {
             lag: 0..=0,
             container_check: 60_000,
             persistent_watches: true,
+            extended_types: true,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::Zxid;
 use super::check;
 use super::leader::{Facts, Leader, Outstanding};
-use super::tree::{CONTAINER, Node};
+use super::tree::{CONTAINER, Node, owner_for_ttl, session_of};
 use super::txn::Change;
 use crate::backend::{Error, Op};
 use crate::path;
@@ -88,6 +88,11 @@ impl Leader {
         (session, zxid): (i64, Zxid),
         undo: &mut Undo,
     ) -> Result<Change, Error> {
+        if let CreateMode::PersistentTtl(_) = mode
+            && !self.extended_types
+        {
+            return Err(Error::Unimplemented);
+        }
         check::acls(acls)?;
         let dir = path::split(name).0;
         let mut parent = self.facts(dir)?;
@@ -98,11 +103,12 @@ impl Leader {
         if self.facts(&path).is_ok() {
             return Err(Error::NodeExists);
         }
-        if parent.owner != 0 && parent.owner != CONTAINER {
+        if session_of(parent.owner) != 0 {
             return Err(Error::NoChildrenForEphemerals);
         }
         let owner = match mode {
             CreateMode::Container => CONTAINER,
+            CreateMode::PersistentTtl(ttl) => owner_for_ttl(ttl),
             mode if mode.is_ephemeral() => session,
             _ => 0,
         };

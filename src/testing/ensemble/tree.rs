@@ -2,16 +2,35 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::Zxid;
 use super::txn::{Change, Txn};
+use super::{Millis, Zxid};
 use crate::path;
 use crate::znode::{Acl, Stat};
 
 /// What a server notes as the owner of a container node.
 pub(crate) const CONTAINER: i64 = i64::MIN;
+/// What a server notes as the owner of a node with a time to live: this, and the milliseconds below it.
+const TTL: i64 = -1 << 56;
+const TTL_MILLIS: i64 = 0xff_ffff_ffff;
 /// Added to the virtual time, so that stamps look like times.
 const EPOCH: i64 = 1_700_000_000_000;
+
+/// Returns what a server notes as the owner of a node with this time to live.
+pub(crate) fn owner_for_ttl(ttl: Duration) -> i64 {
+    TTL | i64::try_from(ttl.as_millis()).unwrap_or(TTL_MILLIS).min(TTL_MILLIS)
+}
+
+/// Returns the time to live that an owner stands for, if it does.
+fn ttl_of(owner: i64) -> Option<i64> {
+    (owner >> 56 == -1).then_some(owner & TTL_MILLIS)
+}
+
+/// Returns the session that an owner stands for; 0 if it is none.
+pub(crate) fn session_of(owner: i64) -> i64 {
+    if owner == CONTAINER || ttl_of(owner).is_some() { 0 } else { owner }
+}
 
 /// A node. A clone shares data and ACL.
 #[derive(Debug, Clone)]
@@ -48,7 +67,7 @@ impl Node {
     }
 
     /// As a client sees it. The server tells changes of the children, though it counts creations; and it does not tell
-    /// that a node is a container.
+    /// that a node is a container, or has a time to live.
     pub(crate) fn stat(&self) -> Stat {
         let children = i32::try_from(self.children.len()).unwrap_or(i32::MAX);
         Stat {
@@ -60,7 +79,7 @@ impl Node {
             version: self.version,
             cversion: self.creations.wrapping_mul(2).wrapping_sub(children),
             aversion: 0,
-            ephemeral_owner: if self.owner == CONTAINER { 0 } else { self.owner },
+            ephemeral_owner: session_of(self.owner),
             data_length: i32::try_from(self.data.len()).unwrap_or(i32::MAX),
             num_children: children,
         }
@@ -83,6 +102,8 @@ pub(crate) struct Tree {
     nodes: BTreeMap<Arc<str>, Node>,
     ephemerals: BTreeMap<i64, BTreeSet<Arc<str>>>,
     containers: BTreeSet<Arc<str>>,
+    /// Those with a time to live.
+    timed: BTreeSet<Arc<str>>,
 }
 
 impl Tree {
@@ -92,6 +113,7 @@ impl Tree {
             nodes: BTreeMap::from([(Arc::from("/"), root)]),
             ephemerals: BTreeMap::new(),
             containers: BTreeSet::new(),
+            timed: BTreeSet::new(),
         }
     }
 
@@ -115,9 +137,19 @@ impl Tree {
         self.containers.iter().filter(spent).cloned().collect()
     }
 
+    /// The nodes without children that were not written for longer than their time to live.
+    pub(crate) fn outlived(&self, now: Millis) -> Vec<Arc<str>> {
+        let is_outlived = |path: &&Arc<str>| {
+            let ttl =
+                self.get(path).filter(|node| node.children.is_empty()).map(|node| (ttl_of(node.owner), node.mtime));
+            ttl.is_some_and(|(ttl, mtime)| ttl.is_some_and(|ttl| stamp(now) - mtime > ttl))
+        };
+        self.timed.iter().filter(is_outlived).cloned().collect()
+    }
+
     /// Carries a transaction out, and tells what each of its changes did.
     pub(crate) fn apply(&mut self, txn: &Txn) -> Vec<Applied> {
-        let time = EPOCH + i64::try_from(txn.time).unwrap_or(i64::MAX - EPOCH);
+        let time = stamp(txn.time);
         let apply = |change: &Change| {
             let dir = change.path().map(|path| path::split(path).0);
             let parent_acls = dir.and_then(|dir| self.acls(dir));
@@ -173,6 +205,9 @@ impl Tree {
             CONTAINER => {
                 self.containers.insert(Arc::clone(at));
             }
+            owner if ttl_of(owner).is_some() => {
+                self.timed.insert(Arc::clone(at));
+            }
             owner => {
                 self.ephemerals.entry(owner).or_default().insert(Arc::clone(at));
             }
@@ -190,6 +225,7 @@ impl Tree {
             parent.pzxid = zxid;
         }
         self.containers.remove(at);
+        self.timed.remove(at);
         if let Some(owned) = self.ephemerals.get_mut(&node.owner) {
             owned.remove(at);
             if owned.is_empty() {
@@ -199,8 +235,13 @@ impl Tree {
     }
 }
 
+/// Virtual time as the milliseconds of a stat.
+fn stamp(time: Millis) -> i64 {
+    EPOCH + i64::try_from(time).unwrap_or(i64::MAX - EPOCH)
+}
+
 /// The milliseconds of a stat as virtual time, for tests.
 #[cfg(test)]
-pub(crate) fn virtual_time(stamp: i64) -> super::Millis {
+pub(crate) fn virtual_time(stamp: i64) -> Millis {
     u64::try_from(stamp - EPOCH).unwrap_or(0)
 }

@@ -88,6 +88,7 @@ impl World {
     pub(crate) fn new(options: Options, drops: Arc<Drops>) -> Self {
         let replicas: Vec<Replica> = (0..options.servers.max(1)).map(|_| Replica::new()).collect();
         let grants = vec![options.least_timeout..=options.most_timeout; replicas.len()];
+        let leader = Leader::new(options.extended_types);
         let mut world = World {
             random: Rng::with_seed(options.seed),
             options,
@@ -95,7 +96,7 @@ impl World {
             queue: BTreeMap::new(),
             scheduled: 0,
             planned: None,
-            leader: Leader::new(),
+            leader,
             replicas,
             grants,
             conns: BTreeMap::new(),

@@ -79,7 +79,8 @@ impl World {
         if !self.running {
             return;
         }
-        for path in self.leader.tree.spent_containers() {
+        let tree = &self.leader.tree;
+        for path in [tree.spent_containers(), tree.outlived(self.now)].concat() {
             let op = Op::Delete { path: path.to_string(), version: None };
             // The leader's own request: it needs no permission, but the node must still be empty.
             self.by_hand(op).ok();
