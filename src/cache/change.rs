@@ -85,7 +85,8 @@ pub struct Changes<T> {
 
 impl<T: Send + Sync + 'static> Changes<T> {
     pub(super) fn new(start: Snapshot<T>, batches: broadcast::Receiver<Arc<Batch<T>>>) -> Self {
-        let changes = stream::unfold((batches, VecDeque::new()), next_change).boxed();
+        // Fused: after its end it may be asked again.
+        let changes = stream::unfold((batches, VecDeque::new()), next_change).fuse().boxed();
         Changes { start, changes }
     }
 

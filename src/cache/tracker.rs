@@ -479,13 +479,15 @@ impl<T: 'static> Tracker<T> {
         let mut new: Vec<Arc<str>> = Vec::new();
         for name in names.difference(&listing.touched) {
             let path: Arc<str> = join(dir, name).into();
-            if self.scope.contains(&path) && self.nodes.get(&path).is_none() && !self.later.contains_key(&path) {
+            if self.scope.contains(&path) && self.nodes.get(&path).is_none() {
                 new.push(path);
             }
         }
         new.sort_by(|one, other| compare(one, other));
         for path in new {
-            self.request(&path, true);
+            // In this round, even if an event calls for it in the next one: it may have been there all the time.
+            let lists = self.later.get(&path).is_none_or(|later| !later.born);
+            self.request(&path, lists);
         }
         self.followed(dir, &stat);
     }
