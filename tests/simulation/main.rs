@@ -12,6 +12,7 @@
 //! MOST_FAILURES=1 cargo test --test simulation            no more seeds after the first that fails (default: 3)
 //! ```
 
+mod cache;
 mod double_barrier;
 mod leader_latch;
 mod leader_selector;

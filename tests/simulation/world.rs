@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use tokio::time::{Instant, sleep};
-use zookeeper_recipes::testing::{Data, Loss, Operation, Target, TestingServer};
+use zookeeper_recipes::testing::{Data, Loss, Operation, Target, TestingServer, TestingServerBuilder};
 use zookeeper_recipes::{Client, ErrorPolicy, Heartbeat};
 
 use crate::seeds::Figures;
@@ -50,6 +50,8 @@ pub(crate) struct World {
     endings: BTreeMap<(Instant, u64), Ending>,
     ended: u64,
     stopped: bool,
+    /// A deposed leader may answer syncs by itself until then.
+    pub(crate) deposed_until: Option<Instant>,
     /// Which clients are frozen, or were: until when.
     pub(crate) thaws: Thaws,
 }
@@ -78,6 +80,18 @@ impl World {
 
     /// As well; messages take up to `most` milliseconds, and servers lag behind the leader by up to `lag`.
     pub(crate) async fn with_network(seed: u64, most: u64, lag: u64, check: impl Fn() + Send + Sync + 'static) -> Self {
+        Self::with_servers(seed, TestingServer::builder(), most, lag, check).await
+    }
+
+    /// As well; with these servers, whose network and whose times are still to be set.
+    pub(crate) async fn with_servers(
+        seed: u64,
+        servers: TestingServerBuilder,
+        most: u64,
+        lag: u64,
+        check: impl Fn() + Send + Sync + 'static,
+    ) -> Self {
+        let builder = servers;
         let mut random = Rng::with_seed(seed);
         let trace = Trace::new();
         let (servers, slow) = (if random.bool() { 3 } else { 1 }, random.u64(0..=most));
@@ -86,7 +100,7 @@ impl World {
         // No longer than half of the shortest timeout, and not so short that the longest grant is below what is wanted.
         let tick = millis(random.u64(600..=2_000));
         let lag = millis(if random.bool() { 0 } else { lag });
-        let server = TestingServer::builder()
+        let server = builder
             .seed(seed)
             .servers(servers)
             .tick_time(tick)
@@ -112,6 +126,7 @@ impl World {
             endings: BTreeMap::new(),
             ended: 0,
             stopped: false,
+            deposed_until: None,
             thaws: Thaws::default(),
         };
         if world.random.bool() {
@@ -346,6 +361,7 @@ impl World {
         let serves_for = Duration::from_millis(most.mul_f64(self.random.f64()).as_millis() as u64);
         let refused = self.random.u8(..3);
         self.server.depose_leader(server, serves_for);
+        self.deposed_until = self.deposed_until.max(Some(Instant::now() + serves_for));
         self.hit(format_args!("server {server} is deposed for {lasting:?} and keeps serving for {serves_for:?}"));
         if refused == 0 {
             self.server.refuse(&self.clients[who]);

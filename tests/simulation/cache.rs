@@ -1,0 +1,33 @@
+//! Cache: what a cache shows was so on the servers, no node becomes older, no change is lost, and in the end it is what
+//! the servers have; also while the tree is written without a pause.
+
+mod churn;
+mod history;
+mod ledger;
+mod play;
+mod reader;
+
+use zookeeper_recipes::testing::{TestingServer, TestingServerBuilder};
+
+use crate::seeds::{self, Figures, Outcome};
+
+/// In one seed of eight nothing fails, but the tree is written without a pause. The servers of every other seed know no
+/// persistent watches.
+async fn run(seed: u64) -> Outcome {
+    if (seed / 2).is_multiple_of(8) { churn::run(seed).await } else { play::run(seed).await }
+}
+
+fn servers(seed: u64) -> TestingServerBuilder {
+    TestingServer::builder().persistent_watches(seed.is_multiple_of(2))
+}
+
+#[test]
+fn cache() {
+    let least = Figures { faults: 10, turns: 100, hand_overs: 6, cancelled: 4, millis: 0 };
+    seeds::run_all("cache", least, run);
+}
+
+#[test]
+fn cache_has_the_same_trace_for_the_same_seed() {
+    seeds::run_twice("cache", run);
+}

@@ -1,0 +1,42 @@
+//! A tree that is written without a pause, and a network that is well: new snapshots keep coming, and no call of
+//! `synced` waits for long.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::ledger::Ledger;
+use super::play::Play;
+use crate::seeds::Outcome;
+use crate::world::World;
+
+/// So long it is written.
+const LASTS: Duration = Duration::from_secs(4);
+/// A few rounds of a few round trips each, to a server that lags.
+const BOUND: Duration = Duration::from_millis(1_500);
+
+/// Runs one seed.
+pub(crate) async fn run(seed: u64) -> Outcome {
+    let ledger = Ledger::new();
+    let check = ledger.clone();
+    let world = World::with_servers(seed, super::servers(seed), 20, 100, move || check.look()).await;
+    let mut play = Play::new(world, ledger);
+    let played = write(&mut play).await;
+    play.over(played).await
+}
+
+async fn write(play: &mut Play) -> Result<(), String> {
+    for _ in 0..play.world.random.u8(1..=3) {
+        play.enter(Some(BOUND));
+    }
+    let until = Instant::now() + LASTS;
+    let most = play.world.random.u64(1..=20);
+    while Instant::now() < until {
+        let pause = Duration::from_millis(play.world.random.u64(1..=most));
+        play.world.pass(pause).await;
+        play.write_by_hand();
+        let wrong = play.ledger.violation().or_else(|| play.stalled(BOUND));
+        wrong.map_or(Ok(()), Err)?;
+    }
+    play.end(Duration::from_secs(10)).await
+}
