@@ -139,7 +139,7 @@ async fn a_cache_that_is_started_without_a_server_waits_for_it() {
     still_pending("there is no server", &mut starting).await;
     proxy.set(Fault::Pass).await;
     let cache = within("it starts", SOON, starting).await.expect("a cache");
-    assert_eq!(paths(&cache.snapshot()), [fixture.path.clone()]);
+    assert_eq!(paths(&cache.snapshot()), std::slice::from_ref(&fixture.path));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
