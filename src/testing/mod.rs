@@ -157,8 +157,8 @@
 //! # What is simulated
 //!
 //! The ensemble follows ZooKeeper 3.9: sessions that expire, zxids, stats, ephemeral, sequential and container nodes,
-//! nodes with a time to live, watches, transactions, versions, limits, and replicas that lag. The project's own tests run the same scenarios and
-//! random operations on it and on real servers.
+//! nodes with a time to live, watches, transactions, versions, limits, and replicas that lag. The project's own tests
+//! run the same scenarios and random operations on it and on real servers.
 //!
 //! Its servers hold no elections. It has no quotas and no credentials: [`TestingServer::deny`] stands for what an ACL
 //! forbids.

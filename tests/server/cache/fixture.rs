@@ -90,7 +90,7 @@ pub(crate) fn contents(snapshot: &Snapshot<Bytes>) -> Tree {
     snapshot.iter().map(|node| (node.path().to_owned(), known(node))).collect()
 }
 
-/// What the server has at `top` and below, while nobody changes it.
+/// What the server has at `top` and below, while it is not changed.
 pub(crate) async fn on_server(observer: &Observer, top: &str) -> Tree {
     let (mut found, mut left) = (Tree::new(), vec![top.to_owned()]);
     while let Some(path) = left.pop() {

@@ -18,7 +18,7 @@ async fn a_node_and_a_list_without_permission_are_told_as_such_and_come_with_the
     let fixture = Fixture::with_directory("denied").await;
     let (observer, path) = (&fixture.observer, &fixture.path);
     create(observer, path, &[("/open", "1"), ("/closed", "2"), ("/dir", "3"), ("/dir/child", "4")]).await;
-    // Nobody has this password; and whoever changes the ACL here needs nothing but ADMIN.
+    // No client has this password, and a change of the ACL needs only ADMIN.
     let closed = [
         Acl::new(Permission::ALL, AuthId::new("digest", "stranger:AAAA")),
         Acl::new(Permission::ADMIN, AuthId::anyone()),

@@ -1,5 +1,5 @@
 //! Random edits by several clients while connections and sessions end. When they are over, the cache has what the
-//! server has, and so has whoever applied the changes one by one.
+//! server has, and so has a copy that applied the changes one by one.
 
 use std::time::Duration;
 

@@ -37,7 +37,7 @@ async fn a_cache_follows_what_kazoo_writes() {
     found.sort();
     assert_eq!(found, expected);
 
-    // Whoever applies the changes gets there, too.
+    // A copy that applies the changes gets there, too.
     drop(cache);
     let all: Vec<Change<Vec<u8>>> = within("the stream ends", PATIENCE, changes.collect()).await;
     let (mut added, mut removed) = (0, 0);
