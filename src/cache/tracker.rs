@@ -21,10 +21,16 @@
 //! Servers without persistent watches report no created child, and a deletion only to who read the node. So there each
 //! node and each directory has a one-shot watch, events only say where to look, and each directory is listed.
 
+mod copied;
+mod work;
+
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
+use self::copied::Copied;
+use self::work::{Ask, Later, Listing, Progress, Reading};
+pub(super) use self::work::{Job, Watching};
 use super::change::Change;
 use super::node::{Content, Node, compare};
 use super::nodes::Nodes;
@@ -32,74 +38,6 @@ use super::scope::Scope;
 use crate::backend::Event;
 use crate::path::{join, split};
 use crate::znode::Stat;
-
-/// A request to hand over.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Job {
-    /// Only the stat.
-    Look(Arc<str>),
-    /// Data and stat.
-    Read(Arc<str>),
-    List(Arc<str>),
-}
-
-impl Job {
-    /// Returns the path that it concerns.
-    pub(super) fn path(&self) -> &str {
-        match self {
-            Job::Look(path) | Job::Read(path) | Job::List(path) => path,
-        }
-    }
-}
-
-/// How the servers report changes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Watching {
-    /// One persistent watch: every created, written and deleted node is an event.
-    Persistent,
-    /// One-shot watches, armed by the reads.
-    OneShot,
-}
-
-/// A request for a node.
-#[derive(Debug)]
-struct Reading {
-    ask: Ask,
-    progress: Progress,
-    /// The children have not been followed by events since the node was created: they may have to be listed.
-    lists: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ask {
-    Look,
-    Read,
-    /// Only the stat, because the data may not be read.
-    LookOnly,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Progress {
-    Queued,
-    UnderWay,
-    /// Under way, but the node was deleted meanwhile: the answer does not count.
-    Void,
-}
-
-/// A list of children.
-#[derive(Debug)]
-struct Listing {
-    progress: Progress,
-    /// Children that came or went since it was handed over.
-    touched: HashSet<String>,
-}
-
-/// What an event calls for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Later {
-    /// The node was created since the watch was armed, so its children are all reported.
-    born: bool,
-}
 
 /// What has changed since the last time, and the nodes now.
 #[derive(Debug)]
@@ -119,7 +57,7 @@ pub(super) struct Tracker<T> {
     scope: Scope,
     with_data: bool,
     watching: Watching,
-    nodes: Nodes<T>,
+    copied: Copied<T>,
     readings: HashMap<Arc<str>, Reading>,
     listings: HashMap<Arc<str>, Listing>,
     /// What is queued, in order; also what was since taken back.
@@ -131,20 +69,13 @@ pub(super) struct Tracker<T> {
     later_lists: BTreeSet<Arc<str>>,
     /// Nodes whose children are not complete as of their pzxid.
     incomplete: HashSet<Arc<str>>,
-    /// The pzxid as of which the children of a node are complete, where it is not that of its stat.
-    followed: HashMap<Arc<str>, i64>,
     /// The round that is under way, or the last one.
     round: u64,
     is_in_round: bool,
     /// The present round compares everything.
     compares: bool,
-    /// What the nodes that may have changed were when they were published last; `None` before the first time.
-    before: Option<HashMap<Arc<str>, Option<Node<T>>>>,
     /// Directories that may not be listed.
     unlistable: BTreeSet<Arc<str>>,
-    /// How many nodes may not be read.
-    denied: usize,
-    newest: i64,
 }
 
 impl<T: 'static> Tracker<T> {
@@ -153,7 +84,7 @@ impl<T: 'static> Tracker<T> {
             scope,
             with_data,
             watching: Watching::Persistent,
-            nodes: Nodes::new(),
+            copied: Copied::new(),
             readings: HashMap::new(),
             listings: HashMap::new(),
             queue: VecDeque::new(),
@@ -161,25 +92,21 @@ impl<T: 'static> Tracker<T> {
             later: BTreeMap::new(),
             later_lists: BTreeSet::new(),
             incomplete: HashSet::new(),
-            followed: HashMap::new(),
             round: 0,
             is_in_round: false,
             compares: false,
-            before: None,
             unlistable: BTreeSet::new(),
-            denied: 0,
-            newest: 0,
         }
     }
 
     /// Returns the newest transaction that any stat has shown.
     pub(super) fn newest(&self) -> i64 {
-        self.newest
+        self.copied.newest()
     }
 
     /// Returns whether there is anything that may not be read. The servers report no changes of it.
     pub(super) fn is_denied_anything(&self) -> bool {
-        !self.unlistable.is_empty() || self.denied > 0
+        !self.unlistable.is_empty() || self.copied.denied() > 0
     }
 
     /// Returns the directories that may not be listed.
@@ -189,18 +116,18 @@ impl<T: 'static> Tracker<T> {
 
     /// Returns whether the root is not there, as far as is known.
     pub(super) fn lacks_root(&self) -> bool {
-        self.nodes.get(&self.scope.root).is_none()
+        self.copied.get(&self.scope.root).is_none()
     }
 
     /// Forgets all requests: their answers will not come, or events may be missing.
     pub(super) fn interrupt(&mut self) {
         for (path, _) in self.readings.drain() {
-            if self.nodes.get(&path).is_none() {
+            if self.copied.get(&path).is_none() {
                 self.incomplete.insert(split(&path).0.into());
             }
         }
         for (path, _) in std::mem::take(&mut self.later) {
-            if self.nodes.get(&path).is_none() {
+            if self.copied.get(&path).is_none() {
                 self.incomplete.insert(split(&path).0.into());
             }
         }
@@ -218,8 +145,8 @@ impl<T: 'static> Tracker<T> {
         self.begin_round();
         self.compares = true;
         self.unlistable.clear();
-        let known: Vec<Arc<str>> = self.nodes.iter().map(|node| node.path().into()).collect();
-        if self.nodes.get(&self.scope.root).is_none() {
+        let known: Vec<Arc<str>> = self.copied.nodes().iter().map(|node| node.path().into()).collect();
+        if self.copied.get(&self.scope.root).is_none() {
             self.request(&Arc::clone(&self.scope.root), true);
         }
         for path in known {
@@ -242,7 +169,7 @@ impl<T: 'static> Tracker<T> {
         self.begin_round();
         for (path, Later { born }) in std::mem::take(&mut self.later) {
             // The children of a known node are followed by events.
-            let lists = !born && self.nodes.get(&path).is_none();
+            let lists = !born && self.copied.get(&path).is_none();
             self.request(&path, lists);
         }
         for path in std::mem::take(&mut self.later_lists) {
@@ -251,7 +178,7 @@ impl<T: 'static> Tracker<T> {
     }
 
     fn has_later(&self) -> bool {
-        self.waits() || self.before.as_ref().is_some_and(|before| !before.is_empty())
+        self.waits() || self.copied.is_changed()
     }
 
     /// Returns whether requests wait for the next round.
@@ -295,8 +222,8 @@ impl<T: 'static> Tracker<T> {
         // left.
         let is_root = *path == self.scope.root;
         let looks = match self.watching {
-            Watching::Persistent => self.compares && self.nodes.get(path).is_some(),
-            Watching::OneShot => self.nodes.get(path).is_some() || is_root,
+            Watching::Persistent => self.compares && self.copied.get(path).is_some(),
+            Watching::OneShot => self.copied.get(path).is_some() || is_root,
         };
         let has_no_data = !self.with_data || (is_root && !self.scope.with_root);
         let ask = if looks || has_no_data { Ask::Look } else { Ask::Read };
@@ -421,17 +348,17 @@ impl<T: 'static> Tracker<T> {
             _ => return self.compared(path, stat, reading.lists),
         };
         self.check_children(path, &stat, reading.lists);
-        self.put(path, stat, content);
+        self.copied.put(path, stat, content);
     }
 
     /// Reads the data, unless it is known.
     fn compared(&mut self, path: &Arc<str>, stat: Stat, lists: bool) {
-        let known = self.nodes.get(path).filter(|node| !node.is_denied());
+        let known = self.copied.get(path).filter(|node| !node.is_denied());
         if known.is_none_or(|known| !known.is_same(&stat)) {
             return self.ask(path, Ask::Read, lists);
         }
         self.check_children(path, &stat, lists);
-        self.followed(path, &stat);
+        self.copied.followed(path, &stat);
     }
 
     /// Takes the answer to a [`Job::Read`]: the node, or `None` if there is none.
@@ -439,7 +366,7 @@ impl<T: 'static> Tracker<T> {
         let Some(reading) = self.answered(path) else { return };
         let Some((stat, content)) = node else { return self.is_missing(path) };
         self.check_children(path, &stat, reading.lists);
-        self.put(path, stat, content);
+        self.copied.put(path, stat, content);
     }
 
     /// Takes the answer to a [`Job::Read`] that the server refused.
@@ -452,12 +379,12 @@ impl<T: 'static> Tracker<T> {
     /// is known.
     pub(super) fn hidden(&mut self, path: &Arc<str>) {
         if self.answered(path).is_some() {
-            let stat = self.nodes.get(path).map(|known| *known.stat()).unwrap_or_default();
+            let stat = self.copied.get(path).map(|known| *known.stat()).unwrap_or_default();
             if self.scope.reaches_below(path) {
                 self.unlistable.insert(Arc::clone(path));
                 self.incomplete.insert(Arc::clone(path));
             }
-            self.put(path, stat, Content::Denied);
+            self.copied.put(path, stat, Content::Denied);
         }
     }
 
@@ -472,14 +399,14 @@ impl<T: 'static> Tracker<T> {
         let names: HashSet<String> = names.into_iter().collect();
         let is_stray = |child: &&Node<T>| !names.contains(child.name()) && !listing.touched.contains(child.name());
         let strays: Vec<String> =
-            self.nodes.children(dir).filter(is_stray).map(|child| child.path().to_owned()).collect();
+            self.copied.nodes().children(dir).filter(is_stray).map(|child| child.path().to_owned()).collect();
         for stray in strays {
             self.remove_subtree(&stray);
         }
         let mut new: Vec<Arc<str>> = Vec::new();
         for name in names.difference(&listing.touched) {
             let path: Arc<str> = join(dir, name).into();
-            if self.scope.contains(&path) && self.nodes.get(&path).is_none() {
+            if self.scope.contains(&path) && self.copied.get(&path).is_none() {
                 new.push(path);
             }
         }
@@ -489,7 +416,7 @@ impl<T: 'static> Tracker<T> {
             let lists = self.later.get(&path).is_none_or(|later| !later.born);
             self.request(&path, lists);
         }
-        self.followed(dir, &stat);
+        self.copied.followed(dir, &stat);
     }
 
     /// Takes the answer to a [`Job::List`] that the server refused.
@@ -521,11 +448,9 @@ impl<T: 'static> Tracker<T> {
         if !self.scope.reaches_below(path) {
             return;
         }
-        let known = self.nodes.get(path).map(Node::stat);
+        let known = self.copied.get(path).map(Node::stat);
         let is_other = known.is_none_or(|known| known.czxid != stat.czxid);
-        let differ = is_other
-            || known.is_some_and(|known| self.followed.get(path).unwrap_or(&known.pzxid) != &stat.pzxid)
-            || self.incomplete.contains(path);
+        let differ = is_other || !self.copied.is_followed(path, stat) || self.incomplete.contains(path);
         match self.watching {
             // Each list arms a watch.
             Watching::OneShot if is_other || self.compares => self.list(Arc::clone(path)),
@@ -533,7 +458,8 @@ impl<T: 'static> Tracker<T> {
             Watching::Persistent if !lists || !differ => {}
             Watching::Persistent if stat.num_children == 0 && !self.listings.contains_key(path) => {
                 self.incomplete.remove(path);
-                let strays: Vec<String> = self.nodes.children(path).map(|child| child.path().to_owned()).collect();
+                let strays: Vec<String> =
+                    self.copied.nodes().children(path).map(|child| child.path().to_owned()).collect();
                 for stray in strays {
                     self.remove_subtree(&stray);
                 }
@@ -542,43 +468,10 @@ impl<T: 'static> Tracker<T> {
         }
     }
 
-    fn put(&mut self, path: &Arc<str>, stat: Stat, content: Content<T>) {
-        self.remember(path);
-        self.newest = self.newest.max(stat.mzxid).max(stat.pzxid).max(stat.czxid);
-        self.followed.remove(path);
-        self.denied -= usize::from(self.nodes.get(path).is_some_and(Node::is_denied));
-        let node = Node::new(path, stat, content);
-        self.denied += usize::from(node.is_denied());
-        self.nodes.insert(node);
-    }
-
-    /// Records as of which transaction the children are complete, in a stat that is newer than that of the node.
-    fn followed(&mut self, path: &Arc<str>, stat: &Stat) {
-        self.newest = self.newest.max(stat.pzxid);
-        match self.nodes.get(path) {
-            Some(node) if node.stat().pzxid != stat.pzxid => self.followed.insert(Arc::clone(path), stat.pzxid),
-            _ => self.followed.remove(path),
-        };
-    }
-
     fn remove_subtree(&mut self, top: &str) {
-        let below: Vec<Arc<str>> = self.nodes.subtree(top).map(|node| node.path().into()).collect();
-        for path in below {
-            self.remember(&path);
-            self.denied -= usize::from(self.nodes.get(&path).is_some_and(Node::is_denied));
-            self.nodes.remove(&path);
-            self.followed.remove(&path);
+        for path in self.copied.remove_subtree(top) {
             self.incomplete.remove(&path);
             self.unlistable.remove(&path);
-        }
-    }
-
-    /// Remembers what the node was when it was published last.
-    fn remember(&mut self, path: &Arc<str>) {
-        if let Some(before) = &mut self.before
-            && !before.contains_key(path)
-        {
-            before.insert(Arc::clone(path), self.nodes.get(path).cloned());
         }
     }
 
@@ -589,45 +482,12 @@ impl<T: 'static> Tracker<T> {
         }
         self.is_in_round = false;
         Some(Published {
-            changes: self.changes(),
-            nodes: self.nodes.clone(),
+            changes: self.copied.take_changes(&self.scope),
+            nodes: self.copied.nodes().clone(),
             is_settled: !self.waits(),
             is_synced: std::mem::take(&mut self.compares),
             round: self.round,
         })
-    }
-
-    /// Returns what differs from the last time: first what was removed, a node after everything below it; then what is
-    /// new or was written, in the order of the paths.
-    fn changes(&mut self) -> Vec<Change<T>> {
-        let Some(before) = &mut self.before else {
-            self.before = Some(HashMap::new());
-            return Vec::new();
-        };
-        let mut before: Vec<_> = std::mem::take(before).into_iter().collect();
-        before.retain(|(path, _)| self.scope.contains(path));
-        before.sort_by(|(one, _), (other, _)| compare(one, other));
-        let (mut removed, mut others) = (Vec::new(), Vec::new());
-        for (path, old) in before {
-            match (old, self.nodes.get(&path).cloned()) {
-                (None, None) => {}
-                (None, Some(new)) => others.push(Change::Added(new)),
-                (Some(old), None) => removed.push(Change::Removed { old }),
-                (Some(old), Some(new)) if old.is_same_as(&new) => {}
-                // Of a node without permission the stat may be unknown.
-                (Some(old), Some(new)) if [0, new.stat().czxid].contains(&old.stat().czxid) => {
-                    others.push(Change::Changed { old, new });
-                }
-                // Another node at the same path.
-                (Some(old), Some(new)) => {
-                    removed.push(Change::Removed { old });
-                    others.push(Change::Added(new));
-                }
-            }
-        }
-        removed.reverse();
-        removed.append(&mut others);
-        removed
     }
 }
 

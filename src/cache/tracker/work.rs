@@ -1,0 +1,72 @@
+//! What the tracker has under way, and what it keeps for the next round.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// A request to hand over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Job {
+    /// Only the stat.
+    Look(Arc<str>),
+    /// Data and stat.
+    Read(Arc<str>),
+    List(Arc<str>),
+}
+
+impl Job {
+    /// Returns the path that it concerns.
+    pub(crate) fn path(&self) -> &str {
+        match self {
+            Job::Look(path) | Job::Read(path) | Job::List(path) => path,
+        }
+    }
+}
+
+/// How the servers report changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Watching {
+    /// One persistent watch: every created, written and deleted node is an event.
+    Persistent,
+    /// One-shot watches, armed by the reads.
+    OneShot,
+}
+
+/// A request for a node.
+#[derive(Debug)]
+pub(super) struct Reading {
+    pub(super) ask: Ask,
+    pub(super) progress: Progress,
+    /// The children have not been followed by events since the node was created: they may have to be listed.
+    pub(super) lists: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ask {
+    Look,
+    Read,
+    /// Only the stat, because the data may not be read.
+    LookOnly,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Progress {
+    Queued,
+    UnderWay,
+    /// Under way, but the node was deleted meanwhile: the answer does not count.
+    Void,
+}
+
+/// A list of children.
+#[derive(Debug)]
+pub(super) struct Listing {
+    pub(super) progress: Progress,
+    /// Children that came or went since it was handed over.
+    pub(super) touched: HashSet<String>,
+}
+
+/// What an event calls for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Later {
+    /// The node was created since the watch was armed, so its children are all reported.
+    pub(super) born: bool,
+}
