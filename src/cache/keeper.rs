@@ -209,7 +209,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
         };
         let source = match (sync.await, armed) {
             (Ok(()), None) => return Ok(()),
-            (Ok(()), Some(Ok(watch))) => Source::Persistent(watch),
+            (Ok(()), Some(Ok(watch))) => Source::persistent(watch),
             // A server before 3.6.
             (Ok(()), Some(Err(backend::Error::Unimplemented))) => Source::one_shot(),
             (Err(error), _) | (Ok(()), Some(Err(error))) => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures::future::{BoxFuture, FutureExt};
-use futures::stream::{FuturesUnordered, StreamExt};
+use futures::stream::{Fuse, FuturesUnordered, StreamExt};
 use tokio::task::coop::unconstrained;
 
 use super::tracker::Watching;
@@ -22,12 +22,17 @@ pub(super) enum Told {
 
 /// The armed watches.
 pub(super) enum Source {
-    Persistent(PersistentWatch),
+    /// Ends with its session, and may be polled after that.
+    Persistent(Fuse<PersistentWatch>),
     /// One for each node and for each list, from servers before 3.6.
     OneShot(FuturesUnordered<BoxFuture<'static, (Arc<str>, Event)>>),
 }
 
 impl Source {
+    pub(super) fn persistent(watch: PersistentWatch) -> Self {
+        Source::Persistent(watch.fuse())
+    }
+
     pub(super) fn one_shot() -> Self {
         Source::OneShot(FuturesUnordered::new())
     }
