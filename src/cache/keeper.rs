@@ -24,6 +24,7 @@ use crate::serializer::BoxError;
 use crate::util::backoff::Backoff;
 use crate::util::clock::Instant;
 use crate::util::panic::caught;
+use crate::util::wait::forever;
 
 /// Delays after a failure that does not pass by itself: the first and the longest.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
@@ -53,11 +54,13 @@ enum End {
 
 /// What the task waits for.
 enum Step<T> {
-    Told(Vec<Told>, Vec<Answered>),
+    Told(Vec<Told>, Vec<Answer>),
     Condition,
     Asked(Waiter<T>),
+    /// A request that was sent then has been answered by the ensemble, and all events of before that are here.
+    Proven(Instant),
     /// The ensemble has confirmed the session.
-    Proven,
+    Extended,
     LookAgain,
 }
 
@@ -157,7 +160,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
         self.proofs = vec![(asked, round)];
         // The sync was handed over after these calls.
         self.waiters.iter_mut().for_each(|(_, until)| *until = Some(round));
-        let mut reads = Reads::new(session, watching);
+        let mut reads = Reads::new(session, watching, &self.plan.scope.root);
         self.looks_for_chroot = false;
         let look_again = tokio::time::Instant::now() + LOOK_AGAIN_AFTER;
         loop {
@@ -177,10 +180,12 @@ impl<T: Send + Sync + 'static> Keeper<T> {
                     reads.sync(&self.core.full_path(&self.plan.scope.root));
                     Ok(())
                 }
-                Step::Proven => {
+                Step::Extended => Ok(()),
+                Step::Proven(at) => {
                     // It may have been deleted after the last look, and nothing reports that.
                     self.look_for_chroot(&mut reads);
-                    self.proven(session).await
+                    self.proven(at);
+                    Ok(())
                 }
                 Step::LookAgain => Err(End::Gap),
             };
@@ -235,27 +240,27 @@ impl<T: Send + Sync + 'static> Keeper<T> {
         look_again: tokio::time::Instant,
     ) -> Step<T> {
         let extended = session.lease().extended();
+        // Read before the events and answers: then those of before it are here when there are none left.
         let latest = self.proofs.last().map(|(at, _)| *at).max(self.confirmed);
-        if session.lease().latest_proof() > latest {
-            return Step::Proven;
-        }
+        let proof = session.lease().latest_proof().filter(|proof| latest.is_none_or(|latest| *proof > latest));
         let is_denied = self.tracker.is_denied_anything();
         let source = self.armed.as_mut().map(|(_, source)| source);
         tokio::select! {
             biased;
             step = told(source, reads) => step,
+            at = proven(proof) => Step::Proven(at),
             _ = conditions.changed() => Step::Condition,
             Some(waiter) = self.asked.recv() => Step::Asked(waiter),
-            () = extended => Step::Proven,
+            () = extended => Step::Extended,
             () = tokio::time::sleep_until(look_again), if is_denied => Step::LookAgain,
         }
     }
 
     /// Takes events, then the answers that followed them.
-    fn take(&mut self, told: Vec<Told>, answers: Vec<Answered>) -> Result<(), End> {
+    fn take(&mut self, told: Vec<Told>, answers: Vec<Answer>) -> Result<(), End> {
         self.hear(told)?;
-        for answered in answers {
-            self.answer(answered)?;
+        for answer in answers {
+            self.answer(answer)?;
         }
         Ok(())
     }
@@ -273,16 +278,11 @@ impl<T: Send + Sync + 'static> Keeper<T> {
         Ok(())
     }
 
-    fn answer(&mut self, answered: Answered) -> Result<(), End> {
+    fn answer(&mut self, answer: Answer) -> Result<(), End> {
         use backend::Error::{NoAuth, NoNode};
 
-        let mut watch = answered.watch;
-        let failed = match answered.answer {
+        let failed = match answer {
             Answer::Looked(path, Ok(stat)) => {
-                // A watch on a missing node is of use only for the root: of others their directory tells.
-                if stat.is_none() && path != self.plan.scope.root {
-                    watch = None;
-                }
                 self.tracker.looked(&path, stat);
                 None
             }
@@ -334,9 +334,6 @@ impl<T: Send + Sync + 'static> Keeper<T> {
                 Some(("sync", Arc::clone(&self.plan.scope.root), error))
             }
         };
-        if let (Some((path, watch)), Some((_, source))) = (watch, &mut self.armed) {
-            source.add(path, watch);
-        }
         match failed {
             None => Ok(()),
             Some((_, _, error)) if error.is_passing() => Err(End::Gap),
@@ -422,13 +419,8 @@ impl<T: Send + Sync + 'static> Keeper<T> {
         self.waiters = left;
     }
 
-    /// Notes as of when the ensemble has confirmed everything. The events of before are here, as they came earlier.
-    async fn proven(&mut self, session: &Session) -> Result<(), End> {
-        let Some(at) = session.lease().latest_proof() else { return Ok(()) };
-        if let Some((_, source)) = &mut self.armed {
-            let told = source.drained().await;
-            self.hear(told)?;
-        }
+    /// Notes as of when the ensemble has confirmed everything.
+    fn proven(&mut self, at: Instant) {
         let round = self.tracker.round_of_now();
         match self.shared.latest().filter(|latest| self.tracker.is_over(round) && latest.round() >= round) {
             Some(latest) => {
@@ -437,7 +429,6 @@ impl<T: Send + Sync + 'static> Keeper<T> {
             }
             None => self.proofs.push((at, round)),
         }
-        Ok(())
     }
 
     fn failed(&self, error: client::Error) {
@@ -456,15 +447,28 @@ impl<T: Send + Sync + 'static> Keeper<T> {
     }
 }
 
-/// Waits for events and answers. Answers are taken first, so that all events that came before them are here.
+/// Waits for events and answers. Answers are taken first, and the watches that they have armed, so that all events that
+/// came before the last of them are here.
 async fn told<T>(mut source: Option<&mut Source>, reads: &mut Reads) -> Step<T> {
     poll_fn(|cx| {
-        let answers = reads.answers(cx);
-        let mut told = Vec::new();
+        let (mut answers, mut told) = (Vec::new(), Vec::new());
+        let answered = reads.answers(cx);
         if let Some(source) = &mut source {
+            for Answered { answer, watch } in answered {
+                watch.into_iter().for_each(|(path, watch)| source.add(path, watch));
+                answers.push(answer);
+            }
             source.drain(cx, &mut told);
         }
         if told.is_empty() && answers.is_empty() { Poll::Pending } else { Poll::Ready(Step::Told(told, answers)) }
     })
     .await
+}
+
+/// Returns when the ensemble has confirmed the session, if it has done so since the last time.
+async fn proven(proof: Option<Instant>) -> Instant {
+    match proof {
+        Some(at) => at,
+        None => forever().await,
+    }
 }

@@ -41,12 +41,13 @@ impl Answered {
 pub(super) struct Reads {
     session: Arc<Session>,
     watching: Watching,
+    root: Arc<str>,
     under_way: FuturesOrdered<BoxFuture<'static, Answered>>,
 }
 
 impl Reads {
-    pub(super) fn new(session: &Arc<Session>, watching: Watching) -> Self {
-        Reads { session: Arc::clone(session), watching, under_way: FuturesOrdered::new() }
+    pub(super) fn new(session: &Arc<Session>, watching: Watching, root: &Arc<str>) -> Self {
+        Reads { session: Arc::clone(session), watching, root: Arc::clone(root), under_way: FuturesOrdered::new() }
     }
 
     /// Hands over requests, as many as may be under way, in one write.
@@ -95,10 +96,17 @@ impl Reads {
             (Job::List(path), Watching::Persistent) => {
                 session.list_children(full).map(|listed| Answered::bare(Answer::Listed(path, listed))).boxed()
             }
-            (Job::Look(path), Watching::OneShot) => session
-                .watch_exists(full)
-                .map(|found| with_watch(path, found, |(stat, watch)| (stat, watch), Answer::Looked))
-                .boxed(),
+            (Job::Look(path), Watching::OneShot) => {
+                let is_root = path == self.root;
+                let found = session.watch_exists(full);
+                async move {
+                    let answered = with_watch(path, found.await, |found| found, Answer::Looked);
+                    // A watch on a missing node is of use only for the root: of others their directory tells.
+                    let is_missing = matches!(answered.answer, Answer::Looked(_, Ok(None)));
+                    Answered { watch: answered.watch.filter(|_| is_root || !is_missing), ..answered }
+                }
+                .boxed()
+            }
             (Job::Read(path), Watching::OneShot) => session
                 .watch_data(full)
                 .map(|read| with_watch(path, read, |(data, stat, watch)| ((data, stat), watch), Answer::Read))
