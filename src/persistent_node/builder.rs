@@ -7,6 +7,7 @@ use super::error::Error;
 use super::spec::Spec;
 use super::state::Shared;
 use super::{NodeMode, PersistentNode, task};
+use crate::backend::check;
 use crate::client::Client;
 
 /// Configures a [`PersistentNode`]; see [`PersistentNode::builder`].
@@ -68,7 +69,7 @@ impl PersistentNodeBuilder {
     /// [`Error::Client`] with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) if the path is malformed or the
     /// root, with [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the data is above the
     /// [limit](crate::ClientBuilder::max_request_bytes). [`Error::InvalidOption`] if a sequential node is not to be
-    /// protected. [`Error::Closed`] if the client has been closed.
+    /// protected, or a time to live is out of its range. [`Error::Closed`] if the client has been closed.
     pub fn start(self) -> Result<PersistentNode, Error> {
         self.client.open_path(&self.path).map_err(|error| Error::client(&self.path, error))?;
         let path: Arc<str> = self.path.into();
@@ -80,6 +81,9 @@ impl PersistentNodeBuilder {
             let why = "a sequential node must be protected: otherwise one whose create was not answered could not be \
                        found again, and would remain beside the next one";
             return Err(Error::InvalidOption { path, why: why.into() });
+        }
+        if let NodeMode::Ttl(ttl) = self.mode {
+            check::ttl(ttl).map_err(|why| Error::InvalidOption { path: Arc::clone(&path), why })?;
         }
         let spec = Spec::new(core, &path, self.mode, protected);
         let shared = Arc::new(Shared::new(path, self.data));

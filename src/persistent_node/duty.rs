@@ -27,6 +27,8 @@ pub(super) struct Duty {
     node: Option<OwnedNode>,
     /// The node does not end with its session.
     outlasts: bool,
+    /// A child of the node that may be ours.
+    child: Option<Arc<str>>,
     /// Sessions that are over, whose node at our path the servers may not have deleted yet.
     former: Vec<i64>,
     /// Resolve when the numbered nodes of such sessions are gone, whose path is not known.
@@ -37,7 +39,7 @@ impl Duty {
     pub(super) fn new(core: &Arc<Core>, shared: &Arc<Shared>, is_unique: bool) -> Self {
         let (core, shared) = (Arc::clone(core), Arc::clone(shared));
         let (former, leftovers) = (Vec::new(), Vec::new());
-        Duty { core, shared, is_unique, session: None, node: None, outlasts: false, former, leftovers }
+        Duty { core, shared, is_unique, session: None, node: None, outlasts: false, child: None, former, leftovers }
     }
 
     /// Goes on in this session. Returns whether the node is still ours, as far as that is known.
@@ -86,6 +88,13 @@ impl Duty {
         self.node = Some(self.owned(session, DeletionTarget::Prefix { dir: Arc::clone(dir), prefix }));
     }
 
+    /// Expects a child of the node, which is deleted before it.
+    pub(super) fn expect_child(&mut self, child: &Arc<str>) {
+        if self.child.is_none() {
+            self.child = Some(Arc::clone(child));
+        }
+    }
+
     /// Takes on the node with this stat.
     pub(super) fn take_on(&mut self, session: &Arc<Session>, path: &Arc<str>, stat: &Stat) {
         self.relieve();
@@ -123,6 +132,9 @@ impl Duty {
     /// Deletes the node, and waits until it is gone, also that of a session that is over. Fails if the server refuses
     /// it, or the client is closed first.
     pub(super) async fn fulfil(&mut self, path: Option<&Arc<str>>) -> Result<(), Error> {
+        if self.node.is_some() {
+            self.delete_child().await?;
+        }
         while let Some(mut node) = self.node.take() {
             match node.delete(None).await {
                 Ok(()) => {}
@@ -134,6 +146,11 @@ impl Duty {
                     let target = node.into_target();
                     let session = self.core.connected_session().await.map_err(|_| self.shared.closed())?;
                     self.node = Some(self.owned(&session, target));
+                }
+                // A create of the child came late.
+                Err(backend::Error::NotEmpty) if self.delete_child().await? => {
+                    let session = self.core.connected_session().await.map_err(|_| self.shared.closed())?;
+                    self.node = Some(self.owned(&session, node.into_target()));
                 }
                 Err(error) => return Err(self.refused(error)),
             }
@@ -149,6 +166,20 @@ impl Duty {
             }
         }
         Ok(())
+    }
+
+    /// Deletes the child, if there is one. Returns whether there was, as far as that is known.
+    async fn delete_child(&self) -> Result<bool, Error> {
+        let Some(child) = &self.child else { return Ok(false) };
+        loop {
+            let session = self.core.connected_session().await.map_err(|_| self.shared.closed())?;
+            let Condition::Connected(connection) = session.condition() else { continue };
+            match session.delete(child, None).await {
+                Ok(()) => return Ok(true),
+                Err(backend::Error::NoNode) => return Ok(false),
+                Err(error) => session.outlast(error, connection).await.map_err(|error| self.refused(error))?,
+            }
+        }
     }
 
     /// Waits until the nodes of sessions that are over are gone from our path. The servers delete them; a delete by us

@@ -3,17 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{BoxFuture, FutureExt, join};
+use futures::future::join;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::NodeMode;
 use super::duty::Duty;
+use super::look::{Seen, look};
 use super::spec::Spec;
 use super::state::{NodeState, Shared, Wanted};
+use super::touch::Touch;
 use crate::backend::{self, Event, Watch};
 use crate::client::core::Core;
 use crate::client::session::{Condition, Session};
-use crate::client::{Error, parents, protection};
+use crate::client::{Error, ErrorKind, parents, protection};
 use crate::path::join as join_path;
 use crate::util::backoff::Backoff;
 use crate::util::clock;
@@ -35,15 +38,6 @@ enum Sight {
     /// Another session owned it when it was seen last.
     Foreign,
 }
-
-/// A node, as it was read.
-struct Seen {
-    data: Vec<u8>,
-    stat: Stat,
-    watch: Watch,
-}
-
-type Look = BoxFuture<'static, Result<Option<Seen>, backend::Error>>;
 
 /// Why keeping the node in one session ended.
 #[derive(Debug)]
@@ -75,6 +69,8 @@ pub(super) struct Keeper {
     wanted: watch::Receiver<Wanted>,
     /// When to write again after a refusal.
     write_at: Option<Instant>,
+    /// Present if the node has a time to live.
+    touch: Option<Touch>,
     deletions: Backoff,
     deleted_at: Option<clock::Instant>,
     /// When to create again after a deletion.
@@ -84,6 +80,10 @@ pub(super) struct Keeper {
 impl Keeper {
     pub(super) fn new(core: &Arc<Core>, shared: &Arc<Shared>, spec: Spec, failures: Backoff) -> Self {
         let is_unique = spec.is_unique;
+        let touch = match spec.mode {
+            NodeMode::Ttl(ttl) => Some(Touch::new(ttl)),
+            _ => None,
+        };
         Keeper {
             core: Arc::clone(core),
             shared: Arc::clone(shared),
@@ -98,6 +98,7 @@ impl Keeper {
             written: 0,
             wanted: shared.wanted.subscribe(),
             write_at: None,
+            touch,
             deletions: Backoff::new(AFTER_DELETION),
             deleted_at: None,
             create_at: None,
@@ -153,7 +154,7 @@ impl Keeper {
         match self.sight {
             Sight::Unknown => self.create(session, &path).await,
             Sight::Ours { .. } | Sight::Foreign => {
-                let seen = self.look(session, &path).await;
+                let seen = look(session, &path).await;
                 self.saw(session, &path, seen).await
             }
         }
@@ -169,6 +170,10 @@ impl Keeper {
         {
             return self.write(session, path, wanted, version).await;
         }
+        let touch_at = self.touch.as_ref().filter(|_| is_ours).map(Touch::at);
+        if touch_at.is_some_and(|at| at <= Instant::now()) {
+            return self.touch(session, path).await;
+        }
         tokio::select! {
             biased;
             event = fired(&mut self.watch) => {
@@ -182,6 +187,24 @@ impl Keeper {
             // The sender is in `shared`.
             _ = self.wanted.changed(), if is_ours => self.write_at = None,
             () = sleep_until_opt(self.write_at), if is_ours => self.write_at = None,
+            () = sleep_until_opt(touch_at) => {}
+        }
+        Ok(())
+    }
+
+    /// Renews the time to live.
+    async fn touch(&mut self, session: &Arc<Session>, path: &Arc<str>) -> Result<(), backend::Error> {
+        let Some(touch) = &mut self.touch else { return Ok(()) };
+        let child = Touch::path(path);
+        self.duty.expect_child(&child);
+        match touch.touch(session, &child, &self.core.config.acls).await {
+            // Its state is published again.
+            Ok(recovered) => self.is_stale |= recovered,
+            Err(error) if error.is_passing() => return Err(error),
+            Err(error) => {
+                touch.failed(self.core.next_delay(&mut self.failures, self.core.clock.now()));
+                self.shared.failed(Error::from_backend("touch", &child, error));
+            }
         }
         Ok(())
     }
@@ -199,7 +222,7 @@ impl Keeper {
         let wanted = self.shared.wanted.borrow().clone();
         let (created, seen) = session.together(|| {
             let (mode, acls) = (self.spec.mode.create_mode(), &self.core.config.acls);
-            (session.create(path, &wanted.data, mode, acls), self.look(session, path))
+            (session.create(path, &wanted.data, mode, acls), look(session, path))
         });
         let (created, seen) = join(created, seen).await;
         match created {
@@ -278,6 +301,9 @@ impl Keeper {
         self.sight = Sight::Ours { czxid: stat.czxid, version: stat.version };
         self.written = written;
         self.write_at = None;
+        if let Some(touch) = &mut self.touch {
+            touch.restart();
+        }
     }
 
     /// Notes that nothing at the path is ours.
@@ -292,17 +318,6 @@ impl Keeper {
             Ok(_) | Err(backend::Error::NoNode) => Ok(()),
             Err(error) => Err(error),
         }
-    }
-
-    /// Reads the node with a watch. A read of the data leaves no watch if the node does not exist.
-    fn look(&self, session: &Arc<Session>, path: &str) -> Look {
-        let read = session.watch_data(path);
-        let seen = |read| match read {
-            Ok((data, stat, watch)) => Ok(Some(Seen { data, stat, watch })),
-            Err(backend::Error::NoNode) => Ok(None),
-            Err(error) => Err(error),
-        };
-        read.map(seen).boxed()
     }
 
     /// Handles what was read at the path.
@@ -345,7 +360,7 @@ impl Keeper {
             self.written = wanted.number;
             self.write_at = None;
         }
-        if self.write_at.is_none() {
+        if self.write_at.is_none() && self.touch.as_ref().is_none_or(|touch| !touch.is_failing) {
             let is_other = self.spec.mode.is_lasting() != (stat.ephemeral_owner == 0);
             self.shared.tell(if is_other { NodeState::OtherKind } else { NodeState::Present });
         }
@@ -419,7 +434,7 @@ impl Keeper {
         version: i32,
     ) -> Result<(), backend::Error> {
         let (set, seen) =
-            session.together(|| (session.set_data(path, &wanted.data, Some(version)), self.look(session, path)));
+            session.together(|| (session.set_data(path, &wanted.data, Some(version)), look(session, path)));
         let (set, seen) = join(set, seen).await;
         // The write has used the watch up.
         self.watch = None;
@@ -461,7 +476,15 @@ impl Keeper {
     }
 
     fn error(&self, error: backend::Error) -> Error {
-        Error::from_backend("keep a node at", self.path.as_deref().unwrap_or(&self.spec.dir), error)
+        let path = self.path.as_deref().unwrap_or(&self.spec.dir);
+        match (error, self.spec.mode) {
+            (backend::Error::Unimplemented, NodeMode::Ttl(_)) => {
+                let why = "the servers do not permit nodes with a time to live; set their option \
+                           zookeeper.extendedTypesEnabled to true";
+                Error::at(ErrorKind::Unimplemented, "keep a node at", path, why)
+            }
+            (error, _) => Error::from_backend("keep a node at", path, error),
+        }
     }
 }
 

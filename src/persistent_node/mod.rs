@@ -29,6 +29,10 @@
 //! Data that another client writes into the node is not repaired, as in Curator. The next
 //! [`set_data`](PersistentNode::set_data), and the next creation, write this process's data.
 //!
+//! A server compares the version of a node, and not which node it is. So a write or a delete that is under way while an
+//! operator deletes the node by hand can hit the one that another process creates at the path at that moment. A
+//! [protected](PersistentNodeBuilder::protected) name belongs to one process alone.
+//!
 //! # A node that exists already
 //!
 //! | at the path is | what happens |
@@ -40,7 +44,7 @@
 //!
 //! Of several processes that keep an ephemeral node at the same path, one has it and the others wait. (Curator's
 //! instances overwrite each other's data.) A persistent node that was adopted in place of an ephemeral one does not end
-//! with the session; `close` deletes it. A stat does not show whether a node is a container.
+//! with the session; `close` deletes it. A stat does not show whether a node is a container, or has a time to live.
 //!
 //! # When things fail
 //!
@@ -69,6 +73,7 @@
 //! | the path | as [`NodeMode`] says | as set |
 //! | [protected](PersistentNodeBuilder::protected): `_c_<uuid>-<last element>` | the same | the same |
 //! | [sequential](NodeMode::EphemeralSequential): that and ten digits | ephemeral | the same |
+//! | with [`Ttl`](NodeMode::Ttl): `touch` below the node | with the same time to live | empty |
 //! | the directories above | container, if they were missing | empty |
 //!
 //! These are Curator's names. Unlike Curator, data that was not set is empty, not the address of the host.
@@ -77,13 +82,16 @@ mod builder;
 mod duty;
 mod error;
 mod keeper;
+mod look;
 mod spec;
 mod state;
 mod task;
+mod touch;
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 pub use self::builder::PersistentNodeBuilder;
 pub use self::error::Error;
@@ -109,6 +117,15 @@ pub enum NodeMode {
     /// As `Persistent`; the server deletes it when its last child is deleted, and it is created again then (ZooKeeper
     /// 3.5 and later).
     Container,
+    /// Exists as long as this process renews it, and for about this time afterwards: unlike an ephemeral node, also
+    /// when the session is lost. A child named `touch` is written twice in that time, as by Curator's
+    /// `PersistentTtlNode`. In whole milliseconds, from 1 to [`CreateMode::MAX_TTL`]. Servers look for such nodes once
+    /// a minute by default.
+    ///
+    /// The servers (ZooKeeper 3.6 and later) need the option `zookeeper.extendedTypesEnabled=true`; otherwise
+    /// [`created`](PersistentNode::created) fails with [`ErrorKind::Unimplemented`](crate::ErrorKind::Unimplemented).
+    #[doc(alias = "PersistentTtlNode")]
+    Ttl(Duration),
 }
 
 impl NodeMode {
@@ -123,6 +140,7 @@ impl NodeMode {
             NodeMode::Ephemeral | NodeMode::EphemeralSequential => CreateMode::Ephemeral,
             NodeMode::Persistent => CreateMode::Persistent,
             NodeMode::Container => CreateMode::Container,
+            NodeMode::Ttl(ttl) => CreateMode::PersistentTtl(ttl),
         }
     }
 }

@@ -9,7 +9,7 @@ use zookeeper_recipes::testing::TestingServer;
 use super::fixture::{DIR, FIXED, PATH, node, node_of, present, settle, setup};
 use crate::fixture::{T, within};
 
-const ALL: [&[NodeMode]; 2] = [&FIXED, &[NodeMode::EphemeralSequential]];
+const ALL: [&[NodeMode]; 2] = [&FIXED, &[NodeMode::EphemeralSequential, NodeMode::Ttl(Duration::from_secs(30))]];
 
 #[tokio::test(start_paused = true)]
 async fn a_close_at_any_moment_of_the_creation_leaves_nothing() {

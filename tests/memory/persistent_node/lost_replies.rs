@@ -1,5 +1,7 @@
 //! Requests and answers that get lost: never a second node, never a forgotten one, no data that is not written.
 
+use std::time::Duration;
+
 use zookeeper_recipes::persistent_node::{NodeMode, PersistentNode};
 use zookeeper_recipes::testing::{Loss, Operation, TestingServer};
 
@@ -7,8 +9,13 @@ use super::fixture::{DIR, FIXED, PATH, node_of, present, settle, setup};
 use crate::fixture::{T, within};
 
 const LOSSES: [Loss; 2] = [Loss::Applied, Loss::NotApplied];
-const ALL: [NodeMode; 4] =
-    [NodeMode::Ephemeral, NodeMode::EphemeralSequential, NodeMode::Persistent, NodeMode::Container];
+const ALL: [NodeMode; 5] = [
+    NodeMode::Ephemeral,
+    NodeMode::EphemeralSequential,
+    NodeMode::Persistent,
+    NodeMode::Container,
+    NodeMode::Ttl(Duration::from_secs(30)),
+];
 
 /// The node is the only one, has its data, and goes.
 async fn is_alone_and_goes(server: &TestingServer, node: &PersistentNode, data: &str, case: &str) {

@@ -14,3 +14,4 @@ mod lost_replies;
 mod permission;
 mod requests;
 mod sequential;
+mod ttl;

@@ -87,6 +87,31 @@ async fn without_the_permission_to_read_its_node_it_fails() {
     assert!(fixture.nodes().await.is_empty());
 }
 
+/// The servers of the tests look for such nodes twice a second.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_with_a_time_to_live_is_kept_and_ends_with_its_process_but_not_with_its_session() {
+    let ttl = std::time::Duration::from_secs(2);
+    let fixture = Fixture::with_directory("ttl").await;
+    let client = fixture.client().await;
+    let path = format!("{}/n", fixture.path);
+    let first = node(&client, &path, NodeMode::Ttl(ttl), "first");
+    present(&first).await;
+    let before = fixture.observer.stat(&path).await.expect("it is there");
+    tokio::time::sleep(ttl * 3).await;
+    let now = fixture.observer.stat(&path).await.expect("it is kept");
+    assert_eq!((now.czxid, now.mzxid, now.ephemeral_owner), (before.czxid, before.mzxid, 0));
+    assert_eq!(fixture.observer.children(&path).await, ["touch"]);
+    within("the client is closed", SOON, client.close()).await.expect("closed");
+    assert!(fixture.observer.exists(&path).await, "it does not end with the session");
+    eventually("it ends", SOON, || async { !fixture.observer.exists(&path).await }).await;
+
+    let client = fixture.client().await;
+    let second = node(&client, &path, NodeMode::Ttl(ttl), "second");
+    present(&second).await;
+    within("it is closed", SOON, second.close()).await.expect("closed");
+    assert!(fixture.nodes().await.is_empty());
+}
+
 /// Curator's testNoCreatePermission.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_the_permission_to_create_it_fails() {

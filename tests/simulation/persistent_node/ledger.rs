@@ -29,6 +29,8 @@ struct State {
     seen: Vec<Option<(i64, i32)>>,
     winners: BTreeMap<&'static str, Winner>,
     by_hand: BTreeMap<String, Instant>,
+    /// Nodes that a write hit which was under way at a deletion by hand, by the transactions that created them.
+    spoiled: BTreeSet<i64>,
     /// Every transaction that created a node.
     created: BTreeSet<i64>,
     hand_overs: u64,
@@ -109,6 +111,11 @@ impl Ledger {
         }
     }
 
+    /// Whether the data of a node may be another's, by a write that was under way at a deletion by hand.
+    pub(super) fn is_spoiled(&self, czxid: i64) -> bool {
+        lock(&self.state).spoiled.contains(&czxid)
+    }
+
     /// An instance was asked to close, or dropped.
     pub(super) fn closes(&self, instance: u64) {
         lock(&self.state).closing.insert(instance);
@@ -136,10 +143,20 @@ impl Ledger {
 
 impl State {
     fn look(&mut self, server: &TestingServer, trace: &Trace, timeout: Duration) {
+        for path in CONTESTED {
+            let now = server.stat(path).and_then(|stat| {
+                let instance = instance_of(&server.get(path)?)?;
+                Some(Winner { czxid: stat.czxid, session: stat.ephemeral_owner, instance })
+            });
+            self.look_at_winner(server, trace, timeout, path, now);
+        }
         for name in server.children(DIR) {
             let path = format!("{DIR}/{name}");
             let (Some(stat), Some(data)) = (server.stat(&path), server.get(&path)) else { continue };
             self.created.insert(stat.czxid);
+            if self.spoiled.contains(&stat.czxid) {
+                continue;
+            }
             match instance_of(&data) {
                 None => self.object(format!("{path} has foreign data {data:?}")),
                 Some(instance) if self.closed.contains(&instance) => {
@@ -147,13 +164,6 @@ impl State {
                 }
                 Some(_) => {}
             }
-        }
-        for path in CONTESTED {
-            let now = server.stat(path).and_then(|stat| {
-                let instance = instance_of(&server.get(path)?)?;
-                Some(Winner { czxid: stat.czxid, session: stat.ephemeral_owner, instance })
-            });
-            self.look_at_winner(server, trace, timeout, path, now);
         }
     }
 
@@ -173,7 +183,12 @@ impl State {
             let is_same_node = now.as_ref().is_some_and(|now| now.czxid == before.czxid);
             let has_ended = !server.sessions().iter().any(|session| session.id == before.session);
             let excused = self.was_deleted_by_hand(path, timeout);
-            if is_same_node && !excused {
+            if is_same_node && excused {
+                // It is still the node of the one that created it.
+                self.spoiled.insert(before.czxid);
+                return;
+            }
+            if is_same_node {
                 self.object(format!("{path} of {before:?} was overwritten: {now:?}"));
             }
             if !is_same_node && !has_ended && !self.closing.contains(&before.instance) && !excused {

@@ -18,6 +18,8 @@ use crate::world::World;
 const ACTS: usize = 40;
 const MOST_CLIENTS: usize = 7;
 const MOST_INSTANCES: usize = 10;
+/// Shorter than some faults last.
+const TTL: Duration = Duration::from_secs(5);
 
 /// An instance that is neither closed nor dropped.
 #[derive(Clone)]
@@ -124,6 +126,7 @@ impl Play {
                 protected = true;
                 NodeMode::Ephemeral
             }
+            5 if self.world.random.bool() => NodeMode::Ttl(TTL),
             5 => NodeMode::Persistent,
             _ => NodeMode::EphemeralSequential,
         };
@@ -327,10 +330,15 @@ impl Play {
             }
             let Some(path) = node.path() else { return Some(format!("{number} has no path")) };
             let (stat, data) = (server.stat(&path), server.get(&path));
-            if data.as_deref() != Some(instance.data().as_bytes()) {
+            let is_spoiled = stat.is_some_and(|stat| self.ledger.is_spoiled(stat.czxid));
+            if data.as_deref() != Some(instance.data().as_bytes()) && !is_spoiled {
                 return Some(format!("{path} has {data:?}, not {:?}", instance.data()));
             }
-            let owner = if *mode == NodeMode::Persistent { Some(0) } else { self.world.clients[*client].session_id() };
+            let owner = if matches!(mode, NodeMode::Persistent | NodeMode::Ttl(_)) {
+                Some(0)
+            } else {
+                self.world.clients[*client].session_id()
+            };
             if stat.map(|stat| stat.ephemeral_owner) != owner {
                 return Some(format!("{path} of {number} belongs to {stat:?}, not {owner:?}"));
             }
