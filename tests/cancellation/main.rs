@@ -8,6 +8,7 @@
     feature = "double-barrier",
     feature = "barrier",
     feature = "persistent-node",
+    feature = "cache",
     feature = "queue",
     feature = "throughput-balancer",
     feature = "testing"
@@ -18,6 +19,7 @@ mod harness;
 mod polls;
 
 mod barrier;
+mod cache;
 mod client;
 mod double_barrier;
 mod leader_latch;
@@ -33,6 +35,7 @@ use std::collections::BTreeSet;
 /// The functions that the files cover.
 const COVERED: [&[&str]; 16] = [
     barrier::COVERED,
+    cache::COVERED,
     client::COVERED,
     client::life::COVERED,
     double_barrier::COVERED,
