@@ -128,6 +128,7 @@ leader_selector|erin leads now|erin leads now
 inter_process_mutex|14 writes, 0 overlaps, 1 late write refused|14 writes, 0 overlaps, 1 late write refused
 double_barrier|5 steps: the sum is 50, 0 times out of step|5 steps: the sum is 50, 0 times out of step
 cache|Both services have the 3 settings of the operator|Both services have the 4 settings of the operator
+group_member|members: alice, bob, carol|members: alice, bob, carol
 distributed_queue|100 parcels put, 99 shipped, 1 dead letter, 0 lost|100 parcels put, 99 shipped, 1 dead letter, 0 lost
 throughput_balancer|No member did more than its share|No member did more than its share
 partition_controller|Every partition had a leader, and never two|Every partition had a leader, and never two
