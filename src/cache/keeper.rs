@@ -44,10 +44,21 @@ pub(super) struct Plan<T> {
     pub(super) decode: Decode<T>,
 }
 
+/// What a call of `synced` waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Until {
+    /// The answer to the sync of this number.
+    Sync(u64),
+    /// The end of this round.
+    Round(u64),
+}
+
 /// Why a connection is followed no longer.
 enum End {
     /// Events may be missing: compare everything, once there is a connection.
     Gap,
+    /// A server is overloaded.
+    Throttled,
     /// A request failed for another reason than the connection.
     Failed(client::Error),
 }
@@ -71,8 +82,10 @@ pub(super) struct Keeper<T> {
     shared: Arc<Shared<T>>,
     tracker: Tracker<T>,
     asked: mpsc::UnboundedReceiver<Waiter<T>>,
-    /// Each with the round at whose end its answer is there; `None` while its sync is under way.
-    waiters: Vec<(Waiter<T>, Option<u64>)>,
+    waiters: Vec<(Waiter<T>, Until)>,
+    /// The numbers of the latest sync that was sent for waiters, and of the latest that was answered.
+    sent: u64,
+    answered: u64,
     /// The session and its watches, kept over a loss of the connection.
     armed: Option<(Arc<Session>, Source)>,
     /// One-shot watches of before a gap. They are removed once others have replaced them.
@@ -102,6 +115,8 @@ impl<T: Send + Sync + 'static> Keeper<T> {
             tracker,
             asked,
             waiters: Vec::new(),
+            sent: 0,
+            answered: 0,
             armed: None,
             replaced: None,
             proofs: Vec::new(),
@@ -134,13 +149,12 @@ impl<T: Send + Sync + 'static> Keeper<T> {
             };
             let began = self.core.clock.now();
             match self.follow(&session).await {
-                End::Gap => {}
-                End::Failed(error) => {
-                    self.failed(error);
-                    let delay = self.core.next_delay(&mut self.backoff, began);
-                    tokio::time::sleep(delay).await;
-                }
+                End::Gap => continue,
+                End::Throttled => {}
+                End::Failed(error) => self.failed(error),
             }
+            let delay = self.core.next_delay(&mut self.backoff, began);
+            tokio::time::sleep(delay).await;
         }
     }
 
@@ -148,6 +162,8 @@ impl<T: Send + Sync + 'static> Keeper<T> {
     async fn follow(&mut self, session: &Arc<Session>) -> End {
         let mut conditions = session.conditions();
         let Ok(connection) = session.connected().await else { return End::Gap };
+        // The sync of the watch is for these calls as well.
+        self.receive();
         let asked = self.core.clock.now();
         if let Err(end) = self.arm(session, connection).await {
             return end;
@@ -159,7 +175,8 @@ impl<T: Send + Sync + 'static> Keeper<T> {
         let round = self.tracker.compare(watching);
         self.proofs = vec![(asked, round)];
         // The sync was handed over after these calls.
-        self.waiters.iter_mut().for_each(|(_, until)| *until = Some(round));
+        self.waiters.iter_mut().for_each(|(_, until)| *until = Until::Round(round));
+        self.answered = self.sent;
         let mut reads = Reads::new(session, watching, &self.plan.scope.root);
         self.looks_for_chroot = false;
         let look_again = tokio::time::Instant::now() + LOOK_AGAIN_AFTER;
@@ -176,8 +193,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
                 Step::Condition if *conditions.borrow() == Condition::Connected(connection) => Ok(()),
                 Step::Condition => Err(End::Gap),
                 Step::Asked(waiter) => {
-                    self.waiters.push((waiter, None));
-                    reads.sync(&self.core.full_path(&self.plan.scope.root));
+                    self.ask_for_now(waiter, &mut reads);
                     Ok(())
                 }
                 Step::Extended => Ok(()),
@@ -316,16 +332,18 @@ impl<T: Send + Sync + 'static> Keeper<T> {
                 None
             }
             Answer::Synced(Ok(())) => {
-                let round = self.tracker.round_of_now();
-                if let Some((_, until)) = self.waiters.iter_mut().find(|(_, until)| until.is_none()) {
-                    *until = Some(round);
-                }
-                self.answer_waiters();
+                self.sync_answered();
                 None
             }
             Answer::Chroot(Ok(found)) => {
                 self.looks_for_chroot = false;
                 self.found_chroot(found.is_some());
+                None
+            }
+            // It is there, but may not be read.
+            Answer::Chroot(Err(NoAuth)) => {
+                self.looks_for_chroot = false;
+                self.found_chroot(true);
                 None
             }
             Answer::Looked(path, Err(error)) | Answer::Read(path, Err(error)) => Some(("read", path, error)),
@@ -336,6 +354,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
         };
         match failed {
             None => Ok(()),
+            Some((_, _, backend::Error::Throttled)) => Err(End::Throttled),
             Some((_, _, error)) if error.is_passing() => Err(End::Gap),
             Some((doing, path, error)) => Err(End::Failed(self.error(doing, &path, error))),
         }
@@ -354,9 +373,9 @@ impl<T: Send + Sync + 'static> Keeper<T> {
     fn publish(&mut self, session: &Session, reads: &mut Reads) -> bool {
         let Some(published) = self.tracker.finish() else { return false };
         self.replaced = None;
-        let is_over = |(at, round): &(Instant, u64)| (*round <= published.round).then_some(*at);
-        self.confirmed = self.confirmed.max(self.proofs.iter().filter_map(is_over).max());
-        self.proofs.retain(|(_, round)| *round > published.round);
+        let is_over = |(_, round): &(Instant, u64)| self.tracker.is_over(*round);
+        let confirmed = self.proofs.extract_if(.., |proof| is_over(proof)).map(|(at, _)| at).max();
+        self.confirmed = self.confirmed.max(confirmed);
         let snapshot = Snapshot::new(
             published.nodes,
             Circumstances {
@@ -364,7 +383,6 @@ impl<T: Send + Sync + 'static> Keeper<T> {
                 unlistable: Arc::new(self.tracker.unlistable().clone()),
                 zxid: self.tracker.newest(),
                 is_settled: published.is_settled,
-                round: published.round,
                 clock: self.core.clock,
                 fresh_for: session.timeout() / 3,
                 confirmed: self.confirmed.unwrap_or_else(|| self.core.clock.now()),
@@ -405,11 +423,40 @@ impl<T: Send + Sync + 'static> Keeper<T> {
         }
     }
 
+    /// Takes the calls of `synced` that are here, without those that were given up. The next sync is for them.
+    fn receive(&mut self) {
+        let until = Until::Sync(self.sent + 1);
+        while let Ok(waiter) = self.asked.try_recv() {
+            self.waiters.push((waiter, until));
+        }
+        self.waiters.retain(|(waiter, _)| !waiter.is_closed());
+    }
+
+    /// Sends one sync for all calls of `synced` that are here.
+    fn ask_for_now(&mut self, waiter: Waiter<T>, reads: &mut Reads) {
+        self.waiters.push((waiter, Until::Sync(self.sent + 1)));
+        self.receive();
+        self.sent += 1;
+        reads.sync(&self.core.full_path(&self.plan.scope.root));
+    }
+
+    /// Everything that was committed before the oldest sync was sent has been reported.
+    fn sync_answered(&mut self) {
+        self.answered += 1;
+        let (answered, round) = (self.answered, self.tracker.round_of_now());
+        for (_, until) in &mut self.waiters {
+            if matches!(until, Until::Sync(number) if *number <= answered) {
+                *until = Until::Round(round);
+            }
+        }
+        self.answer_waiters();
+    }
+
     fn answer_waiters(&mut self) {
         let Some(latest) = self.shared.latest() else { return };
         let (tracker, mut left) = (&self.tracker, Vec::new());
         for (waiter, until) in self.waiters.drain(..) {
-            if until.is_some_and(|round| tracker.is_over(round)) {
+            if matches!(until, Until::Round(round) if tracker.is_over(round)) {
                 // The caller may have given up.
                 let _ = waiter.send(latest.clone());
             } else {
@@ -422,12 +469,15 @@ impl<T: Send + Sync + 'static> Keeper<T> {
     /// Notes as of when the ensemble has confirmed everything.
     fn proven(&mut self, at: Instant) {
         let round = self.tracker.round_of_now();
-        match self.shared.latest().filter(|latest| self.tracker.is_over(round) && latest.round() >= round) {
+        match self.shared.latest().filter(|_| self.tracker.is_over(round)) {
             Some(latest) => {
                 self.confirmed = self.confirmed.max(Some(at));
                 latest.confirm(at);
             }
-            None => self.proofs.push((at, round)),
+            None => {
+                self.proofs.retain(|(_, other)| *other != round);
+                self.proofs.push((at, round));
+            }
         }
     }
 
@@ -444,6 +494,13 @@ impl<T: Send + Sync + 'static> Keeper<T> {
 
     fn error(&self, doing: &str, path: &str, error: backend::Error) -> client::Error {
         client::Error::of_any_session(doing, path, error)
+    }
+}
+
+/// Ends what the handles wait for, also when the task is dropped with its runtime or panics.
+impl<T> Drop for Keeper<T> {
+    fn drop(&mut self) {
+        self.shared.end(Error::Closed { path: Arc::clone(&self.plan.scope.root) });
     }
 }
 

@@ -33,6 +33,16 @@ pub(super) enum Progress {
     Ended(Error),
 }
 
+impl<T> Shared<T> {
+    /// Ends all streams. The first error counts.
+    pub(super) fn end(&self, error: Error) {
+        if !matches!(*self.progress.borrow(), Progress::Ended(_)) {
+            *self.batches.lock() = None;
+            self.progress.send_replace(Progress::Ended(error));
+        }
+    }
+}
+
 impl<T: Send + Sync + 'static> Shared<T> {
     pub(super) fn new(capacity: usize) -> Arc<Self> {
         Arc::new(Shared {
@@ -83,12 +93,6 @@ impl<T: Send + Sync + 'static> Shared<T> {
     /// Takes the error back.
     pub(super) fn recovered(&self) {
         *self.last_error.lock() = None;
-    }
-
-    /// Ends all streams.
-    pub(super) fn end(&self, error: Error) {
-        *self.batches.lock() = None;
-        self.progress.send_replace(Progress::Ended(error));
     }
 
     /// Returns the changes from now on; `None` before the first snapshot.

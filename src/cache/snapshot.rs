@@ -29,7 +29,6 @@ struct Inner<T> {
     unlistable: Arc<BTreeSet<Arc<str>>>,
     zxid: i64,
     is_settled: bool,
-    round: u64,
     clock: Clock,
     fresh_for: Duration,
     /// Everything is contained that was committed before.
@@ -42,7 +41,6 @@ pub(super) struct Circumstances {
     pub(super) unlistable: Arc<BTreeSet<Arc<str>>>,
     pub(super) zxid: i64,
     pub(super) is_settled: bool,
-    pub(super) round: u64,
     pub(super) clock: Clock,
     pub(super) fresh_for: Duration,
     pub(super) confirmed: Instant,
@@ -50,9 +48,9 @@ pub(super) struct Circumstances {
 
 impl<T: 'static> Snapshot<T> {
     pub(super) fn new(nodes: Nodes<T>, of: Circumstances) -> Self {
-        let Circumstances { scope, unlistable, zxid, is_settled, round, clock, fresh_for, confirmed } = of;
+        let Circumstances { scope, unlistable, zxid, is_settled, clock, fresh_for, confirmed } = of;
         let confirmed = Mutex::new(confirmed);
-        Snapshot(Arc::new(Inner { nodes, scope, unlistable, zxid, is_settled, round, clock, fresh_for, confirmed }))
+        Snapshot(Arc::new(Inner { nodes, scope, unlistable, zxid, is_settled, clock, fresh_for, confirmed }))
     }
 
     /// Returns the node at `path`.
@@ -67,7 +65,7 @@ impl<T: 'static> Snapshot<T> {
 
     /// Returns the nodes directly below `path`, ordered by name.
     pub fn children<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a Node<T>> {
-        self.0.nodes.children(path)
+        self.0.nodes.children(path).filter(|node| self.shows(node))
     }
 
     /// Returns all nodes in the order of their paths: a node, then everything below it.
@@ -117,10 +115,6 @@ impl<T: 'static> Snapshot<T> {
     /// is at most that.
     pub fn is_fresh(&self) -> bool {
         self.age() <= self.0.fresh_for
-    }
-
-    pub(super) fn round(&self) -> u64 {
-        self.0.round
     }
 
     /// Records that everything is contained that was committed before `at`.

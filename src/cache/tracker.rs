@@ -48,7 +48,6 @@ pub(super) struct Published<T> {
     pub(super) is_settled: bool,
     /// The end of a comparison of everything.
     pub(super) is_synced: bool,
-    pub(super) round: u64,
 }
 
 /// See the module.
@@ -193,9 +192,9 @@ impl<T: 'static> Tracker<T> {
         self.round + u64::from(is_next)
     }
 
-    /// Returns whether this round is over.
+    /// Returns whether this round is over; also if it will not begin, as the present one has done what it was to do.
     pub(super) fn is_over(&self, round: u64) -> bool {
-        round < self.round || (round == self.round && !self.is_in_round)
+        round < self.round || (!self.is_in_round && (round == self.round || !self.has_later()))
     }
 
     /// Returns the next request to hand over.
@@ -238,8 +237,9 @@ impl<T: 'static> Tracker<T> {
         self.readings.insert(Arc::clone(path), Reading { ask, progress: Progress::Queued, lists });
         self.queue.push_back(job);
         self.open += 1;
-        // It will be read after the event.
-        self.later.remove(path);
+        if serves(self.watching, ask) {
+            self.later.remove(path);
+        }
     }
 
     /// Queues a list in the present round, unless there is one.
@@ -293,7 +293,9 @@ impl<T: 'static> Tracker<T> {
         }
         match self.readings.get_mut(path) {
             // It will be read after the event. If it was created, it is not the node that was to be read before.
-            Some(reading) if reading.progress == Progress::Queued => reading.lists &= !born,
+            Some(reading) if reading.progress == Progress::Queued && serves(self.watching, reading.ask) => {
+                reading.lists &= !born;
+            }
             _ => {
                 let later = self.later.entry(path.into()).or_insert(Later { born });
                 later.born |= born;
@@ -396,6 +398,7 @@ impl<T: 'static> Tracker<T> {
             return;
         }
         let Some((names, stat)) = listed else { return self.is_missing(dir) };
+        self.unlistable.remove(dir);
         let names: HashSet<String> = names.into_iter().collect();
         let is_stray = |child: &&Node<T>| !names.contains(child.name()) && !listing.touched.contains(child.name());
         let strays: Vec<String> =
@@ -486,8 +489,16 @@ impl<T: 'static> Tracker<T> {
             nodes: self.copied.nodes().clone(),
             is_settled: !self.waits(),
             is_synced: std::mem::take(&mut self.compares),
-            round: self.round,
         })
+    }
+}
+
+/// Returns whether a request that is handed over now does what the events up to now call for. A one-shot watch that has
+/// fired must be armed again, also if the node is missing.
+fn serves(watching: Watching, ask: Ask) -> bool {
+    match watching {
+        Watching::Persistent => ask != Ask::LookOnly,
+        Watching::OneShot => ask != Ask::Read,
     }
 }
 

@@ -65,11 +65,14 @@ struct Moment {
     ids: BTreeMap<&'static str, Id>,
 }
 
+/// A data version, and the data.
+type Written = (i32, Arc<[u8]>);
+
 #[derive(Debug, Default)]
 pub(crate) struct History {
     moments: Vec<Moment>,
     /// Version and data of all that was seen.
-    contents: BTreeMap<(&'static str, Id), (i32, Arc<[u8]>)>,
+    contents: BTreeMap<(&'static str, Id), Written>,
 }
 
 impl History {
@@ -109,7 +112,7 @@ impl History {
 
     /// A node of which the snapshot has something older than what the servers had at that moment.
     pub(crate) fn older(&self, since: usize, part: &Part, ids: &Ids) -> Option<String> {
-        let Some(then) = self.moments.get(since) else { return None };
+        let then = self.moments.get(since)?;
         PATHS.into_iter().filter(|path| part.contains(path)).find_map(|path| {
             let was = then.ids.get(path);
             let is_right = match ids.get(path) {
@@ -153,7 +156,7 @@ impl History {
         snapshot.iter().find_map(|node| {
             let id = (node.stat().czxid, node.stat().mzxid);
             let path = PATHS.into_iter().find(|path| *path == node.path());
-            let Some((version, data)) = path.and_then(|path| self.contents.get(&(path, id))) else { return None };
+            let (version, data) = path.and_then(|path| self.contents.get(&(path, id)))?;
             let found = node.value().map(Vec::as_slice);
             let expected = with_data.then_some(&**data);
             let is_right = node.stat().version == *version && found == expected;

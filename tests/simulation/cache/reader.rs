@@ -34,12 +34,15 @@ pub(crate) struct Plan {
     pub(crate) seed: u64,
 }
 
-/// The cache, once it was started, and what its subscriber has made of the changes.
+/// A cache, and what its subscriber has made of the changes.
+type Read = (Cache<Vec<u8>>, Ids);
+
+/// The same, once the cache was started.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Slot(Arc<Mutex<Option<(Cache<Vec<u8>>, Ids)>>>);
+pub(crate) struct Slot(Arc<Mutex<Option<Read>>>);
 
 impl Slot {
-    fn with<R>(&self, act: impl FnOnce(&mut Option<(Cache<Vec<u8>>, Ids)>) -> R) -> R {
+    fn with<R>(&self, act: impl FnOnce(&mut Option<Read>) -> R) -> R {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
