@@ -9,6 +9,7 @@
     feature = "barrier",
     feature = "persistent-node",
     feature = "cache",
+    feature = "group-member",
     feature = "queue",
     feature = "throughput-balancer",
     feature = "testing"
@@ -22,6 +23,7 @@ mod barrier;
 mod cache;
 mod client;
 mod double_barrier;
+mod group_member;
 mod leader_latch;
 mod leader_selector;
 mod limiter;
@@ -33,12 +35,13 @@ mod throughput_balancer;
 use std::collections::BTreeSet;
 
 /// The functions that the files cover.
-const COVERED: [&[&str]; 16] = [
+const COVERED: [&[&str]; 17] = [
     barrier::COVERED,
     cache::COVERED,
     client::COVERED,
     client::life::COVERED,
     double_barrier::COVERED,
+    group_member::COVERED,
     leader_latch::COVERED,
     leader_latch::leader_stream::COVERED,
     leader_latch::leadership::COVERED,
