@@ -112,9 +112,14 @@ impl<T: fmt::Debug> fmt::Debug for Node<T> {
 
 /// Compares paths element by element, so that all nodes below a node follow it directly.
 pub(super) fn compare(one: &str, other: &str) -> Ordering {
+    const STEP: usize = 8;
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    // Paths of one tree begin alike, and each insertion compares many of them: eight bytes at a time.
+    let alike = one.chunks_exact(STEP).zip(other.chunks_exact(STEP)).take_while(|(one, other)| one == other).count();
+    let (one, other) = (&one[alike * STEP..], &other[alike * STEP..]);
     // The slash sorts first.
-    let order = |byte: u8| if byte == b'/' { 0 } else { byte };
-    one.bytes().map(order).cmp(other.bytes().map(order))
+    let order = |byte: &u8| if *byte == b'/' { 0 } else { *byte };
+    one.iter().map(order).cmp(other.iter().map(order))
 }
 
 /// What is ordered as a path.
@@ -187,5 +192,24 @@ impl<T> Ord for ByPath<T> {
 impl<'a, T: 'a> Borrow<dyn Ordered + 'a> for ByPath<T> {
     fn borrow(&self) -> &(dyn Ordered + 'a) {
         &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_compared_element_by_element() {
+        let by_elements =
+            |path: &str| -> Vec<Vec<u8>> { path.split('/').map(|name| name.as_bytes().to_vec()).collect() };
+        let ends = ["", "/", "/a", "-", "-a", "0", "a", "a/b", "a-b", "ab", "/a/b-c/d", "/a/b/c/d", "ä", "/ä"];
+        for length in 0..20 {
+            let start = format!("/{}", "x".repeat(length));
+            let paths: Vec<String> = ends.iter().map(|end| format!("{start}{end}")).collect();
+            for (one, other) in paths.iter().flat_map(|one| paths.iter().map(move |other| (one, other))) {
+                assert_eq!(compare(one, other), by_elements(one).cmp(&by_elements(other)), "{one} {other}");
+            }
+        }
     }
 }

@@ -39,6 +39,9 @@ use crate::backend::Event;
 use crate::path::{join, split};
 use crate::znode::Stat;
 
+/// The space that is kept for the requests of the next round.
+const KEPT: usize = 64;
+
 /// What has changed since the last time, and the nodes now.
 #[derive(Debug)]
 pub(super) struct Published<T> {
@@ -484,6 +487,10 @@ impl<T: 'static> Tracker<T> {
             return None;
         }
         self.is_in_round = false;
+        // A large round is rare: its space is a third of what the nodes take.
+        self.readings.shrink_to(KEPT);
+        self.listings.shrink_to(KEPT);
+        self.queue.shrink_to(KEPT);
         Some(Published {
             changes: self.copied.take_changes(&self.scope),
             nodes: self.copied.nodes().clone(),
