@@ -1,9 +1,9 @@
 //! A cache of ten thousand nodes, and of a hundred thousand, beside a bare socket that reads the same on the same real
 //! server: the first reading, the changes, and the comparison after a reconnect.
 //!
-//! `cargo bench --features integration --bench cache`. The bare socket is the limit: frames written by hand on a blocking
-//! socket, the same requests, as many under way, nothing decoded and nothing kept. The two take turns; the ratio is the
-//! median of the rounds, and the aim is 0.8. The bytes on the heap are in the benchmark `memory`.
+//! `cargo bench --features integration --bench cache`. The bare socket is the limit: frames written by hand on a
+//! blocking socket, the same requests, as many under way, nothing decoded and nothing kept. The two take turns; the
+//! ratio is the median of the rounds, and the aim is 0.8. The bytes on the heap are in the benchmark `memory`.
 
 #[allow(dead_code)]
 #[path = "side_by_side/bare/socket.rs"]

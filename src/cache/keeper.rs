@@ -16,6 +16,7 @@ use super::shared::Shared;
 use super::snapshot::{Circumstances, Snapshot};
 use super::source::{Source, Told};
 use super::tracker::{Tracker, Watching};
+use super::waiters::{Waiter, Waiters};
 use crate::backend::{self, WatchMode};
 use crate::client;
 use crate::client::core::Core;
@@ -34,23 +35,11 @@ const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(600);
 /// Decodes the data of a node.
 pub(super) type Decode<T> = Arc<dyn Fn(&[u8]) -> Result<T, BoxError> + Send + Sync>;
 
-/// A call of `synced` that waits.
-pub(super) type Waiter<T> = oneshot::Sender<Snapshot<T>>;
-
 /// What a cache is made of.
 pub(super) struct Plan<T> {
     pub(super) scope: Arc<Scope>,
     pub(super) with_data: bool,
     pub(super) decode: Decode<T>,
-}
-
-/// What a call of `synced` waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Until {
-    /// The answer to the sync of this number.
-    Sync(u64),
-    /// The end of this round.
-    Round(u64),
 }
 
 /// Why a connection is followed no longer.
@@ -64,10 +53,10 @@ enum End {
 }
 
 /// What the task waits for.
-enum Step<T> {
+enum Step {
     Told(Vec<Told>, Vec<Answer>),
     Condition,
-    Asked(Waiter<T>),
+    Asked,
     /// A request that was sent then has been answered by the ensemble, and all events of before that are here.
     Proven(Instant),
     /// The ensemble has confirmed the session.
@@ -81,11 +70,7 @@ pub(super) struct Keeper<T> {
     plan: Plan<T>,
     shared: Arc<Shared<T>>,
     tracker: Tracker<T>,
-    asked: mpsc::UnboundedReceiver<Waiter<T>>,
-    waiters: Vec<(Waiter<T>, Until)>,
-    /// The numbers of the latest sync that was sent for waiters, and of the latest that was answered.
-    sent: u64,
-    answered: u64,
+    waiters: Waiters<T>,
     /// The session and its watches, kept over a loss of the connection.
     armed: Option<(Arc<Session>, Source)>,
     /// One-shot watches of before a gap. They are removed once others have replaced them.
@@ -113,10 +98,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
             plan,
             shared: Arc::clone(shared),
             tracker,
-            asked,
-            waiters: Vec::new(),
-            sent: 0,
-            answered: 0,
+            waiters: Waiters::new(asked),
             armed: None,
             replaced: None,
             proofs: Vec::new(),
@@ -163,7 +145,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
         let mut conditions = session.conditions();
         let Ok(connection) = session.connected().await else { return End::Gap };
         // The sync of the watch is for these calls as well.
-        self.receive();
+        self.waiters.receive();
         let asked = self.core.clock.now();
         if let Err(end) = self.arm(session, connection).await {
             return end;
@@ -175,8 +157,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
         let round = self.tracker.compare(watching);
         self.proofs = vec![(asked, round)];
         // The sync was handed over after these calls.
-        self.waiters.iter_mut().for_each(|(_, until)| *until = Until::Round(round));
-        self.answered = self.sent;
+        self.waiters.restart(round);
         let mut reads = Reads::new(session, watching, &self.plan.scope.root);
         self.looks_for_chroot = false;
         let look_again = tokio::time::Instant::now() + LOOK_AGAIN_AFTER;
@@ -192,8 +173,9 @@ impl<T: Send + Sync + 'static> Keeper<T> {
                 Step::Told(told, answers) => self.take(told, answers),
                 Step::Condition if *conditions.borrow() == Condition::Connected(connection) => Ok(()),
                 Step::Condition => Err(End::Gap),
-                Step::Asked(waiter) => {
-                    self.ask_for_now(waiter, &mut reads);
+                Step::Asked => {
+                    self.waiters.send();
+                    reads.sync(&self.core.full_path(&self.plan.scope.root));
                     Ok(())
                 }
                 Step::Extended => Ok(()),
@@ -254,7 +236,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
         reads: &mut Reads,
         conditions: &mut watch::Receiver<Condition>,
         look_again: tokio::time::Instant,
-    ) -> Step<T> {
+    ) -> Step {
         let extended = session.lease().extended();
         // Read before the events and answers: then those of before it are here when there are none left.
         let latest = self.proofs.last().map(|(at, _)| *at).max(self.confirmed);
@@ -266,7 +248,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
             step = told(source, reads) => step,
             at = proven(proof) => Step::Proven(at),
             _ = conditions.changed() => Step::Condition,
-            Some(waiter) = self.asked.recv() => Step::Asked(waiter),
+            Some(()) = self.waiters.asked() => Step::Asked,
             () = extended => Step::Extended,
             () = tokio::time::sleep_until(look_again), if is_denied => Step::LookAgain,
         }
@@ -332,7 +314,8 @@ impl<T: Send + Sync + 'static> Keeper<T> {
                 None
             }
             Answer::Synced(Ok(())) => {
-                self.sync_answered();
+                self.waiters.answered(self.tracker.round_of_now());
+                self.answer_waiters();
                 None
             }
             Answer::Chroot(Ok(found)) => {
@@ -423,47 +406,10 @@ impl<T: Send + Sync + 'static> Keeper<T> {
         }
     }
 
-    /// Takes the calls of `synced` that are here, without those that were given up. The next sync is for them.
-    fn receive(&mut self) {
-        let until = Until::Sync(self.sent + 1);
-        while let Ok(waiter) = self.asked.try_recv() {
-            self.waiters.push((waiter, until));
-        }
-        self.waiters.retain(|(waiter, _)| !waiter.is_closed());
-    }
-
-    /// Sends one sync for all calls of `synced` that are here.
-    fn ask_for_now(&mut self, waiter: Waiter<T>, reads: &mut Reads) {
-        self.waiters.push((waiter, Until::Sync(self.sent + 1)));
-        self.receive();
-        self.sent += 1;
-        reads.sync(&self.core.full_path(&self.plan.scope.root));
-    }
-
-    /// Everything that was committed before the oldest sync was sent has been reported.
-    fn sync_answered(&mut self) {
-        self.answered += 1;
-        let (answered, round) = (self.answered, self.tracker.round_of_now());
-        for (_, until) in &mut self.waiters {
-            if matches!(until, Until::Sync(number) if *number <= answered) {
-                *until = Until::Round(round);
-            }
-        }
-        self.answer_waiters();
-    }
-
     fn answer_waiters(&mut self) {
-        let Some(latest) = self.shared.latest() else { return };
-        let (tracker, mut left) = (&self.tracker, Vec::new());
-        for (waiter, until) in self.waiters.drain(..) {
-            if matches!(until, Until::Round(round) if tracker.is_over(round)) {
-                // The caller may have given up.
-                let _ = waiter.send(latest.clone());
-            } else {
-                left.push((waiter, until));
-            }
+        if let Some(latest) = self.shared.latest() {
+            self.waiters.answer(|round| self.tracker.is_over(round), &latest);
         }
-        self.waiters = left;
     }
 
     /// Notes as of when the ensemble has confirmed everything.
@@ -506,7 +452,7 @@ impl<T> Drop for Keeper<T> {
 
 /// Waits for events and answers. Answers are taken first, and the watches that they have armed, so that all events that
 /// came before the last of them are here.
-async fn told<T>(mut source: Option<&mut Source>, reads: &mut Reads) -> Step<T> {
+async fn told(mut source: Option<&mut Source>, reads: &mut Reads) -> Step {
     poll_fn(|cx| {
         let (mut answers, mut told) = (Vec::new(), Vec::new());
         let answered = reads.answers(cx);

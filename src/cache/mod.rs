@@ -77,6 +77,7 @@ mod shared;
 mod snapshot;
 mod source;
 mod tracker;
+mod waiters;
 
 use std::fmt;
 use std::sync::Arc;
@@ -86,10 +87,10 @@ use tokio::sync::{mpsc, oneshot};
 pub use self::builder::CacheBuilder;
 pub use self::change::{Change, Changes};
 pub use self::error::Error;
-use self::keeper::Waiter;
 pub use self::node::{Content, Node, Undecodable};
 use self::shared::{Progress, Shared};
 pub use self::snapshot::Snapshot;
+use self::waiters::Waiter;
 use crate::client::Client;
 #[cfg(feature = "json")]
 pub use crate::serializer::Json;

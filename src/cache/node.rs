@@ -3,7 +3,8 @@
 use std::borrow::Borrow;
 use std::cmp::Ordering;
 use std::fmt;
-use std::sync::Arc;
+
+use triomphe::Arc;
 
 use crate::serializer::BoxError;
 use crate::znode::Stat;

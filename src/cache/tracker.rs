@@ -30,10 +30,8 @@ use std::sync::Arc;
 
 use self::copied::Copied;
 use self::work::{Ask, Later, Listing, Progress, Reading};
-pub(super) use self::work::{Job, Watching};
-use super::change::Change;
+pub(super) use self::work::{Job, Published, Watching};
 use super::node::{Content, Node, compare};
-use super::nodes::Nodes;
 use super::scope::Scope;
 use crate::backend::Event;
 use crate::path::{join, split};
@@ -41,17 +39,6 @@ use crate::znode::Stat;
 
 /// The space that is kept for the requests of the next round.
 const KEPT: usize = 64;
-
-/// What has changed since the last time, and the nodes now.
-#[derive(Debug)]
-pub(super) struct Published<T> {
-    pub(super) nodes: Nodes<T>,
-    pub(super) changes: Vec<Change<T>>,
-    /// Nothing waits to be read: all nodes were so at one moment.
-    pub(super) is_settled: bool,
-    /// The end of a comparison of everything.
-    pub(super) is_synced: bool,
-}
 
 /// See the module.
 #[derive(Debug)]
@@ -240,7 +227,7 @@ impl<T: 'static> Tracker<T> {
         self.readings.insert(Arc::clone(path), Reading { ask, progress: Progress::Queued, lists });
         self.queue.push_back(job);
         self.open += 1;
-        if serves(self.watching, ask) {
+        if self.watching.serves(ask) {
             self.later.remove(path);
         }
     }
@@ -296,7 +283,7 @@ impl<T: 'static> Tracker<T> {
         }
         match self.readings.get_mut(path) {
             // It will be read after the event. If it was created, it is not the node that was to be read before.
-            Some(reading) if reading.progress == Progress::Queued && serves(self.watching, reading.ask) => {
+            Some(reading) if reading.progress == Progress::Queued && self.watching.serves(reading.ask) => {
                 reading.lists &= !born;
             }
             _ => {
@@ -499,15 +486,3 @@ impl<T: 'static> Tracker<T> {
         })
     }
 }
-
-/// Returns whether a request that is handed over now does what the events up to now call for. A one-shot watch that has
-/// fired must be armed again, also if the node is missing.
-fn serves(watching: Watching, ask: Ask) -> bool {
-    match watching {
-        Watching::Persistent => ask != Ask::LookOnly,
-        Watching::OneShot => ask != Ask::Read,
-    }
-}
-
-#[cfg(test)]
-mod tests;

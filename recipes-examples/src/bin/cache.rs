@@ -124,7 +124,7 @@ async fn follow(cache: Cache<String>, id: String, known: watch::Sender<Known>) -
                 known.send_modify(|known| known.comparisons += 1);
             }
             Change::Lagged(now) => {
-                println!("{id:>8}: was too slow, and takes all {} anew", count(now.len(), "node", "nodes"));
+                println!("{id:>8}: was too slow, and takes all {} again", count(now.len(), "node", "nodes"));
                 let all = now.iter().filter_map(|node| Some((name(node)?, value(node)))).collect();
                 known.send_modify(|known| known.settings = all);
             }

@@ -3,6 +3,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use crate::cache::change::Change;
+use crate::cache::nodes::Nodes;
+
 /// A request to hand over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Job {
@@ -29,6 +32,17 @@ pub(crate) enum Watching {
     Persistent,
     /// One-shot watches, armed by the reads.
     OneShot,
+}
+
+impl Watching {
+    /// Returns whether a request that is handed over now does what the events up to now call for. A one-shot watch that
+    /// has fired must be armed again, also if the node is missing.
+    pub(super) fn serves(self, ask: Ask) -> bool {
+        match self {
+            Watching::Persistent => ask != Ask::LookOnly,
+            Watching::OneShot => ask != Ask::Read,
+        }
+    }
 }
 
 /// A request for a node.
@@ -69,4 +83,15 @@ pub(super) struct Listing {
 pub(super) struct Later {
     /// The node was created since the watch was armed, so its children are all reported.
     pub(super) born: bool,
+}
+
+/// What has changed since the last time, and the nodes now.
+#[derive(Debug)]
+pub(crate) struct Published<T> {
+    pub(crate) nodes: Nodes<T>,
+    pub(crate) changes: Vec<Change<T>>,
+    /// Nothing waits to be read: all nodes were so at one moment.
+    pub(crate) is_settled: bool,
+    /// The end of a comparison of everything.
+    pub(crate) is_synced: bool,
 }

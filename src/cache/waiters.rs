@@ -1,0 +1,81 @@
+//! The calls of `synced` that wait, each for a sync and then for the end of a round.
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::snapshot::Snapshot;
+
+/// A call of `synced` that waits.
+pub(super) type Waiter<T> = oneshot::Sender<Snapshot<T>>;
+
+/// What a call waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Until {
+    /// The answer to the sync of this number.
+    Sync(u64),
+    /// The end of this round.
+    Round(u64),
+}
+
+/// See the module.
+pub(super) struct Waiters<T> {
+    asked: mpsc::UnboundedReceiver<Waiter<T>>,
+    waiting: Vec<(Waiter<T>, Until)>,
+    /// The number of the latest sync that was sent for waiters.
+    sent: u64,
+    /// The number of the latest sync that was answered.
+    answered: u64,
+}
+
+impl<T> Waiters<T> {
+    pub(super) fn new(asked: mpsc::UnboundedReceiver<Waiter<T>>) -> Self {
+        Waiters { asked, waiting: Vec::new(), sent: 0, answered: 0 }
+    }
+
+    /// Waits for a call, and takes all that are here: a sync has to be [sent](Self::send) for them.
+    pub(super) async fn asked(&mut self) -> Option<()> {
+        let waiter = self.asked.recv().await?;
+        self.waiting.push((waiter, Until::Sync(self.sent + 1)));
+        self.receive();
+        Some(())
+    }
+
+    /// Takes the calls that are here, and forgets those that were given up. The next sync is for them.
+    pub(super) fn receive(&mut self) {
+        while let Ok(waiter) = self.asked.try_recv() {
+            self.waiting.push((waiter, Until::Sync(self.sent + 1)));
+        }
+        self.waiting.retain(|(waiter, _)| !waiter.is_closed());
+    }
+
+    /// A sync is sent, for all calls that were taken.
+    pub(super) fn send(&mut self) {
+        self.sent += 1;
+    }
+
+    /// The oldest sync is answered: what was committed before it is read at the end of this round.
+    pub(super) fn answered(&mut self, round: u64) {
+        self.answered += 1;
+        let answered = self.answered;
+        for (_, until) in &mut self.waiting {
+            if matches!(until, Until::Sync(number) if *number <= answered) {
+                *until = Until::Round(round);
+            }
+        }
+    }
+
+    /// All calls that were taken wait for the end of this round; the answers to syncs will not come.
+    pub(super) fn restart(&mut self, round: u64) {
+        self.waiting.iter_mut().for_each(|(_, until)| *until = Until::Round(round));
+        self.answered = self.sent;
+    }
+
+    /// Answers the calls whose round is over.
+    pub(super) fn answer(&mut self, is_over: impl Fn(u64) -> bool, latest: &Snapshot<T>) {
+        for (waiter, _) in
+            self.waiting.extract_if(.., |(_, until)| matches!(until, Until::Round(round) if is_over(*round)))
+        {
+            // The caller may have given up.
+            let _ = waiter.send(latest.clone());
+        }
+    }
+}
