@@ -30,7 +30,7 @@
 //!
 //! # What it does not promise
 //!
-//! The members are those of a [`Snapshot`](crate::cache::Snapshot): as of a moment in the past. Two members may see
+//! The members are those of a [`Snapshot`]: as of a moment in the past. Two members may see
 //! different groups for a while, and a process that has failed is a member until its session has expired. So do not
 //! divide by it what must not be done twice: a [lock](crate::mutex), a [leader](crate::leader_latch) or a
 //! [balancer](crate::throughput_balancer) is for that.
