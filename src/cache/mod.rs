@@ -187,7 +187,8 @@ impl<T: Send + Sync + 'static> Cache<T> {
 
     /// Waits for a snapshot that is at least as new as the ensemble was when this was called, and returns it: every
     /// write that was answered before, to any client, is in it. Waits as long as it takes, also across losses of the
-    /// connection and of the session.
+    /// connection and of the session. It is as true as a sync, which a server answers only if it is in touch with the
+    /// leader. It does not hold for nodes that this client may not read.
     ///
     /// # Errors
     /// [`Error::Closed`].

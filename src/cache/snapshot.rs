@@ -104,9 +104,12 @@ impl<T: 'static> Snapshot<T> {
     /// Returns for how long the ensemble has not confirmed that this is what it has: every change that was committed
     /// earlier than that is contained.
     ///
-    /// Of the latest snapshot it is a sixth of the session timeout at most, while the servers answer: the heartbeats
-    /// confirm it. It grows during an outage, and once there is a newer snapshot. A heartbeat is a sync by default,
-    /// which a server answers only if it is in touch with the leader; see [`Heartbeat`](crate::Heartbeat).
+    /// Of the latest snapshot it is a sixth of the session timeout and a round trip at most, while the servers answer:
+    /// the heartbeats confirm it. Nodes that this client may not read do not count: servers since 3.8.4 and 3.9.2 send
+    /// no events about them, so they are as old as the last comparison.
+    ///
+    /// It grows during an outage, and once there is a newer snapshot. A heartbeat is a sync by default, which a server
+    /// answers only if it is in touch with the leader; see [`Heartbeat`](crate::Heartbeat).
     pub fn age(&self) -> Duration {
         self.0.clock.now().since(*self.0.confirmed.lock())
     }
