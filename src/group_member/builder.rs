@@ -59,8 +59,10 @@ impl GroupMemberBuilder {
     ///
     /// # Errors
     /// [`Error::Client`] with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) for a malformed path or id, and
-    /// if the node cannot be created or the group cannot be read for a reason that does not pass by itself, such as a
-    /// missing permission. [`Error::InvalidOption`]; [`Error::Closed`] if the client has been closed.
+    /// if the node cannot be created, such as without permission, or the group cannot be read for another reason that
+    /// does not pass by itself. Without permission to list the group it succeeds, and
+    /// [`members`](GroupMember::members) has only this member: see [`Snapshot::unlistable`]. [`Error::InvalidOption`];
+    /// [`Error::Closed`] if the client has been closed.
     ///
     /// # Cancel safety
     /// Cancel safe: the node is deleted in the background.

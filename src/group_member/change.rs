@@ -79,7 +79,7 @@ impl Changes {
 
     /// Translates a change of a node.
     fn translated(&self, change: cache::Change<Vec<u8>>) -> Vec<Change> {
-        let member = |node: &Node<Vec<u8>>| self.format.member(node.name(), node.value().map_or(&[], Vec::as_slice));
+        let member = |node: &Node<Vec<u8>>| self.format.member(node.name(), node.value().map(Vec::as_slice));
         let joined = |node| member(node).map(|(id, data)| Change::Joined { id, data });
         let left = |node| member(node).map(|(id, data)| Change::Left { id, data });
         match change {

@@ -9,13 +9,14 @@
 //! let client = Client::builder("localhost:2181").connect().await?;
 //! let member =
 //!     GroupMember::join(&client, "/services/api", "api-1", "10.0.0.1:80").await?;
-//! for (id, data) in member.members() {
+//! let mut changes = member.changes();
+//! for (id, data) in changes.start() {
 //!     println!("{id} is at {}", String::from_utf8_lossy(&data));
 //! }
-//! let mut changes = member.changes();
 //! while let Some(change) = changes.next().await {
 //!     match change {
 //!         Change::Joined { id, .. } => println!("{id} has joined"),
+//!         Change::Left { id, .. } if id == "api-0" => break,
 //!         Change::Left { id, .. } => println!("{id} has left"),
 //!         other => println!("{other:?}"),
 //!     }
@@ -45,9 +46,14 @@
 //! | connection `Suspended` | The members stay as they were. The [`snapshot`](GroupMember::snapshot) grows older. |
 //! | `Reconnected`, same session | The group is compared; what was missed is reported, once. |
 //! | session `Lost` | The others see this member leave. In the next session it joins again, under the same name. |
-//! | own node deleted by another client | It is created again at once. |
+//! | own node deleted by another client | It is created again at once; after repeated deletions, after up to 5 s. |
 //! | reply lost | The node is recognized as this session's. There are never two. |
 //! | process stopped for longer than the session timeout | As a lost session. |
+//! | no permission to create the node | `join` fails. Later the state is `Failed`, and it is tried again. |
+//! | no permission to list the group | `members` may lack others: see [`Snapshot::unlistable`]. |
+//! | no permission to read a member's node | Its data is empty; in a `Party` it is left out. |
+//! | a subscriber is too slow | It is told ([`Lagged`](Change::Lagged)), with the members to continue from. |
+//! | client closed | The changes end, and calls return [`Error::Closed`]. |
 //! | another session has the id | [`join`](GroupMember::join) waits until that session's node is gone. |
 //!
 //! # The znodes
@@ -75,7 +81,7 @@ pub use self::error::Error;
 pub use self::names::Format;
 use crate::StateReceiver;
 use crate::cache::{Cache, Snapshot};
-use crate::client::Client;
+use crate::client::{Client, ErrorKind};
 use crate::persistent_node::{NodeState, PersistentNode};
 use crate::util::mutex::Mutex;
 
@@ -164,7 +170,8 @@ impl GroupMember {
         self.cache.snapshot()
     }
 
-    /// Returns the changes from now on. This member itself is among them.
+    /// Returns the changes from now on. This member itself is among them. Begin with [`Changes::start`]: members that
+    /// were read before this call may miss what happened between.
     pub fn changes(&self) -> Changes {
         Changes::new(&self.path, self.format, self.cache.changes())
     }
@@ -177,9 +184,13 @@ impl GroupMember {
     /// # Cancel safety
     /// Cancel safe: it only waits.
     pub async fn wait_for(&self, mut condition: impl FnMut(&Members) -> bool) -> Result<Members, Error> {
-        let holds = |snapshot: &Snapshot<Vec<u8>>| condition(&self.with_own(snapshot));
-        let snapshot = self.cache.wait_for(holds).await.map_err(|error| Error::cache(&self.path, error))?;
-        Ok(self.with_own(&snapshot))
+        let mut found = Members::new();
+        let holds = |snapshot: &Snapshot<Vec<u8>>| {
+            found = self.with_own(snapshot);
+            condition(&found)
+        };
+        self.cache.wait_for(holds).await.map_err(|error| Error::cache(&self.path, error))?;
+        Ok(found)
     }
 
     /// Replaces the data of this member, and waits until it is written. The data counts from the first poll on. Of
@@ -198,11 +209,16 @@ impl GroupMember {
             return Err(Error::InvalidOption { path: Arc::clone(&self.path), why });
         }
         let data = data.into();
-        let written = self.node.set_data(data.clone());
-        if let Some(own) = &mut *self.own.lock() {
-            own.data = data;
+        let before = self.own.lock().as_mut().map(|own| std::mem::replace(&mut own.data, data.clone()));
+        let written = self.node.set_data(data.clone()).await.map_err(|error| Error::node(&self.path, error));
+        // What is refused for its size changes nothing.
+        if written.as_ref().is_err_and(|error| error.kind() == ErrorKind::InvalidArgument)
+            && let (Some(before), Some(own)) = (before, &mut *self.own.lock())
+            && own.data == data
+        {
+            own.data = before;
         }
-        written.await.map_err(|error| Error::node(&self.path, error))
+        written
     }
 
     /// Returns the state of the member's node, to read it or to wait for changes.
@@ -227,6 +243,5 @@ impl GroupMember {
 
 /// Returns the members in a copy of the group.
 fn members_of(snapshot: &Snapshot<Vec<u8>>, format: Format) -> Members {
-    let data = |value: Option<&Vec<u8>>| value.cloned().unwrap_or_default();
-    snapshot.iter().filter_map(|node| format.member(node.name(), &data(node.value()))).collect()
+    snapshot.iter().filter_map(|node| format.member(node.name(), node.value().map(Vec::as_slice))).collect()
 }

@@ -30,13 +30,13 @@ impl Format {
         }
     }
 
-    /// Returns the id and the data of the member whose node has this name and contains `data`; `None` if it is no
-    /// member.
-    pub(super) fn member(self, name: &str, data: &[u8]) -> Option<(String, Vec<u8>)> {
+    /// Returns the id and the data of the member whose node has this name and contains `data`, if that may be read;
+    /// `None` if it is no member, or cannot be named.
+    pub(super) fn member(self, name: &str, data: Option<&[u8]>) -> Option<(String, Vec<u8>)> {
         match self {
-            Format::GroupMember => Some((name.to_owned(), data.to_vec())),
+            Format::GroupMember => Some((name.to_owned(), data.unwrap_or_default().to_vec())),
             Format::Party if !name.contains(PARTY) => None,
-            Format::Party => Some((String::from_utf8_lossy(data).into_owned(), Vec::new())),
+            Format::Party => Some((String::from_utf8_lossy(data?).into_owned(), Vec::new())),
             // As kazoo reads it: everything, if there is no hyphen.
             Format::ShallowParty => Some((name.split_once('-').map_or(name, |(_, id)| id).to_owned(), Vec::new())),
         }
@@ -60,7 +60,7 @@ mod tests {
     #[test]
     fn curators_members_are_named_as_their_ids() {
         assert_eq!(Format::GroupMember.node("m1", b"x".to_vec()), ("m1".into(), b"x".to_vec()));
-        assert_eq!(Format::GroupMember.member("m1", b"x"), Some(("m1".into(), b"x".to_vec())));
+        assert_eq!(Format::GroupMember.member("m1", Some(b"x")), Some(("m1".into(), b"x".to_vec())));
     }
 
     #[test]
@@ -68,11 +68,11 @@ mod tests {
         let (name, data) = Format::Party.node("m-1", Vec::new());
         assert!(name.len() == 32 + PARTY.len() && name.ends_with(PARTY), "{name}");
         assert_eq!(data, b"m-1");
-        assert_eq!(Format::Party.member(&name, &data), Some(("m-1".into(), Vec::new())));
-        assert_eq!(Format::Party.member("other", b"m-1"), None);
+        assert_eq!(Format::Party.member(&name, Some(&data)), Some(("m-1".into(), Vec::new())));
+        assert_eq!(Format::Party.member("other", Some(b"m-1")), None);
         let (name, data) = Format::ShallowParty.node("m-1", Vec::new());
         assert_eq!((name.len(), data.len()), (32 + 1 + 3, 0));
-        assert_eq!(Format::ShallowParty.member(&name, b""), Some(("m-1".into(), Vec::new())));
-        assert_eq!(Format::ShallowParty.member("plain", b""), Some(("plain".into(), Vec::new())));
+        assert_eq!(Format::ShallowParty.member(&name, Some(b"")), Some(("m-1".into(), Vec::new())));
+        assert_eq!(Format::ShallowParty.member("plain", Some(b"")), Some(("plain".into(), Vec::new())));
     }
 }

@@ -14,6 +14,7 @@
 
 mod cache;
 mod double_barrier;
+mod group_member;
 mod leader_latch;
 mod leader_selector;
 mod line;

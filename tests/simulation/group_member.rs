@@ -1,0 +1,16 @@
+//! GroupMember: whatever happens, in the end all members see the same group, and it is that of the servers.
+
+mod play;
+
+use crate::seeds::{self, Figures};
+
+#[test]
+fn group_member() {
+    let least = Figures { faults: 15, turns: 8, hand_overs: 0, cancelled: 2, millis: 0 };
+    seeds::run_all("group_member", least, play::run);
+}
+
+#[test]
+fn group_member_has_the_same_trace_for_the_same_seed() {
+    seeds::run_twice("group_member", play::run);
+}
