@@ -50,7 +50,8 @@
 //! | | Then as for a new session. |
 //! | no permission to read a node | The node is there, as [`Denied`](Content::Denied). |
 //! | | It is tried again every ten minutes, and with each comparison. |
-//! | no permission to list children | See [`Snapshot::unlistable`]. |
+//! | no permission to list children | Children may be missing: see [`Snapshot::unlistable`]. |
+//! | | It is tried again as above. That compares the whole tree. |
 //! | data that cannot be decoded | The node is there, as [`Undecodable`](Content::Undecodable), with its bytes. |
 //! | the root that the connect string names is deleted | The cache is empty. |
 //! | | There is an error: [`Failed`](Change::Failed), and [`Cache::last_error`]. |
@@ -202,6 +203,8 @@ impl<T: Send + Sync + 'static> Cache<T> {
     }
 
     /// Returns the changes from now on, beginning after the snapshot [`Changes::start`].
+    ///
+    /// A snapshot that was taken before this call may miss what happened between: begin with that one.
     ///
     /// Applied to that snapshot one by one, they give every later one. Nothing is reported that does not differ.
     #[doc(alias = "listenable")]

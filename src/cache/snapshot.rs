@@ -80,7 +80,8 @@ impl<T: 'static> Snapshot<T> {
         self.0.nodes.len() - usize::from(hidden)
     }
 
-    /// Returns whether there is no node: the root does not exist, or, for a cache of children, has none.
+    /// Returns whether the snapshot has no node: the root does not exist, or has no children, or these may not be
+    /// [listed](Self::unlistable).
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
