@@ -16,6 +16,8 @@ mod cache;
 mod client;
 #[cfg(feature = "double-barrier")]
 mod double_barrier;
+#[cfg(feature = "group-member")]
+mod group_member;
 #[cfg(feature = "interop")]
 mod interop;
 #[cfg(feature = "leader-latch")]

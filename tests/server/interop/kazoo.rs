@@ -10,6 +10,8 @@ const KAZOO: &str = "kazoo==2.11.0";
 const SCRIPT: &str = include_str!("kazoo_lock.py");
 #[cfg(feature = "cache")]
 const EDIT: &str = include_str!("kazoo_edit.py");
+#[cfg(feature = "group-member")]
+const PARTY: &str = include_str!("kazoo_party.py");
 
 /// A Python process with kazoo; killed on drop.
 #[derive(Debug)]
@@ -28,6 +30,14 @@ impl Kazoo {
     pub(crate) fn edit(connect_string: &str, path: &str) -> Kazoo {
         let mut command = tokio::process::Command::new(python());
         command.args(["-c", EDIT, connect_string, path]);
+        Kazoo(command.kill_on_drop(true).spawn().expect("python starts"))
+    }
+
+    /// Starts it: is in this kind of party as `kazoo-1` until it has seen the other member come and go.
+    #[cfg(feature = "group-member")]
+    pub(crate) fn party(connect_string: &str, path: &str, kind: &str, other: &str) -> Kazoo {
+        let mut command = tokio::process::Command::new(python());
+        command.args(["-c", PARTY, connect_string, path, kind, other]);
         Kazoo(command.kill_on_drop(true).spawn().expect("python starts"))
     }
 

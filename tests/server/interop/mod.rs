@@ -1,5 +1,5 @@
 //! One line for two libraries: kazoo's `Lock` (Python) and `InterProcessMutex` take turns at one path on a real server.
-//! And a cache that follows what kazoo writes.
+//! And a cache that follows what kazoo writes, and members of its parties.
 //!
 //! Needs python3 and the feature `interop`; kazoo is installed from PyPI into a virtual environment below `target`.
 
@@ -7,6 +7,8 @@
 mod edits;
 mod judge;
 mod kazoo;
+#[cfg(feature = "group-member")]
+mod party;
 
 use std::time::Duration;
 
