@@ -52,6 +52,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// So long a message may be under way.
+const MOST_DELAY: Duration = Duration::from_secs(30);
+
 /// The number of the instance whose data this is.
 fn instance_of(data: &[u8]) -> Option<u64> {
     std::str::from_utf8(data).ok()?.split(':').next()?.parse().ok()
@@ -63,9 +66,9 @@ impl State {
     }
 
     /// A request that was under way at a deletion by hand may hit the next node at that path: a server compares the
-    /// version alone.
+    /// version alone. A message can be delayed beyond the session that sent it.
     fn was_deleted_by_hand(&self, path: &str, timeout: Duration) -> bool {
-        self.by_hand.get(path).is_some_and(|at| at.elapsed() < timeout * 3)
+        self.by_hand.get(path).is_some_and(|at| at.elapsed() < timeout * 3 + MOST_DELAY)
     }
 }
 
