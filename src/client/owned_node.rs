@@ -138,7 +138,7 @@ impl OwnedNode {
                     if let Err(refused) = self.session.outlast(error, connection).await {
                         // The janitor retries with growing delays.
                         self.refused = true;
-                        // The children belong to others. Whoever created them may delete all of it.
+                        // The children belong to other clients, who may delete all of it.
                         self.duty = refused != backend::Error::NotEmpty;
                         return Err(refused);
                     }

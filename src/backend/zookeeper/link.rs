@@ -148,16 +148,16 @@ impl<W> Link<W> {
         Ok(answer)
     }
 
-    /// Asks the server to remove a watch, unless an outstanding request arms the same one: then it stays, and its event
-    /// concerns no holder. The caller holds the lock of the watches, so that none is added meanwhile. Returns whether
-    /// there is a connection.
+    /// Asks the server to remove a watch; once it is [settled](Self::settled), if an outstanding request arms the same
+    /// one. The caller holds the lock of the watches, so that none is added meanwhile. Returns whether there is a
+    /// connection.
     pub(crate) fn remove_watch(&self, path: &Arc<str>, watcher: WatcherType) -> bool {
         let Ok(frame) = frame(&RemoveWatchesRequest { path, watcher }) else { return true };
         let mut sending = self.sending.lock();
         if sending.gate != Gate::Up || sending.closing.is_some() {
             return false;
         }
-        if self.sent.lock().arms(watcher, path) {
+        if self.sent.lock().defers(watcher, path) {
             return true;
         }
         let mut entry = Entry::new(OpCode::RemoveWatches, frame.len(), sending.latest_write);
@@ -320,9 +320,10 @@ impl<W> Link<W> {
         self.sent.lock().entries.push_front(entry);
     }
 
-    /// Stops counting a request: it is answered in full, and its watch is in the table.
-    pub(crate) fn settled(&self, entry: &Entry<W>) {
-        self.sent.lock().remove(entry);
+    /// Stops counting a request: it is answered in full, and its watch is in the table. Returns the watch whose removal
+    /// waited for it.
+    pub(crate) fn settled(&self, entry: &Entry<W>) -> Option<(WatcherType, Arc<str>)> {
+        self.sent.lock().remove(entry)
     }
 
     /// Accepts requests from now on, for a new connection whose latest xid is given. If the session is being closed,

@@ -98,7 +98,15 @@ pub(crate) struct Outstanding<W> {
     requests: usize,
     bytes: usize,
     /// Watches that are being armed, by the type that the server will keep.
-    asked: HashMap<(WatcherType, Arc<str>), usize>,
+    asked: HashMap<(WatcherType, Arc<str>), Arming>,
+}
+
+/// The requests that arm the same watch.
+#[derive(Debug, Default)]
+struct Arming {
+    requests: usize,
+    /// The removal that waits for their answers.
+    deferred: Option<WatcherType>,
 }
 
 impl<W> Outstanding<W> {
@@ -115,33 +123,40 @@ impl<W> Outstanding<W> {
         self.requests += 1;
         self.bytes += entry.length;
         if let Some(WantedWatch { kind, path }) = &entry.watch {
-            *self.asked.entry((kind.at_server(), Arc::clone(path))).or_default() += 1;
+            self.asked.entry((kind.at_server(), Arc::clone(path))).or_default().requests += 1;
         }
         Ok(())
     }
 
-    /// Returns whether an outstanding request arms a watch that would be removed together with this one.
-    pub(crate) fn arms(&self, watcher: WatcherType, path: &Arc<str>) -> bool {
+    /// Returns whether an outstanding request arms a watch that would be removed together with this one. Then the removal
+    /// waits for its answer.
+    pub(crate) fn defers(&mut self, watcher: WatcherType, path: &Arc<str>) -> bool {
         let goes = |other: &WatcherType| {
             *other == watcher
                 || watcher == WatcherType::Any
                 || Kind::PERSISTENT.iter().any(|kind| kind.at_server() == *other)
         };
+        if self.asked.is_empty() {
+            return false;
+        }
         let kept = Kind::ALL.into_iter().map(Kind::at_server);
-        !self.asked.is_empty() && kept.filter(goes).any(|other| self.asked.contains_key(&(other, Arc::clone(path))))
+        let arming = kept.filter(goes).find(|other| self.asked.contains_key(&(*other, Arc::clone(path))));
+        let arming = arming.and_then(|other| self.asked.get_mut(&(other, Arc::clone(path))));
+        arming.map(|arming| arming.deferred = Some(watcher)).is_some()
     }
 
-    /// Stops counting a request.
-    pub(crate) fn remove(&mut self, entry: &Entry<W>) {
+    /// Stops counting a request. Returns the removal that waited for it, if that waits for no other.
+    pub(crate) fn remove(&mut self, entry: &Entry<W>) -> Option<(WatcherType, Arc<str>)> {
         self.requests = self.requests.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(entry.length);
-        let Some(WantedWatch { kind, path }) = &entry.watch else { return };
+        let WantedWatch { kind, path } = entry.watch.as_ref()?;
         let key = (kind.at_server(), Arc::clone(path));
-        if let Some(count) = self.asked.get_mut(&key) {
-            *count -= 1;
-            if *count == 0 {
-                self.asked.remove(&key);
-            }
+        let arming = self.asked.get_mut(&key)?;
+        arming.requests -= 1;
+        if arming.requests > 0 {
+            return None;
         }
+        let watcher = self.asked.remove(&key)?.deferred?;
+        Some((watcher, key.1))
     }
 }

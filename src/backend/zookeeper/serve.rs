@@ -189,11 +189,14 @@ impl<'a> Serving<'a> {
             let kind = asked.armed_by(entry.op, header.err)?;
             Some(Shared::arm(shared, kind, &asked.path))
         });
-        link.settled(&entry);
+        if let Some((watcher, path)) = link.settled(&entry) {
+            shared.remove_unneeded(watcher, &path);
+        }
         if let (ErrorCode::MarshallingError, Some((watcher, path))) = (header.err, &entry.removes)
             && matches!(watcher, WatcherType::Persistent | WatcherType::PersistentRecursive)
         {
-            shared.remove_any(path);
+            // A server before 3.9 cannot remove persistent watches alone.
+            shared.remove_unneeded(WatcherType::Any, path);
         }
         entry.answer(outcome, armed);
         Ok(())
@@ -205,7 +208,10 @@ impl<'a> Serving<'a> {
         let Some(entry) = self.state.shared.link.take_answered(header.xid) else {
             return Err(End::Lost(format!("a frame of {length} bytes belongs to no request")));
         };
-        self.state.shared.link.settled(&entry);
+        let shared = &self.state.shared;
+        if let Some((watcher, path)) = shared.link.settled(&entry) {
+            shared.remove_unneeded(watcher, &path);
+        }
         let limit = self.frames.limit;
         entry.fail(Error::Other(format!("the answer of {length} bytes is longer than the limit of {limit}")));
         self.seen(header.zxid);

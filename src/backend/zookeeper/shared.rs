@@ -99,11 +99,11 @@ impl Shared {
         }
     }
 
-    /// Removes the watches of a path if none is needed. A server before 3.9 cannot remove persistent watches alone.
-    pub(crate) fn remove_any(&self, path: &Arc<str>) {
+    /// Asks the server to remove a watch if no holder needs it.
+    pub(crate) fn remove_unneeded(&self, watcher: WatcherType, path: &Arc<str>) {
         let watches = self.watches.lock();
-        if !watches.needs(WatcherType::Any, path) {
-            self.link.remove_watch(path, WatcherType::Any);
+        if !watches.needs(watcher, path) {
+            self.link.remove_watch(path, watcher);
         }
     }
 }

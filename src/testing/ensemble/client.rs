@@ -90,6 +90,8 @@ pub(crate) struct Client {
     pub(crate) watchers: Watchers,
     /// Watches dropped without a connection: they are restored with the others, and taken away then.
     pub(crate) unwanted: Vec<u64>,
+    /// Removals at the server that wait for the answer to a request that arms the same watch.
+    pub(crate) deferred: Vec<(Arc<str>, ServerWatch)>,
     pub(crate) holder: Holder,
 }
 
@@ -126,6 +128,7 @@ impl Client {
             unanswered: VecDeque::new(),
             watchers,
             unwanted: Vec::new(),
+            deferred: Vec::new(),
             holder,
         }
     }

@@ -163,11 +163,15 @@ impl Watchers {
         })?;
         let watchers = self.by_path.get_mut(&path)?;
         let kind = watchers.remove(at).kind.at_server();
-        let needed = watchers.iter().any(|watcher| watcher.kind.at_server() == kind);
         if watchers.is_empty() {
             self.by_path.remove(&path);
         }
-        (!needed).then_some((path, kind))
+        (!self.needs(&path, kind)).then_some((path, kind))
+    }
+
+    /// Whether a watch needs what the server keeps so for this path.
+    pub(crate) fn needs(&self, path: &str, kind: ServerWatch) -> bool {
+        self.by_path.get(path).into_iter().flatten().any(|watcher| watcher.kind.at_server() == kind)
     }
 
     /// The request that restores all watches on a new connection.

@@ -125,9 +125,30 @@ async fn a_dropped_watch_is_removed_where_no_other_needs_it() {
     let dropped = data(&opened, &mut peer, "/a").await;
     let asked = opened.session.watch_exists("/a");
     drop(dropped);
-    peer.expect(OpCode::Exists).await;
+    let exists = peer.expect(OpCode::Exists).await;
     assert!(peer.is_quiet().await);
+    // It arms one, which nobody takes.
     drop(asked);
+    peer.reply(exists.xid, 1, ErrorCode::NoNode, &()).await;
+    expect_removal(&mut peer, "/a", WatcherType::Data, ErrorCode::Ok).await;
+    assert!(peer.is_quiet().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removal_waits_for_the_answers_to_requests_that_arm_the_same_watch() {
+    let mut stage = Stage::new(1);
+    let (opened, mut peer) = stage.open().await;
+    let dropped = exists(&opened, &mut peer, "/a", ErrorCode::NoNode).await;
+    let (first, second) = (opened.session.watch_data("/a"), opened.session.watch_data("/a"));
+    drop(dropped);
+    let [one, other] = [peer.expect(OpCode::GetData).await, peer.expect(OpCode::GetData).await];
+    peer.reply(one.xid, 1, ErrorCode::NoNode, &()).await;
+    assert!(soon(first).await.is_err());
+    assert!(peer.is_quiet().await, "the other may arm one");
+    peer.reply(other.xid, 1, ErrorCode::NoNode, &()).await;
+    assert!(soon(second).await.is_err());
+    expect_removal(&mut peer, "/a", WatcherType::Data, ErrorCode::Ok).await;
+    assert!(peer.is_quiet().await);
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,7 +7,7 @@ use crate::backend::{Error, Loss, SessionEvent};
 use crate::testing::ensemble::client::{Client, Holder, Pending, Replying, State, Unanswered};
 use crate::testing::ensemble::log::Happening;
 use crate::testing::ensemble::watchers::Watchers;
-use crate::testing::ensemble::wire::{Call, Message, Operation, Request};
+use crate::testing::ensemble::wire::{Call, Message, Operation, Request, ServerWatch};
 use crate::testing::ensemble::world::{Event, World};
 use crate::testing::ensemble::{ClientId, ConnId, Millis};
 
@@ -109,6 +109,7 @@ impl World {
             return;
         };
         client.unanswered.clear();
+        client.deferred.clear();
         self.hang_up(conn);
         self.try_again(id);
     }
@@ -136,6 +137,9 @@ impl World {
             Message::Reply { zxid, result } => {
                 client.last_zxid = client.last_zxid.max(zxid);
                 client.answered(Some(result));
+                for (path, watch) in std::mem::take(&mut client.deferred) {
+                    self.remove_watch(id, path, watch);
+                }
             }
             Message::Event { path, event } => {
                 self.log.event(now, client.session, client.group, event, &path);
@@ -274,10 +278,21 @@ impl World {
             client.unwanted.push(watch);
             return;
         }
-        let Some((path, watch)) = client.watchers.remove(watch) else {
+        if let Some((path, watch)) = client.watchers.remove(watch) {
+            self.remove_watch(id, path, watch);
+        }
+    }
+
+    /// Asks the server to remove a watch that nobody needs; later, if a request that arms the same one is under way.
+    fn remove_watch(&mut self, id: ClientId, path: Arc<str>, watch: ServerWatch) {
+        let Some(client) = self.clients.get_mut(&id) else {
             return;
         };
-        if client.closing || client.is_arming(&path, watch) {
+        if client.closing || client.watchers.needs(&path, watch) {
+            return;
+        }
+        if client.is_arming(&path, watch) {
+            client.deferred.push((path, watch));
             return;
         }
         self.log.request(self.now, client.session, client.group, Operation::RemoveWatch, &path);

@@ -259,5 +259,11 @@ async fn watches_are_counted_and_removed_when_dropped() {
     session.exists("/").await.unwrap();
     session.exists("/").await.unwrap();
     assert_eq!(ensemble.watches(None), 0, "nobody took the reply");
-    assert_eq!(ensemble.count(None, Operation::Exists), 8);
+    let (_, watch) = session.watch_exists("/c").await.unwrap();
+    let refused = session.watch_data("/c");
+    drop(watch);
+    assert!(refused.await.is_err());
+    session.sync("/").await.unwrap();
+    assert_eq!(ensemble.watches(None), 0, "the request after it armed none");
+    assert_eq!(ensemble.count(None, Operation::Exists), 9);
 }
