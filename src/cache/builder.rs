@@ -10,6 +10,7 @@ use super::error::Error;
 use super::keeper::{Keeper, Plan};
 use super::scope::{Filter, Scope};
 use super::shared::{Progress, Shared};
+use super::snapshot::Snapshot;
 use crate::client::Client;
 use crate::serializer::{RawBytes, Serializer};
 use crate::util::panic::caught;
@@ -99,7 +100,7 @@ impl<S: Serializer> CacheBuilder<S> {
         let mut progress = cache.handle.shared.progress();
         loop {
             match &*progress.borrow_and_update() {
-                Progress::Published(_) => break,
+                Progress::Published => break,
                 Progress::Ended(error) => return Err(error.clone()),
                 Progress::Failed(error) => return Err(error.clone()),
                 Progress::Reading => {}
@@ -134,14 +135,14 @@ impl<S: Serializer> CacheBuilder<S> {
         });
         let (asking, asked) = mpsc::unbounded_channel();
         let (alive, dropped) = oneshot::channel();
-        let shared = Shared::new(self.capacity);
+        let core = self.client.core();
+        let shared = Shared::new(self.capacity, Snapshot::empty(&scope, core.clock));
         let serializer = self.serializer;
         let plan = Plan {
             scope,
             with_data: self.with_data,
             decode: Arc::new(move |bytes: &[u8]| serializer.deserialize(bytes)),
         };
-        let core = self.client.core();
         let keeper = Keeper::new(core, plan, &shared, asked);
         core.runtime.spawn(keeper.run(dropped));
         Ok(Cache::new(self.client, path, shared, asking, alive))

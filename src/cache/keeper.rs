@@ -363,7 +363,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
             published.nodes,
             Circumstances {
                 scope: Arc::clone(&self.plan.scope),
-                unlistable: Arc::new(self.tracker.unlistable().clone()),
+                unlistable: self.tracker.unlistable(),
                 zxid: self.tracker.newest(),
                 is_settled: published.is_settled,
                 clock: self.core.clock,
@@ -407,23 +407,18 @@ impl<T: Send + Sync + 'static> Keeper<T> {
     }
 
     fn answer_waiters(&mut self) {
-        if let Some(latest) = self.shared.latest() {
-            self.waiters.answer(|round| self.tracker.is_over(round), &latest);
-        }
+        self.waiters.answer(|round| self.tracker.is_over(round), &self.shared.latest());
     }
 
     /// Notes as of when the ensemble has confirmed everything.
     fn proven(&mut self, at: Instant) {
         let round = self.tracker.round_of_now();
-        match self.shared.latest().filter(|_| self.tracker.is_over(round)) {
-            Some(latest) => {
-                self.confirmed = self.confirmed.max(Some(at));
-                latest.confirm(at);
-            }
-            None => {
-                self.proofs.retain(|(_, other)| *other != round);
-                self.proofs.push((at, round));
-            }
+        if self.tracker.is_over(round) {
+            self.confirmed = self.confirmed.max(Some(at));
+            self.shared.latest().confirm(at);
+        } else {
+            self.proofs.retain(|(_, other)| *other != round);
+            self.proofs.push((at, round));
         }
     }
 

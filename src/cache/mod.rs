@@ -180,10 +180,7 @@ impl<T: Send + Sync + 'static> Cache<T> {
 
     /// Returns the latest snapshot, without a request and without a lock.
     pub fn snapshot(&self) -> Snapshot<T> {
-        match self.handle.shared.latest() {
-            Some(snapshot) => snapshot,
-            None => unreachable!("a cache starts with a snapshot"),
-        }
+        self.handle.shared.latest()
     }
 
     /// Waits for a snapshot that is at least as new as the ensemble was when this was called, and returns it: every
@@ -210,10 +207,7 @@ impl<T: Send + Sync + 'static> Cache<T> {
     #[doc(alias = "listenable")]
     #[doc(alias = "CuratorCacheListener")]
     pub fn changes(&self) -> Changes<T> {
-        match self.handle.shared.changes() {
-            Some(changes) => changes,
-            None => unreachable!("a cache starts with a snapshot"),
-        }
+        self.handle.shared.changes()
     }
 
     /// Waits until `condition` holds for the latest snapshot, and returns that snapshot. Returns at once if it holds

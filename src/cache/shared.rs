@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arc_swap::ArcSwapOption;
+use arc_swap::ArcSwap;
 use tokio::sync::{broadcast, watch};
 
 use super::change::{Batch, Change, Changes};
@@ -13,7 +13,7 @@ use crate::util::mutex::Mutex;
 /// What a cache has published.
 pub(super) struct Shared<T> {
     /// Read without a lock.
-    latest: ArcSwapOption<Snapshot<T>>,
+    latest: ArcSwap<Snapshot<T>>,
     /// The subscribers; `None` once the cache has ended. The lock makes one step of a snapshot and its changes.
     batches: Mutex<Option<broadcast::Sender<Arc<Batch<T>>>>>,
     progress: watch::Sender<Progress>,
@@ -21,14 +21,14 @@ pub(super) struct Shared<T> {
 }
 
 /// How far a cache is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(super) enum Progress {
     /// There is no snapshot yet.
     Reading,
     /// There is no snapshot yet, and the last attempt failed.
     Failed(Error),
-    /// So many snapshots were published.
-    Published(u64),
+    /// There is a snapshot. Told again with each new one.
+    Published,
     /// There will be no more snapshots.
     Ended(Error),
 }
@@ -44,17 +44,18 @@ impl<T> Shared<T> {
 }
 
 impl<T: Send + Sync + 'static> Shared<T> {
-    pub(super) fn new(capacity: usize) -> Arc<Self> {
+    /// Begins with an empty snapshot, which is not published.
+    pub(super) fn new(capacity: usize, empty: Snapshot<T>) -> Arc<Self> {
         Arc::new(Shared {
-            latest: ArcSwapOption::empty(),
+            latest: ArcSwap::from_pointee(empty),
             batches: Mutex::new(Some(broadcast::Sender::new(capacity))),
             progress: watch::Sender::new(Progress::Reading),
             last_error: Mutex::new(None),
         })
     }
 
-    pub(super) fn latest(&self) -> Option<Snapshot<T>> {
-        self.latest.load().as_ref().map(|snapshot| Snapshot::clone(snapshot))
+    pub(super) fn latest(&self) -> Snapshot<T> {
+        Snapshot::clone(&self.latest.load())
     }
 
     pub(super) fn progress(&self) -> watch::Receiver<Progress> {
@@ -68,25 +69,22 @@ impl<T: Send + Sync + 'static> Shared<T> {
     /// Publishes a snapshot, and how it differs from the one before.
     pub(super) fn publish(&self, snapshot: Snapshot<T>, changes: Vec<Change<T>>) {
         let batches = self.batches.lock();
-        self.latest.store(Some(Arc::new(snapshot.clone())));
+        let before = self.latest.swap(Arc::new(snapshot.clone()));
         send(&batches, changes, snapshot);
         drop(batches);
         self.recovered();
-        self.progress.send_modify(|progress| {
-            *progress = match progress {
-                Progress::Published(before) => Progress::Published(*before + 1),
-                _ => Progress::Published(1),
-            }
-        });
+        self.progress.send_replace(Progress::Published);
+        // This may take long, and run code of the user: not under the lock.
+        drop(before);
     }
 
     /// Tells of an error that no caller awaits.
     pub(super) fn failed(&self, error: Error) {
         *self.last_error.lock() = Some(error.clone());
-        let batches = self.batches.lock();
-        match self.latest() {
-            Some(snapshot) => send(&batches, vec![Change::Failed(error)], snapshot),
-            None => drop(self.progress.send_replace(Progress::Failed(error))),
+        if matches!(*self.progress.borrow(), Progress::Published) {
+            send(&self.batches.lock(), vec![Change::Failed(error)], self.latest());
+        } else {
+            self.progress.send_replace(Progress::Failed(error));
         }
     }
 
@@ -95,12 +93,11 @@ impl<T: Send + Sync + 'static> Shared<T> {
         *self.last_error.lock() = None;
     }
 
-    /// Returns the changes from now on; `None` before the first snapshot.
-    pub(super) fn changes(&self) -> Option<Changes<T>> {
+    /// Returns the changes from now on.
+    pub(super) fn changes(&self) -> Changes<T> {
         let batches = self.batches.lock();
-        let snapshot = self.latest()?;
         let receiver = batches.as_ref().map_or_else(|| broadcast::channel(1).1, broadcast::Sender::subscribe);
-        Some(Changes::new(snapshot, receiver))
+        Changes::new(self.latest(), receiver)
     }
 }
 

@@ -53,6 +53,22 @@ impl<T: 'static> Snapshot<T> {
         Snapshot(Arc::new(Inner { nodes, scope, unlistable, zxid, is_settled, clock, fresh_for, confirmed }))
     }
 
+    /// Returns the snapshot before the first.
+    pub(super) fn empty(scope: &Arc<Scope>, clock: Clock) -> Self {
+        let unlistable = Arc::default();
+        let (fresh_for, confirmed) = (Duration::ZERO, clock.now());
+        let of = Circumstances {
+            scope: Arc::clone(scope),
+            unlistable,
+            zxid: 0,
+            is_settled: false,
+            clock,
+            fresh_for,
+            confirmed,
+        };
+        Snapshot::new(Nodes::new(), of)
+    }
+
     /// Returns the node at `path`.
     pub fn get(&self, path: &str) -> Option<&Node<T>> {
         self.0.nodes.get(path).filter(|node| self.shows(node))

@@ -64,7 +64,7 @@ pub(super) struct Tracker<T> {
     /// The present round compares everything.
     compares: bool,
     /// Directories that may not be listed.
-    unlistable: BTreeSet<Arc<str>>,
+    unlistable: Arc<BTreeSet<Arc<str>>>,
 }
 
 impl<T: 'static> Tracker<T> {
@@ -84,7 +84,7 @@ impl<T: 'static> Tracker<T> {
             round: 0,
             is_in_round: false,
             compares: false,
-            unlistable: BTreeSet::new(),
+            unlistable: Arc::default(),
         }
     }
 
@@ -99,8 +99,20 @@ impl<T: 'static> Tracker<T> {
     }
 
     /// Returns the directories that may not be listed.
-    pub(super) fn unlistable(&self) -> &BTreeSet<Arc<str>> {
-        &self.unlistable
+    pub(super) fn unlistable(&self) -> Arc<BTreeSet<Arc<str>>> {
+        Arc::clone(&self.unlistable)
+    }
+
+    /// Records whether a directory may be listed. The set is shared with the snapshots.
+    fn set_listable(&mut self, dir: &str, is_listable: bool) {
+        if self.unlistable.contains(dir) != is_listable {
+            return;
+        }
+        let unlistable = Arc::make_mut(&mut self.unlistable);
+        match is_listable {
+            true => drop(unlistable.remove(dir)),
+            false => drop(unlistable.insert(dir.into())),
+        }
     }
 
     /// Returns whether the root is not there, as far as is known.
@@ -133,7 +145,9 @@ impl<T: 'static> Tracker<T> {
         self.watching = watching;
         self.begin_round();
         self.compares = true;
-        self.unlistable.clear();
+        self.unlistable = Arc::default();
+        // What is not known is listed in any case.
+        self.incomplete.retain(|dir| self.copied.get(dir).is_some());
         let known: Vec<Arc<str>> = self.copied.nodes().iter().map(|node| node.path().into()).collect();
         if self.copied.get(&self.scope.root).is_none() {
             self.request(&Arc::clone(&self.scope.root), true);
@@ -305,7 +319,7 @@ impl<T: 'static> Tracker<T> {
         self.later.remove(path);
         self.later_lists.remove(path);
         self.incomplete.remove(path);
-        self.unlistable.remove(path);
+        self.set_listable(path, true);
         let mut taken_back = 0;
         if let Some(reading) = self.readings.get_mut(path) {
             match reading.progress {
@@ -373,7 +387,7 @@ impl<T: 'static> Tracker<T> {
         if self.answered(path).is_some() {
             let stat = self.copied.get(path).map(|known| *known.stat()).unwrap_or_default();
             if self.scope.reaches_below(path) {
-                self.unlistable.insert(Arc::clone(path));
+                self.set_listable(path, false);
                 self.incomplete.insert(Arc::clone(path));
             }
             self.copied.put(path, stat, Content::Denied);
@@ -388,7 +402,7 @@ impl<T: 'static> Tracker<T> {
             return;
         }
         let Some((names, stat)) = listed else { return self.is_missing(dir) };
-        self.unlistable.remove(dir);
+        self.set_listable(dir, true);
         let names: HashSet<String> = names.into_iter().collect();
         let is_stray = |child: &&Node<T>| !names.contains(child.name()) && !listing.touched.contains(child.name());
         let strays: Vec<String> =
@@ -417,7 +431,7 @@ impl<T: 'static> Tracker<T> {
         if let Some(listing) = self.listings.remove(dir) {
             self.open -= 1;
             if listing.progress != Progress::Void {
-                self.unlistable.insert(Arc::clone(dir));
+                self.set_listable(dir, false);
                 self.incomplete.insert(Arc::clone(dir));
             }
         }
@@ -464,7 +478,7 @@ impl<T: 'static> Tracker<T> {
     fn remove_subtree(&mut self, top: &str) {
         for path in self.copied.remove_subtree(top) {
             self.incomplete.remove(&path);
-            self.unlistable.remove(&path);
+            self.set_listable(&path, true);
         }
     }
 

@@ -78,7 +78,7 @@ impl GroupMemberBuilder {
             let why = format!("{} bytes of data; a member of a kazoo party has only its id", self.data.len());
             return Err(invalid(why));
         }
-        let (name, data) = self.format.node(&self.id, self.data.clone());
+        let (name, data) = self.format.node(&self.id, self.data.clone(), self.client.core().random.uuid());
         let node = PersistentNode::builder(&self.client, join(&path, &name))
             .data(data)
             .start()

@@ -20,9 +20,9 @@ pub enum Format {
 const PARTY: &str = "__party__";
 
 impl Format {
-    /// Returns the name of the node of a new member, and its data.
-    pub(super) fn node(self, id: &str, data: Vec<u8>) -> (String, Vec<u8>) {
-        let unique = Uuid::new_v4().simple();
+    /// Returns the name of the node of a new member, and its data. Kazoo's names have a random uuid in them.
+    pub(super) fn node(self, id: &str, data: Vec<u8>, random: Uuid) -> (String, Vec<u8>) {
+        let unique = random.simple();
         match self {
             Format::GroupMember => (id.to_owned(), data),
             Format::Party => (format!("{unique}{PARTY}"), id.as_bytes().to_vec()),
@@ -59,18 +59,18 @@ mod tests {
 
     #[test]
     fn curators_members_are_named_as_their_ids() {
-        assert_eq!(Format::GroupMember.node("m1", b"x".to_vec()), ("m1".into(), b"x".to_vec()));
+        assert_eq!(Format::GroupMember.node("m1", b"x".to_vec(), Uuid::nil()), ("m1".into(), b"x".to_vec()));
         assert_eq!(Format::GroupMember.member("m1", Some(b"x")), Some(("m1".into(), b"x".to_vec())));
     }
 
     #[test]
     fn kazoos_nodes_are_read_and_written_as_kazoo_does() {
-        let (name, data) = Format::Party.node("m-1", Vec::new());
+        let (name, data) = Format::Party.node("m-1", Vec::new(), Uuid::nil());
         assert!(name.len() == 32 + PARTY.len() && name.ends_with(PARTY), "{name}");
         assert_eq!(data, b"m-1");
         assert_eq!(Format::Party.member(&name, Some(&data)), Some(("m-1".into(), Vec::new())));
         assert_eq!(Format::Party.member("other", Some(b"m-1")), None);
-        let (name, data) = Format::ShallowParty.node("m-1", Vec::new());
+        let (name, data) = Format::ShallowParty.node("m-1", Vec::new(), Uuid::nil());
         assert_eq!((name.len(), data.len()), (32 + 1 + 3, 0));
         assert_eq!(Format::ShallowParty.member(&name, Some(b"")), Some(("m-1".into(), Vec::new())));
         assert_eq!(Format::ShallowParty.member("plain", Some(b"")), Some(("plain".into(), Vec::new())));
