@@ -33,7 +33,7 @@
 //!
 //! The members are those of a [`Snapshot`]: as of a moment in the past. Two members may see
 //! different groups for a while, and a process that has failed is a member until its session has expired. So do not
-//! divide by it what must not be done twice: a [lock](crate::mutex), a [leader](crate::leader_latch) or a
+//! decide by it what must not be done twice: a [lock](crate::mutex), a [leader](crate::leader_latch) or a
 //! [balancer](crate::throughput_balancer) is for that.
 //!
 //! [`members`](GroupMember::members) always contains this member itself until it has left, as in Curator: also while
@@ -55,6 +55,12 @@
 //! | a subscriber is too slow | It is told ([`Lagged`](Change::Lagged)), with the members to continue from. |
 //! | client closed | The changes end, and calls return [`Error::Closed`]. |
 //! | another session has the id | [`join`](GroupMember::join) waits until that session's node is gone. |
+//!
+//! # What it costs
+//!
+//! Joining takes what it takes to create a node and to read the group: one request per member and a few more. After
+//! that a change of the group costs each member one event, and one read unless somebody left. The members' data is kept
+//! in memory. See the [cache](crate::cache#what-it-costs) for the rest, also for the heartbeats.
 //!
 //! # The znodes
 //!

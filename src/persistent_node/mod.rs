@@ -33,6 +33,9 @@
 //! operator deletes the node by hand can hit the one that another process creates at the path at that moment. A
 //! [protected](PersistentNodeBuilder::protected) name belongs to one process alone.
 //!
+//! A node belongs to a session, not to an object: two objects of one client at the same path share one node, the last
+//! write wins, and when one of them closes, the other creates the node again. Use one object for a path.
+//!
 //! # A node that exists already
 //!
 //! | at the path is | what happens |

@@ -150,3 +150,19 @@ async fn an_ephemeral_of_our_own_session_in_place_of_a_lasting_one_is_adopted_an
     node.close().await.expect("closed");
     assert_eq!(server.stat(PATH), None);
 }
+
+#[tokio::test(start_paused = true)]
+async fn two_objects_of_one_client_share_the_node_and_it_outlives_the_first() {
+    let (server, [client]) = setup().await;
+    let (one, other) = (node(&client, "one"), node(&client, "other"));
+    present(&one).await;
+    present(&other).await;
+    other.set_data("the last write").await.expect("written");
+    is_there(&server, &client, PATH, "the last write");
+    one.close().await.expect("closed");
+    let is_back = || server.get(PATH).as_deref() == Some(&b"the last write"[..]);
+    within("it is created again", SOON, server.until(is_back)).await;
+    present(&other).await;
+    other.close().await.expect("closed");
+    assert_eq!(server.stat(PATH), None);
+}
