@@ -29,7 +29,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use self::copied::Copied;
-use self::work::{Ask, Later, Listing, Progress, Reading};
+use self::work::{Ask, Later, Listing, Progress, Reading, take_back};
 pub(super) use self::work::{Job, Published, Watching};
 use super::node::{Content, Node, compare};
 use super::scope::Scope;
@@ -320,26 +320,8 @@ impl<T: 'static> Tracker<T> {
         self.later_lists.remove(path);
         self.incomplete.remove(path);
         self.set_listable(path, true);
-        let mut taken_back = 0;
-        if let Some(reading) = self.readings.get_mut(path) {
-            match reading.progress {
-                Progress::Queued => {
-                    self.readings.remove(path);
-                    taken_back += 1;
-                }
-                _ => reading.progress = Progress::Void,
-            }
-        }
-        if let Some(listing) = self.listings.get_mut(path) {
-            match listing.progress {
-                Progress::Queued => {
-                    self.listings.remove(path);
-                    taken_back += 1;
-                }
-                _ => listing.progress = Progress::Void,
-            }
-        }
-        self.open -= taken_back;
+        self.open -= take_back(&mut self.readings, path, |reading| &mut reading.progress);
+        self.open -= take_back(&mut self.listings, path, |listing| &mut listing.progress);
         self.remove_subtree(path);
     }
 

@@ -59,7 +59,7 @@
 //! # What it costs
 //!
 //! Joining takes what it takes to create a node and to read the group: one request per member and a few more. After
-//! that a change of the group costs each member one event, and one read unless somebody left. The members' data is kept
+//! that a change of the group costs each member one event, and one read unless a member left. The members' data is kept
 //! in memory. See the [cache](crate::cache#what-it-costs) for the rest, also for the heartbeats.
 //!
 //! # The znodes

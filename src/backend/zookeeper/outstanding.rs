@@ -128,8 +128,8 @@ impl<W> Outstanding<W> {
         Ok(())
     }
 
-    /// Returns whether an outstanding request arms a watch that would be removed together with this one. Then the removal
-    /// waits for its answer.
+    /// Returns whether an outstanding request arms a watch that would be removed together with this one. Then the
+    /// removal waits for its answer.
     pub(crate) fn defers(&mut self, watcher: WatcherType, path: &Arc<str>) -> bool {
         let goes = |other: &WatcherType| {
             *other == watcher

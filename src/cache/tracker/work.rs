@@ -1,6 +1,6 @@
 //! What the tracker has under way, and what it keeps for the next round.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::cache::change::Change;
@@ -94,4 +94,24 @@ pub(crate) struct Published<T> {
     pub(crate) is_settled: bool,
     /// The end of a comparison of everything.
     pub(crate) is_synced: bool,
+}
+
+/// Removes a request that is not handed over yet, and lets the answer to another one not count. Returns how many
+/// requests are open no longer.
+pub(super) fn take_back<R>(
+    requests: &mut HashMap<Arc<str>, R>,
+    path: &str,
+    progress: fn(&mut R) -> &mut Progress,
+) -> usize {
+    match requests.get_mut(path).map(progress) {
+        Some(Progress::Queued) => {
+            requests.remove(path);
+            1
+        }
+        Some(progress) => {
+            *progress = Progress::Void;
+            0
+        }
+        None => 0,
+    }
 }

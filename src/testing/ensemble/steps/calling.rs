@@ -283,7 +283,7 @@ impl World {
         }
     }
 
-    /// Asks the server to remove a watch that nobody needs; later, if a request that arms the same one is under way.
+    /// Asks the server to remove a watch that no holder needs; later, if a request that arms the same one is under way.
     fn remove_watch(&mut self, id: ClientId, path: Arc<str>, watch: ServerWatch) {
         let Some(client) = self.clients.get_mut(&id) else {
             return;
