@@ -1,14 +1,17 @@
 //! A cache of ten thousand nodes, and of a hundred thousand, beside a bare socket that reads the same on the same real
-//! server: the first reading, the changes, and the comparison after a reconnect.
+//! server, and beside Curator's where that is installed: the first reading, the changes, and the comparison after a
+//! reconnect.
 //!
 //! `cargo bench --features integration --bench cache`. The bare socket is the limit: frames written by hand on a
-//! blocking socket, the same requests, as many under way, nothing decoded and nothing kept. The two take turns; the
-//! ratio is the median of the rounds, and the aim is 0.8. The bytes on the heap are in the benchmark `memory`.
+//! blocking socket, the same requests, as many under way, nothing decoded and nothing kept. The three take turns; a
+//! ratio is the median of those of the rounds, and that to the bare socket is to be 0.8. The bytes on the heap are in
+//! the benchmark `memory`.
 
+mod curator;
 #[allow(dead_code)]
-#[path = "side_by_side/bare/socket.rs"]
+#[path = "../side_by_side/bare/socket.rs"]
 mod socket;
-#[path = "../tests/support/mod.rs"]
+#[path = "../../tests/support/mod.rs"]
 mod support;
 
 use std::time::{Duration, Instant};
@@ -16,10 +19,13 @@ use std::time::{Duration, Instant};
 use zookeeper_recipes::cache::{Cache, Change, Changes};
 use zookeeper_recipes::{Client, ConnectionState};
 
+use self::curator::Curator;
 use self::socket::{PERSISTENT, Socket};
 use self::support::{Fault, OpCode, Proxy, ZooKeeper, unique_path, within};
 
 const SIZES: [usize; 2] = [10_000, 100_000];
+/// `CuratorCache` cannot read more: "Attempt to register more than 65535 parties" (5.4.0). It is left out there.
+const CURATORS_MOST: usize = 65_535;
 const A_DIRECTORY: usize = 100;
 const DATA: [u8; 100] = [b'x'; 100];
 /// As many requests as a cache has under way.
@@ -75,17 +81,38 @@ fn set(socket: &mut Socket, paths: &[String]) {
     pipelined(socket, paths, |socket, path| socket.add_set(path, &DATA));
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    values.get(values.len() / 2).copied()
 }
 
-/// Prints a row: what the bare socket took, what the cache took, and the median of the ratios of the rounds.
-fn tell(size: usize, what: &str, bare: &[Duration], ours: &[Duration], more: &str) {
-    let millis = |times: &[Duration]| median(times.iter().map(|time| time.as_secs_f64() * 1e3).collect());
-    let ratio = median(bare.iter().zip(ours).map(|(bare, ours)| bare.as_secs_f64() / ours.as_secs_f64()).collect());
-    let (bare, ours) = (millis(bare), millis(ours));
-    println!("{size:>7} | {what:<28} | {bare:>8.1} ms | {ours:>8.1} ms | {ratio:>5.2} | {more}");
+/// What each took in the rounds of one row.
+#[derive(Default)]
+struct Times {
+    bare: Vec<Duration>,
+    ours: Vec<Duration>,
+    curators: Vec<Duration>,
+}
+
+impl Times {
+    /// Prints the row: the medians of the three, and the medians of the ratios of the rounds.
+    fn tell(&self, size: usize, what: &str, more: &str) {
+        let cell = |times: &[Duration]| match millis(times) {
+            Some(millis) => format!("{millis:>8.1} ms"),
+            None => format!("{:>11}", "-"),
+        };
+        let ratio = |others: &[Duration]| {
+            let ratios = others.iter().zip(&self.ours).map(|(other, ours)| other.as_secs_f64() / ours.as_secs_f64());
+            median(ratios.collect()).map_or("-".to_owned(), |ratio| format!("{ratio:.2}"))
+        };
+        let Times { bare, ours, curators } = self;
+        print!("{size:>7} | {what:<28} | {} | {} | {}", cell(bare), cell(ours), cell(curators));
+        println!(" | {:>5} | {:>7} | {more}", ratio(bare), ratio(curators));
+    }
+}
+
+fn millis(times: &[Duration]) -> Option<f64> {
+    median(times.iter().map(|time| time.as_secs_f64() * 1e3).collect())
 }
 
 fn timed(work: impl FnOnce()) -> Duration {
@@ -101,24 +128,26 @@ async fn start(client: &Client, tree: &Tree) -> Cache<Vec<u8>> {
     cache
 }
 
-async fn initial_load(client: &Client, socket: &mut Socket, tree: &Tree, rounds: usize) {
-    let (mut bare, mut ours, mut requests) = (Vec::new(), Vec::new(), 0);
+async fn initial_load(client: &Client, socket: &mut Socket, curator: &mut Option<Curator>, tree: &Tree, rounds: usize) {
+    let (mut times, mut requests) = (Times::default(), 0);
     for _ in 0..rounds {
-        bare.push(timed(|| {
+        times.bare.push(timed(|| {
             pipelined(socket, &tree.all, |socket, path| socket.add_get(path, false));
             pipelined(socket, &tree.dirs, |socket, path| socket.add_list(path));
         }));
         let before = client.request_counts();
         let began = Instant::now();
         let cache = start(client, tree).await;
-        ours.push(began.elapsed());
+        times.ours.push(began.elapsed());
         requests = (client.request_counts() - before).total();
         drop(cache);
         // The cache is dropped in the background.
         tokio::time::sleep(Duration::from_millis(100)).await;
+        let load = format!("load {} {}", tree.root, tree.all.len());
+        times.curators.extend(curator.as_mut().map(|curator| curator.ask(&load)));
     }
     let more = format!("{requests} requests, {} for the bare socket", tree.all.len() + tree.dirs.len());
-    tell(tree.all.len(), "first reading", &bare, &ours, &more);
+    times.tell(tree.all.len(), "first reading", &more);
 }
 
 /// Takes changes until each of so many nodes was reported.
@@ -132,10 +161,16 @@ async fn take(changes: &mut Changes<Vec<u8>>, mut left: usize) {
 }
 
 /// Every node is written once. The bare socket's column is its writes alone, while no cache follows them.
-async fn events(client: &Client, mut socket: Socket, tree: &Tree, rounds: usize) -> Socket {
-    let (mut bare, mut ours) = (Vec::new(), Vec::new());
+async fn events(
+    client: &Client,
+    mut socket: Socket,
+    curator: &mut Option<Curator>,
+    tree: &Tree,
+    rounds: usize,
+) -> Socket {
+    let mut times = Times::default();
     for _ in 0..rounds {
-        bare.push(timed(|| set(&mut socket, &tree.all)));
+        times.bare.push(timed(|| set(&mut socket, &tree.all)));
         let cache = start(client, tree).await;
         let mut changes = cache.changes();
         let paths = tree.all.clone();
@@ -145,23 +180,47 @@ async fn events(client: &Client, mut socket: Socket, tree: &Tree, rounds: usize)
             socket
         });
         take(&mut changes, tree.all.len()).await;
-        ours.push(began.elapsed());
+        times.ours.push(began.elapsed());
         socket = writing.await.expect("no panic");
+        drop((changes, cache));
+        if let Some(curator) = curator {
+            curator.ask(&format!("follow {} {}", tree.root, tree.all.len()));
+            let began = Instant::now();
+            set(&mut socket, &tree.all);
+            curator.ask(&format!("changes {}", tree.all.len()));
+            times.curators.push(began.elapsed());
+            curator.ask("forget");
+        }
     }
-    let took = median(ours.iter().map(Duration::as_secs_f64).collect());
-    let more = format!("{:.0} events a second, all reported", tree.all.len() as f64 / took);
-    tell(tree.all.len(), "each node written once", &bare, &ours, &more);
+    let rate = |times: &[Duration]| {
+        let rate = millis(times).map(|millis| tree.all.len() as f64 / millis * 1e3);
+        rate.map_or("-".to_owned(), |rate| format!("{rate:.0}"))
+    };
+    let more = format!("events a second: {}, Curator's {}", rate(&times.ours), rate(&times.curators));
+    times.tell(tree.all.len(), "each node written once", &more);
     socket
 }
 
-/// One node in a hundred is written while the client is cut off. Both go through the proxy.
-async fn comparison(client: &Client, proxy: &Proxy, socket: &mut Socket, tree: &Tree, rounds: usize) {
-    let (mut bare, mut ours, mut counts) = (Vec::new(), Vec::new(), (0, 0));
+/// One node in a hundred is written while the client is cut off. All go through proxies; Curator has one of its own, as
+/// only one of them is to be cut off at a time.
+async fn comparison(
+    client: &Client,
+    proxies: [&Proxy; 2],
+    socket: &mut Socket,
+    curator: &mut Option<Curator>,
+    tree: &Tree,
+    rounds: usize,
+) {
+    let [proxy, curators] = proxies;
+    let (mut times, mut counts, mut curators_bodies) = (Times::default(), (0, 0), 0);
     let some = tree.some();
+    if let Some(curator) = curator {
+        curator.ask(&format!("follow {} {}", tree.root, tree.all.len()));
+    }
     let cache = start(client, tree).await;
     for _ in 0..rounds {
         let mut through = Socket::connect(&proxy.connect_string());
-        bare.push(timed(|| {
+        times.bare.push(timed(|| {
             pipelined(&mut through, &tree.all, |socket, path| socket.add_exists(path));
             pipelined(&mut through, &some, |socket, path| socket.add_get(path, false));
         }));
@@ -176,11 +235,27 @@ async fn comparison(client: &Client, proxy: &Proxy, socket: &mut Socket, tree: &
         let began = Instant::now();
         take(&mut changes, some.len()).await;
         assert!(matches!(within("the end", PATIENCE, changes.next()).await, Some(Change::Synced)));
-        ours.push(began.elapsed());
+        times.ours.push(began.elapsed());
         counts = (proxy.request_count(OpCode::Exists), proxy.request_count(OpCode::GetData));
+        drop(changes);
+        if let Some(curator) = curator {
+            // The changes of the round of ours.
+            curator.ask(&format!("changes {}", some.len()));
+            curators.set(Fault::Refuse).await;
+            curator.ask("suspended");
+            set(socket, &some);
+            curators.forget_requests();
+            curators.set(Fault::Pass).await;
+            times.curators.push(curator.ask(&format!("compared {}", some.len())));
+            curators_bodies = curators.request_count(OpCode::GetData);
+        }
     }
-    let more = format!("{} stats, {} bodies", counts.0, counts.1);
-    tell(tree.all.len(), "comparison, 1 % was written", &bare, &ours, &more);
+    let mut more = format!("{} stats, {} bodies", counts.0, counts.1);
+    if let Some(curator) = curator {
+        curator.ask("forget");
+        more += &format!("; Curator's {curators_bodies} bodies");
+    }
+    times.tell(tree.all.len(), "comparison, 1 % was written", &more);
 }
 
 async fn until(states: &mut zookeeper_recipes::ConnectionStates, wanted: ConnectionState) {
@@ -195,17 +270,26 @@ async fn main() {
     let is_bench = std::env::args().any(|arg| arg == "--bench");
     let server = ZooKeeper::shared().await;
     let proxy = Proxy::start(server.addr()).await;
+    let curators = Proxy::start(server.addr()).await;
     let connect = |to: String| Client::builder(to).session_timeout(Duration::from_secs(30)).connect();
     let direct = connect(server.connect_string()).await.expect("a client");
     let proxied = connect(proxy.connect_string()).await.expect("a client");
     let mut socket = Socket::connect(&server.connect_string());
-    println!("{:>7} | {:<28} | {:>11} | {:>11} | {:>5} |", "nodes", "", "bare socket", "ours", "ratio");
+    let (mut curator, mut cut) = match is_bench {
+        true => (Curator::start(&server.connect_string()), Curator::start(&curators.connect_string())),
+        false => (None, None),
+    };
+    print!("{:>7} | {:<28} | {:>11} | {:>11} | {:>11}", "nodes", "", "bare socket", "ours", "Curator's");
+    println!(" | {:>5} | {:>7} |", "ratio", "Curator");
     for size in if is_bench { &SIZES[..] } else { &[1_000] } {
         let tree = Tree::plant(&mut socket, *size);
         let rounds = if is_bench { 7 } else { 1 };
-        initial_load(&direct, &mut socket, &tree, rounds).await;
-        socket = events(&direct, socket, &tree, rounds).await;
-        comparison(&proxied, &proxy, &mut socket, &tree, rounds).await;
+        if tree.all.len() > CURATORS_MOST {
+            (curator, cut) = (None, None);
+        }
+        initial_load(&direct, &mut socket, &mut curator, &tree, rounds).await;
+        socket = events(&direct, socket, &mut curator, &tree, rounds).await;
+        comparison(&proxied, [&proxy, &curators], &mut socket, &mut cut, &tree, rounds).await;
     }
     direct.close().await.expect("closed");
     proxied.close().await.expect("closed");
