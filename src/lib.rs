@@ -1,8 +1,8 @@
 //! Apache Curator's coordination recipes for async Rust, on ZooKeeper.
 //!
-//! Leader election, locks, barriers and queues on Curator's own znodes, so that Java and Rust services can contend for
-//! the same paths, and caches that follow every change. A further recipe divides a throughput for a whole cluster among
-//! its live members.
+//! Leader election, locks, barriers, queues and groups on Curator's own znodes, so that Java and Rust services can
+//! share the same paths, and caches of any nodes. A further recipe divides a throughput for a whole cluster among its
+//! live members.
 //!
 //! Everything you hold exclusively (a leadership, a lock, an item of a queue) carries a fencing token, a `lost()`
 //! future, and an `is_held()` check that compares the clock at each call.
@@ -18,7 +18,7 @@
 //! | all processes to wait until one of them opens the way | [`barrier`] |
 //! | a node that is there as long as this process runs, such as a registration | [`persistent_node`] |
 //! | many producers and consumers, each item delivered at least once | [`queue`] |
-//! | a configuration, or a list of services, that is always at hand and follows every change | [`cache`] |
+//! | a configuration, or a list of services, in memory and kept up to date | [`cache`] |
 //! | the list of the processes that are alive, each with its data | [`group_member`] |
 //! | a maximum for the whole cluster, divided among its live members | [`throughput_balancer`] |
 //!
@@ -132,6 +132,8 @@
 //! | locks | `path`, `token`; when one is lost `state` |
 //! | a wait of ten seconds for a lock that the same client holds | `path`, `held_for` |
 //! | items of a queue that fail or become dead letters | `path`, `item`, `reason` |
+//! | persistent nodes | `path`, `state`, `czxid`; if another kind was adopted `mode`, `owner` |
+//! | comparisons of a cache with the servers | `path`, `nodes`, `changes` |
 //! | shares | `path`, `member`, `throughput`, `epoch`, `sequence` |
 //! | shares that a leader writes | `changed` |
 //! | deletes that are retried | `session`, `node` |

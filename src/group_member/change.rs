@@ -40,8 +40,8 @@ pub enum Change {
         /// Its last data.
         data: Vec<u8>,
     },
-    /// Everything was compared with the servers after a reconnect or a new session: the changes before this one were
-    /// all that was missed.
+    /// Everything was compared with the servers, after a reconnect, a new session or an error, and every ten minutes
+    /// while something may not be read: the changes before this one were all that was missed.
     Synced,
     /// The subscriber was too slow, and the oldest changes were dropped. These are the members after them; the next
     /// changes follow.

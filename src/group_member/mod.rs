@@ -39,6 +39,15 @@
 //! [`members`](GroupMember::members) always contains this member itself until it has left, as in Curator: also while
 //! its session is lost and its node is not there.
 //!
+//! # One member for each id and client
+//!
+//! A member's node belongs to a session, not to the object. So two members of one client with the same id share one
+//! node: the second [`join`](GroupMember::join) does not wait, and the data that was written last stays. When one of
+//! them leaves, the node is deleted and the other one creates it again: the group sees a member leave and join. Use one
+//! member for each id and client. Only in kazoo's parties does each have a node of its own, as the names are random;
+//! [`members`](GroupMember::members) has the id once even then. See also
+//! [persistent nodes](crate::persistent_node#one-object-for-each-path-and-client).
+//!
 //! # When things fail
 //!
 //! | event | what happens |
@@ -53,14 +62,20 @@
 //! | no permission to list the group | `members` may lack others: see [`Snapshot::unlistable`]. |
 //! | no permission to read a member's node | Its data is empty; in a `Party` it is left out. |
 //! | a subscriber is too slow | It is told ([`Lagged`](Change::Lagged)), with the members to continue from. |
-//! | client closed | The changes end, and calls return [`Error::Closed`]. |
+//! | client closed | The changes end, and calls that wait return [`Error::Closed`]. |
 //! | another session has the id | [`join`](GroupMember::join) waits until that session's node is gone. |
 //!
 //! # What it costs
 //!
-//! Joining takes what it takes to create a node and to read the group: one request per member and a few more. After
-//! that a change of the group costs each member one event, and one read unless a member left. The members' data is kept
-//! in memory. See the [cache](crate::cache#what-it-costs) for the rest, also for the heartbeats.
+//! A join takes two requests for the member's node, four to watch and list the group, and one read per member; a few
+//! more if the group has to be created. After that each member that joins or writes its data costs every member one
+//! event and one read, itself included. A member that leaves costs the others only the event, and itself three
+//! requests. After a reconnect one small request per member tells what differs. The session sends six heartbeats per
+//! session timeout, until the member is dropped.
+//!
+//! Every member keeps the data of all in memory. [`members`](GroupMember::members) copies it at each call;
+//! [`snapshot`](GroupMember::snapshot) copies nothing. For servers before 3.6 see the
+//! [cache](crate::cache#what-it-costs).
 //!
 //! # The znodes
 //!

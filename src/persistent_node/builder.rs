@@ -53,8 +53,9 @@ impl PersistentNodeBuilder {
     }
 
     /// Sets whether the name of the node begins with `_c_<uuid>-`, as with Curator's protection, so that no other
-    /// client uses the same name. Default: `true` for [`NodeMode::EphemeralSequential`], which needs it to find its
-    /// node again after a lost reply; `false` for all others.
+    /// client, and no other object of this client, uses the same name. Default: `true` for
+    /// [`NodeMode::EphemeralSequential`], which needs it to find its node again after a lost reply; `false` for all
+    /// others.
     #[doc(alias = "useProtection")]
     #[doc(alias = "withProtection")]
     pub fn protected(mut self, protected: bool) -> Self {

@@ -33,17 +33,26 @@
 //! operator deletes the node by hand can hit the one that another process creates at the path at that moment. A
 //! [protected](PersistentNodeBuilder::protected) name belongs to one process alone.
 //!
-//! A node belongs to a session, not to an object: two objects of one client at the same path share one node, the last
-//! write wins, and when one of them closes, the other creates the node again. Use one object for a path.
+//! # One object for each path and client
+//!
+//! A node belongs to a session, not to the object that keeps it. So two objects of one client at the same path share
+//! one node: each adopts it and writes its own data, and the latest write stays. When one of them closes, it deletes
+//! the node. The other one logs `node_deleted` and creates the node again, with its own data. A lasting node belongs to
+//! no session, and is shared in the same way by objects of several clients.
+//!
+//! Use one object for each path and client. Where several are needed, let them be
+//! [protected](PersistentNodeBuilder::protected) or [sequential](NodeMode::EphemeralSequential): then each has a name,
+//! and a node, of its own, as each waiter for a [lock](crate::mutex) has.
 //!
 //! # A node that exists already
 //!
 //! | at the path is | what happens |
 //! |---|---|
 //! | an ephemeral node of this client's session | It is adopted, and gets our data if it has other data. |
+//! | the same, and a lasting one is wanted | Likewise; state [`OtherKind`](NodeState::OtherKind). |
 //! | an ephemeral node of another session | It is left alone. State [`Waiting`](NodeState::Waiting) until it is gone. |
 //! | a persistent node, and a lasting one is wanted | It is adopted, and gets our data if it has other data. |
-//! | a persistent node, and an ephemeral one is wanted | It is adopted: state [`OtherKind`](NodeState::OtherKind). |
+//! | a persistent node, and an ephemeral one is wanted | Likewise; state [`OtherKind`](NodeState::OtherKind). |
 //!
 //! Of several processes that keep an ephemeral node at the same path, one has it and the others wait. (Curator's
 //! instances overwrite each other's data.) A persistent node that was adopted in place of an ephemeral one does not end
@@ -58,7 +67,7 @@
 //! | connection suspended | State `Suspended`. The servers keep the node for T. |
 //! | reconnected in the same session | The node is read with a watch, and created again if it is missing. |
 //! | session lost | The node is created again in the next session, at the same path, numbers included. |
-//! | session lost, and its node is still there | State `Waiting` until the servers delete that node. |
+//! | session lost, and its node is still there | State `Waiting` until it is gone. A protected one is deleted. |
 //! | node deleted by another client | It is created again at once; after repeated deletions, after up to 5 s. |
 //! | parents deleted | They are created again, as containers. |
 //! | data written by another client | Not repaired. |
@@ -68,6 +77,12 @@
 //! | process stopped for longer than T | The node is gone meanwhile, and created again afterwards. |
 //! | no permission to create, read or write | `created` and `set_data` fail. It is retried with growing delays. |
 //! | client closed | State `Closed`. A node that does not belong to the session stays. |
+//!
+//! # What it costs
+//!
+//! Two requests in one round trip to create the node, and two to write it. A close takes three, or one if the node is
+//! protected. A reconnect costs one, a new session two. Missing parents are created one by one. A steady node, and one
+//! that waits for another session, cost nothing; one with a time to live is renewed twice in that time.
 //!
 //! # The znodes
 //!
@@ -162,11 +177,14 @@ impl NodeMode {
 ///     .data("10.0.0.1:80")
 ///     .start()?;
 /// let mut state = node.state();
-/// while let Ok(now) = state.changed().await {
+/// // The present state first: `changed` waits for the next one.
+/// let mut latest = Ok(state.get());
+/// while let Ok(now) = latest {
 ///     match now {
 ///         NodeState::Failed(error) => println!("not registered: {error}"),
 ///         now => println!("{now}"),
 ///     }
+///     latest = state.changed().await;
 /// }
 /// # Ok(())
 /// # }
