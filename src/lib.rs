@@ -261,6 +261,13 @@ pub use znode::{Acl, CreateMode, Permissions, Stat};
     feature = "leader-latch",
     feature = "leader-selector",
     feature = "mutex",
+    feature = "double-barrier",
+    feature = "barrier",
+    feature = "queue",
+    feature = "json",
+    feature = "cache",
+    feature = "persistent-node",
+    feature = "group-member",
     feature = "throughput-balancer",
     feature = "limiter",
     feature = "testing"

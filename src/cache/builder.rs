@@ -86,7 +86,7 @@ impl<S: Serializer> CacheBuilder<S> {
     }
 
     /// Starts the cache, and waits for its first snapshot: as long as it takes, also across losses of the connection
-    /// and of the session.
+    /// and of the session, but not beyond the first error that does not pass by itself.
     ///
     /// # Errors
     /// [`Error::Client`] with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) for a malformed path, and if

@@ -1,4 +1,4 @@
-//! A copy of a node, of its children or of a tree in memory, which follows every change. What Curator calls
+//! A copy of a node, of its children or of a tree in memory, which is kept up to date. What Curator calls
 //! `CuratorCache`, and before that `NodeCache`, `PathChildrenCache` and `TreeCache`.
 //!
 //! ```no_run
@@ -9,11 +9,11 @@
 //! let client = Client::builder("localhost:2181").connect().await?;
 //! let config = Cache::tree(&client, "/my-service/config").start().await?;
 //!
-//! // Costs no request, and no lock.
-//! if let Some(node) = config.snapshot().get("/my-service/config/limit") {
+//! let mut changes = config.changes();
+//! // What there is before the first change. Later `config.snapshot()` costs no request, and no lock.
+//! if let Some(node) = changes.start().get("/my-service/config/limit") {
 //!     println!("limit: {:?}", node.value());
 //! }
-//! let mut changes = config.changes();
 //! while let Some(change) = changes.next().await {
 //!     match change {
 //!         Change::Added(node) => println!("{} is new", node.path()),
@@ -59,9 +59,11 @@
 //!
 //! # What it costs
 //!
-//! One request per node to read a tree, one per directory to list it, and then one event and one read per change. A
-//! deletion costs only the event. After a reconnect one small request per node tells what differs. Up to 512 requests
-//! are under way at a time. The session sends six heartbeats per session timeout, which confirm the snapshot.
+//! One request per node to read a tree, one per directory that has children to list it, a sync and a watch; then one
+//! event and one read per change. A deletion costs only the event. After a reconnect one small request per node tells
+//! what differs. Up to 512 requests are under way at a time. As long as there is a cache, the session sends six
+//! heartbeats per session timeout, which confirm the snapshot. A node takes less than 200 bytes beside its path and
+//! data.
 //!
 //! Servers before 3.6 have no persistent watches. There, each node and each directory has a watch of its own, which is
 //! armed again by a read after each event, and a deletion costs a request too.
@@ -236,8 +238,10 @@ impl<T: Send + Sync + 'static> Cache<T> {
         }
     }
 
-    /// Returns the error because of which the latest attempt to read failed; `None` once an attempt has succeeded.
-    /// Losses of the connection do not count: see [`Client::connection_state`](crate::Client::connection_state).
+    /// Returns the error because of which the latest attempt to read failed; `None` once an attempt has succeeded. That
+    /// the root which the connect string names does not exist is an error; a missing permission is none, but a state:
+    /// see [`Content::Denied`] and [`Snapshot::unlistable`]. Losses of the connection do not count: see
+    /// [`Client::connection_state`](crate::Client::connection_state).
     pub fn last_error(&self) -> Option<Error> {
         self.handle.shared.last_error()
     }

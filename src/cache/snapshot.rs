@@ -125,7 +125,8 @@ impl<T: 'static> Snapshot<T> {
     /// the heartbeats confirm it. Nodes that this client may not read do not count: servers since 3.8.4 and 3.9.2 send
     /// no events about them, so they are as old as the last comparison.
     ///
-    /// It grows during an outage, and once there is a newer snapshot. A heartbeat is a sync by default, which a server
+    /// It grows during an outage, and once there is a newer snapshot: ask [`Cache::snapshot`](super::Cache::snapshot)
+    /// each time. A heartbeat is a sync by default, which a server
     /// answers only if it is in touch with the leader; see [`Heartbeat`](crate::Heartbeat).
     pub fn age(&self) -> Duration {
         self.0.clock.now().since(*self.0.confirmed.lock())

@@ -399,12 +399,11 @@ impl Keeper {
         if self.spec.mode.is_lasting() == (stat.ephemeral_owner == 0) {
             tracing::debug!(event = "node_adopted", path, czxid = stat.czxid, "a node that was there is ours");
         } else {
-            let owner = stat.ephemeral_owner;
             tracing::warn!(
                 event = "node_of_other_kind",
                 path,
                 mode = ?self.spec.mode,
-                owner,
+                owner = format_args!("{:#x}", stat.ephemeral_owner),
                 "a node of another kind was there, and was adopted"
             );
         }
