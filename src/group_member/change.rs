@@ -1,6 +1,6 @@
 //! The changes of a group, as a stream.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use futures::stream::{Stream, StreamExt};
 use super::error::Error;
 use super::names::Format;
 use super::{Members, members_of};
-use crate::cache::{self, Node};
+use crate::cache::{self, Node, Snapshot};
 
 /// A change of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,12 +56,15 @@ pub struct Changes {
     path: Arc<str>,
     format: Format,
     of_nodes: cache::Changes<Vec<u8>>,
+    /// How many nodes each id has. In a party a process that was started again has two for a while.
+    nodes: HashMap<String, usize>,
     ready: VecDeque<Change>,
 }
 
 impl Changes {
     pub(super) fn new(path: &Arc<str>, format: Format, of_nodes: cache::Changes<Vec<u8>>) -> Self {
-        Changes { path: Arc::clone(path), format, of_nodes, ready: VecDeque::new() }
+        let nodes = count(of_nodes.start(), format);
+        Changes { path: Arc::clone(path), format, of_nodes, nodes, ready: VecDeque::new() }
     }
 
     /// Returns the members that the first change follows.
@@ -78,23 +81,58 @@ impl Changes {
     }
 
     /// Translates a change of a node.
-    fn translated(&self, change: cache::Change<Vec<u8>>) -> Vec<Change> {
-        let member = |node: &Node<Vec<u8>>| self.format.member(node.name(), node.value().map(Vec::as_slice));
-        let joined = |node| member(node).map(|(id, data)| Change::Joined { id, data });
-        let left = |node| member(node).map(|(id, data)| Change::Left { id, data });
+    fn translated(&mut self, change: cache::Change<Vec<u8>>) -> Vec<Change> {
         match change {
-            cache::Change::Added(node) => joined(&node).into_iter().collect(),
-            cache::Change::Removed { old } => left(&old).into_iter().collect(),
-            cache::Change::Changed { old, new } => match (member(&old), member(&new)) {
+            cache::Change::Added(node) => self.joined(&node).into_iter().collect(),
+            cache::Change::Removed { old } => self.left(&old).into_iter().collect(),
+            cache::Change::Changed { old, new } => match (self.member(&old), self.member(&new)) {
                 (Some((before, old)), Some((id, new))) if before == id => vec![Change::Changed { id, old, new }],
                 // In a `Party` the data is the id.
-                _ => left(&old).into_iter().chain(joined(&new)).collect(),
+                _ => self.left(&old).into_iter().chain(self.joined(&new)).collect(),
             },
             cache::Change::Synced => vec![Change::Synced],
-            cache::Change::Lagged(snapshot) => vec![Change::Lagged(members_of(&snapshot, self.format))],
+            cache::Change::Lagged(snapshot) => {
+                self.nodes = count(&snapshot, self.format);
+                vec![Change::Lagged(members_of(&snapshot, self.format))]
+            }
             cache::Change::Failed(error) => vec![Change::Failed(Error::cache(&self.path, error))],
         }
     }
+
+    fn member(&self, node: &Node<Vec<u8>>) -> Option<(String, Vec<u8>)> {
+        self.format.member(node.name(), node.value().map(Vec::as_slice))
+    }
+
+    /// Takes a new node. A member has joined if it is the first of its id.
+    fn joined(&mut self, node: &Node<Vec<u8>>) -> Option<Change> {
+        let (id, data) = self.member(node)?;
+        let nodes = self.nodes.entry(id.clone()).or_default();
+        *nodes += 1;
+        (*nodes == 1).then_some(Change::Joined { id, data })
+    }
+
+    /// Takes a node that is gone. A member has left if it was the last of its id.
+    fn left(&mut self, node: &Node<Vec<u8>>) -> Option<Change> {
+        let (id, data) = self.member(node)?;
+        let nodes = self.nodes.get_mut(&id)?;
+        *nodes -= 1;
+        if *nodes > 0 {
+            return None;
+        }
+        self.nodes.remove(&id);
+        Some(Change::Left { id, data })
+    }
+}
+
+/// Counts the nodes of each id.
+fn count(snapshot: &Snapshot<Vec<u8>>, format: Format) -> HashMap<String, usize> {
+    let mut nodes = HashMap::new();
+    for node in snapshot.iter() {
+        if let Some((id, _)) = format.member(node.name(), node.value().map(Vec::as_slice)) {
+            *nodes.entry(id).or_default() += 1;
+        }
+    }
+    nodes
 }
 
 impl Stream for Changes {
@@ -106,7 +144,10 @@ impl Stream for Changes {
                 return Poll::Ready(Some(change));
             }
             match self.of_nodes.poll_next_unpin(cx) {
-                Poll::Ready(Some(change)) => self.ready = self.translated(change).into(),
+                Poll::Ready(Some(change)) => {
+                    let ready = self.translated(change);
+                    self.ready.extend(ready);
+                }
                 Poll::Ready(None) => return Poll::Ready(None),
                 Poll::Pending => return Poll::Pending,
             }

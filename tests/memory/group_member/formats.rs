@@ -1,7 +1,7 @@
 //! The znodes of Curator's groups and of kazoo's parties.
 
 use zookeeper_recipes::CreateMode;
-use zookeeper_recipes::group_member::{Format, GroupMember};
+use zookeeper_recipes::group_member::{Change, Format, GroupMember};
 
 use super::fixture::{GROUP, ids, join, setup};
 use crate::fixture::{SOON, within};
@@ -43,6 +43,33 @@ async fn kazoos_parties() {
         }
         second.leave().await.expect("left");
         assert_eq!(ids(&second), ["a-1", "kazoo-3"]);
+    }
+}
+
+/// As after a crash and a new start, until the servers end the first session.
+#[tokio::test(start_paused = true)]
+async fn a_party_with_two_nodes_of_one_id_has_one_member_until_both_are_gone() {
+    let (_server, one, two) = setup().await;
+    for format in [Format::Party, Format::ShallowParty] {
+        let group = format!("/party/{format:?}");
+        let joined = |client, id: &str| GroupMember::builder(client, &group, id).format(format).join();
+        let observer = joined(&one, "observer").await.expect("a member");
+        let mut changes = observer.changes();
+        let before = joined(&one, "twice").await.expect("a member");
+        let after = joined(&two, "twice").await.expect("a member");
+        before.leave().await.expect("left");
+        joined(&two, "between").await.expect("a member").leave().await.expect("left");
+        assert_eq!(ids(&observer), ["observer", "twice"], "{format:?}");
+        after.leave().await.expect("left");
+        let mut seen = Vec::new();
+        while seen.last().is_none_or(|last| last != "- twice") {
+            match within("a change", SOON, changes.next()).await.expect("the member lives") {
+                Change::Joined { id, .. } => seen.push(format!("+ {id}")),
+                Change::Left { id, .. } => seen.push(format!("- {id}")),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(seen, ["+ twice", "+ between", "- between", "- twice"], "{format:?}");
     }
 }
 
