@@ -1,13 +1,13 @@
 //! Keeps the node there in one session: creates or adopts it, writes its data, and waits for what happens to it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::future::join;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::NodeMode;
+use super::deletions::Deletions;
 use super::duty::Duty;
 use super::look::{Seen, look};
 use super::spec::Spec;
@@ -19,14 +19,8 @@ use crate::client::session::{Condition, Session};
 use crate::client::{Error, ErrorKind, parents, protection};
 use crate::path::join as join_path;
 use crate::util::backoff::Backoff;
-use crate::util::clock;
 use crate::util::wait::{fired, forever, sleep_until_opt};
 use crate::znode::{CreateMode, Stat};
-
-/// Delays before the node is created again after it was deleted repeatedly: each twice the one before.
-const AFTER_DELETION: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
-/// A node that is deleted no sooner than this after the last deletion is created again at once.
-const CALM: Duration = Duration::from_secs(10);
 
 /// What is known of the node at the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,13 +60,12 @@ pub(super) struct Keeper {
     is_stale: bool,
     /// The number of the data that our node has; 0 if that is not known.
     written: u64,
-    wanted: watch::Receiver<Wanted>,
-    /// When to write again after a refusal.
-    write_at: Option<Instant>,
+    pub(super) wanted: watch::Receiver<Wanted>,
+    /// The data that was refused, by its number, and when to write it again.
+    refused: Option<(u64, Instant)>,
     /// Present if the node has a time to live.
     touch: Option<Touch>,
-    deletions: Backoff,
-    deleted_at: Option<clock::Instant>,
+    deletions: Deletions,
     /// When to create again after a deletion.
     create_at: Option<Instant>,
 }
@@ -97,10 +90,9 @@ impl Keeper {
             is_stale: true,
             written: 0,
             wanted: shared.wanted.subscribe(),
-            write_at: None,
+            refused: None,
             touch,
-            deletions: Backoff::new(AFTER_DELETION),
-            deleted_at: None,
+            deletions: Deletions::new(),
             create_at: None,
         }
     }
@@ -132,6 +124,8 @@ impl Keeper {
     /// Does what there is to do on this connection. Returns the error that does not pass by itself.
     async fn attend(&mut self, session: &Arc<Session>, connection: u64) -> Error {
         self.is_stale = true;
+        self.refused = None;
+        self.touch.iter_mut().for_each(Touch::retry);
         loop {
             if session.connected().await.is_err() {
                 // The condition tells.
@@ -164,9 +158,11 @@ impl Keeper {
     async fn rest(&mut self, session: &Arc<Session>, path: &Arc<str>) -> Result<(), backend::Error> {
         let is_ours = matches!(self.sight, Sight::Ours { .. });
         let wanted = self.wanted.borrow_and_update().clone();
+        // Newer data is tried at once.
+        let write_at = self.refused.filter(|(number, _)| *number == wanted.number).map(|(_, at)| at);
         if let Sight::Ours { version, .. } = self.sight
             && self.written < wanted.number
-            && self.write_at.is_none()
+            && write_at.is_none()
         {
             return self.write(session, path, wanted, version).await;
         }
@@ -185,8 +181,8 @@ impl Keeper {
                 }
             }
             // The sender is in `shared`.
-            _ = self.wanted.changed(), if is_ours => self.write_at = None,
-            () = sleep_until_opt(self.write_at), if is_ours => self.write_at = None,
+            _ = self.wanted.changed(), if is_ours => {}
+            () = sleep_until_opt(write_at), if is_ours => self.refused = None,
             () = sleep_until_opt(touch_at) => {}
         }
         Ok(())
@@ -238,7 +234,10 @@ impl Keeper {
                 if is_first && !error.leaves_outcome_unknown() {
                     self.not_created();
                 }
-                return Err(error);
+                // The servers look at the permission first: a node may be there.
+                if error.is_passing() || !matches!(seen, Ok(Some(_))) {
+                    return Err(error);
+                }
             }
         }
         self.saw(session, path, seen).await
@@ -300,7 +299,7 @@ impl Keeper {
         self.duty.take_on(session, path, stat);
         self.sight = Sight::Ours { czxid: stat.czxid, version: stat.version };
         self.written = written;
-        self.write_at = None;
+        self.refused = None;
         if let Some(touch) = &mut self.touch {
             touch.restart();
         }
@@ -358,13 +357,15 @@ impl Keeper {
         let wanted = self.wanted.borrow().clone();
         if *data == *wanted.data {
             self.written = wanted.number;
-            self.write_at = None;
+            self.refused = None;
         }
-        if self.write_at.is_none() && self.touch.as_ref().is_none_or(|touch| !touch.is_failing) {
-            let is_other = self.spec.mode.is_lasting() != (stat.ephemeral_owner == 0);
-            self.shared.tell(if is_other { NodeState::OtherKind } else { NodeState::Present });
+        let is_other = self.spec.mode.is_lasting() != (stat.ephemeral_owner == 0);
+        let state = if is_other { NodeState::OtherKind } else { NodeState::Present };
+        let is_well = self.refused.is_none() && self.touch.as_ref().is_none_or(|touch| !touch.is_failing);
+        if is_well && self.written == wanted.number {
+            self.failures.reset();
         }
-        self.shared.achieved(self.stripped(path), self.written);
+        self.shared.achieved(self.stripped(path), self.written, is_well.then_some(state));
         Ok(())
     }
 
@@ -387,7 +388,10 @@ impl Keeper {
         if self.spec.is_unique {
             // It can only be a node of a former session of this client.
             match session.delete(path, None).await {
-                Err(error) if error.is_passing() => return Err(error),
+                Err(error) if error.is_passing() => {
+                    self.is_stale = true;
+                    return Err(error);
+                }
                 _ => {}
             }
         }
@@ -414,14 +418,7 @@ impl Keeper {
         let path = &*self.shared.path;
         tracing::warn!(event = "node_deleted", path, "our node was deleted by another client");
         self.not_created();
-        let now = self.core.clock.now();
-        match self.deleted_at.replace(now).filter(|last| now.since(*last) < CALM) {
-            Some(last) => {
-                let delay = self.core.next_delay(&mut self.deletions, last);
-                self.create_at = Some(Instant::now() + delay);
-            }
-            None => self.deletions = Backoff::new(AFTER_DELETION),
-        }
+        self.create_at = self.deletions.another(&self.core);
     }
 
     /// Writes the data and looks at the node, in one flight.
@@ -452,10 +449,15 @@ impl Keeper {
         if let Some(error) = refused {
             let error = Error::from_backend("set the data of", path, error);
             let delay = self.core.next_delay(&mut self.failures, self.core.clock.now());
-            self.write_at = Some(Instant::now() + delay);
+            self.refused = Some((wanted.number, Instant::now() + delay));
             self.shared.failed(error);
         }
         self.saw(session, path, seen).await
+    }
+
+    /// Publishes what the end of a session means for the node.
+    pub(super) fn session_over(&self) {
+        self.shared.tell(if self.spec.mode.is_lasting() { NodeState::Suspended } else { NodeState::Creating });
     }
 
     /// See [`Duty::client_closed`].

@@ -12,7 +12,7 @@ use crate::client;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NodeState {
-    /// The node is not there, or not known to be there. It is being created, or looked for after a lost session.
+    /// The node is not there, or not known to be there: before it is created, and after a lost session.
     Creating,
     /// The node is there, as of the last answer or event.
     Present,
@@ -21,7 +21,7 @@ pub enum NodeState {
     OtherKind,
     /// Another session owns the node at the path. It is left alone, and ours is created when it is gone.
     Waiting,
-    /// The connection is in doubt. The node exists as long as the session.
+    /// The connection is in doubt. An ephemeral node that was there exists as long as the session, any other remains.
     Suspended,
     /// The node could not be created, read or written, for this reason. That is retried with growing delays.
     Failed(Error),
@@ -154,16 +154,21 @@ impl Shared {
         told
     }
 
-    /// Publishes the path of the node, and which data it has.
-    pub(super) fn achieved(&self, node: &str, written: u64) {
+    /// Publishes the path of the node, which data it has, and the state, so that neither is seen without the other.
+    pub(super) fn achieved(&self, node: &str, written: u64, state: Option<NodeState>) {
+        let mut changed = false;
         self.progress.send_if_modified(|progress| {
-            let changed = progress.node.as_deref() != Some(node) || progress.written < written;
+            changed = progress.node.as_deref() != Some(node) || progress.written < written;
             if changed {
                 progress.node = Some(node.into());
                 progress.written = progress.written.max(written);
             }
-            changed
+            false
         });
+        state.map(|state| self.tell(state));
+        if changed {
+            self.progress.send_modify(|_| ());
+        }
     }
 
     /// Publishes a failure.

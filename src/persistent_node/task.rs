@@ -50,14 +50,24 @@ async fn keep(keeper: &mut Keeper) -> Result<(), Error> {
     let mut at = None;
     loop {
         if let Some(at) = at.take() {
-            tokio::time::sleep_until(at).await;
+            let mut closing = keeper.core.closing.subscribe();
+            tokio::select! {
+                biased;
+                _ = closing.wait_for(|closing| *closing) => {}
+                // Newer data is tried at once. The sender is in `shared`.
+                _ = keeper.wanted.changed() => {}
+                () = tokio::time::sleep_until(at) => {}
+            }
         }
         let Ok(session) = keeper.core.connected_session().await else { return keeper.client_closed() };
         let began = keeper.core.clock.now();
-        if let End::Failed(error) = keeper.keep(&session).await {
-            keeper.shared.failed(error);
-            let delay = keeper.core.next_delay(&mut keeper.failures, began);
-            at = Some(Instant::now() + delay);
+        match keeper.keep(&session).await {
+            End::SessionOver => keeper.session_over(),
+            End::Failed(error) => {
+                keeper.shared.failed(error);
+                let delay = keeper.core.next_delay(&mut keeper.failures, began);
+                at = Some(Instant::now() + delay);
+            }
         }
     }
 }

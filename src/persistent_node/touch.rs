@@ -46,9 +46,16 @@ impl Touch {
         (self.at, self.is_there) = (Instant::now(), false);
     }
 
-    /// Notes a refusal.
+    /// Notes a refusal. It is tried again after this delay, or as often as it is written otherwise.
     pub(super) fn failed(&mut self, delay: Duration) {
-        (self.at, self.is_failing) = (Instant::now() + delay, true);
+        (self.at, self.is_failing) = (Instant::now() + delay.min(self.ttl / FACTOR), true);
+    }
+
+    /// After a refusal tries again at once.
+    pub(super) fn retry(&mut self) {
+        if self.is_failing {
+            self.at = Instant::now();
+        }
     }
 
     /// Writes the child, or creates it. Repeating it after a lost answer has the same result. Returns whether a refusal

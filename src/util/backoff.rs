@@ -21,6 +21,11 @@ impl Backoff {
         Backoff { first, most, next: first }
     }
 
+    /// The next delay is the first again.
+    pub(crate) fn reset(&mut self) {
+        self.next = self.first;
+    }
+
     /// Returns the delay after something that began then and has failed now.
     pub(crate) fn next(&mut self, clock: Clock, random: &Random, began: Instant) -> Duration {
         if clock.now().since(began) >= CALM {

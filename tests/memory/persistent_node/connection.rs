@@ -1,8 +1,11 @@
 //! Connections that are lost and come back within the session.
 
+use futures::StreamExt;
+use zookeeper_recipes::ConnectionState;
 use zookeeper_recipes::persistent_node::{NodeMode, NodeState};
+use zookeeper_recipes::testing::Data;
 
-use super::fixture::{DIR, PATH, is_there, node, node_of, present, reaches, settle, setup, waits};
+use super::fixture::{DIR, FIXED, PATH, is_there, node, node_of, present, reaches, settle, setup, waits};
 use crate::fixture::{SOON, T, still_pending, within};
 
 async fn suspended(node: &zookeeper_recipes::persistent_node::PersistentNode) {
@@ -99,5 +102,23 @@ async fn a_protected_node_is_the_only_child_after_many_reconnects() {
             assert_eq!(server.children(DIR).len(), 1, "{mode:?}");
         }
         let _ = node_of(&client, NodeMode::Ephemeral, "");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_not_present_while_its_session_is_over_and_there_is_no_other() {
+    for mode in FIXED {
+        let (server, [client]) = setup().await;
+        let node = node_of(&client, mode, "");
+        present(&node).await;
+        server.stop();
+        let mut states = client.connection_states();
+        let lost = async { while states.next().await.expect("open").expect("in time") != ConnectionState::Lost {} };
+        within("the session is lost", T * 2, lost).await;
+        tokio::time::sleep(SOON).await;
+        let expected = if mode == NodeMode::Ephemeral { NodeState::Creating } else { NodeState::Suspended };
+        assert_eq!(node.state().get(), expected, "{mode:?}");
+        server.restart(Data::Kept);
+        present(&node).await;
     }
 }

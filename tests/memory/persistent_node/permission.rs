@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use zookeeper_recipes::persistent_node::NodeMode;
+use zookeeper_recipes::persistent_node::{NodeMode, NodeState};
 use zookeeper_recipes::testing::Operation;
 use zookeeper_recipes::{CreateMode, ErrorKind};
 
 use super::fixture::{DIR, FIXED, PATH, fails, is_there, node, node_of, present, setup};
-use crate::fixture::{T, within};
+use crate::fixture::{SOON, T, within};
 
 #[tokio::test(start_paused = true)]
 async fn without_the_permission_to_create_it_fails_and_is_created_when_permitted() {
@@ -95,4 +95,61 @@ async fn a_close_that_is_not_permitted_fails_and_the_node_is_deleted_when_it_is(
     is_there(&server, &client, PATH, "");
     server.allow(DIR);
     within("it is deleted", T * 4, server.until(|| server.stat(PATH).is_none())).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn newer_data_does_not_wait_for_what_was_refused() {
+    let (server, [client]) = setup().await;
+    let node = node(&client, "old");
+    present(&node).await;
+    server.deny(PATH);
+    for _ in 0..3 {
+        node.set_data("refused").await.expect_err("not permitted");
+    }
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    server.allow(PATH);
+    within("it is written", SOON, node.set_data("newer")).await.expect("permitted");
+    is_there(&server, &client, PATH, "newer");
+    present(&node).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_long_after_another_is_tried_again_soon() {
+    let (server, [client]) = setup().await;
+    let node = node(&client, "old");
+    present(&node).await;
+    for round in 0..4 {
+        let data = format!("round {round}");
+        server.deny(PATH);
+        node.set_data(data.as_str()).await.expect_err("not permitted");
+        server.allow(PATH);
+        let written = || server.get(PATH).as_deref() == Some(data.as_bytes());
+        within("it is written after the first delays", Duration::from_secs(3), server.until(written)).await;
+        present(&node).await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_there_is_adopted_without_the_permission_to_create_one() {
+    let (server, [client]) = setup().await;
+    server.create_by_hand(PATH, "theirs", CreateMode::Persistent).expect("a new node");
+    server.deny(DIR);
+    let node = node_of(&client, NodeMode::Persistent, "ours");
+    within("it is adopted", SOON, node.created()).await.expect("it is there");
+    let written = || server.get(PATH).as_deref() == Some(&b"ours"[..]);
+    within("it has our data", SOON, server.until(written)).await;
+    present(&node).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_the_client_ends_the_pause_after_a_failure() {
+    let (server, [client]) = setup().await;
+    server.deny(DIR);
+    let node = node(&client, "");
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    fails(&node).await;
+    client.close().await.expect("closed");
+    let closed = async { node.state().wait_for(|state| *state == NodeState::Closed).await };
+    within("it ends", SOON, closed).await.expect("closed");
 }
