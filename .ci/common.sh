@@ -66,7 +66,8 @@ ensure_python() {
 
 # For the benchmark of the cache, which does without it elsewhere.
 ensure_curator() {
-    ! command -v apt-get >/dev/null || [ -e /usr/share/java/curator-recipes.jar ] && return
+    ! command -v apt-get >/dev/null && return
+    [ -e /usr/share/java/curator-recipes.jar ] && command -v javac >/dev/null && return
     step "installing Curator"
     apt-get update -qq
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends libcurator-recipes-java default-jdk-headless
