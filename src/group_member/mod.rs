@@ -64,7 +64,7 @@
 //! | a subscriber is too slow | It is told ([`Lagged`](Change::Lagged)), with the members to continue from. |
 //! | client closed | The changes end, and calls that wait return [`Error::Closed`]. |
 //! | another session has the id | [`join`](GroupMember::join) waits until that session's node is gone. |
-//! | a persistent node has the id | It is adopted and outlives a crash; `state` is [`OtherKind`](NodeState::OtherKind). |
+//! | a persistent node has the id | It is adopted: [`OtherKind`](NodeState::OtherKind). It outlives a crash. |
 //!
 //! # What it costs
 //!

@@ -167,8 +167,8 @@ impl NodeMode {
 /// A node that is kept in existence as long as this value lives; see the [module](self).
 ///
 /// Dropping it deletes the node in the background. [`close`](Self::close) waits until that is done. If the runtime that
-/// keeps the session has ended before, an ephemeral node stays until the session ends, and any other stays; so it does if
-/// the last handle of the client is dropped at that time, which ends the session. Close a lasting node.
+/// keeps the session has ended before, an ephemeral node stays until the session ends, and any other stays. The same
+/// holds if the last handle of the client is dropped at that time, which ends the session: close a lasting node.
 ///
 /// ```no_run
 /// use zookeeper_recipes::Client;
