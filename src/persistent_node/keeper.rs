@@ -154,22 +154,15 @@ impl Keeper {
         }
     }
 
-    /// Waits for an event of the node, or for data to write.
+    /// Waits for an event of the node, or for something to write. Events come first: where the node is gone, a write
+    /// would hit the node of another session that has the same version.
     async fn rest(&mut self, session: &Arc<Session>, path: &Arc<str>) -> Result<(), backend::Error> {
         let is_ours = matches!(self.sight, Sight::Ours { .. });
         let wanted = self.wanted.borrow_and_update().clone();
         // Newer data is tried at once.
         let write_at = self.refused.filter(|(number, _)| *number == wanted.number).map(|(_, at)| at);
-        if let Sight::Ours { version, .. } = self.sight
-            && self.written < wanted.number
-            && write_at.is_none()
-        {
-            return self.write(session, path, wanted, version).await;
-        }
+        let is_due = is_ours && self.written < wanted.number && write_at.is_none();
         let touch_at = self.touch.as_ref().filter(|_| is_ours).map(Touch::at);
-        if touch_at.is_some_and(|at| at <= Instant::now()) {
-            return self.touch(session, path).await;
-        }
         tokio::select! {
             biased;
             event = fired(&mut self.watch) => {
@@ -180,10 +173,11 @@ impl Keeper {
                     _ => {}
                 }
             }
+            () = std::future::ready(()), if is_due => return self.write(session, path, wanted).await,
             // The sender is in `shared`.
             _ = self.wanted.changed(), if is_ours => {}
             () = sleep_until_opt(write_at), if is_ours => self.refused = None,
-            () = sleep_until_opt(touch_at) => {}
+            () = sleep_until_opt(touch_at) => return self.touch(session, path).await,
         }
         Ok(())
     }
@@ -422,13 +416,8 @@ impl Keeper {
     }
 
     /// Writes the data and looks at the node, in one flight.
-    async fn write(
-        &mut self,
-        session: &Arc<Session>,
-        path: &Arc<str>,
-        wanted: Wanted,
-        version: i32,
-    ) -> Result<(), backend::Error> {
+    async fn write(&mut self, session: &Arc<Session>, path: &Arc<str>, wanted: Wanted) -> Result<(), backend::Error> {
+        let Sight::Ours { version, .. } = self.sight else { return Ok(()) };
         let (set, seen) =
             session.together(|| (session.set_data(path, &wanted.data, Some(version)), look(session, path)));
         let (set, seen) = join(set, seen).await;
