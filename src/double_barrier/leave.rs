@@ -147,6 +147,7 @@ impl Member {
             }
         };
         let (watched_gate, lowest, deleted) = futures::join!(watch_gate, watch_lowest, delete);
+        let was_there = matches!(deleted, Some(Ok(())));
         match deleted {
             Some(Ok(()) | Err(backend::Error::NoNode)) => self.gone(),
             Some(Err(error)) => return Err(error),
@@ -154,8 +155,9 @@ impl Member {
         }
         match watched_gate {
             Some(Ok((_, stat, watch))) => {
-                // While our node existed, the round was open.
-                if view.own {
+                // While our node existed, the round was open. If another client deleted it after it was listed, the
+                // round may have ended since.
+                if was_there {
                     self.round = Some(Generation::of(&stat));
                 }
                 if self.round != Some(Generation::of(&stat)) {

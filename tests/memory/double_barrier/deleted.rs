@@ -136,6 +136,28 @@ async fn a_leaver_whose_node_is_deleted_is_told_soon_whatever_members_remain() {
     nothing_is_left(&server, PATH, 0, 0, "afterwards").await;
 }
 
+/// Between its listing, in which its node still is, and its delete, which finds none.
+#[tokio::test(start_paused = true)]
+async fn a_leaver_whose_node_is_deleted_does_not_take_the_next_round_for_its_own() {
+    let (server, clients) = setup(2).await;
+    let all = members(&clients, 2);
+    enter_all(&all).await;
+    let path = format!("{PATH}/{}", nodes(&server)[1]);
+    let owner = server.stat(&path).expect("a node").ephemeral_owner;
+    let victim = clients.iter().position(|client| client.session_id() == Some(owner)).expect("a client");
+    let other = &all[1 - victim];
+    let slow = std::time::Duration::from_millis(500);
+    server.delay(&clients[victim], slow);
+    let mut leaving = Box::pin(all[victim].leave());
+    assert!(tokio::time::timeout(slow + slow / 2, &mut leaving).await.is_err(), "its listing is under way");
+    server.delete_by_hand(&path).expect("it exists");
+    within("alone", SOON, other.leave()).await.expect("out");
+    let mut next = Box::pin(other.enter());
+    still_pending("the first is not back", &mut next).await;
+    assert!(nodes(&server).len() == 1 && !is_open(&server), "it waits for the next round");
+    within("its round is over", T, leaving).await.expect("out");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_barrier_that_is_deleted_with_all_in_it_is_made_again() {
     let (server, clients) = setup(2).await;
