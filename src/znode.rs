@@ -127,6 +127,9 @@ pub struct Acl {
     pub(crate) id: String,
 }
 
+/// The bytes of an entry in a request besides the two texts: permissions, and lengths.
+const ENTRY_BYTES: usize = 12;
+
 impl Acl {
     /// Returns an entry for `id` under ZooKeeper's authentication `scheme` (`world`, `auth`, `digest`, `ip`, `sasl`,
     /// `x509`).
@@ -159,6 +162,11 @@ impl Acl {
     /// Returns the identity, in the terms of the scheme.
     pub fn id(&self) -> &str {
         &self.id
+    }
+
+    /// Returns the bytes that these entries take in a request.
+    pub(crate) fn request_bytes(acls: &[Acl]) -> usize {
+        acls.iter().map(|acl| acl.scheme.len() + acl.id.len() + ENTRY_BYTES).sum()
     }
 }
 

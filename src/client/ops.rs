@@ -8,7 +8,7 @@ use super::session::Session;
 use super::{Client, parents};
 use crate::backend::{Error as Refusal, Reply};
 use crate::path;
-use crate::znode::{CreateMode, Stat};
+use crate::znode::{Acl, CreateMode, Stat};
 
 impl Client {
     /// Returns the data of a node, and its stat.
@@ -63,7 +63,7 @@ impl Client {
     pub async fn set(&self, path: &str, data: impl AsRef<[u8]>, version: Option<i32>) -> Result<Stat, Error> {
         let data = data.as_ref();
         check_version("set", path, version)?;
-        self.core().check_size("set", path, data.len())?;
+        self.core().check_data("set", path, data)?;
         let write = |session: &Arc<Session>, full: &str| session.set_data(full, data, version);
         self.core().write("set", path, write, |_, _| None).await
     }
@@ -81,7 +81,7 @@ impl Client {
     pub async fn create(&self, path: &str, data: impl AsRef<[u8]>, mode: CreateMode) -> Result<String, Error> {
         let data = data.as_ref();
         let core = self.core();
-        core.check_size("create", path, data.len())?;
+        core.check_data("create", path, data)?;
         let acls = &core.config.acls;
         let write = |session: &Arc<Session>, full: &str| session.create(full, data, mode, acls);
         let (created, _) = core.write("create", path, write, |_, _| None).await?;
@@ -207,6 +207,12 @@ impl Core {
              ClientBuilder::max_request_bytes)"
         );
         Err(Error::at(ErrorKind::InvalidArgument, doing, path, why))
+    }
+
+    /// Refuses data with which the request to create the node, or to write it, is too large.
+    pub(crate) fn check_data(&self, doing: &str, path: &str, data: &[u8]) -> Result<(), Error> {
+        let namespace = self.full_path(path).len().saturating_sub(path.len());
+        self.check_size(doing, path, namespace + Acl::request_bytes(&self.config.acls) + data.len())
     }
 
     /// Returns the current session, if one is connected within the connection timeout.

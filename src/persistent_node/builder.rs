@@ -75,7 +75,7 @@ impl PersistentNodeBuilder {
         self.client.open_path(&self.path).map_err(|error| Error::client(&self.path, error))?;
         let path: Arc<str> = self.path.into();
         let core = self.client.core();
-        core.check_size("create", &path, self.data.len()).map_err(|error| Error::client(&path, error))?;
+        core.check_data("create", &path, &self.data).map_err(|error| Error::client(&path, error))?;
         let sequential = self.mode == NodeMode::EphemeralSequential;
         let protected = self.protected.unwrap_or(sequential);
         if sequential && !protected {

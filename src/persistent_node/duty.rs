@@ -76,6 +76,11 @@ impl Duty {
         self.node.is_some()
     }
 
+    /// Returns whether the node that is there does not end with its session.
+    pub(super) fn outlasts(&self) -> bool {
+        self.outlasts
+    }
+
     /// Expects a node at this path: a create is about to be handed over.
     pub(super) fn expect(&mut self, session: &Arc<Session>, path: &Arc<str>, outlasts: bool) {
         self.outlasts = outlasts;

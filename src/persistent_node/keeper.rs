@@ -61,6 +61,8 @@ pub(super) struct Keeper {
     /// The number of the data that our node has; 0 if that is not known.
     written: u64,
     pub(super) wanted: watch::Receiver<Wanted>,
+    /// The number of the latest data that was wanted when the present step began, which a failure of it concerns.
+    tried: u64,
     /// The data that was refused, by its number, and when to write it again.
     refused: Option<(u64, Instant)>,
     /// Present if the node has a time to live.
@@ -90,6 +92,7 @@ impl Keeper {
             is_stale: true,
             written: 0,
             wanted: shared.wanted.subscribe(),
+            tried: 0,
             refused: None,
             touch,
             deletions: Deletions::new(),
@@ -141,9 +144,11 @@ impl Keeper {
 
     /// Does one step, or waits until there is one to do.
     async fn step(&mut self, session: &Arc<Session>) -> Result<(), backend::Error> {
+        let wanted = self.wanted.borrow_and_update().clone();
+        self.tried = wanted.number;
         let Some(path) = self.path.clone() else { return self.create_numbered(session).await };
         if self.watch.is_some() && !self.is_stale {
-            return self.rest(session, &path).await;
+            return self.rest(session, &path, wanted).await;
         }
         match self.sight {
             Sight::Unknown => self.create(session, &path).await,
@@ -156,13 +161,13 @@ impl Keeper {
 
     /// Waits for an event of the node, or for something to write. Events come first: where the node is gone, a write
     /// would hit the node of another session that has the same version.
-    async fn rest(&mut self, session: &Arc<Session>, path: &Arc<str>) -> Result<(), backend::Error> {
+    async fn rest(&mut self, session: &Arc<Session>, path: &Arc<str>, wanted: Wanted) -> Result<(), backend::Error> {
         let is_ours = matches!(self.sight, Sight::Ours { .. });
-        let wanted = self.wanted.borrow_and_update().clone();
         // Newer data is tried at once.
         let write_at = self.refused.filter(|(number, _)| *number == wanted.number).map(|(_, at)| at);
         let is_due = is_ours && self.written < wanted.number && write_at.is_none();
-        let touch_at = self.touch.as_ref().filter(|_| is_ours).map(Touch::at);
+        // A node that ends with the session has no children.
+        let touch_at = self.touch.as_ref().filter(|_| is_ours && self.duty.outlasts()).map(Touch::at);
         tokio::select! {
             biased;
             event = fired(&mut self.watch) => {
@@ -193,7 +198,7 @@ impl Keeper {
             Err(error) if error.is_passing() => return Err(error),
             Err(error) => {
                 touch.failed(self.core.next_delay(&mut self.failures, self.core.clock.now()));
-                self.shared.failed(Error::from_backend("touch", &child, error));
+                self.failed(Error::from_backend("touch", &child, error));
             }
         }
         Ok(())
@@ -439,9 +444,14 @@ impl Keeper {
             let error = Error::from_backend("set the data of", path, error);
             let delay = self.core.next_delay(&mut self.failures, self.core.clock.now());
             self.refused = Some((wanted.number, Instant::now() + delay));
-            self.shared.failed(error);
+            self.failed(error);
         }
         self.saw(session, path, seen).await
+    }
+
+    /// Publishes a failure of the present step.
+    pub(super) fn failed(&self, error: Error) {
+        self.shared.failed(error, self.tried);
     }
 
     /// Publishes what the end of a session means for the node.

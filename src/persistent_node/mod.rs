@@ -245,16 +245,24 @@ impl PersistentNode {
     /// Once it was polled, the data is written in the background even if the future is dropped.
     #[doc(alias = "setData")]
     pub async fn set_data(&self, data: impl Into<Vec<u8>>) -> Result<(), Error> {
-        let data = data.into();
-        let sized = self.client.core().check_size("set the data of", &self.shared.path, data.len());
+        let number = self.want(data.into())?;
+        self.written(number).await
+    }
+
+    /// Replaces the data, unless it is too large. Returns its number.
+    pub(crate) fn want(&self, data: Vec<u8>) -> Result<u64, Error> {
+        let sized = self.client.core().check_data("set the data of", &self.shared.path, &data);
         sized.map_err(|error| Error::client(&self.shared.path, error))?;
-        let before = self.shared.progress.borrow().failures;
-        let number = self.shared.want(data);
+        Ok(self.shared.want(data))
+    }
+
+    /// Waits until the data of this number, or newer data, is written. Cancel safe: it only waits.
+    pub(crate) async fn written(&self, number: u64) -> Result<(), Error> {
         self.until(|progress| {
             if progress.written >= number {
                 return Some(Ok(()));
             }
-            progress.error.clone().filter(|_| progress.failures > before).map(Err)
+            progress.error.clone().filter(|_| progress.failed >= number).map(Err)
         })
         .await
     }

@@ -83,6 +83,8 @@ pub(super) struct Progress {
     /// The number of failures, and the last one until something succeeds.
     pub(super) failures: u64,
     pub(super) error: Option<Error>,
+    /// The number of the latest data that was wanted when that failure began: it tells nothing about newer data.
+    pub(super) failed: u64,
     pub(super) closed: bool,
 }
 
@@ -171,8 +173,8 @@ impl Shared {
         }
     }
 
-    /// Publishes a failure.
-    pub(super) fn failed(&self, error: client::Error) {
+    /// Publishes a failure, and the number of the latest data that it concerns.
+    pub(super) fn failed(&self, error: client::Error, number: u64) {
         tracing::warn!(
             event = "cannot_keep_node",
             path = &*self.path,
@@ -185,6 +187,7 @@ impl Shared {
         self.progress.send_modify(|progress| {
             progress.failures += 1;
             progress.error = Some(error);
+            progress.failed = number;
         });
     }
 

@@ -64,7 +64,7 @@ async fn keep(keeper: &mut Keeper) -> Result<(), Error> {
         match keeper.keep(&session).await {
             End::SessionOver => keeper.session_over(),
             End::Failed(error) => {
-                keeper.shared.failed(error);
+                keeper.failed(error);
                 let delay = keeper.core.next_delay(&mut keeper.failures, began);
                 at = Some(Instant::now() + delay);
             }

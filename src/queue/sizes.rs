@@ -8,20 +8,13 @@ use crate::znode::Acl;
 
 /// Bytes of a transaction's step besides its path, its data and its ACL: a header, a version, lengths.
 pub(super) const STEP_BYTES: usize = 64;
-/// The same for an entry of an ACL.
-const ACL_BYTES: usize = 16;
 /// The part of a request that is reserved for the names in its paths, and for the reason of a dead letter.
 pub(super) const RESERVED_BYTES: usize = 4 * 1024;
-
-/// Returns the bytes that an ACL takes in a request.
-pub(super) fn of_acls(acls: &[Acl]) -> usize {
-    acls.iter().map(|acl| acl.scheme.len() + acl.id.len() + ACL_BYTES).sum()
-}
 
 /// Returns about how many bytes these steps take in a request.
 pub(super) fn of_steps(steps: &[Op]) -> usize {
     let of_step = |step: &Op| match step {
-        Op::Create { path, data, acls, .. } => path.len() + data.len() + of_acls(acls),
+        Op::Create { path, data, acls, .. } => path.len() + data.len() + Acl::request_bytes(acls),
         Op::SetData { path, data, .. } => path.len() + data.len(),
         Op::Check { path, .. } | Op::Delete { path, .. } => path.len(),
     };
@@ -32,5 +25,5 @@ pub(super) fn of_steps(steps: &[Op]) -> usize {
 /// contains all of it.
 pub(super) fn largest_payload(config: &Config, paths: &Paths) -> usize {
     let paths = 2 * paths.items.len() + 2 * paths.claims.len() + paths.dead.len();
-    config.max_request_bytes.saturating_sub(RESERVED_BYTES + paths + of_acls(&config.acls))
+    config.max_request_bytes.saturating_sub(RESERVED_BYTES + paths + Acl::request_bytes(&config.acls))
 }

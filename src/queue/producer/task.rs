@@ -22,6 +22,7 @@ use crate::client::{self, ErrorKind};
 use crate::queue::error::Error;
 use crate::queue::sizes;
 use crate::queue::znodes::Paths;
+use crate::znode::Acl;
 
 /// The most items of one transaction; fewer if the servers accept less.
 pub(super) const MOST_ITEMS: usize = 64;
@@ -189,7 +190,7 @@ impl Task {
         // Each transaction writes the producer's node.
         let number = self.paths.producers.len();
         let most = MOST_BYTES.min(config.max_request_bytes.saturating_sub(sizes::RESERVED_BYTES + number));
-        let around = self.paths.new_item().len() + sizes::of_acls(&config.acls) + sizes::STEP_BYTES;
+        let around = self.paths.new_item().len() + Acl::request_bytes(&config.acls) + sizes::STEP_BYTES;
         let mut bytes = 0;
         let fit = self.waiting.iter().take(MOST_ITEMS).take_while(|put| {
             bytes += put.payload.len() + around;

@@ -1,7 +1,7 @@
 //! Input errors are found before anything is sent.
 
-use zookeeper_recipes::ErrorKind;
 use zookeeper_recipes::persistent_node::{Error, NodeMode, PersistentNode};
+use zookeeper_recipes::{Acl, Client, ErrorKind, Permissions};
 
 use super::fixture::{PATH, node, setup};
 
@@ -46,4 +46,30 @@ async fn a_closed_client_is_refused() {
     client.close().await.expect("closed");
     let error = PersistentNode::builder(&client, PATH).start().expect_err("closed");
     assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn data_just_below_the_limit_reaches_the_servers_also_with_a_namespace_long_acls_and_a_protected_name() {
+    let (server, []) = setup().await;
+    let namespace = format!("/{}", "n".repeat(600));
+    let limit = 64 << 10;
+    let acls = (0..40).map(|number| Acl::new(Permissions::READ, "digest", format!("{number}:{}", "x".repeat(28))));
+    let client = Client::builder_for(&server)
+        .namespace(&namespace)
+        .max_request_bytes(limit)
+        .acls(acls.chain([Acl::anyone_all()]).collect::<Vec<_>>())
+        .connect()
+        .await
+        .expect("a client");
+    let most = (0..limit).rev().find_map(|bytes| {
+        let builder = PersistentNode::builder(&client, PATH).data(vec![0; bytes]);
+        builder.protected(true).mode(NodeMode::EphemeralSequential).start().ok().map(|node| (bytes, node))
+    });
+    let (bytes, node) = most.expect("some fit");
+    let around = limit - bytes;
+    assert!((600 + 40 * 36..600 + 40 * 60 + 1024).contains(&around), "{around} bytes are kept for the rest");
+    let path = node.created().await.expect("created");
+    assert_eq!(server.get(&format!("{namespace}{path}")).map(|data| data.len()), Some(bytes));
+    node.set_data(vec![1; bytes]).await.expect("written");
+    assert_eq!(node.set_data(vec![1; bytes + 1]).await.expect_err("too much").kind(), ErrorKind::InvalidArgument);
 }

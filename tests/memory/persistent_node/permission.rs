@@ -114,6 +114,25 @@ async fn newer_data_does_not_wait_for_what_was_refused() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_is_told_of_its_own_data_not_of_data_that_was_set_before() {
+    let (server, [client]) = setup().await;
+    let node = node(&client, "old");
+    present(&node).await;
+    let slow = Duration::from_millis(200);
+    server.delay(&client, slow);
+    server.deny(PATH);
+    let (refused, written) = futures::join!(node.set_data("refused"), async {
+        // The first one's write has arrived, and its answer is under way.
+        tokio::time::sleep(slow * 3 / 2).await;
+        server.allow(PATH);
+        node.set_data("newer").await
+    });
+    assert_eq!(refused.expect_err("not permitted").kind(), ErrorKind::NoAuth);
+    written.expect("permitted");
+    is_there(&server, &client, PATH, "newer");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_refusal_long_after_another_is_tried_again_soon() {
     let (server, [client]) = setup().await;
     let node = node(&client, "old");

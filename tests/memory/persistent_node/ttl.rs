@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use zookeeper_recipes::persistent_node::{Error, NodeMode, PersistentNode};
+use zookeeper_recipes::persistent_node::{Error, NodeMode, NodeState, PersistentNode};
 use zookeeper_recipes::testing::{Operation, TestingServer};
 use zookeeper_recipes::{Client, CreateMode, ErrorKind};
 
-use super::fixture::{DIR, PATH, fails, node_of, present, setup};
+use super::fixture::{DIR, PATH, fails, node_of, present, reaches, setup};
 use crate::fixture::{SOON, T, within};
 
 const TTL: Duration = Duration::from_secs(60);
@@ -88,6 +88,35 @@ async fn a_node_of_a_process_before_is_adopted_and_touched_at_once() {
     let czxid = server.stat(TOUCH).expect("it is there").czxid;
     tokio::time::sleep(TTL * 10).await;
     assert_eq!(server.stat(TOUCH).map(|stat| stat.czxid), Some(czxid));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_ephemeral_of_our_own_session_is_adopted_without_a_child() {
+    let (server, [client]) = setup().await;
+    client.create(PATH, "by hand", CreateMode::Ephemeral).await.expect("created");
+    let node = start(&client, "ours");
+    reaches(&node, "of another kind", |state| *state == NodeState::OtherKind).await;
+    tokio::time::sleep(TTL * 2).await;
+    assert_eq!(node.state().get(), NodeState::OtherKind);
+    // In the next session it is what it should be.
+    server.expire_session(&client);
+    within("it is touched", T * 2, server.until(|| server.stat(TOUCH).is_some())).await;
+    present(&node).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_touch_is_tried_again_within_the_time_to_live_however_long_it_was_refused() {
+    let (server, [client]) = setup().await;
+    let ttl = Duration::from_secs(4);
+    let node = node_of(&client, NodeMode::Ttl(ttl), "data");
+    present(&node).await;
+    server.until(|| server.stat(TOUCH).is_some()).await;
+    server.deny(TOUCH);
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    server.allow(TOUCH);
+    let touched = server.stat(TOUCH).map(|stat| stat.mzxid);
+    within("it is touched", ttl, server.until(|| server.stat(TOUCH).map(|stat| stat.mzxid) != touched)).await;
+    present(&node).await;
 }
 
 #[tokio::test(start_paused = true)]
