@@ -8,8 +8,9 @@ use super::{GroupMember, Own};
 use crate::cache::{Cache, Snapshot};
 use crate::client::Client;
 use crate::path::join;
-use crate::persistent_node::PersistentNode;
+use crate::persistent_node::{self, NodeState, PersistentNode};
 use crate::util::mutex::Mutex;
+use crate::util::wait::forever;
 
 /// Configures a [`GroupMember`]; see [`GroupMember::builder`].
 ///
@@ -89,8 +90,23 @@ impl GroupMemberBuilder {
         let (own_path, cache) = futures::try_join!(created, copied)?;
         // So that the changes after this begin with the others. Without permission to list, it would never be seen.
         let sees_itself = |now: &Snapshot<_>| now.get(&own_path).is_some() || now.unlistable().next().is_some();
-        cache.wait_for(sees_itself).await.map_err(|error| Error::cache(&path, error))?;
+        tokio::select! {
+            biased;
+            seen = cache.wait_for(sees_itself) => drop(seen.map_err(|error| Error::cache(&path, error))?),
+            // Deleted by another client meanwhile, it may be created no more.
+            error = failed(&node) => return Err(Error::node(&path, error)),
+        }
         let own = Mutex::new(Some(Own { id: self.id, data: self.data }));
         Ok(GroupMember { path, format: self.format, node, cache, own })
+    }
+}
+
+/// Waits until the node cannot be kept there.
+async fn failed(node: &PersistentNode) -> persistent_node::Error {
+    let mut state = node.state();
+    match state.wait_for(|state| state.error().is_some()).await.as_ref().map(NodeState::error) {
+        Ok(Some(error)) => error.clone(),
+        // The client is closed, of which the cache tells.
+        _ => forever().await,
     }
 }

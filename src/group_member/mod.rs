@@ -103,8 +103,8 @@ pub use self::error::Error;
 pub use self::names::Format;
 use crate::StateReceiver;
 use crate::cache::{Cache, Snapshot};
-use crate::client::{Client, ErrorKind};
-use crate::persistent_node::{NodeState, PersistentNode};
+use crate::client::Client;
+use crate::persistent_node::{self, NodeState, PersistentNode};
 use crate::util::mutex::Mutex;
 
 /// The data of each member, by its id.
@@ -230,17 +230,18 @@ impl GroupMember {
             let why = "data for a member of a kazoo party, which has only its id".to_owned();
             return Err(Error::InvalidOption { path: Arc::clone(&self.path), why });
         }
-        let data = data.into();
-        let before = self.own.lock().as_mut().map(|own| std::mem::replace(&mut own.data, data.clone()));
-        let written = self.node.set_data(data.clone()).await.map_err(|error| Error::node(&self.path, error));
-        // What is refused for its size changes nothing.
-        if written.as_ref().is_err_and(|error| error.kind() == ErrorKind::InvalidArgument)
-            && let (Some(before), Some(own)) = (before, &mut *self.own.lock())
-            && own.data == data
-        {
-            own.data = before;
+        let number = self.want(data.into()).map_err(|error| Error::node(&self.path, error))?;
+        self.node.written(number).await.map_err(|error| Error::node(&self.path, error))
+    }
+
+    /// Replaces the data, for the node and for [`members`](Self::members) in one order.
+    fn want(&self, data: Vec<u8>) -> Result<u64, persistent_node::Error> {
+        let mut own = self.own.lock();
+        let number = self.node.want(data.clone())?;
+        if let Some(own) = &mut *own {
+            own.data = data;
         }
-        written
+        Ok(number)
     }
 
     /// Returns the state of the member's node, to read it or to wait for changes.

@@ -11,8 +11,12 @@ pub enum Format {
     GroupMember,
     /// Kazoo's `Party`: the node is named `<32 hex digits>__party__`, and contains the id. There is no other data.
     /// Children with other names are not members.
+    ///
+    /// A `Party` object of kazoo creates the group once and expects it to stay, while a container is removed when it is
+    /// empty. So let kazoo create the group, or create it as a persistent node.
     Party,
-    /// Kazoo's `ShallowParty`: the node is named `<32 hex digits>-<id>`, and is empty.
+    /// Kazoo's `ShallowParty`: the node is named `<32 hex digits>-<id>`, and is empty. For the group's node the same
+    /// holds as with [`Party`](Self::Party).
     ShallowParty,
 }
 

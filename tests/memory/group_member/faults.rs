@@ -1,5 +1,7 @@
 //! Sessions that end, nodes that are deleted, processes that stand still.
 
+use zookeeper_recipes::ErrorKind;
+
 use super::fixture::{GROUP, ids, join, setup, words};
 use crate::fixture::{SOON, T, within};
 
@@ -71,6 +73,25 @@ async fn a_closed_client_ends_it() {
     one.close().await.expect("closed");
     assert!(within("the end", SOON, changes.next()).await.is_none());
     let error = first.wait_for(|members| members.is_empty()).await.expect_err("closed");
-    assert_eq!(error.kind(), zookeeper_recipes::ErrorKind::Closed);
-    assert_eq!(first.set_data("x").await.expect_err("closed").kind(), zookeeper_recipes::ErrorKind::Closed);
+    assert_eq!(error.kind(), ErrorKind::Closed);
+    assert_eq!(first.set_data("x").await.expect_err("closed").kind(), ErrorKind::Closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_calls_at_once_the_later_data_counts_everywhere() {
+    let (server, one, two) = setup().await;
+    let first = join(&one, "m1").await;
+    let second = join(&two, "m2").await;
+    for (early, late) in [("a", "b"), ("c", "d")] {
+        let (one, two) = futures::join!(second.set_data(early), second.set_data(late));
+        one.and(two).expect("written");
+        assert_eq!(second.members()["m2"], late.as_bytes());
+        within("seen", SOON, first.wait_for(|members| members["m2"] == late.as_bytes())).await.expect("members");
+    }
+    // Data that is refused for its size changes nothing.
+    second.set_data(vec![0; 2 << 20]).await.expect_err("too much");
+    server.refuse(&two);
+    server.expire_session(&two);
+    within("it is away", T, first.wait_for(|members| members.len() == 1)).await.expect("members");
+    assert_eq!(second.members()["m2"], b"d");
 }
