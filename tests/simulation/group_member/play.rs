@@ -22,7 +22,11 @@ const MOST_MEMBERS: usize = 12;
 const IDS: [&str; 5] = ["a", "b", "c", "d", OF_ONE_CLIENT];
 /// Only members of client 0 have this id, one at a time, and only their nodes are deleted by hand: a write that is
 /// under way then may hit the node that the next member creates there, as a server compares the version alone.
+/// Likewise only this id is joined again while the node of a dropped member of the same client may still be there,
+/// which the two then share until it is deleted.
 const OF_ONE_CLIENT: &str = "e";
+/// So long a message may be under way.
+const MOST_DELAY: Duration = Duration::from_secs(30);
 
 /// How far a member is.
 enum Life {
@@ -96,6 +100,8 @@ struct Play {
     next: usize,
     /// The members' clients, by their numbers.
     client_of: Vec<usize>,
+    /// When a member of a client was last dropped, by its id.
+    dropped: BTreeMap<(usize, &'static str), Instant>,
     /// Of each node that was seen: whose it is.
     owners: BTreeMap<i64, usize>,
     /// Of each id: who had it last.
@@ -110,6 +116,7 @@ pub(crate) async fn run(seed: u64) -> Outcome {
         entries: Vec::new(),
         next: 0,
         client_of: Vec::new(),
+        dropped: BTreeMap::new(),
         owners: BTreeMap::new(),
         last: BTreeMap::new(),
     };
@@ -145,6 +152,11 @@ impl Play {
         }
         let is_taken = |entry: &Entry| entry.client == client && entry.id == id;
         if self.entries.iter().any(is_taken) || self.entries.len() >= MOST_MEMBERS {
+            return;
+        }
+        let until_gone = self.world.timeout * 3 + MOST_DELAY;
+        let may_share = self.dropped.get(&(client, id)).is_some_and(|at| at.elapsed() < until_gone);
+        if may_share && id != OF_ONE_CLIENT {
             return;
         }
         let number = self.next;
@@ -223,6 +235,7 @@ impl Play {
         let Some(at) = self.an_entry() else { return };
         let mut entry = self.entries.remove(at);
         self.world.trace.note(format_args!("{} is dropped", entry.number));
+        self.dropped.insert((entry.client, entry.id), Instant::now());
         self.world.figures.cancelled += 1;
         match &mut entry.life {
             Life::Joining(task) => task.abort(),
