@@ -11,7 +11,8 @@ import org.apache.curator.framework.state.ConnectionState;
 import org.apache.curator.retry.RetryForever;
 
 /**
- * Curator's cache, told by lines on the standard input what to do. Each command is answered by one line: nanoseconds.
+ * Curator's cache, told by lines on the standard input what to do. It says "ready" when it is connected. Each command is
+ * answered by one line: nanoseconds.
  *
  * <pre>
  * load PATH NODES       reads a tree of so many nodes, and forgets it
@@ -45,6 +46,7 @@ public class CuratorPeer {
 
     public static void main(String[] args) throws Exception {
         CuratorPeer peer = new CuratorPeer(args[0]);
+        System.out.println("ready");
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in));
         for (String command; (command = commands.readLine()) != null; ) {
             System.out.println(peer.obey(command.split(" ")));

@@ -26,24 +26,32 @@ pub(crate) struct Curator {
 }
 
 impl Curator {
-    /// Starts it; `None`, and a line that says why, if Curator is not installed.
-    pub(crate) fn start(connect: &str) -> Option<Curator> {
+    /// Starts one for each of these servers; `None`, and a line that says why, if Curator is not installed.
+    pub(crate) fn start<const N: usize>(connects: [String; N]) -> Option<[Curator; N]> {
+        let started: Result<Vec<Curator>, String> = connects.iter().map(|connect| Curator::spawn(connect)).collect();
+        match started {
+            Ok(started) => started.try_into().ok(),
+            Err(why) => {
+                println!("without Curator: {why}; apt-get install libcurator-recipes-java default-jdk-headless");
+                None
+            }
+        }
+    }
+
+    fn spawn(connect: &str) -> Result<Curator, String> {
         let jars: Vec<String> = NEEDED.iter().map(|name| format!("{JARS}/{name}.jar")).collect();
         if let Some(missing) = jars.iter().find(|jar| !Path::new(jar).exists()) {
-            println!("without Curator, as there is no {missing}: apt-get install libcurator-recipes-java");
-            return None;
+            return Err(format!("there is no {missing}"));
         }
         let mut java = Command::new("java");
         java.args(["-cp", &jars.join(":"), PROGRAM, connect]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        match java.spawn() {
-            Ok(mut child) => {
-                let answers = BufReader::new(child.stdout.take().expect("it is piped")).lines();
-                Some(Curator { child, answers })
-            }
-            Err(error) => {
-                println!("without Curator, as java does not run ({error}): apt-get install default-jdk-headless");
-                None
-            }
+        let mut child = java.spawn().map_err(|error| format!("java does not run: {error}"))?;
+        let answers = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+        let mut curator = Curator { child, answers };
+        // A JVM without a compiler, for example, ends at once, and says why on its standard error.
+        match curator.answers.next() {
+            Some(Ok(line)) if line == "ready" => Ok(curator),
+            other => Err(format!("java said {other:?} and not that it is ready")),
         }
     }
 
