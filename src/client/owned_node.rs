@@ -93,6 +93,12 @@ impl OwnedNode {
         (self.target.to_string(), gone)
     }
 
+    /// Returns what is to be deleted.
+    #[cfg(feature = "persistent-node")]
+    pub(crate) fn target(&self) -> &DeletionTarget {
+        &self.target
+    }
+
     /// Ends the duty here. Returns what is to be deleted, for a duty through another session.
     #[cfg(feature = "persistent-node")]
     pub(crate) fn into_target(mut self) -> DeletionTarget {

@@ -210,10 +210,7 @@ impl Keeper {
         self.shared.tell(NodeState::Creating);
         sleep_until(self.create_at).await;
         self.create_at = None;
-        let is_first = !self.duty.is_present();
-        if is_first {
-            self.duty.expect(session, path, self.spec.mode.is_lasting());
-        }
+        let is_first = self.duty.expect(session, path, self.spec.mode.is_lasting());
         let wanted = self.shared.wanted.borrow().clone();
         let (created, seen) = session.together(|| {
             let (mode, acls) = (self.spec.mode.create_mode(), &self.core.config.acls);

@@ -101,6 +101,7 @@ mod deletions;
 mod duty;
 mod error;
 mod keeper;
+mod late;
 mod look;
 mod spec;
 mod state;
@@ -313,6 +314,10 @@ impl PersistentNode {
     /// Deletes the node and ends. Returns when the node is gone for sure: also one of a create that is under way, and
     /// of a session that was lost. Such a one is gone when the servers end that session. A node of another session, for
     /// which this one only waited, is left alone. It may be called twice.
+    ///
+    /// If the client gave up a session before the create of the node was answered, the create may be carried out
+    /// afterwards. Then this takes a session timeout and a tick longer, until the servers have carried it out or refuse
+    /// it; and if it was carried out, as long as they keep the node of that session.
     ///
     /// # Errors
     /// [`Error::Client`] if the node could not be deleted. Without permission that is retried in the background; a node

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use zookeeper_recipes::CreateMode;
 use zookeeper_recipes::persistent_node::NodeMode;
-use zookeeper_recipes::testing::TestingServer;
+use zookeeper_recipes::testing::{Happening, Operation, Record, TestingServer};
+use zookeeper_recipes::{CreateMode, ErrorPolicy};
 
 use super::fixture::{DIR, FIXED, PATH, node, node_of, present, settle, setup};
-use crate::fixture::{T, within};
+use crate::fixture::{SOON, T, client_with, within};
 
 const ALL: [&[NodeMode]; 2] = [&FIXED, &[NodeMode::EphemeralSequential, NodeMode::Ttl(Duration::from_secs(30))]];
 
@@ -116,4 +116,56 @@ async fn a_close_that_is_dropped_goes_on_and_a_call_afterwards_fails() {
     assert_eq!(error.kind(), zookeeper_recipes::ErrorKind::Closed, "{error}");
     settle().await;
     assert_eq!(server.stat(PATH), None);
+}
+
+/// The create is so slow that the client has given up its session when it is carried out.
+#[tokio::test(start_paused = true)]
+async fn a_close_also_deletes_the_node_of_a_create_that_comes_after_its_session_was_given_up() {
+    for mode in ALL.concat() {
+        for closes in [true, false] {
+            let mut late = 0;
+            // Of what was sent on a connection that was given up, some arrives, or all, or nothing.
+            for seed in 0..16 {
+                late += usize::from(ends_before_its_create(seed, mode, closes).await);
+            }
+            assert!(late > 1, "{mode:?}, close: {closes}: {late} creates came late");
+        }
+    }
+}
+
+/// Closes or drops a node whose create is under way in a session that was given up. Returns whether it came after that.
+async fn ends_before_its_create(seed: u64, mode: NodeMode, closes: bool) -> bool {
+    let case = format!("{mode:?}, close: {closes}, seed {seed}");
+    let server = TestingServer::builder().seed(seed).start();
+    for path in ["/services", DIR] {
+        server.create_by_hand(path, "", CreateMode::Persistent).expect("a new node");
+    }
+    let client = client_with(&server, ErrorPolicy::default()).await;
+    let session = client.session_id();
+    server.delay(&client, T * 7 / 10);
+    server.refuse(&client);
+    tokio::time::sleep(T / 2).await;
+    let node = node_of(&client, mode, "data");
+    server.until(|| server.records().iter().any(is_create)).await;
+    // Otherwise it is dropped here.
+    let closing = closes.then(|| tokio::spawn(async move { node.close().await }));
+    server.until(|| client.session_id() != session).await;
+    server.heal();
+    server.until(|| client.session_id().is_some()).await;
+    tokio::time::sleep(SOON).await;
+    assert!(server.children(DIR).is_empty(), "{case}: the create is under way");
+    let comes = server.until(|| !server.children(DIR).is_empty());
+    let has_come = tokio::time::timeout(T, comes).await.is_ok();
+    match closing {
+        Some(closing) => within("it is closed", T * 3, closing).await.expect("no panic").expect("closed"),
+        None => tokio::time::sleep(T * 3).await,
+    }
+    assert!(server.children(DIR).is_empty(), "{case}");
+    settle().await;
+    assert!(server.children(DIR).is_empty(), "{case}: later");
+    has_come
+}
+
+fn is_create(record: &Record) -> bool {
+    matches!(record.what, Happening::Request { operation: Operation::Create, .. })
 }
