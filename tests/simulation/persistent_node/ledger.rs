@@ -16,11 +16,19 @@ pub(super) const DIR: &str = "/nodes";
 pub(super) const CONTESTED: [&str; 3] = ["/nodes/same-0", "/nodes/same-1", "/nodes/same-2"];
 
 /// A node at a contested path.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 struct Winner {
     czxid: i64,
     session: i64,
+    /// Whose data it has.
     instance: u64,
+    version: i32,
+}
+
+impl Winner {
+    fn identity(&self) -> (i64, u64) {
+        (self.czxid, self.instance)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -149,7 +157,8 @@ impl State {
         for path in CONTESTED {
             let now = server.stat(path).and_then(|stat| {
                 let instance = instance_of(&server.get(path)?)?;
-                Some(Winner { czxid: stat.czxid, session: stat.ephemeral_owner, instance })
+                let (czxid, session, version) = (stat.czxid, stat.ephemeral_owner, stat.version);
+                Some(Winner { czxid, session, instance, version })
             });
             self.look_at_winner(server, trace, timeout, path, now);
         }
@@ -179,13 +188,13 @@ impl State {
         now: Option<Winner>,
     ) {
         let before = self.winners.get(path).cloned();
-        if before == now {
+        if before.as_ref().map(Winner::identity) == now.as_ref().map(Winner::identity) {
             return;
         }
+        let excused = self.was_deleted_by_hand(path, timeout);
         if let Some(before) = &before {
             let is_same_node = now.as_ref().is_some_and(|now| now.czxid == before.czxid);
             let has_ended = !server.sessions().iter().any(|session| session.id == before.session);
-            let excused = self.was_deleted_by_hand(path, timeout);
             if is_same_node && excused {
                 // It is still the node of the one that created it.
                 self.spoiled.insert(before.czxid);
@@ -199,6 +208,11 @@ impl State {
             }
         }
         match now {
+            // It was created and hit within one step, so that its data does not tell who created it.
+            Some(now) if self.spoiled.contains(&now.czxid) || excused && now.version > 0 => {
+                self.spoiled.insert(now.czxid);
+                self.winners.remove(path);
+            }
             Some(now) => {
                 trace.note(format_args!("{path} is {}'s", now.instance));
                 self.hand_overs += u64::from(before.is_none_or(|before| before.instance != now.instance));
