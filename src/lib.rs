@@ -14,6 +14,7 @@
 //! | one process to lead until it stops or fails | [`leader_latch`] |
 //! | many processes to lead in turn, each until its work returns | [`leader_selector`] |
 //! | a section that only one process may run at a time | [`mutex`] |
+//! | a resource that many processes may read at a time, and only one may write | [`read_write_lock`] |
 //! | a number of processes to start a step together, and to end it together | [`double_barrier`] |
 //! | all processes to wait until one of them opens the way | [`barrier`] |
 //! | a node that is there as long as this process runs, such as a registration | [`persistent_node`] |
@@ -59,6 +60,7 @@
 //! * [`leader_latch`](leader_latch#when-things-fail)
 //! * [`leader_selector`](leader_selector#when-things-fail)
 //! * [`mutex`](mutex#when-things-fail)
+//! * [`read_write_lock`](read_write_lock#when-things-fail)
 //! * [`double_barrier`](double_barrier#when-things-fail)
 //! * [`barrier`](barrier#when-things-fail)
 //! * [`persistent_node`](persistent_node#when-things-fail)
@@ -99,6 +101,7 @@
 //! | `leader-latch` | yes | [`leader_latch`] |
 //! | `leader-selector` | yes | [`leader_selector`] |
 //! | `mutex` | yes | [`mutex`] |
+//! | `read-write-lock` | yes | [`read_write_lock`] |
 //! | `double-barrier` | yes | [`double_barrier`] |
 //! | `barrier` | yes | [`barrier`] |
 //! | `persistent-node` | yes | [`persistent_node`] |
@@ -146,7 +149,7 @@
 //! | span | fields | around |
 //! |---|---|---|
 //! | `session` | `session` | the life of a session |
-//! | `acquire` | `path` | a call that acquires a mutex |
+//! | `acquire` | `path` | a call that acquires a lock |
 //! | `term` | `path`, `id`, `token` | `take_leadership` of a selector's listener |
 //! | `delivery` | `path`, `item`, `attempt` | a handler of a queue's items |
 
@@ -156,6 +159,7 @@
         feature = "leader-latch",
         feature = "leader-selector",
         feature = "mutex",
+        feature = "read-write-lock",
         feature = "double-barrier",
         feature = "barrier",
         feature = "persistent-node",
@@ -180,6 +184,7 @@
         feature = "leader-latch",
         feature = "leader-selector",
         feature = "mutex",
+        feature = "read-write-lock",
         feature = "double-barrier",
         feature = "barrier",
         feature = "persistent-node",
@@ -196,7 +201,7 @@ pub mod barrier;
 #[cfg(feature = "cache")]
 pub mod cache;
 mod client;
-#[cfg(any(feature = "leader-latch", feature = "leader-selector", feature = "mutex"))]
+#[cfg(any(feature = "leader-latch", feature = "leader-selector", feature = "mutex", feature = "read-write-lock"))]
 mod contender;
 #[cfg(feature = "double-barrier")]
 pub mod double_barrier;
@@ -204,6 +209,7 @@ pub mod double_barrier;
     feature = "leader-latch",
     feature = "leader-selector",
     feature = "mutex",
+    feature = "read-write-lock",
     feature = "barrier",
     feature = "double-barrier",
     feature = "persistent-node",
@@ -229,6 +235,8 @@ pub mod persistent_node;
 mod protocol;
 #[cfg(feature = "queue")]
 pub mod queue;
+#[cfg(feature = "read-write-lock")]
+pub mod read_write_lock;
 #[cfg(any(feature = "queue", feature = "cache"))]
 mod serializer;
 #[cfg(feature = "testing")]
@@ -261,6 +269,7 @@ pub use znode::{Acl, CreateMode, Permissions, Stat};
     feature = "leader-latch",
     feature = "leader-selector",
     feature = "mutex",
+    feature = "read-write-lock",
     feature = "double-barrier",
     feature = "barrier",
     feature = "queue",

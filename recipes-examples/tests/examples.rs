@@ -171,6 +171,47 @@ mod leader_selector {
     }
 }
 
+mod read_write_lock {
+    use super::*;
+
+    const PROGRAM: &str = env!("CARGO_BIN_EXE_read_write_lock");
+
+    #[tokio::test]
+    async fn plays_its_scenario() {
+        let told = Program::start(PROGRAM, &[]).ends(0).await;
+        told.in_order(&[
+            "on an ensemble in memory",
+            "dave has written edition 1",
+            "dave has written edition 4",
+            "4 editions, 18 readings, 0 torn.",
+            "Done.",
+        ]);
+    }
+
+    #[tokio::test]
+    async fn ends_early_when_asked() {
+        ends_when_asked(PROGRAM, "Three readers", Signal::TERM).await.lacks("18 readings");
+        ends_when_asked(PROGRAM, "reads edition", Signal::INT).await.lacks("18 readings");
+    }
+
+    #[tokio::test]
+    async fn ends_when_its_output_is_closed() {
+        super::ends_when_its_output_is_closed(PROGRAM, "Three readers").await;
+    }
+
+    #[tokio::test]
+    async fn one_participant_needs_a_real_ensemble() {
+        needs_a_real_ensemble(PROGRAM, &["--id", "alice"]).await;
+        needs_a_real_ensemble(PROGRAM, &["--id", "dave", "--write"]).await;
+    }
+
+    #[tokio::test]
+    async fn helps() {
+        super::helps(PROGRAM, &[], &["read-write-lock-PID-left", "read-write-lock-PID-right"]).await;
+        super::helps(PROGRAM, &["--id", "alice"], &["read-write-lock"]).await;
+    }
+}
+
 mod inter_process_mutex {
     use super::*;
 

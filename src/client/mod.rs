@@ -8,7 +8,7 @@ mod error;
 #[cfg(any(feature = "queue", feature = "throughput-balancer"))]
 pub(crate) mod events;
 mod fence;
-#[cfg(feature = "mutex")]
+#[cfg(any(feature = "mutex", feature = "read-write-lock"))]
 pub(crate) mod held_paths;
 mod janitor;
 mod keepalive;

@@ -113,6 +113,21 @@ impl Contender {
         }
     }
 
+    /// Exchanges the hold, and its node, for one in the line of `spec`, at the same place. `None` if it was lost. Then,
+    /// and after an error, the contender is to be dropped.
+    #[cfg(feature = "read-write-lock")]
+    pub(crate) async fn downgrade(&mut self, spec: &Arc<Spec>) -> Result<Option<super::Hold>, Error> {
+        let Stage::Inside(place) = &mut self.stage else { return Ok(None) };
+        match place.downgrade(spec).await {
+            Ok(hold) => {
+                self.spec = Arc::clone(spec);
+                Ok(Some(hold))
+            }
+            Err(End::Failed(error)) => Err(error),
+            Err(End::SessionOver | End::NodeGone) => Ok(None),
+        }
+    }
+
     /// Ends the hold, so that its holder can be notified. The node stays until [`leave`](Self::leave).
     pub(crate) fn relinquish(&mut self) {
         if let Stage::Inside(place) = &mut self.stage {

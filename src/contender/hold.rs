@@ -45,6 +45,12 @@ impl Hold {
         self.token
     }
 
+    /// Returns what it relies on.
+    #[cfg(feature = "read-write-lock")]
+    pub(super) fn grant(&self) -> Grant {
+        self.grant
+    }
+
     /// Returns the path of the node on the server.
     pub(crate) fn path(&self) -> &Arc<str> {
         &self.path

@@ -1,7 +1,8 @@
 //! Contenders: each keeps a place in a line of sequential ephemeral nodes. It enters, waits, holds and leaves.
 //!
-//! The first contender holds. Every other one watches the node just before its own, so one change wakes one waiter. The
-//! names are Curator's, so contenders of both kinds share one line.
+//! The first contender holds. Every other one watches the node just before its own, so one change wakes one waiter. (A
+//! reader holds beside other readers, and watches the nearest writer before it: see [`Rule`].) The names are Curator's,
+//! so contenders of both kinds share one line.
 //!
 //! A contender is a value: its own task, or the caller's, awaits its [next state](Contender::next). It can be dropped,
 //! or no longer awaited, at any await.
@@ -11,34 +12,46 @@
 //! * A node counts as ours only if our live session owns it.
 //! * A contender watches its own node if it will hold without another list, and while it holds if its recipe asks for
 //!   that. So it notices a deletion by another client. A waiter further back notices it with its next list.
-//! * A waiter whose predecessor was the head holds without another request, but only if that node was *deleted* on a
-//!   connection on which both nodes had been seen.
+//! * A waiter whose predecessor was the last one ahead holds without another request, but only if that node was
+//!   *deleted* on a connection on which both nodes had been seen.
 //! * A hold ends with the lease, by the clock. Only the first two of a line send heartbeats. Every other waiter proves
 //!   the lease together with its list, if need be.
 
 #[allow(clippy::module_inception)]
 mod contender;
+#[cfg(feature = "read-write-lock")]
+mod downgrade;
 mod entry;
+#[cfg(any(feature = "mutex", feature = "read-write-lock"))]
+pub(crate) mod held;
+#[cfg(any(feature = "mutex", feature = "read-write-lock"))]
+mod hint;
 mod hold;
 #[cfg(any(feature = "leader-latch", feature = "leader-selector"))]
 pub(crate) mod leadership;
-#[cfg(any(feature = "leader-latch", feature = "mutex"))]
+#[cfg(any(feature = "leader-latch", feature = "mutex", feature = "read-write-lock"))]
 mod leaving;
 mod left_behind;
+#[cfg(any(feature = "mutex", feature = "read-write-lock"))]
+pub(crate) mod lock;
 #[cfg(any(feature = "leader-latch", feature = "leader-selector"))]
 pub(crate) mod observe;
 pub(crate) mod order;
 #[cfg(any(feature = "leader-latch", feature = "leader-selector"))]
 pub(crate) mod participants;
 mod place;
+mod position;
+#[cfg(any(feature = "mutex", feature = "read-write-lock"))]
+pub(crate) mod revoke;
 
 use std::sync::Arc;
 
 pub(crate) use self::contender::Contender;
 pub(crate) use self::hold::Hold;
-#[cfg(any(feature = "leader-latch", feature = "mutex"))]
+#[cfg(any(feature = "leader-latch", feature = "mutex", feature = "read-write-lock"))]
 pub(crate) use self::leaving::Leaving;
-pub(crate) use self::left_behind::LeftBehind;
+use self::left_behind::LeftBehind;
+pub(crate) use self::order::Rule;
 use crate::backend;
 use crate::client::core::Core;
 use crate::client::session::Session;
@@ -46,7 +59,7 @@ use crate::client::{Client, Error};
 use crate::path::join;
 
 /// The data that Curator writes into the node of a holder that it asks to release.
-pub(crate) const REVOKED: &[u8] = b"__REVOKE__";
+const REVOKED: &[u8] = b"__REVOKE__";
 
 /// The line to enter, and the node to enter it with.
 #[derive(Debug)]
@@ -57,6 +70,8 @@ pub(crate) struct Spec {
     pub(crate) base: &'static str,
     /// Other bases that belong to the same line.
     pub(crate) also_count: Vec<String>,
+    /// What it waits for.
+    pub(crate) rule: Rule,
     /// The data of our node.
     pub(crate) data: Vec<u8>,
     /// Whether a holder that never had to wait watches its node too.
@@ -73,10 +88,18 @@ impl Spec {
             dir: core.full_path(path).into(),
             base,
             also_count: Vec::new(),
+            rule: Rule::Alone,
             data: id.as_bytes().to_vec(),
             watch_own: true,
             left_behind: LeftBehind::default(),
         }
+    }
+
+    /// Returns the line of a lock in this directory, for contenders under this rule.
+    #[cfg(any(feature = "mutex", feature = "read-write-lock"))]
+    pub(crate) fn of_lock(dir: String, base: &'static str, also_count: Vec<String>, rule: Rule, data: Vec<u8>) -> Self {
+        let (dir, left_behind) = (dir.into(), LeftBehind::default());
+        Spec { dir, base, also_count, rule, data, watch_own: false, left_behind }
     }
 
     /// Returns all bases that belong to the line.

@@ -44,6 +44,19 @@ fn parse_number(text: &str) -> Option<Number> {
     })
 }
 
+/// Returns the digits for another node at the place of `name`. Beyond the end of the counter they do not tell the
+/// place: then it is the last one that they tell, as a holder has no other node before it.
+pub(crate) fn digits_of(name: &str, base: &str) -> String {
+    match number_of(name, &[base]) {
+        Some(Number::Ordered(number)) => format!("{number:010}"),
+        _ => (STUCK - 1).to_string(),
+    }
+}
+
+fn bases_of(texts: &[String]) -> Vec<&str> {
+    texts.iter().map(String::as_str).collect()
+}
+
 /// The nodes of one line as found in a listing, in no order yet.
 #[derive(Debug)]
 pub(crate) struct Listing {
@@ -95,6 +108,27 @@ impl Listing {
     }
 }
 
+/// What a contender waits for.
+#[derive(Debug, Clone)]
+pub(crate) enum Rule {
+    /// The node directly before its own.
+    Alone,
+    /// The same, in a line where a node that is none of these, the readers', may turn into one of them.
+    Writes(Vec<String>),
+    /// The nearest node before its own that is none of these, the readers'.
+    Reads(Vec<String>),
+}
+
+/// What a contender does at its place of the line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turn<'a> {
+    /// It holds.
+    Now,
+    /// It waits for the node with this name, which is the `last`: when it is gone, the contender holds. Otherwise the
+    /// line must be listed again then.
+    After { name: &'a str, last: bool },
+}
+
 /// The names of a line, in order of creation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Queue {
@@ -113,10 +147,21 @@ impl Queue {
         self.names.first().map(String::as_str)
     }
 
-    /// Returns the name immediately before `name`; `None` for the first, and for a name that is not in the line.
-    pub(crate) fn predecessor_of(&self, name: &str) -> Option<&str> {
-        let before = self.position(name)?.checked_sub(1)?;
-        self.names.get(before).map(String::as_str)
+    /// Returns what the contender `name` does under this rule; `None` if it is not in the line.
+    pub(crate) fn turn_of(&self, name: &str, rule: &Rule) -> Option<Turn<'_>> {
+        let ahead = &self.names[..self.position(name)?];
+        let is_reader = |name: &str, readers: &[String]| number_of(name, &bases_of(readers)).is_some();
+        let turn = match rule {
+            Rule::Alone => ahead.last().map(|before| (before, ahead.len() == 1)),
+            Rule::Writes(readers) => {
+                ahead.last().map(|before| (before, ahead.len() == 1 && is_reader(before, readers)))
+            }
+            Rule::Reads(readers) => {
+                let mut writers = ahead.iter().rev().filter(|name| !is_reader(name, readers));
+                writers.next().map(|nearest| (nearest, writers.next().is_none()))
+            }
+        };
+        Some(turn.map_or(Turn::Now, |(name, last)| Turn::After { name, last }))
     }
 
     /// Returns all names in order.
@@ -157,8 +202,8 @@ mod tests {
         assert_eq!(queue.names(), [first, second]);
         assert_eq!(queue.head(), Some(first));
         assert_eq!(queue.position(second), Some(1));
-        assert_eq!(queue.predecessor_of(second), Some(first));
-        assert_eq!(queue.predecessor_of(first), None);
+        assert_eq!(queue.turn_of(second, &Rule::Alone), Some(Turn::After { name: first, last: true }));
+        assert_eq!(queue.turn_of(first, &Rule::Alone), Some(Turn::Now));
         assert!(!queue.is_near_exhaustion());
     }
 
@@ -191,7 +236,8 @@ mod tests {
         all.push("lock-0000000009");
         assert_eq!(queue(&all, LOCK).names(), ["lock-0000000009"]);
         let nobody = queue(&foreign, LOCK);
-        assert_eq!((nobody.head(), nobody.position("config"), nobody.predecessor_of("config")), (None, None, None));
+        assert_eq!((nobody.head(), nobody.position("config")), (None, None));
+        assert_eq!(nobody.turn_of("config", &Rule::Alone), None);
     }
 
     #[test]
@@ -250,6 +296,47 @@ mod tests {
         assert_eq!(queue.names(), ["a-lock-2147483647", "b-lock-2147483647"]);
     }
 
+    const READ: &str = "__READ__";
+    const BOTH: &[&str] = &["__WRIT__", READ];
+
+    fn after(name: &str, last: bool) -> Option<Turn<'_>> {
+        Some(Turn::After { name, last })
+    }
+
+    #[test]
+    fn a_reader_waits_for_the_nearest_writer_and_a_writer_for_the_node_before_it() {
+        let names = ["__READ__0", "__READ__1", "__WRIT__2", "__READ__3", "__WRIT__4", "__WRIT__5", "__READ__6"];
+        let (queue, readers) = (queue(&names, BOTH), vec![READ.to_owned()]);
+        let reads = Rule::Reads(readers.clone());
+        assert_eq!(queue.turn_of("__READ__0", &reads), Some(Turn::Now));
+        assert_eq!(queue.turn_of("__READ__1", &reads), Some(Turn::Now));
+        assert_eq!(queue.turn_of("__READ__3", &reads), after("__WRIT__2", true), "the only writer ahead");
+        assert_eq!(queue.turn_of("__READ__6", &reads), after("__WRIT__5", false), "others are ahead of that one");
+        let writes = Rule::Writes(readers);
+        assert_eq!(queue.turn_of("__WRIT__2", &writes), after("__READ__1", false));
+        assert_eq!(queue.turn_of("__WRIT__4", &writes), after("__READ__3", false));
+        assert_eq!(queue.turn_of("__WRIT__5", &writes), after("__WRIT__4", false));
+        assert_eq!(queue.turn_of("__READ__9", &reads), None);
+    }
+
+    #[test]
+    fn a_writer_behind_a_writer_lists_again_as_that_one_may_turn_into_a_reader() {
+        let writes = Rule::Writes(vec![READ.to_owned()]);
+        let behind_a_writer = queue(&["__WRIT__0", "__WRIT__1"], BOTH);
+        assert_eq!(behind_a_writer.turn_of("__WRIT__1", &writes), after("__WRIT__0", false));
+        let behind_a_reader = queue(&["__READ__0", "__WRIT__1"], BOTH);
+        assert_eq!(behind_a_reader.turn_of("__WRIT__1", &writes), after("__READ__0", true));
+        assert_eq!(behind_a_reader.turn_of("__READ__0", &writes), Some(Turn::Now));
+    }
+
+    #[test]
+    fn the_digits_of_another_node_at_the_same_place() {
+        assert_eq!(digits_of("_c_u-__WRIT__0000000007", "__WRIT__"), "0000000007");
+        assert_eq!(digits_of("__WRIT__2147483646", "__WRIT__"), "2147483646");
+        assert_eq!(digits_of("__WRIT__2147483647", "__WRIT__"), "2147483646");
+        assert_eq!(digits_of("__WRIT__-2147483640", "__WRIT__"), "2147483646");
+    }
+
     #[test]
     fn exhaustion_is_announced_in_time() {
         assert!(!queue(&["lock-2146435071"], LOCK).is_near_exhaustion());
@@ -303,7 +390,8 @@ mod tests {
             for (i, name) in expected.iter().enumerate() {
                 prop_assert_eq!(queue.position(name), Some(i));
                 let before = i.checked_sub(1).map(|before| expected[before].as_str());
-                prop_assert_eq!(queue.predecessor_of(name), before);
+                let turn = before.map_or(Turn::Now, |name| Turn::After { name, last: i == 1 });
+                prop_assert_eq!(queue.turn_of(name, &Rule::Alone), Some(turn));
             }
         }
 

@@ -6,40 +6,24 @@ use std::time::Duration;
 
 use futures::future::{FutureExt, OptionFuture, TryFutureExt, join};
 
+#[cfg(feature = "read-write-lock")]
+use super::downgrade::Downgrade;
 use super::entry::Entered;
+#[cfg(feature = "read-write-lock")]
+use super::hold::Hold;
 use super::hold::HoldOwner;
+use super::position::{Position, Predecessor};
 use super::{End, Spec, State, queue};
 use crate::backend::{self, Event, Watch};
 use crate::client::Error;
 use crate::client::core::{Core, KeepAlive};
 use crate::client::owned_node::OwnedNode;
 use crate::client::session::{Condition, Contending, Session};
-use crate::path;
-use crate::util::wait::{fired, forever};
+use crate::util::wait::fired;
 use crate::znode::Stat;
 
 /// After a reconnect every contender reads its nodes. This spreads a hundred contenders of the session over 50 ms.
 const LOOK_AGAIN_SPREAD: Duration = Duration::from_micros(500);
-
-/// Our position, as far as it is known.
-#[derive(Debug)]
-enum Position {
-    /// The line must be listed.
-    Unknown,
-    /// No contender is before us.
-    Head,
-    /// A contender is before us.
-    Behind(Predecessor),
-}
-
-#[derive(Debug)]
-struct Predecessor {
-    path: String,
-    /// It was the first of the line: when it is gone, we are first.
-    was_head: bool,
-    /// `None`: to be armed, or rearmed.
-    watch: Option<Watch>,
-}
 
 /// Why a check of the line was cut short.
 enum CheckEnd {
@@ -166,7 +150,7 @@ impl Place {
                         return Err(end);
                     }
                 }
-                event = predecessor_event(&mut self.position) => {
+                event = self.position.event() => {
                     if let Some(end) = self.predecessor_changed(event, condition) {
                         return Err(end);
                     }
@@ -195,6 +179,25 @@ impl Place {
         self.node
     }
 
+    /// Exchanges our node for one of the line of `spec` at the same place, and the hold for one of that. Its token
+    /// stays the same. Fails if nothing is held; then the place is to be given up, as after a drop at an await.
+    #[cfg(feature = "read-write-lock")]
+    pub(super) async fn downgrade(&mut self, spec: &Arc<Spec>) -> Result<Hold, End> {
+        let downgrade = Downgrade::new(&self.core, &self.session, &self.path, self.spec.base, spec);
+        let (node, path, connection) = downgrade.run(|| self.holds()).await?;
+        let Some(grant) = self.owner.take().filter(|owner| owner.hold.is_held()).map(|owner| owner.hold.grant()) else {
+            return Err(End::SessionOver);
+        };
+        std::mem::replace(&mut self.node, node).gone();
+        (self.path, self.spec, self.watch_own) = (path, Arc::clone(spec), spec.watch_own);
+        self.verified = connection;
+        let owner = HoldOwner::new(&self.core, &self.session, &self.spec, &self.path, self.czxid, grant);
+        let hold = owner.hold.clone();
+        self.owner = Some(owner);
+        self.state = State::Held(hold.clone());
+        Ok(hold)
+    }
+
     /// Ends the hold; the node stays.
     pub(super) fn relinquish(&mut self) {
         self.owner = None;
@@ -206,7 +209,7 @@ impl Place {
     fn stands(&mut self, position: Position) {
         let warm = match &position {
             Position::Head => true,
-            Position::Behind(before) => before.was_head,
+            Position::Behind(before) => before.is_last,
             Position::Unknown => self.keep_alive.is_some(),
         };
         if !warm {
@@ -298,7 +301,7 @@ impl Place {
         if let Some(Event::NodeDeleted) = fired(self.node.watch()).now_or_never() {
             return Some(End::NodeGone);
         }
-        let position = if predecessor.was_head { Position::Head } else { Position::Unknown };
+        let position = if predecessor.is_last { Position::Head } else { Position::Unknown };
         self.stands(position);
         None
     }
@@ -347,7 +350,7 @@ impl Place {
         match &self.position {
             Position::Unknown => false,
             Position::Head => self.watch_own,
-            Position::Behind(before) => before.was_head,
+            Position::Behind(before) => before.is_last,
         }
     }
 
@@ -411,17 +414,10 @@ impl Place {
         let queue = queue.map_err(|error| self.broken(error))?;
         self.note_exhaustion(queue.is_near_exhaustion());
         let name = self.node.name();
-        let Some(position) = queue.position(name) else {
+        let Some(turn) = queue.turn_of(name, &self.spec.rule) else {
             return Err(CheckEnd::End(End::NodeGone));
         };
-        self.stands(match queue.predecessor_of(name) {
-            None => Position::Head,
-            Some(before) => Position::Behind(Predecessor {
-                path: path::join(&self.spec.dir, before),
-                was_head: position == 1,
-                watch: None,
-            }),
-        });
+        self.stands(Position::of(turn, &self.spec.dir));
         Ok(())
     }
 
@@ -468,12 +464,5 @@ impl Place {
             return CheckEnd::Connection;
         }
         CheckEnd::End(End::Failed(Error::from_backend("contend at", &self.spec.dir, error)))
-    }
-}
-
-async fn predecessor_event(position: &mut Position) -> Event {
-    match position {
-        Position::Behind(predecessor) => fired(&mut predecessor.watch).await,
-        _ => forever().await,
     }
 }

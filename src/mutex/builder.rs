@@ -5,11 +5,11 @@ use std::sync::Arc;
 use super::error::Error;
 use super::{BASE, InterProcessMutex};
 use crate::client::Client;
-use crate::contender::{LeftBehind, REVOKED, Spec};
+use crate::contender::lock::{LockLine, check_bases, check_data};
+use crate::contender::{Rule, Spec};
 
-/// The largest data of a node. Every reader of the node receives it; this is plenty, and far below a node's limit of a
-/// megabyte.
-const MAX_DATA_BYTES: usize = 64 * 1024;
+/// What a caller should do instead that waits for a lock which it holds.
+const ADVICE: &str = "to enter again, call the guard's reenter()";
 
 /// Configures an [`InterProcessMutex`]; see [`InterProcessMutex::builder`].
 ///
@@ -64,28 +64,10 @@ impl InterProcessMutexBuilder {
     pub fn build(self) -> Result<InterProcessMutex, Error> {
         self.client.open_path(&self.path).map_err(|error| Error::client(&self.path, error))?;
         let path: Arc<str> = self.path.into();
-        let invalid = |why: String| Err(Error::InvalidOption { path: Arc::clone(&path), why });
-        if self.data.len() > MAX_DATA_BYTES {
-            return invalid(format!("data of {} bytes; at most {MAX_DATA_BYTES} are allowed", self.data.len()));
-        }
-        if self.data == REVOKED {
-            return invalid("the data is the mark of a revoked lock; choose another".into());
-        }
-        if let Some(base) = self.also_count.iter().find(|base| base.is_empty() || base.contains('/')) {
-            return invalid(format!(
-                "also_count: {base:?} cannot be the end of a node's name before its number; it must be a text \
-                 without '/'"
-            ));
-        }
-        let core = self.client.core();
-        let spec = Spec {
-            dir: core.full_path(&path).into(),
-            base: BASE,
-            also_count: self.also_count,
-            data: self.data,
-            watch_own: false,
-            left_behind: LeftBehind::default(),
-        };
-        Ok(InterProcessMutex { client: self.client, path, spec: Arc::new(spec) })
+        let checked = check_data(&self.data).and_then(|()| check_bases("also_count", &self.also_count));
+        checked.map_err(|why| Error::InvalidOption { path: Arc::clone(&path), why })?;
+        let dir = self.client.core().full_path(&path);
+        let spec = Spec::of_lock(dir, BASE, self.also_count, Rule::Alone, self.data);
+        Ok(InterProcessMutex { line: LockLine::new(self.client, path, spec, ADVICE) })
     }
 }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::error::Error;
-use super::shared::Inner;
 use crate::client::Fence;
+use crate::contender::held::Held;
+use crate::contender::lock::LockLost;
 
 /// The guard of a lock that is held.
 ///
@@ -37,16 +38,11 @@ use crate::client::Fence;
 #[derive(Debug)]
 #[must_use = "a guard that is dropped at once releases the lock at once"]
 pub struct MutexGuard {
-    held: Arc<Inner>,
+    held: Arc<Held>,
 }
 
-/// The error of [`run`](MutexGuard::run) and [`on_revoke`](MutexGuard::on_revoke): the lock was lost first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the lock was lost")]
-pub struct LockLost;
-
 impl MutexGuard {
-    pub(super) fn new(held: Inner) -> Self {
+    pub(super) fn new(held: Held) -> Self {
         MutexGuard { held: Arc::new(held) }
     }
 
@@ -146,7 +142,7 @@ impl MutexGuard {
     pub async fn release(self) -> Result<(), Error> {
         let (held, path) = (self.is_held(), Arc::clone(&self.held.path));
         let released = match Arc::into_inner(self.held) {
-            Some(held) => held.release().await,
+            Some(held) => held.release().await.map_err(|error| Error::client(&path, error)),
             None => Ok(()),
         };
         // Also if the node could not be deleted: the janitor reports that, and only this call reports the loss.

@@ -80,42 +80,20 @@
 mod builder;
 mod error;
 mod guard;
-mod hint;
-mod shared;
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
-
-use tokio::time::{Instant, timeout_at};
-use tracing::Instrument;
 
 pub use self::builder::InterProcessMutexBuilder;
 pub use self::error::Error;
-pub use self::guard::{LockLost, MutexGuard};
-use self::shared::Inner;
-use crate::client::session::Session;
-use crate::client::{self, Client, ErrorKind};
-use crate::contender::{self, Contender, Hold, REVOKED, Spec, State};
-use crate::path::join;
+pub use self::guard::MutexGuard;
+use crate::client::{self, Client};
+use crate::contender::lock::LockLine;
+pub use crate::contender::lock::LockLost;
+use crate::contender::revoke::ask_to_release;
 
 /// The end of a node's name before the number, as Curator writes it.
 const BASE: &str = "lock-";
-
-/// One in so many parts of a call's time, up to this limit, is reserved for leaving the line. So the call can tell for
-/// certain that it left no node.
-const TO_LEAVE: (u32, Duration) = (8, Duration::from_secs(1));
-
-/// What a call has seen of the line when its time is over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Seen {
-    /// No answer yet.
-    Nothing,
-    /// No other participant ahead.
-    Free,
-    /// Another participant ahead.
-    Another,
-}
 
 /// A lock across processes. A clone is cheap. Any number of tasks may use one mutex, and each acquire takes a place of
 /// its own.
@@ -125,9 +103,7 @@ enum Seen {
 #[doc(alias = "InterProcessLock")]
 #[derive(Clone)]
 pub struct InterProcessMutex {
-    client: Client,
-    path: Arc<str>,
-    spec: Arc<Spec>,
+    line: LockLine,
 }
 
 impl InterProcessMutex {
@@ -153,11 +129,8 @@ impl InterProcessMutex {
     /// # Cancel safety
     /// Cancel safe: the place is given up, and its node is deleted in the background.
     pub async fn acquire(&self) -> Result<MutexGuard, Error> {
-        // A loop over locks that are free must let other tasks run too.
-        tokio::task::coop::consume_budget().await;
-        let mut contender = self.stand();
-        let hold = self.held(&mut contender, &mut Seen::Nothing).instrument(self.span()).await?;
-        Ok(self.guard(contender, hold))
+        let held = self.line.acquire().await.map_err(|error| self.error(error))?;
+        Ok(MutexGuard::new(held))
     }
 
     /// Waits for the lock like [`acquire`](Self::acquire), but for at most `timeout`. This bounds the whole call:
@@ -167,36 +140,18 @@ impl InterProcessMutex {
     /// `None` means that another participant was ahead, and that this call has left no node.
     ///
     /// # Errors
-    /// * [`ErrorKind::TimedOut`] if no other participant was seen ahead: no server could be asked in time, or the lock
-    ///   was free and no server confirmed in time that the session is alive. A zero timeout returns it at once, without
-    ///   a request; [`try_acquire`](Self::try_acquire) asks without waiting.
-    /// * [`ErrorKind::OutcomeUnknown`] if it could not be confirmed in time that the node is gone. It is deleted in the
-    ///   background, at the latest with the session.
+    /// * [`ErrorKind::TimedOut`](crate::ErrorKind::TimedOut) if no other participant was seen ahead: no server could be
+    ///   asked in time, or the lock was free and no server confirmed in time that the session is alive. A zero timeout
+    ///   returns it at once, without a request; [`try_acquire`](Self::try_acquire) asks without waiting.
+    /// * [`ErrorKind::OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown) if it could not be confirmed in time that the
+    ///   node is gone. It is deleted in the background, at the latest with the session.
     /// * Otherwise as [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_timeout(&self, timeout: Duration) -> Result<Option<MutexGuard>, Error> {
-        tokio::task::coop::consume_budget().await;
-        if timeout.is_zero() {
-            return self.not_had(Seen::Nothing, timeout);
-        }
-        let Some(deadline) = Instant::now().checked_add(timeout) else {
-            return self.acquire().await.map(Some);
-        };
-        let (mut contender, mut seen) = (self.stand(), Seen::Nothing);
-        let held = self.held(&mut contender, &mut seen).instrument(self.span());
-        let waited = timeout_at(deadline - to_leave(timeout), held).await;
-        match waited {
-            Ok(held) => {
-                let hold = held?;
-                Ok(Some(self.guard(contender, hold)))
-            }
-            Err(_) => {
-                self.give_up(contender, deadline).await?;
-                self.not_had(seen, timeout)
-            }
-        }
+        let held = self.line.acquire_timeout(timeout).await.map_err(|error| self.error(error))?;
+        Ok(held.map(MutexGuard::new))
     }
 
     /// Returns the lock if it is free, or `None` if another participant holds it or waits for it. It waits for the
@@ -208,27 +163,17 @@ impl InterProcessMutex {
     /// the call takes that long.
     ///
     /// # Errors
-    /// * [`ErrorKind::TimedOut`] if no server could be asked, or none confirmed that the session is alive, in time.
-    /// * [`ErrorKind::OutcomeUnknown`] if it could not be confirmed in time that the node is gone. It is deleted in the
-    ///   background.
+    /// * [`ErrorKind::TimedOut`](crate::ErrorKind::TimedOut) if no server could be asked, or none confirmed that the
+    ///   session is alive, in time.
+    /// * [`ErrorKind::OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown) if it could not be confirmed in time that the
+    ///   node is gone. It is deleted in the background.
     /// * Otherwise as [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<MutexGuard>, Error> {
-        tokio::task::coop::consume_budget().await;
-        let within = self.client.core().config.connection_timeout;
-        let deadline = Instant::now() + within;
-        let (mut contender, mut seen) = (self.stand(), Seen::Nothing);
-        let first = self.first(&mut contender, &mut seen).instrument(self.span());
-        match timeout_at(deadline - to_leave(within), first).await {
-            Ok(Ok(Some(hold))) => Ok(Some(self.guard(contender, hold))),
-            Ok(Err(error)) => Err(error),
-            Ok(Ok(None)) | Err(_) => {
-                self.give_up(contender, deadline).await?;
-                self.not_had(seen, within)
-            }
-        }
+        let held = self.line.try_acquire().await.map_err(|error| self.error(error))?;
+        Ok(held.map(MutexGuard::new))
     }
 
     /// Returns the paths of all participants' nodes in order, the holder's first. [`revoke`] takes such a path.
@@ -240,108 +185,23 @@ impl InterProcessMutex {
     /// Cancel safe: it only reads.
     #[doc(alias = "getParticipantNodes")]
     pub async fn participants(&self) -> Result<Vec<String>, Error> {
-        let names = contender::names(&self.client, &self.path, &self.spec.bases()).await;
-        let names = names.map_err(|error| self.error(error))?;
-        Ok(names.iter().map(|name| join(&self.path, name)).collect())
+        self.line.participants().await.map_err(|error| self.error(error))
     }
 
     /// Returns the path of the mutex.
     pub fn path(&self) -> &str {
-        &self.path
-    }
-
-    fn stand(&self) -> Contender {
-        Contender::new(self.client.core(), &self.spec)
-    }
-
-    /// Waits until the lock is held.
-    async fn held(&self, contender: &mut Contender, seen: &mut Seen) -> Result<Hold, Error> {
-        if let Some(hold) = self.first(contender, seen).await? {
-            return Ok(hold);
-        }
-        let _hint = hint::after_a_while(self.client.core(), &self.path);
-        loop {
-            // The contender ahead leaves at some time.
-            if let Some(hold) = self.first(contender, seen).await? {
-                return Ok(hold);
-            }
-        }
-    }
-
-    /// Waits like `held`, but returns `None` if a contender is ahead.
-    async fn first(&self, contender: &mut Contender, seen: &mut Seen) -> Result<Option<Hold>, Error> {
-        loop {
-            match contender.next().await {
-                State::Held(hold) => return Ok(Some(hold)),
-                State::Behind => {
-                    *seen = Seen::Another;
-                    return Ok(None);
-                }
-                State::Unproven if *seen == Seen::Nothing => *seen = Seen::Free,
-                State::Failed(error) => return Err(self.error(error)),
-                State::Closed => return Err(Error::Closed { path: Arc::clone(&self.path) }),
-                state => tracing::debug!(
-                    event = "state_changed",
-                    path = &*self.path,
-                    state = state.name(),
-                    node = state.node(),
-                    "the contender has another state"
-                ),
-            }
-        }
-    }
-
-    /// Returns the result of a call whose time is over and which has left no node.
-    fn not_had(&self, seen: Seen, within: Duration) -> Result<Option<MutexGuard>, Error> {
-        let why = match seen {
-            Seen::Another => return Ok(None),
-            Seen::Free => {
-                format!("the lock was free, but no server confirmed within {within:?} that the session is alive")
-            }
-            Seen::Nothing if within.is_zero() => "a timeout of zero leaves no time to ask; use try_acquire()".into(),
-            Seen::Nothing => format!("no server could be asked within {within:?}"),
-        };
-        let why = format!("{why}{}", self.client.core().why_not_connected());
-        Err(self.error(client::Error::at(ErrorKind::TimedOut, "acquire", &self.path, why)))
-    }
-
-    /// Withdraws from the line. Fails if it is not certain by the deadline that no node of ours is left.
-    async fn give_up(&self, mut contender: Contender, deadline: Instant) -> Result<(), Error> {
-        const DOING: &str = "withdraw from";
-        let error = match timeout_at(deadline, contender.leave()).await {
-            Ok(Ok(())) => return Ok(()),
-            Ok(Err(error)) => client::Error::from_backend(DOING, &self.path, error),
-            Err(_) => client::Error::at(ErrorKind::OutcomeUnknown, DOING, &self.path, "no answer in time"),
-        };
-        let cause = self.client.core().why_not_connected();
-        let note = format!("{cause}; nothing is held; the node, if there is one, is deleted in the background");
-        Err(self.error(error.in_doubt(&note)))
-    }
-
-    fn guard(&self, contender: Contender, hold: Hold) -> MutexGuard {
-        tracing::debug!(event = "lock_acquired", path = &*self.path, token = hold.token(), "lock held");
-        MutexGuard::new(Inner::new(&self.client, &self.path, contender, hold))
-    }
-
-    /// The span of a call that acquires.
-    fn span(&self) -> tracing::Span {
-        tracing::info_span!("acquire", path = &*self.path)
+        self.line.path()
     }
 
     fn error(&self, error: client::Error) -> Error {
-        Error::client(&self.path, error)
+        Error::client(self.path(), error)
     }
 }
 
 impl fmt::Debug for InterProcessMutex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InterProcessMutex").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("InterProcessMutex").field("path", &self.path()).finish_non_exhaustive()
     }
-}
-
-fn to_leave(timeout: Duration) -> Duration {
-    let (part, most) = TO_LEAVE;
-    (timeout / part).min(most)
 }
 
 /// Asks the participant with this node to release, by writing Curator's mark into the node's data. A holder is notified
@@ -362,31 +222,14 @@ fn to_leave(timeout: Duration) -> Duration {
 /// ```
 ///
 /// # Errors
-/// [`Error::Client`] if a request failed, for example with [`ErrorKind::NoAuth`]. With [`ErrorKind::InvalidPath`] if
-/// the path is malformed, or its name does not end in the number of a sequential node.
+/// [`Error::Client`] if a request failed, for example with [`ErrorKind::NoAuth`](crate::ErrorKind::NoAuth). With
+/// [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) if the path is malformed, or its name does not end in the
+/// number of a sequential node.
 ///
 /// # Cancel safety
 /// If the future was polled, the mark may be set even if the future is dropped.
 #[doc(alias = "Revoker")]
 #[doc(alias = "attemptRevoke")]
 pub async fn revoke(client: &Client, node_path: &str) -> Result<(), Error> {
-    let error = |error: client::Error| Error::client(node_path, error);
-    client.open_path(node_path).map_err(error)?;
-    if !is_sequential(node_path) {
-        let why = "not the node of a participant: its name must end in ten digits; see participants()";
-        return Err(error(client::Error::at(ErrorKind::InvalidPath, "revoke", node_path, why)));
-    }
-    // It sets the same mark each time, so it may be repeated like a read.
-    let mark = |session: &Arc<Session>, full: &str| session.set_data(full, REVOKED, None);
-    match client.core().read("revoke", node_path, mark).await {
-        Err(gone) if gone.kind() == ErrorKind::NoNode => Ok(()),
-        outcome => outcome.map(drop).map_err(error),
-    }
-}
-
-/// Returns whether the name ends in a number as the server appends it. The data of any other node must not be
-/// overwritten.
-fn is_sequential(path: &str) -> bool {
-    let digits = path.bytes().rev().take_while(u8::is_ascii_digit).count();
-    digits >= 10
+    ask_to_release(client, node_path).await.map_err(|error| Error::client(node_path, error))
 }

@@ -5,6 +5,7 @@
     feature = "leader-selector",
     feature = "limiter",
     feature = "mutex",
+    feature = "read-write-lock",
     feature = "double-barrier",
     feature = "barrier",
     feature = "persistent-node",
@@ -30,12 +31,13 @@ mod limiter;
 mod mutex;
 mod persistent_node;
 mod queue;
+mod read_write_lock;
 mod throughput_balancer;
 
 use std::collections::BTreeSet;
 
 /// The functions that the files cover.
-const COVERED: [&[&str]; 18] = [
+const COVERED: [&[&str]; 20] = [
     barrier::COVERED,
     cache::COVERED,
     client::COVERED,
@@ -53,6 +55,8 @@ const COVERED: [&[&str]; 18] = [
     persistent_node::COVERED,
     queue::COVERED,
     queue::delivery::COVERED,
+    read_write_lock::COVERED,
+    read_write_lock::guard::COVERED,
     throughput_balancer::COVERED,
 ];
 

@@ -24,6 +24,10 @@ use zookeeper_recipes::queue::{
     AckMode, BoxQueueHandler, ClaimHandle, ClaimLost, Consumer, DeadLetter, Deliveries, Delivery, DistributedQueue,
     DistributedQueueBuilder, Enqueued, Error as QueueError, Event, Events, Failure, Producer, Utf8,
 };
+use zookeeper_recipes::read_write_lock::{
+    Error as ReadWriteError, InterProcessReadWriteLock, InterProcessReadWriteLockBuilder, ReadGuard, ReadLock,
+    WriteGuard, WriteLock,
+};
 use zookeeper_recipes::{
     Acl, BoxConnectionStateListener, Client, ClientBuilder, ConnectionState, ConnectionStates, CreateMode, Error,
     Fence, ListenerHandle, RequestCounts, RetryPolicy, Stat, Transaction,
@@ -71,6 +75,11 @@ fn handles_and_values_can_be_shared_between_tasks() {
     send_sync_unpin::<InterProcessMutex>();
     send_sync_unpin::<InterProcessMutexBuilder>();
     send_sync_unpin::<MutexGuard>();
+    send_sync_unpin::<InterProcessReadWriteLock>();
+    send_sync_unpin::<InterProcessReadWriteLockBuilder>();
+    send_sync_unpin::<(ReadLock, WriteLock)>();
+    send_sync_unpin::<(ReadGuard, WriteGuard)>();
+    send_sync_unpin::<ReadWriteError>();
     send_sync_unpin::<MutexError>();
     send_sync_unpin::<LockLost>();
     send_sync_unpin::<DoubleBarrier>();
@@ -183,6 +192,28 @@ fn every_public_future_of_a_persistent_node_is_send(node: &PersistentNode) {
     send_future(node.created());
     send_future(node.set_data(""));
     send_future(node.close());
+}
+
+/// As above.
+#[allow(dead_code)]
+fn every_public_future_of_the_read_write_lock_is_send(
+    lock: &InterProcessReadWriteLock,
+    (read, write): &(ReadLock, WriteLock),
+    (reader, writer): &(ReadGuard, WriteGuard),
+    (one, two, three): (ReadGuard, WriteGuard, WriteGuard),
+) {
+    send_future(lock.participants());
+    send_future(read.acquire());
+    send_future(read.acquire_timeout(std::time::Duration::MAX));
+    send_future(read.try_acquire());
+    send_future(write.acquire());
+    send_future(reader.lost());
+    send_future(reader.run(async {}));
+    send_future(reader.on_revoke());
+    send_future(writer.run(async {}));
+    send_future(one.release());
+    send_future(two.release());
+    send_future(three.downgrade());
 }
 
 /// As above.

@@ -16,6 +16,7 @@ mod waiting;
     feature = "leader-latch",
     feature = "leader-selector",
     feature = "mutex",
+    feature = "read-write-lock",
     feature = "double-barrier",
     feature = "barrier",
     feature = "persistent-node",
@@ -52,6 +53,8 @@ mod mutex;
 mod persistent_node;
 #[cfg(feature = "queue")]
 mod queue;
+#[cfg(feature = "read-write-lock")]
+mod read_write_lock;
 #[cfg(all(feature = "leader-selector", feature = "mutex", feature = "queue"))]
 mod spans;
 #[cfg(all(feature = "leader-latch", feature = "leader-selector", feature = "throughput-balancer"))]

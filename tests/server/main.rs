@@ -32,6 +32,8 @@ mod mutex;
 mod persistent_node;
 #[cfg(feature = "queue")]
 mod queue;
+#[cfg(feature = "read-write-lock")]
+mod read_write_lock;
 mod rig;
 #[cfg(all(feature = "tls", feature = "sasl-digest-md5", feature = "leader-latch"))]
 mod security;

@@ -7,8 +7,10 @@ use zookeeper_recipes::testing::TestingServer;
 pub(crate) struct Line {
     /// The directory.
     pub(crate) path: &'static str,
-    /// The suffix of its node names, before the number.
-    pub(crate) base: &'static str,
+    /// The suffixes of its node names, before the number.
+    pub(crate) bases: &'static [&'static str],
+    /// That of readers, who hold beside each other.
+    pub(crate) readers: Option<&'static str>,
     /// Whether each who takes part has an id of its own, which its node holds.
     pub(crate) has_ids: bool,
     /// Whether each who holds watches its node.
@@ -39,11 +41,16 @@ pub(crate) fn is_there(server: &TestingServer, path: &str, czxid: i64) -> bool {
 }
 
 impl Line {
+    /// Whether it is the place of a reader.
+    pub(crate) fn is_reader(&self, place: &Place) -> bool {
+        self.readers.is_some_and(|base| place.path.contains(base))
+    }
+
     /// All places, in order of arrival.
     pub(crate) fn places(&self, server: &TestingServer) -> Vec<Place> {
         let places = server.children(self.path).into_iter().filter_map(|name| {
             let path = format!("{}/{name}", self.path);
-            name.contains(self.base).then_some(())?;
+            self.bases.iter().any(|base| name.contains(base)).then_some(())?;
             let (stat, data) = (server.stat(&path)?, server.get(&path)?);
             Some(Place { path, czxid: stat.czxid, session: stat.ephemeral_owner, data })
         });

@@ -163,7 +163,9 @@ impl Stage {
             return;
         }
         // With it, everything is committed that was decided before.
-        if !before.iter().any(|place| place.stands(&self.world.server)) {
+        // Readers hold beside each other, so it may hold wherever it is. (If it does not, this excuses nothing.)
+        let may_hold = self.line.readers.is_some() || !before.iter().any(|place| place.stands(&self.world.server));
+        if may_hold {
             // Either the message comes before the next sign of life, or the lease is over.
             let until = self.line.watches_own.then(|| Instant::now() + self.world.timeout);
             self.watcher.depose(place.czxid, until);

@@ -15,6 +15,25 @@ use crate::world::World;
 pub(crate) trait Holder: Send + Sync + 'static {
     /// The token, if it believes so at this moment.
     fn token(&self) -> Option<i64>;
+
+    /// The transaction that created its node.
+    fn czxid(&self, token: i64) -> i64 {
+        token
+    }
+
+    /// Whether it is a reader, which holds beside other readers.
+    fn is_reader(&self) -> bool {
+        false
+    }
+}
+
+/// One who holds at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Holding {
+    number: u64,
+    token: i64,
+    czxid: i64,
+    is_reader: bool,
 }
 
 /// A participant that is checked for as long as it exists.
@@ -30,9 +49,13 @@ pub(crate) struct Seen {
     pub(crate) turns: u64,
     pub(crate) hand_overs: u64,
     pub(crate) violation: Option<String>,
+    /// The greatest token, and whose it was.
     greatest: i64,
     holder: Option<u64>,
-    /// The nodes of those who hold, or held, by their tokens.
+    /// The greatest of one who held alone, and whose it was.
+    greatest_alone: i64,
+    alone: Option<u64>,
+    /// The nodes of those who hold, or held, by the transactions that created them.
     nodes: BTreeMap<i64, String>,
 }
 
@@ -117,14 +140,20 @@ impl Watcher {
 
     /// Those who hold at this moment, with their tokens, without those deposed.
     pub(crate) fn holders(&self) -> Vec<(u64, i64)> {
+        self.holding().iter().map(|one| (one.number, one.token)).collect()
+    }
+
+    fn holding(&self) -> Vec<Holding> {
         let (deposed, ended) = (lock(&self.deposed), lock(&self.ended));
         let in_its_session = |seat: &Seat| seat.client.session_id().is_some_and(|id| !excused(&ended, id));
         let holding = lock(&self.seats);
         let holding = holding.iter().filter_map(|seat| {
-            let token = seat.holder.upgrade()?.token()?;
-            in_its_session(seat).then_some((seat.number, token))
+            let holder = seat.holder.upgrade()?;
+            let token = holder.token()?;
+            let (number, czxid, is_reader) = (seat.number, holder.czxid(token), holder.is_reader());
+            in_its_session(seat).then_some(Holding { number, token, czxid, is_reader })
         });
-        let mut holding: Vec<_> = holding.filter(|(_, token)| !excused(&deposed, *token)).collect();
+        let mut holding: Vec<_> = holding.filter(|one| !excused(&deposed, one.czxid)).collect();
         holding.sort_unstable();
         holding.dedup();
         holding
@@ -132,40 +161,63 @@ impl Watcher {
 
     /// Called after each step of each task.
     pub(crate) fn look(&self) {
-        let holders = self.holders();
-        let Some((holder, token)) = holders.first().copied() else { return };
+        let holding = self.holding();
+        if holding.is_empty() {
+            return;
+        }
         let world = lock(&self.world);
         let Some((server, trace)) = world.as_ref() else { return };
         let mut seen = lock(&self.seen);
         if seen.violation.is_some() {
             return;
         }
-        if holders.len() > 1 {
+        if holding.len() > 1 && !holding.iter().all(|one| one.is_reader) {
+            let holders: Vec<_> = holding.iter().map(|one| (one.number, one.token)).collect();
             return violated(&mut seen, trace, format!("two hold at one moment (who, token): {holders:?}"));
         }
-        if seen.holder != Some(holder) || seen.greatest != token {
-            self.turn(&mut seen, server, trace, holder, token);
-        }
-        if let Some(path) = seen.nodes.get(&token)
-            && !is_there(server, path, token)
-        {
-            let violation = format!("{holder} holds with token {token}, and its node {path} is no more");
-            violated(&mut seen, trace, violation);
+        for one in &holding {
+            self.look_at(&mut seen, server, trace, one);
         }
     }
 
-    fn turn(&self, seen: &mut Seen, server: &TestingServer, trace: &Trace, holder: u64, token: i64) {
-        if token < seen.greatest || (token == seen.greatest && seen.holder != Some(holder)) {
-            let violation = format!("{holder} holds with token {token} after token {}", seen.greatest);
-            return violated(seen, trace, violation);
+    fn look_at(&self, seen: &mut Seen, server: &TestingServer, trace: &Trace, one: &Holding) {
+        let Holding { number, token, czxid, is_reader } = *one;
+        let (greatest, whose) =
+            if is_reader { (seen.greatest_alone, seen.alone) } else { (seen.greatest, seen.holder) };
+        if token < greatest || (token == greatest && whose != Some(number)) {
+            return violated(seen, trace, format!("{number} holds with token {token} after token {greatest}"));
         }
-        trace.note(format_args!("{holder} holds, with token {token}"));
+        if !seen.nodes.contains_key(&czxid) {
+            self.turn(seen, server, trace, one);
+        }
+        if let Some(path) = seen.nodes.get(&czxid)
+            && !is_there(server, path, czxid)
+        {
+            let violation = format!("{number} holds with token {token}, and its node {path} is no more");
+            violated(seen, trace, violation);
+        }
+    }
+
+    fn turn(&self, seen: &mut Seen, server: &TestingServer, trace: &Trace, one: &Holding) {
+        let Holding { number, token, czxid, is_reader } = *one;
+        let role = if is_reader { "reads" } else { "holds" };
+        trace.note(format_args!("{number} {role}, with token {token}"));
         seen.turns += 1;
-        seen.hand_overs += u64::from(seen.holder.is_some_and(|last| last != holder));
-        (seen.holder, seen.greatest) = (Some(holder), token);
-        match self.line.places(server).into_iter().next() {
-            Some(first) if first.czxid == token => drop(seen.nodes.insert(token, first.path)),
-            first => violated(seen, trace, format!("{holder} holds with token {token}, and the first is {first:?}")),
+        seen.hand_overs += u64::from(seen.holder.is_some_and(|last| last != number));
+        if token >= seen.greatest {
+            (seen.holder, seen.greatest) = (Some(number), token);
+        }
+        if !is_reader {
+            (seen.alone, seen.greatest_alone) = (Some(number), token);
+        }
+        let places = self.line.places(server);
+        let ahead = places.iter().find(|place| place.czxid < token && !(is_reader && self.line.is_reader(place)));
+        if let Some(ahead) = ahead {
+            return violated(seen, trace, format!("{number} holds with token {token}, and ahead is {ahead:?}"));
+        }
+        match places.into_iter().find(|place| place.czxid == czxid) {
+            Some(own) => drop(seen.nodes.insert(czxid, own.path)),
+            None => violated(seen, trace, format!("{number} holds with token {token}, and has no node")),
         }
     }
 }

@@ -50,8 +50,24 @@ fn joined(text: &str) -> Vec<String> {
 fn in_source(text: &str, module: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut owner = module.to_owned();
+    let mut of_macro = None;
     for line in joined(text) {
         let line = line.as_str();
+        if let Some(name) = line.strip_prefix("macro_rules! ") {
+            of_macro = Some((name.trim_end_matches(" {").to_owned(), Vec::new()));
+        }
+        if let Some((name, functions)) = &mut of_macro {
+            functions.extend(asynchronous(line).map(|signature| name_of(signature).to_owned()));
+            if line != "}" {
+                continue;
+            }
+            // The first argument of each call is the type.
+            let calls =
+                text.lines().filter_map(|line| line.strip_prefix(&format!("{name}!("))?.split([',', ')']).next());
+            names.extend(calls.flat_map(|of| functions.iter().map(move |function| format!("{of}::{function}"))));
+            of_macro = None;
+            continue;
+        }
         if let Some((of, what)) = header(line) {
             let public = is_public(text, what);
             match of {
@@ -63,11 +79,15 @@ fn in_source(text: &str, module: &str) -> Vec<String> {
         } else if line == "}" {
             owner = module.to_owned();
         } else if let Some(name) = asynchronous(line) {
-            let name = name.split(['(', '<']).next().unwrap_or_default();
-            names.push(format!("{owner}::{name}"));
+            names.push(format!("{owner}::{}", name_of(name)));
         }
     }
     names
+}
+
+/// The name of the function whose signature begins like this.
+fn name_of(signature: &str) -> &str {
+    signature.split(['(', '<']).next().unwrap_or_default()
 }
 
 /// The text after `fn` in the first line of a public function that is asynchronous.
@@ -133,8 +153,18 @@ impl<T> futures::Stream for Walk<T> {
 }
 impl std::future::Future for Hidden {
 }
+macro_rules! legs {
+    ($of:ident) => {
+        impl $of {
+            pub async fn walk(&self) {}
+        }
+    };
+}
+legs!(Dog);
+legs!(Cat, 4);
 "#;
-    assert_eq!(in_source(source, "walking"), ["Walk::step", "walking::free", "Walk::next"]);
+    let found = in_source(source, "walking");
+    assert_eq!(found, ["Walk::step", "walking::free", "Walk::next", "Dog::walk", "Cat::walk"]);
     let found = public_futures();
     for known in [
         "Client::get",

@@ -11,14 +11,19 @@ use tokio::net::{TcpListener, TcpStream};
 #[derive(Debug, Clone)]
 pub(crate) struct Turn {
     pub(crate) is_kazoo: bool,
+    /// It reads, beside others that read.
+    pub(crate) is_reader: bool,
     /// Of its node in the line.
     pub(crate) number: u32,
 }
 
 #[derive(Debug, Default)]
 struct Seen {
-    inside: usize,
+    readers: usize,
+    others: usize,
     overlaps: usize,
+    /// The most readers that were together.
+    most_readers: usize,
     turns: Vec<Turn>,
 }
 
@@ -50,6 +55,10 @@ impl Judge {
         self.seen.lock().expect("no panic").turns.clone()
     }
 
+    pub(crate) fn most_readers(&self) -> usize {
+        self.seen.lock().expect("no panic").most_readers
+    }
+
     pub(crate) fn overlaps(&self) -> usize {
         self.seen.lock().expect("no panic").overlaps
     }
@@ -68,16 +77,27 @@ impl Seen {
     fn hear(&mut self, line: &str) {
         match line.split_once(' ') {
             Some(("enter", node)) => {
-                self.overlaps += usize::from(self.inside > 0);
-                self.inside += 1;
+                let is_reader = is_reader(node);
+                self.overlaps += usize::from(self.others > 0 || !is_reader && self.readers > 0);
+                *self.inside(is_reader) += 1;
+                self.most_readers = self.most_readers.max(self.readers);
                 let (_, digits) = node.split_at(node.len() - 10);
                 let number = digits.parse().expect("a sequential node");
-                self.turns.push(Turn { is_kazoo: node.contains("__lock__"), number });
+                let is_kazoo = node.contains("__lock__") || node.contains("__rlock__");
+                self.turns.push(Turn { is_kazoo, is_reader, number });
             }
-            Some(("leave", _)) => self.inside -= 1,
+            Some(("leave", node)) => *self.inside(is_reader(node)) -= 1,
             _ => panic!("neither enter nor leave: {line}"),
         }
     }
+
+    fn inside(&mut self, is_reader: bool) -> &mut usize {
+        if is_reader { &mut self.readers } else { &mut self.others }
+    }
+}
+
+fn is_reader(node: &str) -> bool {
+    node.contains("__READ__") || node.contains("__rlock__")
 }
 
 /// A contender's way to the judge.

@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 /// The version that the test was written for.
 const KAZOO: &str = "kazoo==2.11.0";
 const SCRIPT: &str = include_str!("kazoo_lock.py");
+const READ_WRITE: &str = include_str!("kazoo_read_write_lock.py");
 #[cfg(feature = "cache")]
 const EDIT: &str = include_str!("kazoo_edit.py");
 #[cfg(feature = "group-member")]
@@ -22,6 +23,13 @@ impl Kazoo {
     pub(crate) fn contend(connect_string: &str, path: &str, judge: SocketAddr, turns: usize) -> Kazoo {
         let mut command = tokio::process::Command::new(python());
         command.args(["-c", SCRIPT, connect_string, path, &judge.to_string(), &turns.to_string()]);
+        Kazoo(command.kill_on_drop(true).spawn().expect("python starts"))
+    }
+
+    /// Starts it: reads three times of four, and writes otherwise, and tells the judge each time.
+    pub(crate) fn read_and_write(connect_string: &str, path: &str, judge: SocketAddr, turns: usize) -> Kazoo {
+        let mut command = tokio::process::Command::new(python());
+        command.args(["-c", READ_WRITE, connect_string, path, &judge.to_string(), &turns.to_string()]);
         Kazoo(command.kill_on_drop(true).spawn().expect("python starts"))
     }
 

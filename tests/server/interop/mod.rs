@@ -1,5 +1,6 @@
 //! One line for two libraries: kazoo's `Lock` (Python) and `InterProcessMutex` take turns at one path on a real server.
-//! And a cache that follows what kazoo writes, and members of its parties.
+//! The same with its `ReadLock` and `WriteLock`. And a cache that follows what kazoo writes, and members of its
+//! parties.
 //!
 //! Needs python3 and the feature `interop`; kazoo is installed from PyPI into a virtual environment below `target`.
 
@@ -9,6 +10,8 @@ mod judge;
 mod kazoo;
 #[cfg(feature = "group-member")]
 mod party;
+#[cfg(feature = "read-write-lock")]
+mod readers;
 
 use std::time::Duration;
 

@@ -36,7 +36,7 @@ pub(crate) struct Election {
 }
 
 impl Play for Election {
-    const LINE: Line = Line { path: "/election", base: "latch-", has_ids: true, watches_own: true };
+    const LINE: Line = Line { path: "/election", bases: &["latch-"], readers: None, has_ids: true, watches_own: true };
 
     fn new(_stage: &mut Stage) -> Self {
         Election { entered: 0, seats: Vec::new(), closing: Vec::new() }

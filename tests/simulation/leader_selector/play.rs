@@ -44,7 +44,7 @@ pub(crate) struct Terms {
 }
 
 impl Play for Terms {
-    const LINE: Line = Line { path: "/terms", base: "lock-", has_ids: true, watches_own: true };
+    const LINE: Line = Line { path: "/terms", bases: &["lock-"], readers: None, has_ids: true, watches_own: true };
 
     fn new(_stage: &mut Stage) -> Self {
         let hurry = watch::Sender::new(false);

@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
-use zookeeper_recipes::mutex::{Error, InterProcessMutex, MutexGuard};
+use zookeeper_recipes::mutex;
+use zookeeper_recipes::read_write_lock::{self, ReadGuard};
 use zookeeper_recipes::testing::TestingServer;
 use zookeeper_recipes::{Client, ErrorKind};
 
-use crate::line::is_there;
-use crate::mutex::play::Workshop;
-use crate::stage::Play;
+use crate::line::{Line, is_there};
+use crate::lock::{Failure, Guard, Held, Lock};
 use crate::trace::Trace;
-use crate::watcher::{Holder, Watcher};
+use crate::watcher::Watcher;
 use crate::world::Thaws;
 
 /// How finely tokio's timers tell the time.
@@ -25,21 +25,21 @@ const TOLD: Duration = Duration::from_millis(25);
 
 /// The plan of one worker.
 #[derive(Debug)]
-pub(super) struct Plan {
-    pub(super) number: u64,
+pub(crate) struct Plan {
+    pub(crate) number: u64,
     /// No other worker uses the mutex object, so its data identifies the node.
-    pub(super) alone: bool,
-    pub(super) call: Call,
-    pub(super) grip: Grip,
-    pub(super) hold: Duration,
-    /// The lock is entered again, and let go twice.
-    pub(super) again: bool,
-    pub(super) parting: Parting,
+    pub(crate) alone: bool,
+    pub(crate) call: Call,
+    pub(crate) grip: Grip,
+    pub(crate) hold: Duration,
+    /// The lock is entered again, and let go twice; or downgraded.
+    pub(crate) again: bool,
+    pub(crate) parting: Parting,
 }
 
 /// How one asks for the lock.
 #[derive(Debug)]
-pub(super) enum Call {
+pub(crate) enum Call {
     Acquire,
     /// `acquire`, dropped after this time.
     AcquireHalfWay(Duration),
@@ -49,7 +49,7 @@ pub(super) enum Call {
 
 /// How one holds it.
 #[derive(Debug)]
-pub(super) enum Grip {
+pub(crate) enum Grip {
     Bare,
     Run,
     UntilLost,
@@ -58,7 +58,7 @@ pub(super) enum Grip {
 
 /// How one lets it go.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Parting {
+pub(crate) enum Parting {
     Release,
     Drop,
     /// `release`, dropped after this time.
@@ -67,58 +67,64 @@ pub(super) enum Parting {
 
 /// How often something happened.
 #[derive(Debug, Default)]
-pub(super) struct Count(AtomicU64);
+pub(crate) struct Count(AtomicU64);
 
 impl Count {
-    pub(super) fn add(&self) {
+    pub(crate) fn add(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn get(&self) -> u64 {
+    pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-impl Holder for MutexGuard {
-    fn token(&self) -> Option<i64> {
-        self.is_held().then(|| self.fencing_token())
-    }
-}
-
-pub(super) struct Worker {
-    pub(super) plan: Plan,
-    pub(super) mutex: InterProcessMutex,
-    pub(super) client: Client,
-    pub(super) client_number: usize,
+pub(crate) struct Worker {
+    pub(crate) plan: Plan,
+    pub(crate) lock: Lock,
+    pub(crate) line: Line,
+    pub(crate) client: Client,
+    pub(crate) client_number: usize,
     /// The session timeout.
-    pub(super) timeout: Duration,
-    pub(super) server: TestingServer,
-    pub(super) trace: Trace,
-    pub(super) thaws: Thaws,
-    pub(super) watcher: Arc<Watcher>,
-    pub(super) hurry: watch::Receiver<bool>,
-    pub(super) cancelled: Arc<Count>,
+    pub(crate) timeout: Duration,
+    pub(crate) server: TestingServer,
+    pub(crate) trace: Trace,
+    pub(crate) thaws: Thaws,
+    pub(crate) watcher: Arc<Watcher>,
+    pub(crate) hurry: watch::Receiver<bool>,
+    pub(crate) cancelled: Arc<Count>,
 }
 
 impl Worker {
-    pub(super) async fn work(self) {
+    pub(crate) async fn work(self) {
         let Some(guard) = self.come().await else { return };
-        let guard = self.sit(guard);
-        self.hold(&guard).await;
-        let again = if self.plan.again { self.reenter(&guard) } else { None };
-        self.part(guard, again.is_none()).await;
+        let held = self.sit(guard);
+        self.hold(&held.guard).await;
+        let (held, again) = match (self.plan.again, &held.guard) {
+            (true, Guard::Mutex(_)) => {
+                let again = self.reenter(&held.guard);
+                (held, again)
+            }
+            (true, Guard::Write(_)) => {
+                let Some(held) = self.downgrade(held).await else { return };
+                self.hold(&held.guard).await;
+                (held, None)
+            }
+            _ => (held, None),
+        };
+        self.part(held, again.is_none()).await;
         if let Some(again) = again {
-            self.hold(&again).await;
+            self.hold(&again.guard).await;
             self.part(again, true).await;
         }
     }
 
     /// Asks for the lock.
-    async fn come(&self) -> Option<MutexGuard> {
+    async fn come(&self) -> Option<Guard> {
         let begun = Instant::now();
         let got = match self.plan.call {
-            Call::Acquire => self.mutex.acquire().await.map(Some),
-            Call::AcquireHalfWay(time) => match timeout(time, self.mutex.acquire()).await {
+            Call::Acquire => self.lock.acquire().await.map(Some),
+            Call::AcquireHalfWay(time) => match timeout(time, self.lock.acquire()).await {
                 Ok(got) => got.map(Some),
                 Err(_) => {
                     self.cancelled.add();
@@ -126,17 +132,17 @@ impl Worker {
                 }
             },
             Call::AcquireTimeout(within) => {
-                let got = self.mutex.acquire_timeout(within).await;
+                let got = self.lock.acquire_timeout(within).await;
                 self.in_time(begun, within);
                 got
             }
             Call::TryAcquire => {
-                let got = self.mutex.try_acquire().await;
+                let got = self.lock.try_acquire().await;
                 self.in_time(begun, self.timeout);
                 got
             }
         };
-        self.note(format_args!("gets {:?}", got.as_ref().map(|got| got.as_ref().map(MutexGuard::fencing_token))));
+        self.note(format_args!("gets {:?}", got.as_ref().map(|got| got.as_ref().map(Guard::fencing_token))));
         match got {
             Ok(got) => {
                 if got.is_none() {
@@ -163,26 +169,26 @@ impl Worker {
     /// After `None` there is no node.
     fn nothing_is_left(&self) {
         let ours = self.plan.number.to_string().into_bytes();
-        let left = Workshop::LINE.places(&self.server).into_iter().find(|place| self.plan.alone && place.data == ours);
+        let left = self.line.places(&self.server).into_iter().find(|place| self.plan.alone && place.data == ours);
         if let Some(left) = left {
             self.object(format_args!("it did not get the lock, and left {left:?}"));
         }
     }
 
-    fn may_fail(&self, error: &Error) {
+    fn may_fail(&self, error: &Failure) {
         let may = match self.plan.call {
             Call::Acquire | Call::AcquireHalfWay(_) => false,
             Call::AcquireTimeout(_) | Call::TryAcquire => {
-                matches!(error.kind(), ErrorKind::OutcomeUnknown | ErrorKind::TimedOut)
+                matches!(error.kind, ErrorKind::OutcomeUnknown | ErrorKind::TimedOut)
             }
         };
         if !may {
-            self.object(format_args!("its call failed: {error}"));
+            self.object(format_args!("its call failed: {}", error.text));
         }
     }
 
     /// Works under the lock, for the planned time, or until all workers are in a hurry.
-    async fn hold(&self, guard: &MutexGuard) {
+    async fn hold(&self, guard: &Guard) {
         let until = Instant::now() + self.plan.hold;
         let mut hurry = self.hurry.clone();
         let mut enough = pin!(async move {
@@ -208,7 +214,7 @@ impl Worker {
                         }
                     }
                 };
-                if guard.run(work).await.is_err() && guard.is_held() {
+                if guard.run(work).await.is_none() && guard.is_held() {
                     self.object("run() says that the lock is lost, and is_held() that it is not");
                 }
             }
@@ -224,8 +230,8 @@ impl Worker {
                 tokio::select! {
                     biased;
                     revoked = guard.on_revoke() => match revoked {
-                        Ok(()) => self.revoked(guard),
-                        Err(_) => self.lost("on_revoke()", guard),
+                        true => self.revoked(guard),
+                        false => self.lost("on_revoke()", guard),
                     },
                     () = self.told(guard) => self.object("on_revoke() does not tell of the loss"),
                     () = enough => {}
@@ -235,7 +241,7 @@ impl Worker {
     }
 
     /// Resolves some time after the loss: by then the holder must have been told.
-    async fn told(&self, guard: &MutexGuard) {
+    async fn told(&self, guard: &Guard) {
         loop {
             sleep(TOLD).await;
             if !guard.is_held() {
@@ -245,13 +251,13 @@ impl Worker {
         }
     }
 
-    fn lost(&self, who: &str, guard: &MutexGuard) {
+    fn lost(&self, who: &str, guard: &Guard) {
         if guard.is_held() {
             self.object(format_args!("{who} says that the lock is lost, and is_held() that it is not"));
         }
     }
 
-    fn revoked(&self, guard: &MutexGuard) {
+    fn revoked(&self, guard: &Guard) {
         let data = self.server.get(guard.node_path());
         // A node that is gone by now may have held it.
         if data.is_some_and(|data| data != b"__REVOKE__") {
@@ -259,11 +265,12 @@ impl Worker {
         }
     }
 
-    fn reenter(&self, guard: &MutexGuard) -> Option<Arc<MutexGuard>> {
+    fn reenter(&self, guard: &Guard) -> Option<Arc<Held>> {
+        let Guard::Mutex(mutex) = guard else { return None };
         let held = guard.is_held();
-        match guard.reenter() {
-            Ok(again) if held && again.fencing_token() == guard.fencing_token() => Some(self.sit(again)),
-            Err(Error::Lost { .. }) if !held => None,
+        match mutex.reenter() {
+            Ok(again) if held && again.fencing_token() == guard.fencing_token() => Some(self.sit(Guard::Mutex(again))),
+            Err(mutex::Error::Lost { .. }) if !held => None,
             other => {
                 self.object(format_args!("its lock is held: {held}, and re-entering it gives {other:?}"));
                 None
@@ -271,10 +278,46 @@ impl Worker {
         }
     }
 
+    /// Becomes a reader; perhaps it thinks better of it half way.
+    async fn downgrade(&self, held: Arc<Held>) -> Option<Arc<Held>> {
+        let held = Arc::into_inner(held).expect("the watcher holds none");
+        let (token, node) = (held.guard.fencing_token(), held.guard.node_path().to_owned());
+        let Guard::Write(guard) = held.guard else { return None };
+        let within = match self.plan.parting {
+            Parting::ReleaseHalfWay(time) => time,
+            _ => Duration::MAX,
+        };
+        let Ok(reading) = timeout(within, guard.downgrade()).await else {
+            self.cancelled.add();
+            self.note("has dropped its downgrade");
+            return None;
+        };
+        self.note(format_args!("has downgraded: {:?}", reading.as_ref().map(ReadGuard::node_path)));
+        match reading {
+            Ok(reading) if reading.fencing_token() != token => {
+                self.object(format_args!("its token {token} became {}", reading.fencing_token()));
+            }
+            Ok(_) if is_there(&self.server, &node, token) => {
+                self.object(format_args!("it reads, and its node {node} of the writer is there"));
+            }
+            Ok(reading) => {
+                let guard = Guard::Read(reading);
+                return Some(match self.server.stat(guard.node_path()) {
+                    Some(stat) => self.sit_at(guard, stat.czxid),
+                    // Another client was quicker to delete it; it has not heard of that yet.
+                    None => Arc::new(Held { guard, czxid: token }),
+                });
+            }
+            Err(read_write_lock::Error::Lost { .. }) => {}
+            Err(error) => self.object(format_args!("it could not downgrade: {error}")),
+        }
+        None
+    }
+
     /// Releases; the `last` guard deletes the node.
-    async fn part(&self, guard: Arc<MutexGuard>, last: bool) {
-        let (path, token) = (guard.node_path().to_owned(), guard.fencing_token());
-        let guard = Arc::into_inner(guard).expect("the watcher holds none");
+    async fn part(&self, held: Arc<Held>, last: bool) {
+        let Held { guard, czxid } = Arc::into_inner(held).expect("the watcher holds none");
+        let path = guard.node_path().to_owned();
         match self.plan.parting {
             Parting::Drop => {
                 self.note("drops its guard");
@@ -286,13 +329,13 @@ impl Worker {
                 self.note(format_args!("has released: {released:?}"));
                 match released {
                     Ok(()) if !held => self.object("it has released a lock that was lost, and is not told so"),
-                    Err(Error::Lost { .. }) if !held => {}
-                    Err(Error::Lost { .. }) => self.object("it held the lock, and is told that it was lost"),
-                    Ok(()) if last && is_there(&self.server, &path, token) => {
+                    Err(error) if error.had_lost && !held => {}
+                    Err(error) if error.had_lost => self.object("it held the lock, and is told that it was lost"),
+                    Ok(()) if last && is_there(&self.server, &path, czxid) => {
                         self.object(format_args!("it has released the lock, and left {path}"));
                     }
-                    Err(error) if error.kind() != ErrorKind::SessionLost || !last => {
-                        self.object(format_args!("it could not release the lock: {error}"));
+                    Err(error) if error.kind != ErrorKind::SessionLost || !last => {
+                        self.object(format_args!("it could not release the lock: {}", error.text));
                     }
                     _ => {}
                 }
@@ -306,10 +349,16 @@ impl Worker {
         }
     }
 
-    fn sit(&self, guard: MutexGuard) -> Arc<MutexGuard> {
-        let guard = Arc::new(guard);
-        self.watcher.sit(self.plan.number, &self.client, &guard);
-        guard
+    fn sit(&self, guard: Guard) -> Arc<Held> {
+        let token = guard.fencing_token();
+        self.sit_at(guard, token)
+    }
+
+    /// Sits with a node that this transaction created. That of a guard that was downgraded is younger than its token.
+    fn sit_at(&self, guard: Guard, czxid: i64) -> Arc<Held> {
+        let held = Arc::new(Held { guard, czxid });
+        self.watcher.sit(self.plan.number, &self.client, &held);
+        held
     }
 
     fn note(&self, what: impl std::fmt::Display) {

@@ -1,22 +1,21 @@
-//! A held lock, which one or several guards share.
+//! A lock that is held: what its guard, or several of them, stand on.
 
 use std::fmt;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::error::Error;
+use super::{Contender, Hold, Leaving};
 use crate::backend;
 use crate::client::held_paths::HeldPath;
-use crate::client::{self, Client};
-use crate::contender::{Contender, Hold, Leaving};
+use crate::client::{Client, Error};
 use crate::util::mutex::{Mutex, MutexGuard};
 
-/// The state that all guards of one hold share. With the last of them the node is deleted.
-pub(super) struct Inner {
+/// A hold and the contender that has it. When it is dropped, the node is deleted.
+pub(crate) struct Held {
     client: Client,
-    pub(super) path: Arc<str>,
-    pub(super) hold: Hold,
+    pub(crate) path: Arc<str>,
+    pub(crate) hold: Hold,
     watcher: Mutex<NodeWatcher>,
     /// Kept until the node is gone, or its delete was handed over.
     _held: HeldPath,
@@ -28,19 +27,28 @@ enum NodeWatcher {
     Guard(Box<Contender>),
     /// A task, which leaves the line when asked to, or when the guards are dropped. The delete may have been handed
     /// over by then.
-    Task { leave: oneshot::Sender<()>, leaving: Arc<Leaving>, left: oneshot::Receiver<Result<(), backend::Error>> },
-    /// The contender is leaving.
-    Leaving,
+    Task { ask: oneshot::Sender<Asked>, leaving: Arc<Leaving>, left: oneshot::Receiver<Result<(), backend::Error>> },
+    /// The contender is leaving, or was handed on.
+    Gone,
 }
 
-impl Inner {
+/// What the task is asked for.
+enum Asked {
+    /// To leave the line.
+    Leave,
+    /// To hand on the contender.
+    #[cfg(feature = "read-write-lock")]
+    HandOn(oneshot::Sender<Box<Contender>>),
+}
+
+impl Held {
     pub(super) fn new(client: &Client, path: &Arc<str>, contender: Contender, hold: Hold) -> Self {
         let watcher = Mutex::new(NodeWatcher::Guard(Box::new(contender)));
         let held = HeldPath::new(&client.core().held_paths, path, client.core().clock.now());
-        Inner { client: client.clone(), path: Arc::clone(path), hold, watcher, _held: held }
+        Held { client: client.clone(), path: Arc::clone(path), hold, watcher, _held: held }
     }
 
-    pub(super) fn is_held(&self) -> bool {
+    pub(crate) fn is_held(&self) -> bool {
         let used_up = match &mut *self.watcher() {
             NodeWatcher::Guard(contender) => contender.glance(),
             _ => false,
@@ -52,20 +60,20 @@ impl Inner {
     }
 
     /// Returns the path of the node as this client names it.
-    pub(super) fn node_path(&self) -> &str {
+    pub(crate) fn node_path(&self) -> &str {
         self.client.core().config.namespace.strip(self.hold.path())
     }
 
     /// Watches the node from now on, so that its holder can be notified.
-    pub(super) fn watch(&self) {
+    pub(crate) fn watch(&self) {
         let mut watcher = self.watcher();
         if !matches!(*watcher, NodeWatcher::Guard(_)) {
             return;
         }
-        let (leave, asked) = oneshot::channel();
+        let (ask, asked) = oneshot::channel();
         let (done, left) = oneshot::channel();
         let leaving = Arc::new(Leaving::default());
-        let task = NodeWatcher::Task { leave, leaving: Arc::clone(&leaving), left };
+        let task = NodeWatcher::Task { ask, leaving: Arc::clone(&leaving), left };
         if let NodeWatcher::Guard(mut contender) = std::mem::replace(&mut *watcher, task) {
             contender.insist_on_watch();
             let (path, token) = (Arc::clone(&self.path), self.hold.token());
@@ -77,18 +85,33 @@ impl Inner {
     }
 
     /// Ends the hold, then deletes the node.
-    pub(super) async fn release(self) -> Result<(), Error> {
-        let watcher = std::mem::replace(&mut *self.watcher(), NodeWatcher::Leaving);
+    pub(crate) async fn release(self) -> Result<(), Error> {
+        let watcher = std::mem::replace(&mut *self.watcher(), NodeWatcher::Gone);
         let left = match watcher {
             NodeWatcher::Guard(mut contender) => contender.leave().await,
-            NodeWatcher::Task { leave, left, .. } => {
+            NodeWatcher::Task { ask, left, .. } => {
                 // A task that has ended with its runtime has dropped the place, which deletes the node.
-                let _ = leave.send(());
+                let _ = ask.send(Asked::Leave);
                 left.await.unwrap_or(Err(backend::Error::SessionEnded))
             }
-            NodeWatcher::Leaving => Ok(()),
+            NodeWatcher::Gone => Ok(()),
         };
-        left.map_err(|error| Error::client(&self.path, client::Error::from_backend("release", self.node_path(), error)))
+        left.map_err(|error| Error::from_backend("release", self.node_path(), error))
+    }
+
+    /// Hands on the contender, with the hold; `None` if its runtime has ended. Its node is watched no longer.
+    #[cfg(feature = "read-write-lock")]
+    pub(crate) async fn into_contender(self) -> Option<Box<Contender>> {
+        let watcher = std::mem::replace(&mut *self.watcher(), NodeWatcher::Gone);
+        match watcher {
+            NodeWatcher::Guard(contender) => Some(contender),
+            NodeWatcher::Task { ask, .. } => {
+                let (to, handed_on) = oneshot::channel();
+                let _ = ask.send(Asked::HandOn(to));
+                handed_on.await.ok()
+            }
+            NodeWatcher::Gone => None,
+        }
     }
 
     fn watcher(&self) -> MutexGuard<'_, NodeWatcher> {
@@ -102,44 +125,52 @@ async fn look_after(
     path: &str,
     token: i64,
     mut contender: Box<Contender>,
-    mut asked: oneshot::Receiver<()>,
+    mut asked: oneshot::Receiver<Asked>,
     leaving: &Leaving,
 ) -> Result<(), backend::Error> {
-    tokio::select! {
+    let asked = tokio::select! {
         biased;
-        _ = &mut asked => return contender.leave_after(leaving.handed_over()).await,
+        asked = &mut asked => asked,
         // Any other state after `Held` means that the lock is lost, also if it could be held again.
         news = contender.next() => {
             tracing::debug!(event = "lock_lost", path, token, state = news.name(), "lock lost");
+            contender.relinquish();
+            asked.await
         }
+    };
+    match asked {
+        #[cfg(feature = "read-write-lock")]
+        Ok(Asked::HandOn(to)) => {
+            // If it is not taken, it leaves by being dropped.
+            let _ = to.send(contender);
+            Ok(())
+        }
+        // The sender may also be dropped with the guards, which means the same.
+        Ok(Asked::Leave) | Err(_) => contender.leave_after(leaving.handed_over()).await,
     }
-    contender.relinquish();
-    // The sender may also be dropped with the guards, which means the same.
-    let _ = asked.await;
-    contender.leave_after(leaving.handed_over()).await
 }
 
 /// Hands over the delete when the last guard is dropped, so that it is ahead of any later request of this client.
-impl Drop for Inner {
+impl Drop for Held {
     fn drop(&mut self) {
-        let watcher = std::mem::replace(&mut *self.watcher(), NodeWatcher::Leaving);
+        let watcher = std::mem::replace(&mut *self.watcher(), NodeWatcher::Gone);
         match watcher {
             // Dropping the place deletes its node.
             NodeWatcher::Guard(contender) => drop(contender),
-            NodeWatcher::Task { leave, leaving, .. } => {
+            NodeWatcher::Task { ask, leaving, .. } => {
                 // A task that has ended with its runtime has dropped the place, which deletes the node.
                 let tell = || {
-                    let _ = leave.send(());
+                    let _ = ask.send(Asked::Leave);
                 };
                 leaving.release(tell, || Some(self.hold.clone()));
             }
-            NodeWatcher::Leaving => {}
+            NodeWatcher::Gone => {}
         }
     }
 }
 
-impl fmt::Debug for Inner {
+impl fmt::Debug for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Inner").field("path", &self.path).field("hold", &self.hold).finish_non_exhaustive()
+        f.debug_struct("Held").field("path", &self.path).field("hold", &self.hold).finish_non_exhaustive()
     }
 }

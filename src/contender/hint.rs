@@ -21,7 +21,7 @@ pub(super) struct Hint {
 /// it does not hold the lock.
 ///
 /// The client's runtime has a timer; the caller may wait on one that has none, or outside of any.
-pub(super) fn after_a_while(core: &Arc<Core>, path: &Arc<str>) -> Option<Hint> {
+pub(super) fn after_a_while(core: &Arc<Core>, path: &Arc<str>, advice: &'static str) -> Option<Hint> {
     core.held_paths.since(path)?;
     let began = core.clock.now();
     let (waiting, ended) = oneshot::channel();
@@ -38,7 +38,7 @@ pub(super) fn after_a_while(core: &Arc<Core>, path: &Arc<str>) -> Option<Hint> {
                     path = &*path,
                     ?held_for,
                     "waiting for a lock that this client holds itself: acquire() waits for its guard to be released or \
-                     dropped, also in the same task; to enter again, call the guard's reenter()"
+                     dropped, also in the same task; {advice}"
                 );
             }
         }

@@ -1,25 +1,35 @@
-//! Who comes for the lock, and when.
+//! Who comes for a lock, and when.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::sync::watch;
 use tokio::time::Instant;
-use zookeeper_recipes::mutex::{self, InterProcessMutex};
 use zookeeper_recipes::testing::Task;
+use zookeeper_recipes::{Client, mutex};
 
-use super::worker::{Call, Count, Grip, Parting, Plan, Worker};
 use crate::line::Line;
+use crate::lock::Lock;
 use crate::stage::{Play, Stage};
+use crate::worker::{Call, Count, Grip, Parting, Plan, Worker};
 
 const MOST_WORKERS: usize = 8;
-const MOST_MUTEXES: usize = 4;
+const MOST_OBJECTS: usize = 4;
+
+/// The recipe that is played.
+pub(crate) trait Recipe {
+    const LINE: Line;
+
+    /// A lock of this client whose nodes have this data. The number chooses among the locks of the recipe.
+    fn lock(client: &Client, data: String, choice: u8) -> Lock;
+}
 
 /// An object that several tasks may use.
 struct Object {
     client: usize,
-    mutex: InterProcessMutex,
+    lock: Lock,
 }
 
 /// One that works under the lock.
@@ -28,17 +38,18 @@ struct Working {
     task: Task<()>,
 }
 
-pub(crate) struct Workshop {
+pub(crate) struct Workshop<R> {
     came: u64,
     objects: Vec<Object>,
     workers: Vec<Working>,
     /// Everything is healed: the lock is held only briefly from now on.
     hurry: watch::Sender<bool>,
     cancelled: Arc<Count>,
+    recipe: PhantomData<R>,
 }
 
-impl Play for Workshop {
-    const LINE: Line = Line { path: "/lock", base: "lock-", has_ids: false, watches_own: false };
+impl<R: Recipe> Play for Workshop<R> {
+    const LINE: Line = R::LINE;
 
     fn new(_stage: &mut Stage) -> Self {
         Workshop {
@@ -47,15 +58,16 @@ impl Play for Workshop {
             workers: Vec::new(),
             hurry: watch::Sender::new(false),
             cancelled: Arc::default(),
+            recipe: PhantomData,
         }
     }
 
     /// A worker comes for the lock, with an object of its own.
     fn enter(&mut self, stage: &mut Stage, client: usize) {
-        let mutex = InterProcessMutex::builder(&stage.world.clients[client], Self::LINE.path);
-        let mutex = mutex.data(self.came.to_string()).build().expect("a mutex");
+        let choice = stage.world.random.u8(..);
+        let lock = R::lock(&stage.world.clients[client], self.came.to_string(), choice);
         let plan = self.plan(stage, true);
-        self.work(stage, client, mutex, plan);
+        self.work(stage, client, lock, plan);
     }
 
     async fn act(&mut self, stage: &mut Stage) {
@@ -95,11 +107,11 @@ impl Play for Workshop {
     }
 }
 
-impl Workshop {
+impl<R: Recipe> Workshop<R> {
     /// A worker comes for the lock.
     fn come(&mut self, stage: &mut Stage) {
         let object = stage.world.random.choice(self.objects.iter());
-        let Some((client, mutex)) = object.map(|object| (object.client, object.mutex.clone())) else {
+        let Some((client, lock)) = object.map(|object| (object.client, object.lock.clone())) else {
             let client = stage.world.a_client();
             return self.enter(stage, client);
         };
@@ -107,7 +119,7 @@ impl Workshop {
             return self.enter(stage, client);
         }
         let plan = self.plan(stage, false);
-        self.work(stage, client, mutex, plan);
+        self.work(stage, client, lock, plan);
     }
 
     fn plan(&mut self, stage: &mut Stage, alone: bool) -> Plan {
@@ -139,13 +151,14 @@ impl Workshop {
         Plan { number, alone, call, grip, hold, again: random.u8(..4) == 0, parting }
     }
 
-    fn work(&mut self, stage: &mut Stage, client: usize, mutex: InterProcessMutex, plan: Plan) {
+    fn work(&mut self, stage: &mut Stage, client: usize, lock: Lock, plan: Plan) {
         stage.world.trace.note(format_args!("of client {client} comes {plan:?}"));
         let client_of = stage.world.clients[client].clone();
         let number = plan.number;
         let worker = Worker {
             plan,
-            mutex,
+            lock,
+            line: R::LINE,
             client: client_of.clone(),
             client_number: client,
             timeout: stage.world.timeout,
@@ -184,27 +197,28 @@ impl Workshop {
 
     /// Adds an object, or drops one while its locks may be held or waited for.
     fn change_objects(&mut self, stage: &mut Stage) {
-        if self.objects.len() == MOST_MUTEXES {
-            let gone = stage.world.random.usize(..MOST_MUTEXES);
+        if self.objects.len() == MOST_OBJECTS {
+            let gone = stage.world.random.usize(..MOST_OBJECTS);
             self.objects.remove(gone);
             return;
         }
         let client = stage.world.a_client();
-        let mutex = InterProcessMutex::new(&stage.world.clients[client], Self::LINE.path).expect("a mutex");
-        self.objects.push(Object { client, mutex });
+        let choice = stage.world.random.u8(..);
+        let lock = R::lock(&stage.world.clients[client], String::new(), choice);
+        self.objects.push(Object { client, lock });
     }
 
     /// When no worker is left, every client can acquire the lock.
     async fn free(&mut self, stage: &mut Stage) -> Result<(), String> {
         let within = stage.patience();
         for (number, client) in stage.world.clients.iter().enumerate() {
-            let mutex = InterProcessMutex::new(client, Self::LINE.path).expect("a mutex");
-            let got = mutex.acquire_timeout(within).await;
-            let guard = got.map_err(|error| format!("client {number} cannot have the free lock: {error}"))?;
+            let lock = R::lock(client, String::new(), stage.world.random.u8(..));
+            let got = lock.acquire_timeout(within).await;
+            let guard = got.map_err(|error| format!("client {number} cannot have the free lock: {error:?}"))?;
             let guard = guard.ok_or_else(|| format!("client {number} did not get the free lock"))?;
-            guard.release().await.map_err(|error| format!("client {number} cannot release: {error}"))?;
-            let tried = mutex.try_acquire().await;
-            let tried = tried.map_err(|error| format!("client {number} cannot try the free lock: {error}"))?;
+            guard.release().await.map_err(|error| format!("client {number} cannot release: {error:?}"))?;
+            let tried = lock.try_acquire().await;
+            let tried = tried.map_err(|error| format!("client {number} cannot try the free lock: {error:?}"))?;
             drop(tried.ok_or_else(|| format!("client {number} finds the free lock taken"))?);
         }
         Ok(())
