@@ -96,11 +96,13 @@ impl Listing {
         let near_exhaustion = self.is_near_exhaustion();
         let Self { mut ordered, unresolved } = self;
         ordered.sort_unstable();
+        let listed = unresolved.len();
         let mut late: Vec<_> = unresolved.into_iter().filter_map(|name| Some((czxid_of(&name)?, name))).collect();
         late.sort_unstable();
+        let some_vanished = late.len() < listed;
         let ordered = ordered.into_iter().map(|(_, name)| name);
         let late = late.into_iter().map(|(_, name)| name);
-        Queue { names: ordered.chain(late).collect(), near_exhaustion }
+        Queue { names: ordered.chain(late).collect(), near_exhaustion, some_vanished }
     }
 
     fn is_near_exhaustion(&self) -> bool {
@@ -134,6 +136,7 @@ pub(crate) enum Turn<'a> {
 pub(crate) struct Queue {
     names: Vec<String>,
     near_exhaustion: bool,
+    some_vanished: bool,
 }
 
 impl Queue {
@@ -162,6 +165,12 @@ impl Queue {
             }
         };
         Some(turn.map_or(Turn::Now, |(name, last)| Turn::After { name, last }))
+    }
+
+    /// Returns whether the line may be another by now, under this rule: a node that has vanished since the listing may
+    /// have turned into one that was not listed.
+    pub(crate) fn is_outdated(&self, rule: &Rule) -> bool {
+        self.some_vanished && matches!(rule, Rule::Writes(_))
     }
 
     /// Returns all names in order.
@@ -294,6 +303,17 @@ mod tests {
         let names = ["b-lock-2147483647", "a-lock-2147483647", "gone-lock-2147483647"];
         let queue = line(&names, LOCK).resolve(|name| (!name.starts_with("gone")).then_some(7));
         assert_eq!(queue.names(), ["a-lock-2147483647", "b-lock-2147483647"]);
+    }
+
+    #[test]
+    fn a_writer_lists_again_if_a_node_has_vanished_since_the_listing() {
+        let writes = Rule::Writes(vec![READ.to_owned()]);
+        let names = ["__WRIT__2147483647", "b__WRIT__2147483647"];
+        let vanished = line(&names, BOTH).resolve(|name| name.starts_with('b').then_some(7));
+        assert!(vanished.is_outdated(&writes));
+        assert!(!vanished.is_outdated(&Rule::Reads(vec![READ.to_owned()])), "what it turns into is beside us");
+        assert!(!vanished.is_outdated(&Rule::Alone));
+        assert!(!line(&names, BOTH).resolve(|_| Some(7)).is_outdated(&writes));
     }
 
     const READ: &str = "__READ__";

@@ -413,6 +413,9 @@ impl Place {
         let queue = queue(&self.session, &self.spec.dir, children, &self.spec.bases()).await;
         let queue = queue.map_err(|error| self.broken(error))?;
         self.note_exhaustion(queue.is_near_exhaustion());
+        if queue.is_outdated(&self.spec.rule) {
+            return Ok(());
+        }
         let name = self.node.name();
         let Some(turn) = queue.turn_of(name, &self.spec.rule) else {
             return Err(CheckEnd::End(End::NodeGone));

@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fastrand::Rng;
 use futures::FutureExt;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -14,6 +15,7 @@ use crate::line::Line;
 use crate::lock::Lock;
 use crate::stage::{Play, Stage};
 use crate::worker::{Call, Count, Grip, Parting, Plan, Worker};
+use crate::world::World;
 
 const MOST_WORKERS: usize = 8;
 const MOST_OBJECTS: usize = 4;
@@ -22,8 +24,8 @@ const MOST_OBJECTS: usize = 4;
 pub(crate) trait Recipe {
     const LINE: Line;
 
-    /// A lock of this client whose nodes have this data. The number chooses among the locks of the recipe.
-    fn lock(client: &Client, data: String, choice: u8) -> Lock;
+    /// A lock of this client whose nodes have this data.
+    fn lock(client: &Client, data: String, random: &mut Rng) -> Lock;
 }
 
 /// An object that several tasks may use.
@@ -64,8 +66,8 @@ impl<R: Recipe> Play for Workshop<R> {
 
     /// A worker comes for the lock, with an object of its own.
     fn enter(&mut self, stage: &mut Stage, client: usize) {
-        let choice = stage.world.random.u8(..);
-        let lock = R::lock(&stage.world.clients[client], self.came.to_string(), choice);
+        let World { clients, random, .. } = &mut stage.world;
+        let lock = R::lock(&clients[client], self.came.to_string(), random);
         let plan = self.plan(stage, true);
         self.work(stage, client, lock, plan);
     }
@@ -203,16 +205,17 @@ impl<R: Recipe> Workshop<R> {
             return;
         }
         let client = stage.world.a_client();
-        let choice = stage.world.random.u8(..);
-        let lock = R::lock(&stage.world.clients[client], String::new(), choice);
+        let World { clients, random, .. } = &mut stage.world;
+        let lock = R::lock(&clients[client], String::new(), random);
         self.objects.push(Object { client, lock });
     }
 
     /// When no worker is left, every client can acquire the lock.
     async fn free(&mut self, stage: &mut Stage) -> Result<(), String> {
         let within = stage.patience();
-        for (number, client) in stage.world.clients.iter().enumerate() {
-            let lock = R::lock(client, String::new(), stage.world.random.u8(..));
+        let World { clients, random, .. } = &mut stage.world;
+        for (number, client) in clients.iter().enumerate() {
+            let lock = R::lock(client, String::new(), random);
             let got = lock.acquire_timeout(within).await;
             let guard = got.map_err(|error| format!("client {number} cannot have the free lock: {error:?}"))?;
             let guard = guard.ok_or_else(|| format!("client {number} did not get the free lock"))?;

@@ -1,6 +1,10 @@
 //! The 32-bit counter of the directory comes to its end.
 
-use super::fixture::{PATH, line_has, lock, setup};
+use std::time::Duration;
+
+use zookeeper_recipes::testing::TestingServer;
+
+use super::fixture::{PATH, line_has, lock, make_directory, setup};
 use crate::fixture::{T, still_pending, within};
 
 #[tokio::test(start_paused = true)]
@@ -44,4 +48,24 @@ async fn a_downgrade_beyond_the_end_of_the_counter_keeps_the_first_place() {
     assert_eq!(participants[0], reader.node_path());
     reader.release().await.expect("it was held");
     drop(within("it writes", T, waiting).await.expect("it writes"));
+}
+
+/// Its number does not tell its place, so it is looked up after the list, and may be gone by then.
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_becomes_a_reader_while_another_orders_the_line_is_not_overlooked() {
+    for after in 0..40 {
+        let latency = Duration::from_millis(5);
+        let server = TestingServer::builder().latency(latency..=latency).start();
+        make_directory(&server);
+        let (one, two) = (server.client().await.expect("a client"), server.client().await.expect("a client"));
+        server.set_sequence(PATH, i32::MAX).expect("it exists");
+        let writer = lock(&one).write().acquire().await.expect("it writes");
+        let other = lock(&two).write();
+        let trying = server.spawn(&two, async move { other.try_acquire().await.expect("an answer") });
+        tokio::time::sleep(Duration::from_millis(after)).await;
+        let reader = writer.downgrade().await.expect("it reads");
+        let tried = trying.await.expect("no panic");
+        assert!(reader.is_held());
+        assert!(tried.is_none(), "a writer beside a reader, after {after} ms");
+    }
 }

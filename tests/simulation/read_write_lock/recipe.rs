@@ -1,5 +1,6 @@
 //! Readers and writers at one lock.
 
+use fastrand::Rng;
 use zookeeper_recipes::Client;
 use zookeeper_recipes::read_write_lock::InterProcessReadWriteLock;
 
@@ -20,8 +21,8 @@ impl Recipe for ReadWriteLock {
         watches_own: false,
     };
 
-    fn lock(client: &Client, data: String, choice: u8) -> Lock {
+    fn lock(client: &Client, data: String, random: &mut Rng) -> Lock {
         let lock = InterProcessReadWriteLock::builder(client, Self::LINE.path).data(data).build().expect("a lock");
-        if choice.is_multiple_of(2) { Lock::Read(lock.read()) } else { Lock::Write(lock.write()) }
+        if random.bool() { Lock::Read(lock.read()) } else { Lock::Write(lock.write()) }
     }
 }
