@@ -15,6 +15,7 @@
 //! | many processes to lead in turn, each until its work returns | [`leader_selector`] |
 //! | a section that only one process may run at a time | [`mutex`] |
 //! | a resource that many processes may read at a time, and only one may write | [`read_write_lock`] |
+//! | several locks at once, or none of them | [`multi_lock`] |
 //! | a number of processes to start a step together, and to end it together | [`double_barrier`] |
 //! | all processes to wait until one of them opens the way | [`barrier`] |
 //! | a node that is there as long as this process runs, such as a registration | [`persistent_node`] |
@@ -61,6 +62,7 @@
 //! * [`leader_selector`](leader_selector#when-things-fail)
 //! * [`mutex`](mutex#when-things-fail)
 //! * [`read_write_lock`](read_write_lock#when-things-fail)
+//! * [`multi_lock`](multi_lock#when-things-fail)
 //! * [`double_barrier`](double_barrier#when-things-fail)
 //! * [`barrier`](barrier#when-things-fail)
 //! * [`persistent_node`](persistent_node#when-things-fail)
@@ -102,6 +104,7 @@
 //! | `leader-selector` | yes | [`leader_selector`] |
 //! | `mutex` | yes | [`mutex`] |
 //! | `read-write-lock` | yes | [`read_write_lock`] |
+//! | `multi-lock` | yes | [`multi_lock`]; enables `mutex` |
 //! | `double-barrier` | yes | [`double_barrier`] |
 //! | `barrier` | yes | [`barrier`] |
 //! | `persistent-node` | yes | [`persistent_node`] |
@@ -160,6 +163,7 @@
         feature = "leader-selector",
         feature = "mutex",
         feature = "read-write-lock",
+        feature = "multi-lock",
         feature = "double-barrier",
         feature = "barrier",
         feature = "persistent-node",
@@ -185,6 +189,7 @@
         feature = "leader-selector",
         feature = "mutex",
         feature = "read-write-lock",
+        feature = "multi-lock",
         feature = "double-barrier",
         feature = "barrier",
         feature = "persistent-node",
@@ -225,6 +230,8 @@ pub mod leader_latch;
 pub mod leader_selector;
 #[cfg(feature = "limiter")]
 pub mod limiter;
+#[cfg(feature = "multi-lock")]
+pub mod multi_lock;
 #[cfg(feature = "mutex")]
 pub mod mutex;
 mod path;

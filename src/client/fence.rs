@@ -39,8 +39,8 @@ pub struct Fence {
     pub(crate) session: Arc<Session>,
     /// The node that represents the hold.
     pub(crate) path: Arc<str>,
-    /// The nodes that must have a certain data version. If there are none, the node above must exist.
-    pub(crate) versions: Arc<[(Arc<str>, i32)]>,
+    /// The nodes that must exist, with this data version if one is given. If there are none, the node above must exist.
+    pub(crate) nodes: Arc<[(Arc<str>, Option<i32>)]>,
     /// Turns true when the hold is given back: after that, another node may get the same path and version.
     pub(crate) given_back: Option<watch::Receiver<bool>>,
 }
@@ -61,13 +61,22 @@ impl Fence {
         Op::Check { path: self.path.to_string(), version: None }
     }
 
+    /// Returns the fence of several holds, of which there is at least one. It is refused with that of any of them.
+    #[cfg(feature = "multi-lock")]
+    pub(crate) fn of_all(fences: impl Iterator<Item = Fence>) -> Fence {
+        let fences: Vec<Fence> = fences.collect();
+        let nodes = fences.iter().map(|fence| (Arc::clone(&fence.path), None)).collect();
+        let first = fences.into_iter().next().expect("a hold");
+        Fence { nodes, ..first }
+    }
+
     /// Returns all steps of a transaction that prove that its author still holds.
     pub(crate) fn checks(&self) -> Vec<Op> {
-        if self.versions.is_empty() {
+        if self.nodes.is_empty() {
             return vec![self.check()];
         }
-        let check = |(path, version): &(Arc<str>, i32)| Op::Check { path: path.to_string(), version: Some(*version) };
-        self.versions.iter().map(check).collect()
+        let check = |(path, version): &(Arc<str>, Option<i32>)| Op::Check { path: path.to_string(), version: *version };
+        self.nodes.iter().map(check).collect()
     }
 }
 

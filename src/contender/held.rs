@@ -64,6 +64,19 @@ impl Held {
         self.client.core().config.namespace.strip(self.hold.path())
     }
 
+    /// Waits until the lock is lost, for a holder whose node is not watched: that costs no request. A deletion by
+    /// another client is not noticed.
+    #[cfg(feature = "multi-lock")]
+    pub(crate) async fn until_lost(&mut self) {
+        if let NodeWatcher::Guard(contender) = self.watcher.get_mut() {
+            // Any other state after `Held` means that the lock is lost, also if it could be held again.
+            contender.next().await;
+            contender.relinquish();
+        } else {
+            self.hold.lost().await;
+        }
+    }
+
     /// Watches the node from now on, so that its holder can be notified.
     pub(crate) fn watch(&self) {
         let mut watcher = self.watcher();

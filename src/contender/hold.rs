@@ -102,7 +102,7 @@ impl Hold {
             core: Arc::clone(&self.core),
             session: Arc::clone(&self.session),
             path: Arc::clone(&self.path),
-            versions: Arc::default(),
+            nodes: Arc::default(),
             given_back: None,
         }
     }

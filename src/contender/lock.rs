@@ -36,6 +36,25 @@ enum Seen {
     Another,
 }
 
+/// The time of a call.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CallTime {
+    /// What the caller has given it.
+    pub(crate) timeout: Duration,
+    /// It waits for the lock until then.
+    pub(crate) wait_until: Instant,
+    /// It has left the line by then.
+    pub(crate) leave_by: Instant,
+}
+
+impl CallTime {
+    /// Returns the time of a call that begins now; `None` if that is without a limit.
+    pub(crate) fn of(timeout: Duration) -> Option<Self> {
+        let leave_by = Instant::now().checked_add(timeout)?;
+        Some(CallTime { timeout, wait_until: leave_by - to_leave(timeout), leave_by })
+    }
+}
+
 /// The line of a lock, and how its contenders enter it.
 #[derive(Clone)]
 pub(crate) struct LockLine {
@@ -63,6 +82,21 @@ impl LockLine {
         Ok(hold.map(|hold| self.take(*contender, hold)))
     }
 
+    /// Returns the directory on the server.
+    #[cfg(feature = "multi-lock")]
+    pub(crate) fn dir(&self) -> &str {
+        &self.spec.dir
+    }
+
+    #[cfg(feature = "multi-lock")]
+    pub(crate) fn is_of_the_client_of(&self, other: &LockLine) -> bool {
+        Arc::ptr_eq(self.client.core(), other.client.core())
+    }
+
+    pub(crate) fn connection_timeout(&self) -> Duration {
+        self.client.core().config.connection_timeout
+    }
+
     /// Waits for the lock without a limit.
     pub(crate) async fn acquire(&self) -> Result<Held, Error> {
         // A loop over locks that are free must let other tasks run too.
@@ -74,41 +108,52 @@ impl LockLine {
 
     /// Waits for the lock for at most `timeout`, leaving included. `None` if another contender was ahead.
     pub(crate) async fn acquire_timeout(&self, timeout: Duration) -> Result<Option<Held>, Error> {
-        tokio::task::coop::consume_budget().await;
-        if timeout.is_zero() {
-            return self.not_had(Seen::Nothing, timeout);
+        match CallTime::of(timeout) {
+            Some(time) => self.acquire_in(time).await,
+            None => self.acquire().await.map(Some),
         }
-        let Some(deadline) = Instant::now().checked_add(timeout) else {
-            return self.acquire().await.map(Some);
-        };
+    }
+
+    /// As `acquire_timeout`, with this time.
+    pub(crate) async fn acquire_in(&self, time: CallTime) -> Result<Option<Held>, Error> {
+        tokio::task::coop::consume_budget().await;
+        if time.timeout.is_zero() {
+            return self.not_had(Seen::Nothing, time.timeout);
+        }
         let (mut contender, mut seen) = (self.stand(), Seen::Nothing);
         let held = self.held(&mut contender, &mut seen).instrument(self.span());
-        let waited = timeout_at(deadline - to_leave(timeout), held).await;
+        let waited = timeout_at(time.wait_until, held).await;
         match waited {
             Ok(held) => {
                 let hold = held?;
                 Ok(Some(self.take(contender, hold)))
             }
             Err(_) => {
-                self.give_up(contender, deadline).await?;
-                self.not_had(seen, timeout)
+                self.give_up(contender, time.leave_by).await?;
+                self.not_had(seen, time.timeout)
             }
         }
     }
 
     /// Takes the lock if it is free; `None` if another contender is ahead. Waits for the servers only.
     pub(crate) async fn try_acquire(&self) -> Result<Option<Held>, Error> {
+        match CallTime::of(self.connection_timeout()) {
+            Some(time) => self.try_in(time).await,
+            None => self.acquire().await.map(Some),
+        }
+    }
+
+    /// As `try_acquire`, with this time.
+    pub(crate) async fn try_in(&self, time: CallTime) -> Result<Option<Held>, Error> {
         tokio::task::coop::consume_budget().await;
-        let within = self.client.core().config.connection_timeout;
-        let deadline = Instant::now() + within;
         let (mut contender, mut seen) = (self.stand(), Seen::Nothing);
         let first = self.first(&mut contender, &mut seen).instrument(self.span());
-        match timeout_at(deadline - to_leave(within), first).await {
+        match timeout_at(time.wait_until, first).await {
             Ok(Ok(Some(hold))) => Ok(Some(self.take(contender, hold))),
             Ok(Err(error)) => Err(error),
             Ok(Ok(None)) | Err(_) => {
-                self.give_up(contender, deadline).await?;
-                self.not_had(seen, within)
+                self.give_up(contender, time.leave_by).await?;
+                self.not_had(seen, time.timeout)
             }
         }
     }
@@ -226,6 +271,7 @@ impl fmt::Debug for LockLine {
     }
 }
 
+/// Returns how much of this time is reserved for leaving.
 fn to_leave(timeout: Duration) -> Duration {
     let (part, most) = TO_LEAVE;
     (timeout / part).min(most)

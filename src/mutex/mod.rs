@@ -193,6 +193,11 @@ impl InterProcessMutex {
         self.line.path()
     }
 
+    #[cfg(feature = "multi-lock")]
+    pub(crate) fn into_line(self) -> LockLine {
+        self.line
+    }
+
     fn error(&self, error: client::Error) -> Error {
         Error::client(self.path(), error)
     }

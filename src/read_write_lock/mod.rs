@@ -237,6 +237,11 @@ macro_rules! lock {
             pub fn path(&self) -> &str {
                 self.$line.path()
             }
+
+            #[cfg(feature = "multi-lock")]
+            pub(crate) fn into_line(self) -> LockLine {
+                self.$line
+            }
         }
 
         impl fmt::Debug for $lock {

@@ -6,6 +6,7 @@
     feature = "limiter",
     feature = "mutex",
     feature = "read-write-lock",
+    feature = "multi-lock",
     feature = "double-barrier",
     feature = "barrier",
     feature = "persistent-node",
@@ -28,6 +29,7 @@ mod group_member;
 mod leader_latch;
 mod leader_selector;
 mod limiter;
+mod multi_lock;
 mod mutex;
 mod persistent_node;
 mod queue;
@@ -37,7 +39,7 @@ mod throughput_balancer;
 use std::collections::BTreeSet;
 
 /// The functions that the files cover.
-const COVERED: [&[&str]; 20] = [
+const COVERED: [&[&str]; 21] = [
     barrier::COVERED,
     cache::COVERED,
     client::COVERED,
@@ -50,6 +52,7 @@ const COVERED: [&[&str]; 20] = [
     leader_latch::states::COVERED,
     leader_selector::COVERED,
     limiter::COVERED,
+    multi_lock::COVERED,
     mutex::COVERED,
     mutex::guard::COVERED,
     persistent_node::COVERED,

@@ -14,6 +14,7 @@ use zookeeper_recipes::leader_selector::{
 };
 #[cfg(feature = "limiter")]
 use zookeeper_recipes::limiter::{Error as LimiterError, ShareLimiter};
+use zookeeper_recipes::multi_lock::{Error as MultiLockError, InterProcessMultiLock, Lock, MultiLockGuard};
 use zookeeper_recipes::mutex::{
     Error as MutexError, InterProcessMutex, InterProcessMutexBuilder, LockLost, MutexGuard, revoke,
 };
@@ -80,6 +81,9 @@ fn handles_and_values_can_be_shared_between_tasks() {
     send_sync_unpin::<(ReadLock, WriteLock)>();
     send_sync_unpin::<(ReadGuard, WriteGuard)>();
     send_sync_unpin::<ReadWriteError>();
+    send_sync_unpin::<(InterProcessMultiLock, Lock)>();
+    send_sync_unpin::<MultiLockGuard>();
+    send_sync_unpin::<MultiLockError>();
     send_sync_unpin::<MutexError>();
     send_sync_unpin::<LockLost>();
     send_sync_unpin::<DoubleBarrier>();
@@ -214,6 +218,21 @@ fn every_public_future_of_the_read_write_lock_is_send(
     send_future(one.release());
     send_future(two.release());
     send_future(three.downgrade());
+}
+
+/// As above.
+#[allow(dead_code)]
+fn every_public_future_of_the_multi_lock_is_send(
+    locks: &InterProcessMultiLock,
+    guard: &MultiLockGuard,
+    released: MultiLockGuard,
+) {
+    send_future(locks.acquire());
+    send_future(locks.acquire_timeout(std::time::Duration::MAX));
+    send_future(locks.try_acquire());
+    send_future(guard.lost());
+    send_future(guard.run(async {}));
+    send_future(released.release());
 }
 
 /// As above.

@@ -17,6 +17,7 @@ mod waiting;
     feature = "leader-selector",
     feature = "mutex",
     feature = "read-write-lock",
+    feature = "multi-lock",
     feature = "double-barrier",
     feature = "barrier",
     feature = "persistent-node",
@@ -47,6 +48,8 @@ mod leader_latch;
 mod leader_selector;
 #[cfg(feature = "limiter")]
 mod limiter;
+#[cfg(all(feature = "multi-lock", feature = "read-write-lock"))]
+mod multi_lock;
 #[cfg(feature = "mutex")]
 mod mutex;
 #[cfg(feature = "persistent-node")]

@@ -19,6 +19,7 @@ mod leader_latch;
 mod leader_selector;
 mod line;
 mod lock;
+mod multi_lock;
 mod mutex;
 mod persistent_node;
 mod queue;

@@ -112,7 +112,7 @@ impl ClaimHandle {
             core: Arc::clone(self.inner.client.core()),
             session: Arc::clone(&claim.session),
             path: Arc::clone(&claim.node),
-            versions: claim.checks().into(),
+            nodes: claim.checks().into_iter().map(|(path, version)| (path, Some(version))).collect(),
             given_back: Some(claim.end_state()),
         }
     }

@@ -1,0 +1,152 @@
+//! Acquires all locks, one after the other, or none.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::{BoxFuture, FutureExt, join_all, select_all};
+use tokio::time::{Instant, timeout_at};
+
+use super::error::Error;
+use super::guard::MultiLockGuard;
+use crate::client::{self, ErrorKind};
+use crate::contender::held::Held;
+use crate::contender::lock::{CallTime, LockLine};
+use crate::util::wait::forever;
+
+/// Why not all are held.
+enum Missed {
+    /// One that was acquired before was lost.
+    Lost,
+    /// Another participant is ahead at one.
+    Another,
+    Failed(Error),
+}
+
+/// How each lock is acquired.
+enum How {
+    Wait,
+    WaitInTime(CallTime),
+    IfFree(CallTime),
+}
+
+/// Waits without a limit.
+pub(super) async fn without_limit(lines: &[LockLine]) -> Result<MultiLockGuard, Error> {
+    loop {
+        let mut held = Vec::with_capacity(lines.len());
+        match each(lines, &mut held, &How::Wait).await {
+            Ok(()) => return Ok(MultiLockGuard::new(held)),
+            Err(missed) => {
+                // It hands over the deletes.
+                drop(MultiLockGuard::new(held));
+                if let Missed::Failed(error) = missed {
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
+
+/// Waits for at most `timeout`, leaving included.
+pub(super) async fn in_time(lines: &[LockLine], timeout: Duration) -> Result<Option<MultiLockGuard>, Error> {
+    match CallTime::of(timeout) {
+        Some(time) => all_or_none(lines, How::WaitInTime, time).await,
+        None => without_limit(lines).await.map(Some),
+    }
+}
+
+/// Acquires all if they are free.
+pub(super) async fn if_free(lines: &[LockLine]) -> Result<Option<MultiLockGuard>, Error> {
+    let timeout = lines.first().map_or(Duration::ZERO, LockLine::connection_timeout);
+    match CallTime::of(timeout) {
+        Some(time) => all_or_none(lines, How::IfFree, time).await,
+        None => without_limit(lines).await.map(Some),
+    }
+}
+
+async fn all_or_none(
+    lines: &[LockLine],
+    how: fn(CallTime) -> How,
+    time: CallTime,
+) -> Result<Option<MultiLockGuard>, Error> {
+    // It leaves one line, and then releases the locks that it has: each takes the part that one lock reserves.
+    let reserved = time.leave_by - time.wait_until;
+    let of_each = CallTime { wait_until: time.wait_until - reserved, leave_by: time.wait_until, ..time };
+    loop {
+        let mut held = Vec::with_capacity(lines.len());
+        let missed = match each(lines, &mut held, &how(of_each)).await {
+            Ok(()) => return Ok(Some(MultiLockGuard::new(held))),
+            Err(missed) => missed,
+        };
+        let left = let_go(held, time.leave_by).await;
+        match missed {
+            // A call whose time is over says for certain whether anything is left. Any other error is the cause to
+            // tell.
+            Missed::Failed(error) if error.kind() == ErrorKind::TimedOut => return left.and(Err(error)),
+            Missed::Failed(error) => return Err(error),
+            Missed::Another => return left.map(|()| None),
+            Missed::Lost => left?,
+        }
+    }
+}
+
+impl How {
+    async fn acquire(&self, line: &LockLine) -> Result<Option<Held>, client::Error> {
+        match self {
+            How::Wait => line.acquire().await.map(Some),
+            How::WaitInTime(time) => line.acquire_in(*time).await,
+            How::IfFree(time) => line.try_in(*time).await,
+        }
+    }
+}
+
+/// Acquires one after the other. Stops when one of those that it has is lost.
+async fn each(lines: &[LockLine], held: &mut Vec<Held>, how: &How) -> Result<(), Missed> {
+    for line in lines {
+        let next = {
+            let next = pin!(how.acquire(line));
+            tokio::select! {
+                biased;
+                next = next => next,
+                () = one_is_lost(held) => return Err(Missed::Lost),
+            }
+        };
+        match next {
+            Ok(Some(next)) => held.push(next),
+            Ok(None) => return Err(Missed::Another),
+            Err(error) => return Err(Missed::Failed(Error::client(line.path(), error))),
+        }
+    }
+    if held.iter().all(Held::is_held) { Ok(()) } else { Err(Missed::Lost) }
+}
+
+/// Resolves when one of them is lost; never if there are none.
+async fn one_is_lost(held: &mut [Held]) {
+    if held.is_empty() {
+        return forever().await;
+    }
+    let losses: Vec<BoxFuture<'_, ()>> = held.iter_mut().map(|one| one.until_lost().boxed()).collect();
+    select_all(losses).await;
+}
+
+/// Releases all of them in reverse order, and waits until their nodes are gone.
+async fn let_go(held: Vec<Held>, deadline: Instant) -> Result<(), Error> {
+    let paths: Vec<Arc<str>> = held.iter().map(|one| Arc::clone(&one.path)).collect();
+    let releases: Vec<_> = held.into_iter().rev().map(Held::release).collect();
+    let released = timeout_at(deadline, join_all(releases)).await;
+    let failed = match released {
+        Ok(all) => all.into_iter().zip(paths.iter().rev()).find_map(|(one, path)| Some((one.err()?, path))),
+        Err(_) => {
+            let path = paths.first().expect("a release that takes time");
+            let error = client::Error::at(ErrorKind::OutcomeUnknown, "release", path, "no answer in time");
+            Some((error, path))
+        }
+    };
+    match failed {
+        None => Ok(()),
+        Some((error, path)) => {
+            let note = "; nothing is held; the nodes, if there are any, are deleted in the background";
+            Err(Error::client(path, error.in_doubt(note)))
+        }
+    }
+}
