@@ -26,6 +26,8 @@ mod leader_latch;
 mod leader_selector;
 #[cfg(feature = "leader-latch")]
 mod lease;
+#[cfg(feature = "multi-lock")]
+mod multi_lock;
 #[cfg(feature = "mutex")]
 mod mutex;
 #[cfg(feature = "persistent-node")]
