@@ -4,6 +4,7 @@
 //! moment with both nodes, or with neither.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::join;
 
@@ -62,11 +63,12 @@ impl Downgrade {
     pub(super) async fn run(mut self, is_held: impl Fn() -> bool) -> Result<(OwnedNode, Arc<str>, u64), End> {
         let mut in_doubt = false;
         loop {
-            let Ok(connection) = self.session.connected().await else { return Err(End::SessionOver) };
             // A writer that has lost its lock must not keep a place.
-            if !is_held() {
-                return Err(End::SessionOver);
-            }
+            let connection = tokio::select! {
+                biased;
+                () = is_lost(&is_held, self.session.lease().tick()) => return Err(End::SessionOver),
+                connected = self.session.connected() => connected.map_err(|_| End::SessionOver)?,
+            };
             let attempt = if in_doubt { self.recover().await } else { self.attempt().await };
             match attempt? {
                 Attempt::Done => {
@@ -89,6 +91,7 @@ impl Downgrade {
             // By an attempt that was not answered.
             Ok(Multi::Refused { error: backend::Error::NodeExists, .. }) => Ok(Attempt::Unknown),
             Ok(Multi::Refused { error: backend::Error::NoNode, .. }) => Err(End::NodeGone),
+            Ok(Multi::Refused { error, .. }) if error.is_passing() => Ok(Attempt::Later),
             Ok(Multi::Refused { error, .. }) => Err(self.failed(error)),
             Err(backend::Error::ConnectionLoss | backend::Error::SessionEnded) => Ok(Attempt::Unknown),
             Err(error) if error.is_passing() => Ok(Attempt::Later),
@@ -110,5 +113,12 @@ impl Downgrade {
 
     fn failed(&self, error: backend::Error) -> End {
         End::Failed(Error::from_backend("downgrade", &self.from, error))
+    }
+}
+
+/// Resolves when the lock is lost, at the latest a tick later.
+async fn is_lost(is_held: impl Fn() -> bool, tick: Duration) {
+    while is_held() {
+        tokio::time::sleep(tick).await;
     }
 }

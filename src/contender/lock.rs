@@ -11,6 +11,7 @@ use super::held::Held;
 use super::{Contender, Hold, REVOKED, Spec, State, hint};
 use crate::client::{Client, Error, ErrorKind};
 use crate::path::join;
+use crate::util::wait::forever;
 
 /// One in so many parts of a call's time, up to this limit, is reserved for leaving the line. So the call can tell for
 /// certain that it left no node.
@@ -109,26 +110,37 @@ impl LockLine {
     /// Waits for the lock for at most `timeout`, leaving included. `None` if another contender was ahead.
     pub(crate) async fn acquire_timeout(&self, timeout: Duration) -> Result<Option<Held>, Error> {
         match CallTime::of(timeout) {
-            Some(time) => self.acquire_in(time).await,
+            Some(time) => self.acquire_in(time, forever()).await,
             None => self.acquire().await.map(Some),
         }
     }
 
-    /// As `acquire_timeout`, with this time.
-    pub(crate) async fn acquire_in(&self, time: CallTime) -> Result<Option<Held>, Error> {
+    /// As `acquire_timeout`, with this time. When `stop` resolves first, it leaves the line, and returns `None`.
+    pub(crate) async fn acquire_in(
+        &self,
+        time: CallTime,
+        stop: impl Future<Output = ()>,
+    ) -> Result<Option<Held>, Error> {
         tokio::task::coop::consume_budget().await;
         if time.timeout.is_zero() {
             return self.not_had(Seen::Nothing, time.timeout);
         }
         let (mut contender, mut seen) = (self.stand(), Seen::Nothing);
         let held = self.held(&mut contender, &mut seen).instrument(self.span());
-        let waited = timeout_at(time.wait_until, held).await;
+        let waited = tokio::select! {
+            biased;
+            waited = timeout_at(time.wait_until, held) => waited.ok(),
+            () = stop => {
+                seen = Seen::Another;
+                None
+            }
+        };
         match waited {
-            Ok(held) => {
+            Some(held) => {
                 let hold = held?;
                 Ok(Some(self.take(contender, hold)))
             }
-            Err(_) => {
+            None => {
                 self.give_up(contender, time.leave_by).await?;
                 self.not_had(seen, time.timeout)
             }

@@ -191,6 +191,9 @@ impl Place {
         std::mem::replace(&mut self.node, node).gone();
         (self.path, self.spec, self.watch_own) = (path, Arc::clone(spec), spec.watch_own);
         self.verified = connection;
+        // Whoever asked the writer to release has marked the other node.
+        self.revoked = false;
+        self.note_exhaustion(self.exhaustion_told);
         let owner = HoldOwner::new(&self.core, &self.session, &self.spec, &self.path, self.czxid, grant);
         let hold = owner.hold.clone();
         self.owner = Some(owner);

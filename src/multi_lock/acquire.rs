@@ -1,6 +1,5 @@
 //! Acquires all locks, one after the other, or none.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,8 +15,8 @@ use crate::util::wait::forever;
 
 /// Why not all are held.
 enum Missed {
-    /// One that was acquired before was lost.
-    Lost,
+    /// One that was acquired before was lost. With an error if a node may be left of the one that was waited for.
+    Lost(Option<Error>),
     /// Another participant is ahead at one.
     Another,
     Failed(Error),
@@ -72,29 +71,50 @@ async fn all_or_none(
     // It leaves one line, and then releases the locks that it has: each takes the part that one lock reserves.
     let reserved = time.leave_by - time.wait_until;
     let of_each = CallTime { wait_until: time.wait_until - reserved, leave_by: time.wait_until, ..time };
+    // Something may be left of an attempt before.
+    let mut doubt = None;
     loop {
         let mut held = Vec::with_capacity(lines.len());
         let missed = match each(lines, &mut held, &how(of_each)).await {
             Ok(()) => return Ok(Some(MultiLockGuard::new(held))),
             Err(missed) => missed,
         };
-        let left = let_go(held, time.leave_by).await;
+        doubt = doubt.or(let_go(held, time.leave_by).await.err());
         match missed {
             // A call whose time is over says for certain whether anything is left. Any other error is the cause to
             // tell.
-            Missed::Failed(error) if error.kind() == ErrorKind::TimedOut => return left.and(Err(error)),
+            Missed::Failed(error) if error.kind() == ErrorKind::TimedOut => return Err(doubt.unwrap_or(error)),
             Missed::Failed(error) => return Err(error),
-            Missed::Another => return left.map(|()| None),
-            Missed::Lost => left?,
+            Missed::Another => return doubt.map_or(Ok(None), Err),
+            Missed::Lost(error) => doubt = doubt.or(error),
+        }
+        if Instant::now() >= of_each.wait_until {
+            return Err(doubt.unwrap_or_else(|| too_late(lines, time.timeout)));
         }
     }
 }
 
+/// The error of a call that has lost what it had, and has no time to begin again.
+fn too_late(lines: &[LockLine], timeout: Duration) -> Error {
+    let path = lines.first().map_or("", |line| line.path());
+    let why = format!("the locks that it had were lost, and the time of {timeout:?} is over");
+    Error::client(path, client::Error::at(ErrorKind::TimedOut, "acquire", path, why))
+}
+
 impl How {
-    async fn acquire(&self, line: &LockLine) -> Result<Option<Held>, client::Error> {
+    /// Acquires the lock, unless one of those before is lost first. If there is a time, `None` means that no node of
+    /// this line is left.
+    async fn acquire(&self, line: &LockLine, lost: impl Future<Output = ()>) -> Result<Option<Held>, client::Error> {
         match self {
-            How::Wait => line.acquire().await.map(Some),
-            How::WaitInTime(time) => line.acquire_in(*time).await,
+            How::Wait => {
+                tokio::select! {
+                    biased;
+                    held = line.acquire() => held.map(Some),
+                    // The node is deleted in the background.
+                    () = lost => Ok(None),
+                }
+            }
+            How::WaitInTime(time) => line.acquire_in(*time, lost).await,
             How::IfFree(time) => line.try_in(*time).await,
         }
     }
@@ -103,21 +123,24 @@ impl How {
 /// Acquires one after the other. Stops when one of those that it has is lost.
 async fn each(lines: &[LockLine], held: &mut Vec<Held>, how: &How) -> Result<(), Missed> {
     for line in lines {
-        let next = {
-            let next = pin!(how.acquire(line));
-            tokio::select! {
-                biased;
-                next = next => next,
-                () = one_is_lost(held) => return Err(Missed::Lost),
-            }
-        };
+        let next = how.acquire(line, one_is_lost(held)).await;
+        let next = next.map_err(|error| Error::client(line.path(), error));
+        if held.iter().any(|one| !one.is_held()) {
+            return match next {
+                Ok(next) => {
+                    held.extend(next);
+                    Err(Missed::Lost(None))
+                }
+                Err(error) => Err(Missed::Lost(Some(error).filter(|error| error.kind() == ErrorKind::OutcomeUnknown))),
+            };
+        }
         match next {
             Ok(Some(next)) => held.push(next),
             Ok(None) => return Err(Missed::Another),
-            Err(error) => return Err(Missed::Failed(Error::client(line.path(), error))),
+            Err(error) => return Err(Missed::Failed(error)),
         }
     }
-    if held.iter().all(Held::is_held) { Ok(()) } else { Err(Missed::Lost) }
+    Ok(())
 }
 
 /// Resolves when one of them is lost; never if there are none.

@@ -87,7 +87,7 @@ impl MultiLockGuard {
     }
 
     /// Returns the fencing token of the lock at `path`, as the client names it; `None` if it is none of these. It grows
-    /// each time that lock gets another holder.
+    /// each time that lock gets another holder; readers, who hold together, have one each.
     ///
     /// For a store that is guarded by several of the locks, send the token of the last one, in the order of
     /// [`paths`](Self::paths).

@@ -39,10 +39,10 @@
 //! | connection suspended, holder, policy [`Session`] | All last until the lease expires, never longer than T. |
 //! | connection suspended while waiting for one | If those that it has are lost, it lets all go and begins again. |
 //! | session lost, holder | All locks are lost. [`release`](MultiLockGuard::release) returns an error. |
-//! | session lost while waiting for one | It begins again, in the next session. |
+//! | session lost while waiting for one | It begins again, in the next session, if there is time. |
 //! | node of one lock deleted by another client | All count as lost, once that is noticed. The fence is refused. |
 //! | reply lost | As for each lock: no second node, no node left behind. |
-//! | time over, or an error | All that were acquired are released before the call returns. |
+//! | time over, or an error | All that were acquired are released. A call with a timeout waits for that. |
 //! | process stopped for longer than T | The next `is_held()` returns false. A write with the fence is refused. |
 //!
 //! [`Standard`]: crate::ErrorPolicy::Standard

@@ -65,9 +65,8 @@ macro_rules! guard {
         impl $guard {
             /// Returns whether the lock is still held. It compares the clock at each call.
             ///
-            /// It notices that an operator deleted the node only if the node is watched. That is so for a holder that
-            /// waited for one other participant when it got the lock, or has called [`lost`](Self::lost),
-            /// [`run`](Self::run) or [`on_revoke`](Self::on_revoke).
+            /// It notices that an operator deleted the node if the node is watched: for certain from the first call of
+            /// [`lost`](Self::lost), [`run`](Self::run) or [`on_revoke`](Self::on_revoke) on.
             #[doc(alias = "isAcquiredInThisProcess")]
             pub fn is_held(&self) -> bool {
                 self.held.is_held()
@@ -192,7 +191,9 @@ impl WriteGuard {
     /// node for that of a reader at the same place. Readers that wait for this guard alone enter then. Fences of this
     /// guard are refused from then on; the token stays the same.
     ///
-    /// Without a connection it waits for one, as long as the lock is held.
+    /// Without a connection it waits for one, as long as the lock is held. A request to release that came before does
+    /// not count for the new guard, nor do watches: call [`lost`](ReadGuard::lost), [`run`](ReadGuard::run) or
+    /// [`on_revoke`](ReadGuard::on_revoke) again.
     ///
     /// # Errors
     /// The lock is released after any error, in the background.

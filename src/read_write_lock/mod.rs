@@ -67,13 +67,13 @@
 //! | holder's node deleted by another client | A holder that watches its node is notified. The fence is refused. |
 //! | waiter's node deleted by another client | The waiter creates a new node. |
 //! | reply to a create lost | The waiter finds its node by name, or creates it again. It never has two nodes. |
-//! | reply to a downgrade lost | It looks for the new node, and repeats the transaction if that is not there. |
+//! | reply to a downgrade lost, policy [`Standard`] | The lock is lost with the connection. |
+//! | reply to a downgrade lost, policy [`Session`] | It looks for the new node, or repeats the transaction. |
 //! | reply to a delete lost | The delete is repeated until the node is gone, also after the guard was dropped. |
 //! | outcome unknown at a deadline | A timed call returns `OutcomeUnknown`. The node is deleted in the background. |
 //! | process stopped for longer than T | The next `is_held()` returns false. A write with the fence is refused. |
 //!
-//! A holder watches its node if it waited for one other participant when it got the lock, or if it has called `lost`,
-//! `run` or `on_revoke`.
+//! A holder watches its node from its first call of `lost`, `run` or `on_revoke` on.
 //!
 //! Always drop or release a guard, even a lost one. Until you do, its node keeps its place while the session lives, and
 //! blocks those that wait for it.
@@ -110,8 +110,8 @@ const WRITE: &str = "__WRIT__";
 /// A lock across processes, with many readers or one writer. A clone is cheap. Any number of tasks may use one lock,
 /// and each acquire takes a place of its own.
 ///
-/// A lock that is not held costs nothing. While it is held, and for those that will hold next, the client keeps its
-/// lease, at the cost of six small requests per session timeout, however many guards there are.
+/// A lock that is not held costs nothing. While it is held, and for those that will hold without another request, the
+/// client keeps its lease, at the cost of six small requests per session timeout, however many guards there are.
 #[derive(Clone)]
 pub struct InterProcessReadWriteLock {
     reads: LockLine,

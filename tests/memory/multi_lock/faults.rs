@@ -139,3 +139,48 @@ async fn a_process_that_was_stopped_wakes_without_the_locks() {
     drop(guard);
     assert!(other.is_held());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_timed_call_that_loses_what_it_has_begins_again_while_there_is_time() {
+    for expires in [true, false] {
+        let (server, [one, two]) = setup().await;
+        let last = mutex(&two, PATHS[2]).acquire().await.expect("held");
+        let locks = locks(&one);
+        let mut waiting = Box::pin(locks.acquire_timeout(T * 6));
+        still_pending("the last is held", &mut waiting).await;
+        if expires {
+            server.expire_session(&one);
+        } else {
+            server.disconnect(&one);
+        }
+        still_pending("the last is held", &mut waiting).await;
+        assert_eq!(lines(&server), [1, 1, 2], "it has begun again");
+        last.release().await.expect("it was held");
+        let guard = within("all are free", SOON, waiting).await.expect("an answer").expect("they are free");
+        assert!(guard.is_held());
+        assert_eq!(lines(&server), [1, 1, 1]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timed_call_that_lost_what_it_had_says_none_only_if_nothing_is_left() {
+    for loses in 0..8 {
+        let (server, [one, two]) = setup().await;
+        let _last = mutex(&two, PATHS[2]).acquire().await.expect("held");
+        let locks = locks(&one);
+        let mut waiting = Box::pin(locks.acquire_timeout(T * 2));
+        still_pending("the last is held", &mut waiting).await;
+        // By chance one of its deletes is not answered.
+        if loses % 2 == 0 {
+            server.lose_next_reply(&one, Operation::Delete, Loss::NotApplied);
+        }
+        server.disconnect(&one);
+        tokio::time::sleep(SOON * loses / 4).await;
+        match within("an answer", T * 3, waiting).await {
+            Ok(None) => assert_eq!(lines(&server), [0, 0, 1]),
+            Err(error) => assert!(matches!(error.kind(), ErrorKind::OutcomeUnknown | ErrorKind::TimedOut), "{error}"),
+            Ok(Some(guard)) => panic!("{guard:?}"),
+        }
+        lines_have(&server, [0, 0, 1]).await;
+    }
+}

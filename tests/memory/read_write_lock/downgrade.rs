@@ -163,3 +163,18 @@ async fn a_downgrade_whose_session_ends_fails_and_leaves_nothing() {
     assert_eq!(line(&server).len(), 1);
     drop(other);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_downgrade_that_nothing_answers_ends_with_the_lock() {
+    for policy in [ErrorPolicy::Standard, ErrorPolicy::Session] {
+        let (server, [two]) = setup().await;
+        let one = client_with(&server, policy).await;
+        let writer = writing(&one).await;
+        server.black_hole(&one);
+        let downgraded = within("an answer", T * 2, writer.downgrade()).await;
+        assert!(matches!(downgraded, Err(Error::Lost { .. })), "{policy:?}: {downgraded:?}");
+        drop(within("the other writes", T * 2, lock(&two).write().acquire()).await.expect("free"));
+        server.heal();
+        line_has(&server, 0).await;
+    }
+}

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use zookeeper_recipes::read_write_lock::InterProcessReadWriteLock;
 use zookeeper_recipes::testing::TestingServer;
 
 use super::fixture::{PATH, line_has, lock, make_directory, setup};
-use crate::fixture::{T, still_pending, within};
+use crate::fixture::{SOON, T, still_pending, within};
 
 #[tokio::test(start_paused = true)]
 async fn readers_and_writers_keep_their_order_across_the_end_of_the_counter() {
@@ -68,4 +69,17 @@ async fn a_writer_that_becomes_a_reader_while_another_orders_the_line_is_not_ove
         assert!(reader.is_held());
         assert!(tried.is_none(), "a writer beside a reader, after {after} ms");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_spent_directory_is_removed_with_a_reader_that_was_a_writer() {
+    const MADE: &str = "/locks/made";
+    let (server, [client]) = setup().await;
+    let lock = InterProcessReadWriteLock::new(&client, MADE).expect("a good path");
+    lock.write().acquire().await.expect("it writes").release().await.expect("it was held");
+    server.set_sequence(MADE, i32::MAX - 3).expect("it exists");
+    let reader = lock.write().acquire().await.expect("it writes").downgrade().await.expect("it reads");
+    reader.release().await.expect("it was held");
+    // Sooner than the server takes empty containers away.
+    within("the directory is deleted", SOON, server.until(|| server.stat(MADE).is_none())).await;
 }

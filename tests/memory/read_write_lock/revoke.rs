@@ -3,7 +3,7 @@
 use zookeeper_recipes::read_write_lock::{LockLost, revoke};
 
 use super::fixture::{gets, lock, reading, setup, waits_to_write, writing};
-use crate::fixture::{SOON, within};
+use crate::fixture::{SOON, still_pending, within};
 
 #[tokio::test(start_paused = true)]
 async fn readers_are_asked_to_make_room_for_a_writer() {
@@ -32,4 +32,16 @@ async fn a_downgraded_guard_is_asked_by_the_path_of_its_new_node() {
     server.delete_by_hand(reader.node_path()).expect("it is there");
     within("it is told", SOON, reader.lost()).await;
     assert_eq!(reader.on_revoke().await, Err(LockLost));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_that_was_asked_and_downgraded_is_asked_again() {
+    let (_server, [one, two]) = setup().await;
+    let writer = writing(&one).await;
+    revoke(&two, writer.node_path()).await.expect("it is marked");
+    assert_eq!(within("it is asked", SOON, writer.on_revoke()).await, Ok(()));
+    let reader = writer.downgrade().await.expect("it reads");
+    still_pending("that was the writer", &mut Box::pin(reader.on_revoke())).await;
+    revoke(&two, reader.node_path()).await.expect("it is marked");
+    assert_eq!(within("it is asked", SOON, reader.on_revoke()).await, Ok(()));
 }
