@@ -89,8 +89,8 @@ impl MultiLockGuard {
     /// Returns the fencing token of the lock at `path`, as the client names it; `None` if it is none of these. It grows
     /// each time that lock gets another holder; readers, who hold together, have one each.
     ///
-    /// For a store that is guarded by several of the locks, send the token of the last one, in the order of
-    /// [`paths`](Self::paths).
+    /// A store must keep the greatest token that it has seen for each lock by itself. Those of different locks cannot
+    /// be compared, unless all that use the store hold the same set of locks.
     pub fn fencing_token(&self, path: &str) -> Option<i64> {
         self.held.iter().find(|one| &*one.path == path).map(|one| one.hold.token())
     }

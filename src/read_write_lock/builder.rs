@@ -9,8 +9,8 @@ use crate::contender::lock::{LockLine, check_bases, check_data};
 use crate::contender::{Rule, Spec};
 
 /// What a caller should do instead that waits for a lock which it holds.
-const ADVICE: &str =
-    "a read guard cannot become a write guard: release it first; a write guard's downgrade() returns a read guard";
+const ADVICE: &str = "a read guard cannot become a write guard: release it first; to read twice at a time, share the \
+                      guard; a write guard's downgrade() returns a read guard";
 
 /// Configures an [`InterProcessReadWriteLock`]; see [`InterProcessReadWriteLock::builder`].
 ///
@@ -52,8 +52,8 @@ impl InterProcessReadWriteLockBuilder {
     }
 
     /// Counts other kinds of nodes as readers: those whose names end in one of these texts and a number.
-    /// `["__rlock__"]` counts the nodes of kazoo's `ReadLock`, whose `extra_lock_patterns` must contain `"__WRIT__"` in
-    /// turn. Default: none.
+    /// `["__rlock__"]` counts the nodes of kazoo's `ReadLock`, whose `extra_lock_patterns` must be `["-__WRIT__"]`
+    /// in turn. Default: none.
     #[doc(alias = "extra_lock_patterns")]
     pub fn also_count_readers<T: Into<String>>(mut self, bases: impl IntoIterator<Item = T>) -> Self {
         self.readers = bases.into_iter().map(Into::into).collect();
@@ -61,8 +61,8 @@ impl InterProcessReadWriteLockBuilder {
     }
 
     /// Counts other kinds of nodes as writers: those whose names end in one of these texts and a number.
-    /// `["__lock__"]` counts the nodes of kazoo's `WriteLock`, whose `extra_lock_patterns` must contain `"__WRIT__"`
-    /// and `"__READ__"` in turn. Default: none.
+    /// `["__lock__"]` counts the nodes of kazoo's `WriteLock`, whose `extra_lock_patterns` must be
+    /// `["-__WRIT__", "-__READ__"]` in turn. Kazoo's plain `Lock` counts too then. Default: none.
     pub fn also_count_writers<T: Into<String>>(mut self, bases: impl IntoIterator<Item = T>) -> Self {
         self.writers = bases.into_iter().map(Into::into).collect();
         self

@@ -26,7 +26,8 @@ pub enum Error {
         path: Arc<str>,
     },
     /// The lock had been lost before it was released, or before it was downgraded, so another participant may have held
-    /// it since. Acquire it again.
+    /// it since. Acquire it again. Its kind is [`ErrorKind::SessionLost`](crate::ErrorKind::SessionLost), also if only
+    /// the connection was suspended.
     #[error(
         "read-write lock at {path}: the lock had been lost before this call was done, so another client may have held \
          it since; acquire it again"

@@ -167,6 +167,9 @@ impl ReadGuard {
     /// Returns a number that is greater than that of every writer before, and smaller than that of every writer after:
     /// the transaction that created the guard's node, or that of the write guard that it was. (If the ensemble loses
     /// all of its data, its transactions are counted from the start again.)
+    ///
+    /// Readers that hold together have different tokens, so a store must not refuse a reader for a token smaller than
+    /// that of another reader. Let it remember those of writers only, and compare a reader's with them.
     pub fn fencing_token(&self) -> i64 {
         self.held.hold.token()
     }
