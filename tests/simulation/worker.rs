@@ -1,8 +1,9 @@
 //! One that comes for the lock, works under it and lets it go; and what it may expect of each call.
 
+use std::collections::BTreeSet;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -65,6 +66,20 @@ pub(crate) enum Parting {
     ReleaseHalfWay(Duration),
 }
 
+/// The nodes whose participants were asked to release.
+#[derive(Debug, Default)]
+pub(crate) struct Asked(Mutex<BTreeSet<String>>);
+
+impl Asked {
+    pub(crate) fn add(&self, node: &str) {
+        self.0.lock().expect("no panic").insert(node.to_owned());
+    }
+
+    fn contains(&self, node: &str) -> bool {
+        self.0.lock().expect("no panic").contains(node)
+    }
+}
+
 /// How often something happened.
 #[derive(Debug, Default)]
 pub(crate) struct Count(AtomicU64);
@@ -93,6 +108,7 @@ pub(crate) struct Worker {
     pub(crate) watcher: Arc<Watcher>,
     pub(crate) hurry: watch::Receiver<bool>,
     pub(crate) cancelled: Arc<Count>,
+    pub(crate) asked: Arc<Asked>,
 }
 
 impl Worker {
@@ -258,9 +274,8 @@ impl Worker {
     }
 
     fn revoked(&self, guard: &Guard) {
-        let data = self.server.get(guard.node_path());
-        // A node that is gone by now may have held it.
-        if data.is_some_and(|data| data != b"__REVOKE__") {
+        // The mark itself may be gone: with the node, or by a client that writes to it.
+        if !self.asked.contains(guard.node_path()) {
             self.object("it is told to release, and no participant has asked for that");
         }
     }

@@ -14,7 +14,7 @@ use zookeeper_recipes::{Client, mutex};
 use crate::line::Line;
 use crate::lock::Lock;
 use crate::stage::{Play, Stage};
-use crate::worker::{Call, Count, Grip, Parting, Plan, Worker};
+use crate::worker::{Asked, Call, Count, Grip, Parting, Plan, Worker};
 use crate::world::World;
 
 const MOST_WORKERS: usize = 8;
@@ -47,6 +47,7 @@ pub(crate) struct Workshop<R> {
     /// Everything is healed: the lock is held only briefly from now on.
     hurry: watch::Sender<bool>,
     cancelled: Arc<Count>,
+    asked: Arc<Asked>,
     recipe: PhantomData<R>,
 }
 
@@ -60,6 +61,7 @@ impl<R: Recipe> Play for Workshop<R> {
             workers: Vec::new(),
             hurry: watch::Sender::new(false),
             cancelled: Arc::default(),
+            asked: Arc::default(),
             recipe: PhantomData,
         }
     }
@@ -170,6 +172,7 @@ impl<R: Recipe> Workshop<R> {
             watcher: Arc::clone(&stage.watcher),
             hurry: self.hurry.subscribe(),
             cancelled: Arc::clone(&self.cancelled),
+            asked: Arc::clone(&self.asked),
         };
         let task = stage.world.server.spawn(&client_of, worker.work());
         self.workers.push(Working { number, task });
@@ -189,6 +192,7 @@ impl<R: Recipe> Workshop<R> {
         let Some(place) = stage.world.random.choice(line) else { return };
         let client = stage.world.a_client();
         stage.world.trace.note(format_args!("client {client} revokes {}", place.path));
+        self.asked.add(&place.path);
         let client = stage.world.clients[client].clone();
         let asking = client.clone();
         stage.world.server.spawn(&client, async move {
