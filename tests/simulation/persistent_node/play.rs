@@ -364,11 +364,26 @@ impl Play {
             }
         }
         self.setting.clear();
-        self.world.pass(Duration::from_secs(1)).await;
-        match (&self.world.server.children(DIR)[..], self.world.server.watches()) {
-            ([], 0) => Ok(()),
-            left => Err(format!("when all are closed there are {left:?}")),
+        self.nothing_is_left().await
+    }
+
+    /// Soon no node and no watch is left. An instance that was dropped while a call of `set_data` was under way lasts as
+    /// long as the call: it still waits for its turn at a contested path, and leaves when it has had it.
+    async fn nothing_is_left(&mut self) -> Result<(), String> {
+        let deadline = Instant::now() + self.patience();
+        let mut quiet_since = Instant::now();
+        while quiet_since.elapsed() < self.world.quiet() {
+            self.world.pass(Duration::from_millis(50)).await;
+            let left = (self.world.server.children(DIR), self.world.server.watches());
+            if left.0.is_empty() && left.1 == 0 {
+                continue;
+            }
+            quiet_since = Instant::now();
+            if quiet_since > deadline {
+                return Err(format!("long after all are closed there are {left:?}"));
+            }
         }
+        Ok(())
     }
 }
 
