@@ -44,10 +44,8 @@ use tokio::time::{Instant, timeout_at};
 pub use self::builder::BarrierBuilder;
 pub use self::error::Error;
 use crate::backend;
-use crate::client::session::{Condition, Session};
-use crate::client::{self, Client, ErrorKind, parents};
-use crate::path::split;
-use crate::znode::CreateMode;
+use crate::client::session::Condition;
+use crate::client::{self, Client, ErrorKind};
 
 /// A barrier across processes. Cheap to clone; any number of tasks may use one object.
 ///
@@ -98,28 +96,8 @@ impl Barrier {
     /// Once polled, the barrier may be set even if the future is dropped.
     #[doc(alias = "setBarrier")]
     pub async fn set(&self) -> Result<(), Error> {
-        // It does not matter which client set the barrier, so this can be repeated like a read.
-        let put_up = |session: &Arc<Session>, full: &str| {
-            let (session, full) = (Arc::clone(session), full.to_owned());
-            async move { self.put_up(&session, &full).await }
-        };
-        let done = self.client.core().read("set", &self.path, put_up).await;
+        let done = self.client.core().ensure_node("set", &self.path, &self.data).await;
         done.map_err(|error| Error::client(&self.path, error))
-    }
-
-    async fn put_up(&self, session: &Arc<Session>, full: &str) -> Result<(), backend::Error> {
-        let acls = &self.client.core().config.acls;
-        loop {
-            match session.create(full, &self.data, CreateMode::Persistent, acls).await {
-                Ok(_) | Err(backend::Error::NodeExists) => return Ok(()),
-                Err(backend::Error::NoNode) => match parents::create(session, split(full).0, acls).await {
-                    // Another client can delete a parent between two steps.
-                    Ok(_) | Err(backend::Error::NoNode) => {}
-                    Err(error) => return Err(error),
-                },
-                Err(error) => return Err(error),
-            }
-        }
     }
 
     /// Removes the barrier, which releases all waiting tasks. Succeeds if the barrier is not set.

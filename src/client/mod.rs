@@ -22,6 +22,8 @@ mod requests;
 mod retry;
 pub(crate) mod runtime;
 mod security;
+#[cfg(any(feature = "queue", feature = "atomic-long"))]
+pub(crate) mod sequence;
 pub(crate) mod session;
 mod state;
 mod supervisor;

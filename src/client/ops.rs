@@ -256,6 +256,22 @@ impl Core {
         }
     }
 
+    /// Creates a persistent node with this data, if it is missing, and its parents as containers. It does not matter
+    /// which client or attempt creates it, so this is retried like a read.
+    pub(crate) async fn ensure_node(&self, doing: &str, path: &str, data: &[u8]) -> Result<(), Error> {
+        let ensure = |session: &Arc<Session>, full: &str| {
+            let (session, full) = (Arc::clone(session), full.to_owned());
+            async move {
+                match parents::ensure(&session, &full, data, &self.config.acls).await {
+                    // The servers look at the permission before they look whether the node exists.
+                    Err(Refusal::NoAuth) if session.exists(&full).await?.is_some() => Ok(()),
+                    ensured => ensured,
+                }
+            }
+        };
+        self.read(doing, path, ensure).await
+    }
+
     /// Sends a write. Retries only what was certainly not done, or what `settle` allows; `settle` gets the error and
     /// whether an earlier attempt may have been carried out.
     async fn write<T: Send + 'static>(

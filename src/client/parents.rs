@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use super::session::Session;
 use crate::backend;
-use crate::path::ancestors;
-#[cfg(feature = "queue")]
-use crate::path::split;
+use crate::path::{ancestors, split};
 use crate::util::mutex::{Mutex, MutexGuard};
 use crate::znode::{Acl, CreateMode};
 
@@ -51,14 +49,18 @@ pub(crate) async fn create_persistent(session: &Arc<Session>, dir: &str, acls: &
     create_as(CreateMode::Persistent, session, dir, acls).await.map(drop)
 }
 
-/// Ensures that `dir` exists as a persistent node. Missing directories above it become containers, as in Curator. For
-/// directories that must survive a moment of emptiness.
-#[cfg(feature = "queue")]
-pub(crate) async fn ensure(session: &Arc<Session>, dir: &str, acls: &[Acl]) -> Result<(), backend::Error> {
+/// Ensures that `path` exists: as a persistent node with this data, if it is missing. Missing directories above it
+/// become containers, as in Curator. May be repeated after a lost answer.
+pub(crate) async fn ensure(
+    session: &Arc<Session>,
+    path: &str,
+    data: &[u8],
+    acls: &[Acl],
+) -> Result<(), backend::Error> {
     loop {
-        match session.create(dir, &[], CreateMode::Persistent, acls).await {
+        match session.create(path, data, CreateMode::Persistent, acls).await {
             Ok(_) | Err(backend::Error::NodeExists) => return Ok(()),
-            Err(backend::Error::NoNode) => match create(session, split(dir).0, acls).await {
+            Err(backend::Error::NoNode) => match create(session, split(path).0, acls).await {
                 // A parent can be deleted between two steps.
                 Ok(_) | Err(backend::Error::NoNode) => {}
                 Err(error) => return Err(error),

@@ -237,6 +237,13 @@ impl Session {
         self.backend.get_data(path)
     }
 
+    /// Reads the data of a node as the ensemble knows it: after a sync, because a server may lag.
+    pub(crate) async fn get_data_synced(&self, path: &str) -> Result<(Vec<u8>, Stat), backend::Error> {
+        let (synced, read) = self.together(|| (self.sync(path), self.get_data(path)));
+        let (synced, read) = futures::join!(synced, read);
+        synced.and(read)
+    }
+
     pub(crate) fn watch_data(&self, path: &str) -> Reply<(Vec<u8>, Stat, Watch)> {
         self.log.count(Request::Watch);
         self.backend.watch_data(path)

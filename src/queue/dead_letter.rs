@@ -128,7 +128,7 @@ pub(super) async fn put_back(core: &Core, paths: &Paths, letter: &DeadLetter) ->
             Ok(Multi::Refused { index: 0, error: backend::Error::NoNode }) if unknown => return Ok(()),
             // Nothing was ever put, or the directory has been deleted since.
             Ok(Multi::Refused { index: 1, error: backend::Error::NoNode }) => {
-                match parents::ensure(&session, &paths.items, &core.config.acls).await {
+                match parents::ensure(&session, &paths.items, &[], &core.config.acls).await {
                     Ok(()) => continue,
                     Err(error) => error,
                 }

@@ -227,7 +227,7 @@ impl Claim {
                     (CREATE_CLAIM, backend::Error::NodeExists) => End::Taken,
                     (CREATE_CLAIM, backend::Error::NoNode) => {
                         let (paths, config) = (&self.shared.paths, &self.shared.core.config);
-                        match parents::ensure(&self.session, &paths.claims, &config.acls).await {
+                        match parents::ensure(&self.session, &paths.claims, &[], &config.acls).await {
                             Ok(()) => continue,
                             Err(error) => End::Failed(error),
                         }

@@ -125,7 +125,7 @@ async fn attempt(
         }
         Ok(Multi::Refused { index: LETTER, error: backend::Error::NoNode }) => {
             let (paths, config) = (&claim.shared.paths, &claim.shared.core.config);
-            parents::ensure(&claim.session, &paths.dead, &config.acls).await.map(|()| None)
+            parents::ensure(&claim.session, &paths.dead, &[], &config.acls).await.map(|()| None)
         }
         Ok(Multi::Refused { index: ITEM | CLAIM, error: backend::Error::NoNode | backend::Error::BadVersion }) => {
             let item = remove_remains(claim).await?;

@@ -1,9 +1,9 @@
 //! The puts of one transaction.
 
 use super::put::Put;
-use super::sequence::{Sequence, Ticket};
 use crate::backend::{self, Multi, Op, Reply};
 use crate::client::core::Core;
+use crate::client::sequence::{Sequence, Ticket};
 use crate::queue::error::Error;
 use crate::queue::znodes::Paths;
 use crate::znode::CreateMode;

@@ -4,7 +4,6 @@ mod batch;
 mod capacity;
 mod failures;
 mod put;
-mod sequence;
 mod task;
 
 use std::fmt;

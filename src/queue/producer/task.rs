@@ -13,10 +13,10 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::batch::{Batch, End};
 use super::failures::Failures;
 use super::put::{Put, failed};
-use super::sequence::Sequence;
 use crate::backend;
 use crate::client::core::Core;
 use crate::client::parents;
+use crate::client::sequence::Sequence;
 use crate::client::session::Session;
 use crate::client::{self, ErrorKind};
 use crate::queue::error::Error;
@@ -154,7 +154,7 @@ impl Task {
         if self.waiting.is_empty() {
             return Ok(());
         }
-        match Sequence::create(&self.core, &session, &self.paths).await {
+        match Sequence::create(&self.core, &session, &self.paths.producers).await {
             Ok(sequence) => self.sequence = Some(sequence),
             // The next session can create it.
             Err(error) if error.is_passing() => {}
@@ -259,7 +259,7 @@ impl Task {
             // the node has shown by now.
             (Some(0), NoNode | BadVersion) => return None,
             (Some(_), NoNode) => {
-                let made = parents::ensure(session, &self.paths.items, &self.core.config.acls).await;
+                let made = parents::ensure(session, &self.paths.items, &[], &self.core.config.acls).await;
                 made.err().filter(|error| !error.is_passing())?
             }
             (_, error) => error,

@@ -1,15 +1,14 @@
-//! The numbers of a producer's transactions. The producer has a node for each session, which shows which transactions
-//! were carried out.
+//! The numbers of a writer's transactions. The writer has a node for each session, which shows which transactions were
+//! carried out.
 
 use std::sync::Arc;
 
+use super::core::Core;
+use super::owned_node::OwnedNode;
+use super::parents;
+use super::session::{Condition, Session};
 use crate::backend::{self, Op};
-use crate::client::core::Core;
-use crate::client::owned_node::OwnedNode;
-use crate::client::parents;
-use crate::client::session::{Condition, Session};
 use crate::path::join;
-use crate::queue::znodes::Paths;
 use crate::znode::CreateMode;
 
 /// The number of transactions after which a new node is used: the version of a node counts them, and has 31 bits.
@@ -17,10 +16,10 @@ const MOST_NUMBERS: i32 = 1 << 30;
 
 /// The data of the node once a transaction is carried out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Ticket {
+pub(crate) struct Ticket {
     /// The version that the transaction gives the node: it is carried out only after the one before.
-    pub(super) number: i32,
-    /// Never used twice at one node, so it identifies the puts of the transaction.
+    pub(crate) number: i32,
+    /// Never used twice at one node, so it identifies the transaction.
     id: u64,
 }
 
@@ -30,31 +29,32 @@ impl Ticket {
     }
 }
 
-/// A producer's node. When dropped, it is deleted in the background.
+/// A writer's node. When dropped, it is deleted in the background.
 #[derive(Debug)]
-pub(super) struct Sequence {
-    pub(super) session: Arc<Session>,
+pub(crate) struct Sequence {
+    pub(crate) session: Arc<Session>,
     node: OwnedNode,
     path: Arc<str>,
     /// The ticket of the last transaction that is known to be carried out.
     carried_out: Ticket,
-    /// The id of the last batch that was composed.
+    /// The id of the last ticket that was issued.
     last_id: u64,
 }
 
 impl Sequence {
-    /// Creates the node. The error is a temporary one only if the session is over.
-    pub(super) async fn create(core: &Core, session: &Arc<Session>, paths: &Paths) -> Result<Self, backend::Error> {
+    /// Creates the node in `dir`, which is created as a persistent node if it is missing. The error is a temporary one
+    /// only if the session is over.
+    pub(crate) async fn create(core: &Core, session: &Arc<Session>, dir: &str) -> Result<Self, backend::Error> {
         let uuid = core.random.uuid().to_string();
-        let path: Arc<str> = join(&paths.producers, &uuid).into();
-        let mut node = OwnedNode::expected(session, &core.janitor, &paths.producers.as_str().into(), uuid);
+        let path: Arc<str> = join(dir, &uuid).into();
+        let mut node = OwnedNode::expected(session, &core.janitor, &dir.into(), uuid);
         let (first, acls) = (Ticket::default(), &core.config.acls);
         let create = || async {
             loop {
                 match session.create(&path, &first.to_bytes(), CreateMode::Ephemeral, acls).await {
                     // With this name it can only be ours, from an attempt whose answer was lost.
                     Ok(_) | Err(backend::Error::NodeExists) => return Ok(()),
-                    Err(backend::Error::NoNode) => parents::ensure(session, &paths.producers, acls).await?,
+                    Err(backend::Error::NoNode) => parents::ensure(session, dir, &[], acls).await?,
                     Err(error) => return Err(error),
                 }
             }
@@ -69,13 +69,13 @@ impl Sequence {
         Ok(Sequence { session: Arc::clone(session), node, path, carried_out: first, last_id: 0 })
     }
 
-    pub(super) fn is_connected(&self) -> bool {
+    pub(crate) fn is_connected(&self) -> bool {
         matches!(self.session.condition(), Condition::Connected(_))
     }
 
-    /// Returns the ticket of a new batch after `before` batches that are not known to be carried out; `None` if the
-    /// numbers of this node are used up.
-    pub(super) fn issue(&mut self, before: usize) -> Option<Ticket> {
+    /// Returns the ticket of a new transaction after `before` others that are not known to be carried out; `None` if
+    /// the numbers of this node are used up.
+    pub(crate) fn issue(&mut self, before: usize) -> Option<Ticket> {
         let number = self.carried_out.number + i32::try_from(before).ok()? + 1;
         self.last_id += 1;
         (number <= MOST_NUMBERS).then_some(Ticket { number, id: self.last_id })
@@ -83,32 +83,28 @@ impl Sequence {
 
     /// Returns the step that numbers a transaction. It is refused if the transaction before was not carried out, or if
     /// this one was already.
-    pub(super) fn step(&self, ticket: Ticket) -> Op {
+    pub(crate) fn step(&self, ticket: Ticket) -> Op {
         let version = Some(ticket.number - 1);
         Op::SetData { path: self.path.to_string(), data: ticket.to_bytes(), version }
     }
 
     /// Records that the transaction was carried out.
-    pub(super) fn confirm(&mut self, ticket: Ticket) {
+    pub(crate) fn confirm(&mut self, ticket: Ticket) {
         self.carried_out = ticket;
     }
 
     /// Reads the number of the last transaction that was carried out so far; `sent` are those that may have been.
     /// `None` if that cannot be known: the session is over, or the node is deleted or shows a transaction that is none
     /// of these.
-    pub(super) async fn read(&mut self, sent: &[Ticket]) -> Option<i32> {
+    pub(crate) async fn read(&mut self, sent: &[Ticket]) -> Option<i32> {
         let (session, node) = (&self.session, &*self.path);
-        let look = || async {
-            // After a sync, because a lagging server may not know the last transactions.
-            let (synced, read) = futures::join!(session.sync(node), session.get_data(node));
-            synced.and(read)
-        };
-        let (data, stat) = match session.retry_while_passing(look).await {
+        // After a sync, because a lagging server may not know the last transactions.
+        let (data, stat) = match session.retry_while_passing(|| session.get_data_synced(node)).await {
             Ok(read) => read,
             Err(backend::Error::SessionEnded) => return None,
             Err(failed) => {
                 let error = failed;
-                tracing::warn!(event = "number_unreadable", node, ?error, "a producer cannot see what it has put");
+                tracing::warn!(event = "number_unreadable", node, ?error, "a writer cannot see what it has written");
                 return None;
             }
         };
@@ -116,14 +112,14 @@ impl Sequence {
         let last = known.find(|ticket| ticket.number == stat.version && ticket.to_bytes() == data);
         if last.is_none() {
             let number = stat.version;
-            tracing::warn!(event = "foreign_transaction", node, number, "a producer's node was written by others");
+            tracing::warn!(event = "foreign_transaction", node, number, "a writer's node was written by others");
         }
         self.confirm(last?);
         Some(stat.version)
     }
 
     /// Deletes the node and waits until the server has deleted it, or its session is over.
-    pub(super) async fn end(mut self) {
+    pub(crate) async fn end(mut self) {
         // If the node cannot be deleted now, the janitor deletes it.
         let _ = self.node.delete(None).await;
     }
