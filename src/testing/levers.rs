@@ -281,6 +281,15 @@ impl TestingServer {
     pub fn set_sequence(&self, path: &str, next: i32) -> Result<(), Error> {
         by_hand("set the counter of", path, |path| self.ensemble.set_sequence(path, next))
     }
+
+    /// Gives the data of `path` this version, as if it had been written so often, to test the end of the versions:
+    /// after 2147483647 comes -2147483648, and after -1, which stands for any version in a request, 0.
+    ///
+    /// # Errors
+    /// The error that a server would return.
+    pub fn set_version(&self, path: &str, version: i32) -> Result<(), Error> {
+        by_hand("set the version of", path, |path| self.ensemble.set_version(path, version))
+    }
 }
 
 fn by_hand<T>(doing: &'static str, at: &str, act: impl FnOnce(&str) -> Result<T, backend::Error>) -> Result<T, Error> {

@@ -171,6 +171,20 @@ impl MemoryEnsemble {
         })
     }
 
+    /// The data of `path` gets this version, as if it had been written so often.
+    pub(crate) fn set_version(&self, path: &str, version: i32) -> Result<(), Error> {
+        let data = self.get(path).ok_or(Error::NoNode)?;
+        self.with(|world| {
+            let path: Arc<str> = Arc::from(path);
+            let mut facts = world.leader.facts(&path)?;
+            facts.version = version;
+            let (zxid, facts) = (world.leader.zxid + 1, Some(facts));
+            world.leader.outstanding.insert(Arc::clone(&path), Outstanding { zxid, facts });
+            world.propose_now(vec![Change::SetData { path, data: Arc::from(data), version }]);
+            Ok(())
+        })
+    }
+
     /// Denies all clients to read or change the node, and to create or delete below it, as with an ACL that grants
     /// nothing.
     pub(crate) fn deny(&self, path: &str) {

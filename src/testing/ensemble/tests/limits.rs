@@ -26,6 +26,23 @@ async fn an_exhausted_counter_sticks_when_idle() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn versions_wrap_around_and_the_last_one_before_0_stands_for_any() {
+    let ensemble = start(Options::default());
+    let session = session(&ensemble, 1).await;
+    ensemble.create_by_hand("/v", b"old", CreateMode::Persistent).unwrap();
+    ensemble.set_version("/v", i32::MAX).unwrap();
+    let (data, stat) = session.get_data("/v").await.unwrap();
+    assert_eq!((data, stat.version), (b"old".to_vec(), i32::MAX));
+    let set = async |version| session.set_data("/v", b"new", version).await.map(|stat| stat.version);
+    assert_eq!(set(Some(i32::MAX)).await, Ok(i32::MIN));
+    ensemble.set_version("/v", -2).unwrap();
+    assert_eq!(set(Some(-2)).await, Ok(-1));
+    assert_eq!(set(Some(-1)).await, Ok(0));
+    assert_eq!(set(Some(-1)).await, Ok(1), "any version");
+    assert_eq!(ensemble.set_version("/no", 1), Err(Error::NoNode));
+}
+
+#[tokio::test(start_paused = true)]
 async fn it_goes_negative_inside_a_pipeline_and_falls_back() {
     let ensemble = start(Options { commit: 5..=5, latency: 1..=1, ..Options::default() });
     let session = session(&ensemble, 1).await;
