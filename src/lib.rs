@@ -22,6 +22,8 @@
 //! | many producers and consumers, each item delivered at least once | [`queue`] |
 //! | a configuration, or a list of services, in memory and kept up to date | [`cache`] |
 //! | the list of the processes that are alive, each with its data | [`group_member`] |
+//! | one value that many processes read and write | [`shared_value`] |
+//! | a counter for the whole cluster | [`atomic_long`] |
 //! | a maximum for the whole cluster, divided among its live members | [`throughput_balancer`] |
 //!
 //! # Getting started
@@ -69,6 +71,8 @@
 //! * [`queue`](queue#when-things-fail)
 //! * [`cache`](cache#when-things-fail)
 //! * [`group_member`](group_member#when-things-fail)
+//! * [`shared_value`](shared_value#when-things-fail)
+//! * [`atomic_long`](atomic_long#when-things-fail)
 //! * [`throughput_balancer`](throughput_balancer#when-things-fail)
 //!
 //! In these tables T is the session timeout that the servers granted, and [`ErrorPolicy::Standard`] is the default.
@@ -111,7 +115,9 @@
 //! | `queue` | yes | [`queue`] |
 //! | `cache` | yes | [`cache`] |
 //! | `group-member` | yes | [`group_member`]; enables `cache` and `persistent-node` |
-//! | `json` | yes | items of a queue and nodes of a cache as JSON |
+//! | `shared-value` | yes | [`shared_value`]; enables `cache` |
+//! | `atomic-long` | yes | [`atomic_long`]; enables `mutex` |
+//! | `json` | yes | items of a queue, nodes of a cache and shared values as JSON |
 //! | `throughput-balancer` | yes | [`throughput_balancer`]; enables `leader-latch` |
 //! | `limiter` | yes | [`limiter`]: a rate limiter for a share that changes |
 //! | `tower` | | the limiter as a `tower::Layer`; enables `limiter` |
@@ -170,6 +176,8 @@
         feature = "queue",
         feature = "cache",
         feature = "group-member",
+        feature = "shared-value",
+        feature = "atomic-long",
         feature = "json",
         feature = "throughput-balancer",
         feature = "limiter",
@@ -195,11 +203,14 @@
         feature = "persistent-node",
         feature = "queue",
         feature = "cache",
+        feature = "shared-value",
         feature = "throughput-balancer"
     )),
     allow(dead_code)
 )]
 
+#[cfg(feature = "atomic-long")]
+pub mod atomic_long;
 mod backend;
 #[cfg(feature = "barrier")]
 pub mod barrier;
@@ -246,6 +257,8 @@ pub mod queue;
 pub mod read_write_lock;
 #[cfg(any(feature = "queue", feature = "cache"))]
 mod serializer;
+#[cfg(feature = "shared-value")]
+pub mod shared_value;
 #[cfg(feature = "testing")]
 pub mod testing;
 #[cfg(feature = "throughput-balancer")]
@@ -284,6 +297,8 @@ pub use znode::{Acl, CreateMode, Permissions, Stat};
     feature = "cache",
     feature = "persistent-node",
     feature = "group-member",
+    feature = "shared-value",
+    feature = "atomic-long",
     feature = "throughput-balancer",
     feature = "limiter",
     feature = "testing"

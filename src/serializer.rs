@@ -1,13 +1,14 @@
-//! The conversion of a node's content to bytes and back, for queues and caches.
+//! The conversion of a node's content to bytes and back, for queues, caches and shared values.
 
 use std::fmt;
 #[cfg(feature = "json")]
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 /// An error of a serializer, or of a handler of a queue.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Converts items to bytes and back: the items of a queue, or what the nodes of a cache contain.
+/// Converts items to bytes and back: the items of a queue, what the nodes of a cache contain, or a shared value.
 ///
 /// An item that a consumer cannot decode becomes a dead letter, with the error as its reason. A node that a cache
 /// cannot decode keeps its bytes and the error.
@@ -45,7 +46,7 @@ pub trait Serializer: fmt::Debug + Send + Sync + 'static {
     /// Converts an item to bytes.
     ///
     /// # Errors
-    /// Any error. A put into a queue fails with it, and nothing is put.
+    /// Any error. A put into a queue, or a write of a shared value, fails with it, and nothing is written.
     fn serialize(&self, item: &Self::Item) -> Result<Vec<u8>, BoxError>;
 
     /// Converts bytes to an item.
@@ -53,6 +54,19 @@ pub trait Serializer: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// Any error. The item becomes a dead letter; the node of a cache [keeps](crate::cache::Content::Undecodable) it.
     fn deserialize(&self, bytes: &[u8]) -> Result<Self::Item, BoxError>;
+}
+
+/// A serializer that is shared.
+impl<S: Serializer + ?Sized> Serializer for Arc<S> {
+    type Item = S::Item;
+
+    fn serialize(&self, item: &S::Item) -> Result<Vec<u8>, BoxError> {
+        (**self).serialize(item)
+    }
+
+    fn deserialize(&self, bytes: &[u8]) -> Result<S::Item, BoxError> {
+        (**self).deserialize(bytes)
+    }
 }
 
 /// A [`Serializer`] of items that are bytes already.

@@ -43,7 +43,7 @@ pub struct Undecodable {
 }
 
 impl<T> Node<T> {
-    pub(super) fn new(path: &str, stat: Stat, content: Content<T>) -> Self {
+    pub(crate) fn new(path: &str, stat: Stat, content: Content<T>) -> Self {
         Node(Arc::new(Inner { path: path.into(), stat, content }))
     }
 

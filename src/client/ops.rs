@@ -262,10 +262,16 @@ impl Core {
         let ensure = |session: &Arc<Session>, full: &str| {
             let (session, full) = (Arc::clone(session), full.to_owned());
             async move {
-                match parents::ensure(&session, &full, data, &self.config.acls).await {
-                    // The servers look at the permission before they look whether the node exists.
-                    Err(Refusal::NoAuth) if session.exists(&full).await?.is_some() => Ok(()),
-                    ensured => ensured,
+                let ensured = parents::ensure(&session, &full, data, &self.config.acls).await;
+                if ensured != Err(Refusal::NoAuth) {
+                    return ensured;
+                }
+                // The servers look at the permission before they look whether the node exists. If they do not even tell
+                // that, it does.
+                match session.exists(&full).await {
+                    Ok(Some(_)) | Err(Refusal::NoAuth) => Ok(()),
+                    Ok(None) => ensured,
+                    Err(error) => Err(error),
                 }
             }
         };

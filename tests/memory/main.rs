@@ -24,6 +24,8 @@ mod waiting;
     feature = "queue"
 ))]
 mod async_send_sync;
+#[cfg(feature = "atomic-long")]
+mod atomic_long;
 #[cfg(feature = "barrier")]
 mod barrier;
 #[cfg(feature = "cache")]
@@ -58,6 +60,8 @@ mod persistent_node;
 mod queue;
 #[cfg(feature = "read-write-lock")]
 mod read_write_lock;
+#[cfg(all(feature = "shared-value", feature = "json"))]
+mod shared_value;
 #[cfg(all(feature = "leader-selector", feature = "mutex", feature = "queue"))]
 mod spans;
 #[cfg(all(feature = "leader-latch", feature = "leader-selector", feature = "throughput-balancer"))]
