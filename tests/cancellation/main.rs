@@ -12,6 +12,8 @@
     feature = "persistent-node",
     feature = "cache",
     feature = "group-member",
+    feature = "shared-value",
+    feature = "atomic-long",
     feature = "queue",
     feature = "throughput-balancer",
     feature = "testing"
@@ -21,6 +23,7 @@ mod harness;
 #[path = "../support/polls.rs"]
 mod polls;
 
+mod atomic_long;
 mod barrier;
 mod cache;
 mod client;
@@ -34,12 +37,14 @@ mod mutex;
 mod persistent_node;
 mod queue;
 mod read_write_lock;
+mod shared_value;
 mod throughput_balancer;
 
 use std::collections::BTreeSet;
 
 /// The functions that the files cover.
-const COVERED: [&[&str]; 21] = [
+const COVERED: [&[&str]; 23] = [
+    atomic_long::COVERED,
     barrier::COVERED,
     cache::COVERED,
     client::COVERED,
@@ -60,6 +65,7 @@ const COVERED: [&[&str]; 21] = [
     queue::delivery::COVERED,
     read_write_lock::COVERED,
     read_write_lock::guard::COVERED,
+    shared_value::COVERED,
     throughput_balancer::COVERED,
 ];
 
