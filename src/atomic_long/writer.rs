@@ -221,7 +221,7 @@ impl Writer {
 
     fn denied(&self, doing: &str) -> Error {
         let why = "no permission; who writes a number needs READ, WRITE, CREATE and DELETE at its node, for a child \
-                   that counts the writes";
+                   that counts the writes, and CREATE above it if it is missing";
         Error::client(&self.path, client::Error::at(ErrorKind::NoAuth, doing, &self.path, why))
     }
 }

@@ -231,8 +231,8 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     }
 
     /// Replaces the value by what `change` makes of it, and returns the new one; `None` if `change` returns `None`.
-    /// No other write is lost between: if another client's write comes first, the value is read again and `change`
-    /// is called again, until it succeeds.
+    /// No other write is lost between: if another client's write comes first, the value is read again, and `change` is
+    /// called again, until it succeeds. Before `None` is returned, `change` has seen what the ensemble had in this call.
     ///
     /// # Errors
     /// As [`compare_and_set`](Self::compare_and_set), and [`Error::Undecodable`].

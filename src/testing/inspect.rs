@@ -26,6 +26,17 @@ impl TestingServer {
         self.ensemble.stat(path)
     }
 
+    /// From now on keeps every version of one node, for [`take_versions`](Self::take_versions): between two looks at a
+    /// node it may be written several times.
+    pub fn keep_versions(&self, path: &str) {
+        self.ensemble.keep_versions(path);
+    }
+
+    /// Returns the versions of the node since this was called last, each as its data and stat; `None` for a deletion.
+    pub fn take_versions(&self) -> Vec<Option<(Vec<u8>, Stat)>> {
+        self.ensemble.take_versions()
+    }
+
     /// Returns how many watches the servers keep.
     pub fn watches(&self) -> usize {
         self.ensemble.watches(None)

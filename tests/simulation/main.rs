@@ -12,9 +12,11 @@
 //! MOST_FAILURES=1 cargo test --test simulation            no more seeds after the first that fails (default: 3)
 //! ```
 
+mod atomic_long;
 mod cache;
 mod double_barrier;
 mod group_member;
+mod history;
 mod leader_latch;
 mod leader_selector;
 mod line;
@@ -25,6 +27,7 @@ mod persistent_node;
 mod queue;
 mod read_write_lock;
 mod seeds;
+mod shared_value;
 mod stage;
 mod throughput_balancer;
 mod trace;

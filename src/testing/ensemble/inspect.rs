@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::handle::MemoryEnsemble;
+use super::leader::Version;
 use super::log::Record;
 use super::wire::Operation;
 use crate::znode::Stat;
@@ -46,6 +47,16 @@ impl MemoryEnsemble {
 
     pub(crate) fn stat(&self, path: &str) -> Option<Stat> {
         self.with(|world| world.leader.tree.get(path).map(super::tree::Node::stat))
+    }
+
+    /// From now on every version of the node is kept.
+    pub(crate) fn keep_versions(&self, path: &str) {
+        self.with(|world| world.leader.kept = Some((path.into(), Vec::new())));
+    }
+
+    /// The versions since they were taken last.
+    pub(crate) fn take_versions(&self) -> Vec<Version> {
+        self.with(|world| world.leader.kept.as_mut().map(|(_, versions)| std::mem::take(versions)).unwrap_or_default())
     }
 
     /// The session that owns an ephemeral node; 0 if none does.

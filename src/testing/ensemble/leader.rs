@@ -7,7 +7,7 @@ use super::tree::Tree;
 use super::txn::{Change, Txn};
 use super::{ConnId, Millis, Zxid};
 use crate::backend::Error;
-use crate::znode::Acl;
+use crate::znode::{Acl, Stat};
 
 /// A session as the leader knows it.
 #[derive(Debug)]
@@ -90,7 +90,12 @@ pub(crate) struct Leader {
     pub(crate) by_hand: bool,
     /// Whether nodes may have a time to live.
     pub(crate) extended_types: bool,
+    /// The node whose versions are kept, and those since they were taken last.
+    pub(crate) kept: Option<(Arc<str>, Vec<Version>)>,
 }
+
+/// A version of a node, as data and stat; `None` once it is deleted.
+pub(crate) type Version = Option<(Vec<u8>, Stat)>;
 
 impl Leader {
     pub(crate) fn new(extended_types: bool) -> Self {
@@ -103,6 +108,7 @@ impl Leader {
             denied: BTreeSet::new(),
             by_hand: false,
             extended_types,
+            kept: None,
         }
     }
 
@@ -171,6 +177,11 @@ impl Leader {
         if let Some(txn) = &proposal.txn {
             self.tree.apply(txn);
             self.outstanding.retain(|_, change| change.zxid != txn.zxid);
+            if let Some((path, versions)) = &mut self.kept
+                && txn.changes.iter().any(|change| change.path() == Some(path))
+            {
+                versions.push(self.tree.get(path).map(|node| (node.data.to_vec(), node.stat())));
+            }
         }
         Some(proposal)
     }

@@ -1,0 +1,372 @@
+//! Handles of several processes read and write one value; it is written and deleted by hand as well.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::{FutureExt, poll};
+use tokio::time::{Instant, timeout};
+use zookeeper_recipes::shared_value::{Changes, Error, SharedValue, Utf8};
+use zookeeper_recipes::testing::{Loss, Operation, Task};
+use zookeeper_recipes::{CreateMode, ErrorKind};
+
+use super::call::{Call, PATH};
+use crate::history::{End, History};
+use crate::seeds::Outcome;
+use crate::world::World;
+
+/// So many things happen in a seed.
+const ACTS: usize = 80;
+const MOST_CLIENTS: usize = 7;
+const MOST_HANDLES: usize = 8;
+
+struct Handle {
+    client: usize,
+    value: SharedValue<String>,
+    changes: Changes<String>,
+    /// The value by the changes so far; `None` if there is no node.
+    folded: Option<String>,
+    /// The newest value that was read.
+    zxid: i64,
+}
+
+struct Play {
+    world: World,
+    history: History<Call>,
+    starting: Vec<(usize, Task<Result<SharedValue<String>, Error>>)>,
+    handles: Vec<Handle>,
+    calls: BTreeMap<usize, Task<Result<End, String>>>,
+    /// The number of the next call.
+    next: usize,
+    /// Calls that have ended, to be compared again in the end.
+    ended: Vec<(usize, End)>,
+    /// The node was deleted by hand, and is not there again.
+    is_deleted: bool,
+}
+
+/// Runs one seed.
+pub(crate) async fn run(seed: u64) -> Outcome {
+    let history = History::new(PATH);
+    let check = history.clone();
+    let world = World::new(seed, move || check.look()).await;
+    history.watch(&world.server);
+    let mut play = Play {
+        world,
+        history,
+        starting: Vec::new(),
+        handles: Vec::new(),
+        calls: BTreeMap::new(),
+        next: 0,
+        ended: Vec::new(),
+        is_deleted: false,
+    };
+    let played = play.run().await;
+    play.history.release();
+    let mut world = play.world;
+    world.figures.hand_overs = play.history.hand_overs();
+    world.trace.note_records(&world.server);
+    let violation = play.history.violation().or(played.err());
+    Outcome { figures: world.figures, violation, trace: world.trace.lines() }
+}
+
+impl Play {
+    async fn run(&mut self) -> Result<(), String> {
+        for client in 0..self.world.clients.len() {
+            self.start(client);
+        }
+        for _ in 0..ACTS {
+            let most = self.world.timeout / 2;
+            let time = self.world.a_while(most);
+            self.world.pass(time).await;
+            self.settle()?;
+            self.act().await?;
+            if self.history.violation().is_some() {
+                return Ok(());
+            }
+        }
+        self.world.heal();
+        self.finish().await?;
+        self.agree().await?;
+        self.leave().await?;
+        self.world.sweep(PATH);
+        self.world.close().await
+    }
+
+    /// Another handle of this client.
+    fn start(&mut self, client: usize) {
+        // It would create the node again, at a version that the one before had too.
+        if self.is_deleted || self.handles.len() + self.starting.len() >= MOST_HANDLES {
+            return;
+        }
+        let id = self.next();
+        let seed = Call::Seed(id);
+        self.history.begins(id, seed);
+        self.world.trace.note(format_args!("client {client} starts with {seed:?}"));
+        let of = self.world.clients[client].clone();
+        let starting = {
+            let of = of.clone();
+            async move { SharedValue::builder(&of, PATH).decode(Utf8).seed(seed.data("")).start().await }
+        };
+        self.starting.push((client, self.world.server.spawn(&of, starting)));
+    }
+
+    fn next(&mut self) -> usize {
+        self.next += 1;
+        self.next
+    }
+
+    async fn act(&mut self) -> Result<(), String> {
+        match self.world.random.u8(..32) {
+            0..=12 => self.call().await?,
+            13..=14 => {
+                let client = self.world.a_client();
+                self.start(client);
+            }
+            15 if self.handles.len() > 1 => {
+                let at = self.world.random.usize(..self.handles.len());
+                self.handles.swap_remove(at);
+                self.world.trace.note("a handle is dropped");
+            }
+            16 => self.drop_call(),
+            17..=18 => self.write_by_hand(),
+            19 => self.delete_by_hand(),
+            20..=22 => self.lose_a_reply(),
+            23 => {
+                let client = self.world.a_victim();
+                self.world.server.expire_session(&self.world.clients[client]);
+                self.world.figures.faults += 1;
+                self.world.trace.note(format_args!("the session of client {client} is ended by hand"));
+            }
+            24 if self.world.clients.len() < MOST_CLIENTS => self.crash().await,
+            _ => self.world.fault(),
+        }
+        Ok(())
+    }
+
+    /// Calls something on a handle; by chance several at once.
+    async fn call(&mut self) -> Result<(), String> {
+        if self.handles.is_empty() {
+            return Ok(());
+        }
+        let at = self.world.random.usize(..self.handles.len());
+        for _ in 0..self.world.random.u8(1..=3) {
+            let id = self.next();
+            let call = match self.world.random.u8(..6) {
+                0..=1 => Call::Set(id),
+                2..=3 => Call::Swap(id),
+                _ => Call::Update(id),
+            };
+            self.begin(at, id, call).await?;
+        }
+        Ok(())
+    }
+
+    async fn begin(&mut self, at: usize, id: usize, call: Call) -> Result<(), String> {
+        let Handle { client, value, .. } = &self.handles[at];
+        let (client, value) = (*client, value.clone());
+        self.history.begins(id, call);
+        let is_dropped = self.world.random.u8(..12) == 0;
+        self.world.trace.note(format_args!("{call:?} of client {client}, dropped: {is_dropped}"));
+        let mut work = Box::pin(async move { call.on(&value).await });
+        if is_dropped && !self.world.server.is_frozen(&self.world.clients[client]) {
+            if let std::task::Poll::Ready(outcome) = poll!(&mut work) {
+                return self.end(id, outcome);
+            }
+            self.world.figures.cancelled += 1;
+            self.ended.push((id, End::Unknown));
+            return Ok(());
+        }
+        self.calls.insert(id, self.world.server.spawn(&self.world.clients[client], work));
+        Ok(())
+    }
+
+    fn end(&mut self, id: usize, outcome: Result<End, String>) -> Result<(), String> {
+        self.world.trace.note(format_args!("{id} ends: {outcome:?}"));
+        let end = outcome?;
+        self.world.figures.turns += u64::from(end == End::Done);
+        self.history.ended(id, end);
+        self.ended.push((id, end));
+        Ok(())
+    }
+
+    fn drop_call(&mut self) {
+        let ids: Vec<usize> = self.calls.keys().copied().collect();
+        if let Some(id) = self.world.random.choice(ids)
+            && let Some(mut task) = self.calls.remove(&id)
+        {
+            self.world.trace.note(format_args!("{id} is dropped"));
+            task.abort();
+            self.world.figures.cancelled += 1;
+            self.ended.push((id, End::Unknown));
+        }
+    }
+
+    /// The data of a write by hand.
+    fn by_hand(&mut self) -> String {
+        let data = format!("hand{}", self.next());
+        self.history.by_hand(data.clone());
+        data
+    }
+
+    fn write_by_hand(&mut self) {
+        if self.world.server.stat(PATH).is_some() {
+            let data = self.by_hand();
+            self.world.server.set_data_by_hand(PATH, &data).expect("it is there");
+            self.world.trace.note(format_args!("{data} is written"));
+        }
+    }
+
+    /// The node is created again at once, or a while later.
+    fn delete_by_hand(&mut self) {
+        if self.is_deleted {
+            return self.create_by_hand();
+        }
+        if !self.starting.is_empty() || self.world.server.delete_by_hand(PATH).is_err() {
+            return;
+        }
+        self.is_deleted = true;
+        self.world.figures.faults += 1;
+        self.world.trace.note("deleted by hand");
+        if self.world.random.bool() {
+            self.create_by_hand();
+        }
+    }
+
+    /// The node has versions that the one before never had: a write cannot tell two nodes of one version apart.
+    fn create_by_hand(&mut self) {
+        let data = self.by_hand();
+        self.world.trace.note(format_args!("created by hand: {data}"));
+        let created = self.world.server.create_by_hand(PATH, &data, CreateMode::Persistent);
+        created.expect("it was deleted");
+        let version = i32::try_from(self.next).expect("few calls") * 10_000;
+        self.history.by_hand(data.clone());
+        self.world.server.set_version(PATH, version).expect("it was created");
+        self.is_deleted = false;
+    }
+
+    fn lose_a_reply(&mut self) {
+        let client = self.world.a_victim();
+        let loss = if self.world.random.bool() { Loss::Applied } else { Loss::NotApplied };
+        self.world.server.lose_next_reply(&self.world.clients[client], Operation::SetData, loss);
+        self.world.trace.note(format_args!("the next write of client {client} will be lost, {loss:?}"));
+    }
+
+    async fn crash(&mut self) {
+        let client = self.world.a_victim();
+        self.world.trace.note(format_args!("client {client} dies"));
+        self.world.figures.faults += 1;
+        self.world.freeze(client);
+        if self.world.connect().await {
+            self.start(self.world.clients.len() - 1);
+        }
+    }
+
+    /// Notes what has ended, and looks at what each handle reads.
+    fn settle(&mut self) -> Result<(), String> {
+        for (client, mut task) in std::mem::take(&mut self.starting) {
+            match (&mut task).now_or_never() {
+                None => self.starting.push((client, task)),
+                Some(Ok(Ok(value))) => {
+                    self.world.trace.note(format_args!("client {client} has started"));
+                    let changes = value.changes();
+                    let folded = changes.start().ok().map(|value| value.value().clone());
+                    self.handles.push(Handle { client, value, changes, folded, zxid: 0 });
+                }
+                Some(Ok(Err(error))) if error.kind() == ErrorKind::ConnectionLoss => {}
+                Some(outcome) => return Err(format!("client {client} did not start: {outcome:?}")),
+            }
+        }
+        for (id, mut task) in std::mem::take(&mut self.calls) {
+            match (&mut task).now_or_never() {
+                None => drop(self.calls.insert(id, task)),
+                Some(Ok(outcome)) => self.end(id, outcome)?,
+                Some(Err(_)) => return Err(format!("call {id} is gone")),
+            }
+        }
+        for handle in &mut self.handles {
+            handle.look(&self.history)?;
+        }
+        Ok(())
+    }
+
+    /// When nothing is wrong any more, all calls end, and each handle can update, if there is a node.
+    async fn finish(&mut self) -> Result<(), String> {
+        let patience = self.world.timeout * 4 + Duration::from_secs(60);
+        let deadline = Instant::now() + patience;
+        self.world.pass(self.world.quiet()).await;
+        while !self.calls.is_empty() || !self.starting.is_empty() {
+            self.settle()?;
+            if Instant::now() > deadline {
+                let (calls, starting) = (self.calls.keys().collect::<Vec<_>>(), self.starting.len());
+                return Err(format!("long after everything was healed: {calls:?} under way, {starting} start"));
+            }
+            self.world.pass(Duration::from_millis(50)).await;
+        }
+        for at in 0..self.handles.len() {
+            let (id, value) = (self.next(), self.handles[at].value.clone());
+            let call = Call::Update(id);
+            self.history.begins(id, call);
+            let updated = timeout(patience, call.on(&value)).await;
+            let updated = updated.map_err(|_| format!("the last {call:?} does not end"))?;
+            if self.world.server.stat(PATH).is_some() && updated != Ok(End::Done) {
+                return Err(format!("the last {call:?} ended with {updated:?}"));
+            }
+            self.end(id, updated)?;
+        }
+        for (id, end) in self.ended.clone() {
+            self.history.ended(id, end);
+        }
+        Ok(())
+    }
+
+    /// All come to see what the servers have.
+    async fn agree(&mut self) -> Result<(), String> {
+        let deadline = Instant::now() + self.world.timeout * 3 + Duration::from_secs(20);
+        loop {
+            self.settle()?;
+            let held = self.world.server.get(PATH).and_then(|data| String::from_utf8(data).ok());
+            let differs = |handle: &&Handle| handle.read() != held || handle.folded != held;
+            let Some(other) = self.handles.iter().find(differs) else { return Ok(()) };
+            if Instant::now() > deadline {
+                let (client, read, folded) = (other.client, other.read(), &other.folded);
+                return Err(format!("client {client} reads {read:?}, was told {folded:?}, and there is {held:?}"));
+            }
+            self.world.pass(Duration::from_millis(50)).await;
+        }
+    }
+
+    async fn leave(&mut self) -> Result<(), String> {
+        self.handles.clear();
+        let deadline = Instant::now() + self.world.timeout * 4 + Duration::from_secs(20);
+        while self.world.server.watches() > 0 {
+            if Instant::now() > deadline {
+                return Err(format!("{} watches are left", self.world.server.watches()));
+            }
+            self.world.pass(Duration::from_millis(50)).await;
+        }
+        Ok(())
+    }
+}
+
+impl Handle {
+    fn read(&self) -> Option<String> {
+        self.value.get().ok().map(|value| value.value().clone())
+    }
+
+    /// What is read was there, and never goes back.
+    fn look(&mut self, history: &History<Call>) -> Result<(), String> {
+        while let Some(Some(change)) = self.changes.next().now_or_never() {
+            self.folded = change.ok().map(|value| value.value().clone());
+        }
+        let client = self.client;
+        match self.value.get() {
+            Ok(now) if now.zxid() < self.zxid => Err(format!("client {client} reads {now:?} after {}", self.zxid)),
+            Ok(now) if !history.had(now.zxid(), now.as_bytes()) => Err(format!("client {client} reads {now:?}")),
+            Ok(now) => {
+                self.zxid = now.zxid();
+                Ok(())
+            }
+            Err(error) if error.kind() == ErrorKind::NoNode => Ok(()),
+            Err(error) => Err(format!("client {client} reads: {error}")),
+        }
+    }
+}
