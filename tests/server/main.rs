@@ -9,6 +9,8 @@ mod states;
 #[path = "../support/mod.rs"]
 mod support;
 
+#[cfg(feature = "atomic-long")]
+mod atomic_long;
 #[cfg(feature = "barrier")]
 mod barrier;
 #[cfg(feature = "cache")]
@@ -39,5 +41,7 @@ mod read_write_lock;
 mod rig;
 #[cfg(all(feature = "tls", feature = "sasl-digest-md5", feature = "leader-latch"))]
 mod security;
+#[cfg(feature = "shared-value")]
+mod shared_value;
 #[cfg(all(feature = "throughput-balancer", feature = "limiter"))]
 mod throughput_balancer;
