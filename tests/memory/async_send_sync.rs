@@ -307,3 +307,46 @@ fn every_public_future_of_the_balancer_is_send(
     send_future(balancer.leave());
     send_future(set_max_throughput(client, "/a", 1));
 }
+
+#[cfg(all(feature = "atomic-long", feature = "shared-value"))]
+mod values {
+    use zookeeper_recipes::atomic_long::{Added, DistributedAtomicLong, DistributedAtomicLongBuilder, Error};
+    use zookeeper_recipes::shared_value::{
+        Changes, Error as ValueError, SharedCount, SharedValue, SharedValueBuilder, Utf8, Versioned,
+    };
+
+    use super::{send_future, send_sync_unpin, send_unpin};
+
+    #[test]
+    fn numbers_and_values_can_be_shared_between_tasks() {
+        send_sync_unpin::<(Added, DistributedAtomicLong, DistributedAtomicLongBuilder, Error)>();
+        send_sync_unpin::<(SharedCount, SharedValue<String>, SharedValueBuilder<Utf8>)>();
+        send_sync_unpin::<(Versioned<String>, ValueError)>();
+        send_unpin::<Changes<String>>();
+    }
+
+    /// As above.
+    #[allow(dead_code)]
+    fn every_public_future_is_send(
+        number: &DistributedAtomicLong,
+        value: &SharedValue<String>,
+        starting: SharedValueBuilder<Utf8>,
+        mut changes: Changes<String>,
+        expected: &Versioned<String>,
+    ) {
+        send_future(number.get());
+        send_future(number.add(1));
+        send_future(number.increment());
+        send_future(number.decrement());
+        send_future(number.compare_and_set(1, 2));
+        send_future(number.initialize(1));
+        send_future(number.set(1));
+        send_future(starting.start());
+        send_future(value.synced());
+        send_future(value.wait_for(|_| true));
+        send_future(value.set("a"));
+        send_future(value.compare_and_set(expected, "a"));
+        send_future(value.update(|_| None));
+        send_future(changes.next());
+    }
+}
