@@ -16,6 +16,7 @@
 //! | a section that only one process may run at a time | [`mutex`] |
 //! | a resource that many processes may read at a time, and only one may write | [`read_write_lock`] |
 //! | several locks at once, or none of them | [`multi_lock`] |
+//! | a section that a limited number of processes may run at a time | [`semaphore`] |
 //! | a number of processes to start a step together, and to end it together | [`double_barrier`] |
 //! | all processes to wait until one of them opens the way | [`barrier`] |
 //! | a node that is there as long as this process runs, such as a registration | [`persistent_node`] |
@@ -65,6 +66,7 @@
 //! * [`mutex`](mutex#when-things-fail)
 //! * [`read_write_lock`](read_write_lock#when-things-fail)
 //! * [`multi_lock`](multi_lock#when-things-fail)
+//! * [`semaphore`](semaphore#when-things-fail)
 //! * [`double_barrier`](double_barrier#when-things-fail)
 //! * [`barrier`](barrier#when-things-fail)
 //! * [`persistent_node`](persistent_node#when-things-fail)
@@ -109,6 +111,7 @@
 //! | `mutex` | yes | [`mutex`] |
 //! | `read-write-lock` | yes | [`read_write_lock`] |
 //! | `multi-lock` | yes | [`multi_lock`]; enables `mutex` |
+//! | `semaphore` | yes | [`semaphore`] |
 //! | `double-barrier` | yes | [`double_barrier`] |
 //! | `barrier` | yes | [`barrier`] |
 //! | `persistent-node` | yes | [`persistent_node`] |
@@ -170,6 +173,7 @@
         feature = "mutex",
         feature = "read-write-lock",
         feature = "multi-lock",
+        feature = "semaphore",
         feature = "double-barrier",
         feature = "barrier",
         feature = "persistent-node",
@@ -198,6 +202,7 @@
         feature = "mutex",
         feature = "read-write-lock",
         feature = "multi-lock",
+        feature = "semaphore",
         feature = "double-barrier",
         feature = "barrier",
         feature = "persistent-node",
@@ -217,7 +222,13 @@ pub mod barrier;
 #[cfg(feature = "cache")]
 pub mod cache;
 mod client;
-#[cfg(any(feature = "leader-latch", feature = "leader-selector", feature = "mutex", feature = "read-write-lock"))]
+#[cfg(any(
+    feature = "leader-latch",
+    feature = "leader-selector",
+    feature = "mutex",
+    feature = "read-write-lock",
+    feature = "semaphore"
+))]
 mod contender;
 #[cfg(feature = "double-barrier")]
 pub mod double_barrier;
@@ -226,6 +237,7 @@ pub mod double_barrier;
     feature = "leader-selector",
     feature = "mutex",
     feature = "read-write-lock",
+    feature = "semaphore",
     feature = "barrier",
     feature = "double-barrier",
     feature = "persistent-node",
@@ -255,6 +267,8 @@ mod protocol;
 pub mod queue;
 #[cfg(feature = "read-write-lock")]
 pub mod read_write_lock;
+#[cfg(feature = "semaphore")]
+pub mod semaphore;
 #[cfg(any(feature = "queue", feature = "cache"))]
 mod serializer;
 #[cfg(feature = "shared-value")]

@@ -7,7 +7,7 @@ use tokio::sync::{Notify, mpsc, watch};
 
 use super::deletion::Deletion;
 use super::error::{Error, ErrorKind};
-#[cfg(any(feature = "mutex", feature = "read-write-lock"))]
+#[cfg(any(feature = "mutex", feature = "read-write-lock", feature = "semaphore"))]
 use super::held_paths::HeldPaths;
 use super::lease::{Lease, LeaseOptions};
 use super::parents::Made;
@@ -138,7 +138,7 @@ pub(crate) struct Core {
     pub(crate) first_user: Notify,
     last_error: Mutex<Option<Error>>,
     pub(crate) made: Made,
-    #[cfg(any(feature = "mutex", feature = "read-write-lock"))]
+    #[cfg(any(feature = "mutex", feature = "read-write-lock", feature = "semaphore"))]
     pub(crate) held_paths: Arc<HeldPaths>,
     /// Done once the client has logged a session timeout other than the one asked for.
     pub(crate) other_timeout: Once,
@@ -169,7 +169,7 @@ impl Core {
             first_user: Notify::new(),
             last_error: Mutex::new(None),
             made: Made::default(),
-            #[cfg(any(feature = "mutex", feature = "read-write-lock"))]
+            #[cfg(any(feature = "mutex", feature = "read-write-lock", feature = "semaphore"))]
             held_paths: Arc::default(),
             other_timeout: Once::new(),
         })

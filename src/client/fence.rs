@@ -62,7 +62,7 @@ impl Fence {
     }
 
     /// Returns the fence of several holds, of which there is at least one. It is refused with that of any of them.
-    #[cfg(feature = "multi-lock")]
+    #[cfg(any(feature = "multi-lock", feature = "semaphore"))]
     pub(crate) fn of_all(fences: impl Iterator<Item = Fence>) -> Fence {
         let fences: Vec<Fence> = fences.collect();
         let nodes = fences.iter().map(|fence| (Arc::clone(&fence.path), None)).collect();

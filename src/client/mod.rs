@@ -8,7 +8,7 @@ mod error;
 #[cfg(any(feature = "queue", feature = "throughput-balancer"))]
 pub(crate) mod events;
 mod fence;
-#[cfg(any(feature = "mutex", feature = "read-write-lock"))]
+#[cfg(any(feature = "mutex", feature = "read-write-lock", feature = "semaphore"))]
 pub(crate) mod held_paths;
 mod janitor;
 mod keepalive;

@@ -11,6 +11,8 @@ use super::{End, Spec, State};
 use crate::backend;
 use crate::client::core::Core;
 use crate::client::owned_node::HandedOver;
+#[cfg(feature = "semaphore")]
+use crate::client::session::Session;
 use crate::client::{Error, ErrorKind};
 use crate::util::backoff::Backoff;
 use crate::util::clock;
@@ -101,6 +103,63 @@ impl Contender {
     pub(crate) fn insist_on_watch(&mut self) {
         if let Stage::Inside(place) = &mut self.stage {
             place.insist_on_watch();
+        }
+    }
+
+    /// Waits until it has a node.
+    #[cfg(feature = "semaphore")]
+    pub(crate) async fn entered(&mut self) -> Result<(), Error> {
+        while self.node().is_none() {
+            match self.next().await {
+                State::Failed(error) => return Err(error),
+                State::Closed => return Err(Error::closed("client")),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the path of its node on the server, if it has one.
+    #[cfg(feature = "semaphore")]
+    pub(crate) fn node(&self) -> Option<&Arc<str>> {
+        match &self.stage {
+            Stage::Inside(place) => Some(place.path()),
+            _ => None,
+        }
+    }
+
+    /// Returns the same, if its node is one of this session.
+    #[cfg(feature = "semaphore")]
+    pub(crate) fn node_of(&self, session: &Arc<Session>) -> Option<&Arc<str>> {
+        match &self.stage {
+            Stage::Inside(place) if Arc::ptr_eq(place.session(), session) => Some(place.path()),
+            _ => None,
+        }
+    }
+
+    /// Admits it under [`Rule::Counted`](super::Rule::Counted): from now on it holds while the lease is valid.
+    #[cfg(feature = "semaphore")]
+    pub(crate) fn admit(&mut self) {
+        if let Stage::Inside(place) = &mut self.stage {
+            place.admit();
+        }
+    }
+
+    /// Takes notice that its node is missing in a list that was asked for when it was there: another client has deleted
+    /// it. The next call of [`next`](Self::next) enters again.
+    #[cfg(feature = "semaphore")]
+    pub(crate) fn missing(&mut self) {
+        if let Stage::Inside(_) = self.stage {
+            self.thrown_out(End::NodeGone);
+        }
+    }
+
+    /// Takes notice that its recipe was refused what it needs. Returns the error of the call.
+    #[cfg(feature = "semaphore")]
+    pub(crate) fn refused(&mut self, error: Error) -> Error {
+        match self.thrown_out(End::Failed(error.clone())) {
+            State::Failed(error) => error,
+            _ => error,
         }
     }
 

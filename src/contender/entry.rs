@@ -1,11 +1,12 @@
-//! Enters a line by one create and one list, handed over together. Finds the node again when the answer is lost.
+//! Enters a line by one create and one list, handed over together. (Under [`Rule::Counted`] there is no list.) Finds
+//! the node again when the answer is lost.
 
 use std::fmt;
 use std::sync::Arc;
 
-use futures::future::{Join, join};
+use futures::future::{Join, OptionFuture, join};
 
-use super::{End, Spec};
+use super::{End, Rule, Spec};
 use crate::backend::{self, Reply};
 use crate::client::core::Core;
 use crate::client::owned_node::OwnedNode;
@@ -51,10 +52,10 @@ enum Attempt {
 type Created = Reply<(String, Stat)>;
 type Listed = Reply<(Vec<String>, Stat)>;
 
-/// A create and a list that were handed over together.
+/// A create, and the list that was handed over together with it, if the place in the order matters.
 struct Flight {
     connection: u64,
-    answers: Join<Created, Listed>,
+    answers: Join<Created, OptionFuture<Listed>>,
 }
 
 /// One contender's entry to the line in one session. All its attempts use the same name.
@@ -86,7 +87,7 @@ impl Entry {
                     let (created, listed) = (&mut flight.answers).await;
                     let connection = flight.connection;
                     self.flight = None;
-                    (connection, self.landed(created, listed.ok().map(|(children, _)| children)))
+                    (connection, self.landed(created, children(listed)))
                 }
                 None => {
                     let Ok(connection) = self.session.connected().await else { return Err(End::SessionOver) };
@@ -126,7 +127,7 @@ impl Entry {
     pub(super) async fn give_up(mut self) -> Option<OwnedNode> {
         if let Some(flight) = self.flight.take() {
             let (created, listed) = flight.answers.await;
-            match self.landed(created, listed.ok().map(|(children, _)| children)) {
+            match self.landed(created, children(listed)) {
                 Attempt::Created { path, .. } => {
                     if let Some(node) = &mut self.node {
                         node.created(path);
@@ -154,15 +155,17 @@ impl Entry {
         }
     }
 
-    /// Hands over the create and the list: both are queued before either is awaited, so they travel together.
+    /// Hands over the create and the list, if there is one: both are queued before either is awaited, so they travel
+    /// together.
     fn hand_over(&mut self, connection: u64) {
         self.node = Some(self.expected());
         let acls = &self.core.config.acls;
         let (create, list) = self.session.together(|| {
             let create = self.session.create(&self.requested, &self.spec.data, CreateMode::EphemeralSequential, acls);
-            (create, self.session.list_children(&self.spec.dir))
+            let is_ordered = !matches!(self.spec.rule, Rule::Counted);
+            (create, is_ordered.then(|| self.session.list_children(&self.spec.dir)))
         });
-        self.flight = Some(Flight { connection, answers: join(create, list) });
+        self.flight = Some(Flight { connection, answers: join(create, list.into()) });
     }
 
     fn landed(&self, created: Result<(String, Stat), backend::Error>, children: Option<Vec<String>>) -> Attempt {
@@ -214,6 +217,10 @@ impl Entry {
     fn error(&self, error: backend::Error) -> Error {
         Error::from_backend("contend at", &self.spec.dir, error)
     }
+}
+
+fn children(listed: Option<Result<(Vec<String>, Stat), backend::Error>>) -> Option<Vec<String>> {
+    Some(listed?.ok()?.0)
 }
 
 impl fmt::Debug for Entry {

@@ -42,7 +42,7 @@ enum Asked {
 }
 
 impl Held {
-    pub(super) fn new(client: &Client, path: &Arc<str>, contender: Contender, hold: Hold) -> Self {
+    pub(crate) fn new(client: &Client, path: &Arc<str>, contender: Contender, hold: Hold) -> Self {
         let watcher = Mutex::new(NodeWatcher::Guard(Box::new(contender)));
         let held = HeldPath::new(&client.core().held_paths, path, client.core().clock.now());
         Held { client: client.clone(), path: Arc::clone(path), hold, watcher, _held: held }

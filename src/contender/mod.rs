@@ -17,22 +17,26 @@
 //! * A hold ends with the lease, by the clock. Only the first two of a line send heartbeats. Every other waiter proves
 //!   the lease together with its list, if need be.
 
+#[cfg(any(feature = "mutex", feature = "read-write-lock", feature = "semaphore"))]
+pub(crate) mod acquire;
 #[allow(clippy::module_inception)]
 mod contender;
 #[cfg(feature = "read-write-lock")]
 mod downgrade;
 mod entry;
-#[cfg(any(feature = "mutex", feature = "read-write-lock"))]
+#[cfg(any(feature = "mutex", feature = "read-write-lock", feature = "semaphore"))]
 pub(crate) mod held;
-#[cfg(any(feature = "mutex", feature = "read-write-lock"))]
+#[cfg(any(feature = "multi-lock", feature = "semaphore"))]
+pub(crate) mod held_together;
+#[cfg(any(feature = "mutex", feature = "read-write-lock", feature = "semaphore"))]
 mod hint;
 mod hold;
 #[cfg(any(feature = "leader-latch", feature = "leader-selector"))]
 pub(crate) mod leadership;
-#[cfg(any(feature = "leader-latch", feature = "mutex", feature = "read-write-lock"))]
+#[cfg(any(feature = "leader-latch", feature = "mutex", feature = "read-write-lock", feature = "semaphore"))]
 mod leaving;
 mod left_behind;
-#[cfg(any(feature = "mutex", feature = "read-write-lock"))]
+#[cfg(any(feature = "mutex", feature = "read-write-lock", feature = "semaphore"))]
 pub(crate) mod lock;
 #[cfg(any(feature = "leader-latch", feature = "leader-selector"))]
 pub(crate) mod observe;
@@ -48,7 +52,7 @@ use std::sync::Arc;
 
 pub(crate) use self::contender::Contender;
 pub(crate) use self::hold::Hold;
-#[cfg(any(feature = "leader-latch", feature = "mutex", feature = "read-write-lock"))]
+#[cfg(any(feature = "leader-latch", feature = "mutex", feature = "read-write-lock", feature = "semaphore"))]
 pub(crate) use self::leaving::Leaving;
 use self::left_behind::LeftBehind;
 pub(crate) use self::order::Rule;
@@ -96,10 +100,17 @@ impl Spec {
     }
 
     /// Returns the line of a lock in this directory, for contenders under this rule.
-    #[cfg(any(feature = "mutex", feature = "read-write-lock"))]
+    #[cfg(any(feature = "mutex", feature = "read-write-lock", feature = "semaphore"))]
     pub(crate) fn of_lock(dir: String, base: &'static str, also_count: Vec<String>, rule: Rule, data: Vec<u8>) -> Self {
         let (dir, left_behind) = (dir.into(), LeftBehind::default());
         Spec { dir, base, also_count, rule, data, watch_own: false, left_behind }
+    }
+
+    /// Returns nodes in this directory that hold when their recipe admits them.
+    #[cfg(feature = "semaphore")]
+    pub(crate) fn counted(dir: String, base: &'static str, data: Vec<u8>) -> Self {
+        let (dir, left_behind) = (dir.into(), LeftBehind::default());
+        Spec { dir, base, also_count: Vec::new(), rule: Rule::Counted, data, watch_own: false, left_behind }
     }
 
     /// Returns all bases that belong to the line.

@@ -119,6 +119,8 @@ pub(crate) enum Rule {
     Writes(Vec<String>),
     /// The nearest node before its own that is none of these, the readers'.
     Reads(Vec<String>),
+    /// No node: it holds once its recipe admits it.
+    Counted,
 }
 
 /// What a contender does at its place of the line.
@@ -155,6 +157,8 @@ impl Queue {
         let ahead = &self.names[..self.position(name)?];
         let is_reader = |name: &str, readers: &[String]| number_of(name, &bases_of(readers)).is_some();
         let turn = match rule {
+            // Its place in the order says nothing.
+            Rule::Counted => return None,
             Rule::Alone => ahead.last().map(|before| (before, ahead.len() == 1)),
             Rule::Writes(readers) => {
                 ahead.last().map(|before| (before, ahead.len() == 1 && is_reader(before, readers)))

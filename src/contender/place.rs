@@ -13,7 +13,7 @@ use super::entry::Entered;
 use super::hold::Hold;
 use super::hold::HoldOwner;
 use super::position::{Position, Predecessor};
-use super::{End, Spec, State, queue};
+use super::{End, Rule, Spec, State, queue};
 use crate::backend::{self, Event, Watch};
 use crate::client::Error;
 use crate::client::core::{Core, KeepAlive};
@@ -75,6 +75,7 @@ pub(super) struct Place {
 
 impl Place {
     pub(super) fn new(core: &Arc<Core>, session: &Arc<Session>, spec: &Arc<Spec>, entered: Entered) -> Self {
+        let position = if let Rule::Counted = spec.rule { Position::Apart } else { Position::Unknown };
         Place {
             owner: None,
             core: Arc::clone(core),
@@ -86,7 +87,7 @@ impl Place {
             children: entered.children,
             verified: entered.connection,
             failed_on: None,
-            position: Position::Unknown,
+            position,
             keep_alive: None,
             watch_own: spec.watch_own,
             revoked: false,
@@ -100,6 +101,23 @@ impl Place {
     /// Watches the node from now on, also while no contender is before it.
     pub(super) fn insist_on_watch(&mut self) {
         self.watch_own = true;
+    }
+
+    /// Returns the path of the node.
+    #[cfg(feature = "semaphore")]
+    pub(super) fn path(&self) -> &Arc<str> {
+        &self.path
+    }
+
+    #[cfg(feature = "semaphore")]
+    pub(super) fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    /// Admits a place under [`Rule::Counted`]: from now on it holds while the lease is valid.
+    #[cfg(feature = "semaphore")]
+    pub(super) fn admit(&mut self) {
+        self.stands(Position::Head);
     }
 
     /// Waits for the next change of state, or the end. If it is dropped at an await, the next call resumes it.
@@ -213,7 +231,7 @@ impl Place {
         let warm = match &position {
             Position::Head => true,
             Position::Behind(before) => before.is_last,
-            Position::Unknown => self.keep_alive.is_some(),
+            Position::Unknown | Position::Apart => self.keep_alive.is_some(),
         };
         if !warm {
             self.keep_alive = None;
@@ -251,6 +269,7 @@ impl Place {
             }
             match self.position {
                 Position::Head => self.hold(),
+                Position::Apart => self.tell(State::Entered(Arc::clone(&self.path))),
                 _ => self.tell(State::Behind),
             }
             if !self.told {
@@ -351,7 +370,7 @@ impl Place {
     /// node.
     fn watches_own(&self) -> bool {
         match &self.position {
-            Position::Unknown => false,
+            Position::Unknown | Position::Apart => false,
             Position::Head => self.watch_own,
             Position::Behind(before) => before.is_last,
         }

@@ -10,6 +10,8 @@ use crate::util::wait::{fired, forever};
 pub(super) enum Position {
     /// The line must be listed.
     Unknown,
+    /// Our recipe has not admitted us yet.
+    Apart,
     /// No contender is before us that we wait for.
     Head,
     /// We wait for a contender before us.

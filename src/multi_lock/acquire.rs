@@ -9,8 +9,9 @@ use tokio::time::{Instant, timeout_at};
 use super::error::Error;
 use super::guard::MultiLockGuard;
 use crate::client::{self, ErrorKind};
+use crate::contender::acquire::CallTime;
 use crate::contender::held::Held;
-use crate::contender::lock::{CallTime, LockLine};
+use crate::contender::lock::LockLine;
 use crate::util::wait::forever;
 
 /// Why not all are held.

@@ -1,14 +1,10 @@
 //! The guard of several locks.
 
-use std::sync::Arc;
-
-use futures::future::{BoxFuture, FutureExt, join_all, select_all};
-
 use super::error::Error;
 use crate::client::Fence;
 use crate::contender::held::Held;
+use crate::contender::held_together::{HeldTogether, NotReleased};
 use crate::contender::lock::LockLost;
-use crate::util::wait::run_while_held;
 
 /// The guard of several locks that are held as one.
 ///
@@ -38,13 +34,12 @@ use crate::util::wait::run_while_held;
 #[derive(Debug)]
 #[must_use = "a guard that is dropped at once releases the locks at once"]
 pub struct MultiLockGuard {
-    /// In the order in which they were acquired; at least one.
-    held: Vec<Held>,
+    held: HeldTogether,
 }
 
 impl MultiLockGuard {
     pub(super) fn new(held: Vec<Held>) -> Self {
-        MultiLockGuard { held }
+        MultiLockGuard { held: HeldTogether::new(held) }
     }
 
     /// Returns whether all locks are still held. It compares the clock at each call.
@@ -53,7 +48,7 @@ impl MultiLockGuard {
     /// or [`run`](Self::run) was called.
     #[doc(alias = "isAcquiredInThisProcess")]
     pub fn is_held(&self) -> bool {
-        self.held.iter().all(Held::is_held)
+        self.held.is_held()
     }
 
     /// Waits until one of the locks is lost. From the first call on the nodes are watched, which costs at most one
@@ -62,8 +57,7 @@ impl MultiLockGuard {
     /// # Cancel safety
     /// Cancel safe: it only waits.
     pub async fn lost(&self) {
-        self.watch();
-        self.one_lost().await;
+        self.held.lost().await;
     }
 
     /// Runs `work` while all locks are held. When one is lost, `work` is dropped at the await it is in, before it is
@@ -76,14 +70,13 @@ impl MultiLockGuard {
     /// # Cancel safety
     /// Dropping the future drops `work`.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LockLost> {
-        self.watch();
-        run_while_held(|| self.is_held(), self.one_lost(), work).await.ok_or(LockLost)
+        self.held.run(work).await.ok_or(LockLost)
     }
 
     /// Returns a fence that makes a [`Transaction`](crate::Transaction) depend on all of the locks. The ensemble
     /// refuses the transaction once the node of one of them is gone.
     pub fn fence(&self) -> Fence {
-        Fence::of_all(self.held.iter().map(|one| one.hold.fence()))
+        self.held.fence()
     }
 
     /// Returns the fencing token of the lock at `path`, as the client names it; `None` if it is none of these. It grows
@@ -102,7 +95,7 @@ impl MultiLockGuard {
 
     /// Returns the paths of the nodes as this client names them, in the same order.
     pub fn node_paths(&self) -> impl Iterator<Item = &str> {
-        self.held.iter().map(Held::node_path)
+        self.held.node_paths()
     }
 
     /// Releases all locks, the last one first, and returns when the server has deleted the nodes. The deletes are sent
@@ -119,39 +112,10 @@ impl MultiLockGuard {
     ///
     /// # Cancel safety
     /// All locks are released in any case: in the background if the future is dropped.
-    pub async fn release(mut self) -> Result<(), Error> {
-        let lost = self.held.iter().find(|one| !one.is_held()).map(|one| Arc::clone(&one.path));
-        let releases: Vec<_> = std::mem::take(&mut self.held).into_iter().rev().map(release).collect();
-        let released = join_all(releases).await;
-        // Also if a node could not be deleted: the janitor reports that, and only this call reports the loss.
-        match lost {
-            Some(path) => Err(Error::Lost { path }),
-            None => released.into_iter().collect(),
-        }
-    }
-
-    fn watch(&self) {
-        for one in &self.held {
-            one.watch();
-        }
-    }
-
-    async fn one_lost(&self) {
-        let losses: Vec<BoxFuture<'_, ()>> = self.held.iter().map(|one| one.hold.lost().boxed()).collect();
-        select_all(losses).await;
-    }
-}
-
-async fn release(one: Held) -> Result<(), Error> {
-    let path = Arc::clone(&one.path);
-    one.release().await.map_err(|error| Error::client(&path, error))
-}
-
-/// Hands over the deletes, the last one first.
-impl Drop for MultiLockGuard {
-    fn drop(&mut self) {
-        while let Some(last) = self.held.pop() {
-            drop(last);
-        }
+    pub async fn release(self) -> Result<(), Error> {
+        self.held.release().await.map_err(|failed| match failed {
+            NotReleased::Lost(path) => Error::Lost { path },
+            NotReleased::Failed(path, error) => Error::client(&path, error),
+        })
     }
 }

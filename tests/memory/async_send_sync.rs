@@ -29,6 +29,9 @@ use zookeeper_recipes::read_write_lock::{
     Error as ReadWriteError, InterProcessReadWriteLock, InterProcessReadWriteLockBuilder, ReadGuard, ReadLock,
     WriteGuard, WriteLock,
 };
+use zookeeper_recipes::semaphore::{
+    Error as SemaphoreError, InterProcessSemaphore, InterProcessSemaphoreBuilder, SemaphoreGuard,
+};
 use zookeeper_recipes::{
     Acl, BoxConnectionStateListener, Client, ClientBuilder, ConnectionState, ConnectionStates, CreateMode, Error,
     Fence, ListenerHandle, RequestCounts, RetryPolicy, Stat, Transaction,
@@ -84,6 +87,9 @@ fn handles_and_values_can_be_shared_between_tasks() {
     send_sync_unpin::<(InterProcessMultiLock, Lock)>();
     send_sync_unpin::<MultiLockGuard>();
     send_sync_unpin::<MultiLockError>();
+    send_sync_unpin::<(InterProcessSemaphore, InterProcessSemaphoreBuilder)>();
+    send_sync_unpin::<SemaphoreGuard>();
+    send_sync_unpin::<SemaphoreError>();
     send_sync_unpin::<MutexError>();
     send_sync_unpin::<LockLost>();
     send_sync_unpin::<DoubleBarrier>();
@@ -230,6 +236,22 @@ fn every_public_future_of_the_multi_lock_is_send(
     send_future(locks.acquire());
     send_future(locks.acquire_timeout(std::time::Duration::MAX));
     send_future(locks.try_acquire());
+    send_future(guard.lost());
+    send_future(guard.run(async {}));
+    send_future(released.release());
+}
+
+/// As above.
+#[allow(dead_code)]
+fn every_public_future_of_the_semaphore_is_send(
+    semaphore: &InterProcessSemaphore,
+    guard: &SemaphoreGuard,
+    released: SemaphoreGuard,
+) {
+    send_future(semaphore.acquire(1));
+    send_future(semaphore.acquire_timeout(1, std::time::Duration::MAX));
+    send_future(semaphore.try_acquire(1));
+    send_future(semaphore.participants());
     send_future(guard.lost());
     send_future(guard.run(async {}));
     send_future(released.release());

@@ -18,6 +18,7 @@ mod waiting;
     feature = "mutex",
     feature = "read-write-lock",
     feature = "multi-lock",
+    feature = "semaphore",
     feature = "double-barrier",
     feature = "barrier",
     feature = "persistent-node",
@@ -60,6 +61,8 @@ mod persistent_node;
 mod queue;
 #[cfg(feature = "read-write-lock")]
 mod read_write_lock;
+#[cfg(feature = "semaphore")]
+mod semaphore;
 #[cfg(all(feature = "shared-value", feature = "json"))]
 mod shared_value;
 #[cfg(all(feature = "leader-selector", feature = "mutex", feature = "queue"))]
