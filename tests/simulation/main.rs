@@ -27,6 +27,7 @@ mod persistent_node;
 mod queue;
 mod read_write_lock;
 mod seeds;
+mod semaphore;
 mod shared_value;
 mod stage;
 mod throughput_balancer;
