@@ -137,6 +137,7 @@ leader_selector|erin leads now|erin leads now
 inter_process_mutex|14 writes, 0 overlaps, 1 late write refused|14 writes, 0 overlaps, 1 late write refused
 read_write_lock|4 editions, 18 readings, 0 torn|4 editions, 18 readings, 0 torn
 multi_lock|15 transfers, the sum is 300 as before|15 transfers, the sum is 300 as before
+semaphore|24 jobs, at most 3 at a time|24 jobs, at most 3 at a time
 double_barrier|5 steps: the sum is 50, 0 times out of step|5 steps: the sum is 50, 0 times out of step
 cache|Both services have the 3 settings of the operator|Both services have the 4 settings of the operator
 group_member|members: alice, bob, carol|members: alice, bob, carol

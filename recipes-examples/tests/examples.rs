@@ -5,6 +5,7 @@
 mod cache;
 mod group_member;
 mod program;
+mod semaphore;
 
 use program::Program;
 use rustix::process::Signal;

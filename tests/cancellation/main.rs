@@ -7,6 +7,7 @@
     feature = "mutex",
     feature = "read-write-lock",
     feature = "multi-lock",
+    feature = "semaphore",
     feature = "double-barrier",
     feature = "barrier",
     feature = "persistent-node",
@@ -37,13 +38,14 @@ mod mutex;
 mod persistent_node;
 mod queue;
 mod read_write_lock;
+mod semaphore;
 mod shared_value;
 mod throughput_balancer;
 
 use std::collections::BTreeSet;
 
 /// The functions that the files cover.
-const COVERED: [&[&str]; 23] = [
+const COVERED: [&[&str]; 24] = [
     atomic_long::COVERED,
     barrier::COVERED,
     cache::COVERED,
@@ -65,6 +67,7 @@ const COVERED: [&[&str]; 23] = [
     queue::delivery::COVERED,
     read_write_lock::COVERED,
     read_write_lock::guard::COVERED,
+    semaphore::COVERED,
     shared_value::COVERED,
     throughput_balancer::COVERED,
 ];

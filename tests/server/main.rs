@@ -41,6 +41,8 @@ mod read_write_lock;
 mod rig;
 #[cfg(all(feature = "tls", feature = "sasl-digest-md5", feature = "leader-latch"))]
 mod security;
+#[cfg(feature = "semaphore")]
+mod semaphore;
 #[cfg(feature = "shared-value")]
 mod shared_value;
 #[cfg(all(feature = "throughput-balancer", feature = "limiter"))]
