@@ -17,8 +17,8 @@ fn semaphore(client: &Client, fixture: &Fixture, permits: u32) -> InterProcessSe
 
 /// The names of the nodes in the line, and of the leases.
 async fn nodes(fixture: &Fixture) -> (Vec<String>, Vec<String>) {
-    let children = |name| fixture.observer.children(&format!("{}/{name}", fixture.path));
-    (children("locks").await, children("leases").await)
+    let [line, leases] = ["locks", "leases"].map(|name| format!("{}/{name}", fixture.path));
+    (fixture.observer.children(&line).await, fixture.observer.children(&leases).await)
 }
 
 async fn leases_are(fixture: &Fixture, leases: usize) {

@@ -1,6 +1,6 @@
 //! What must hold at every moment: who has permits, and how many are in force.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::time::Instant;
@@ -8,7 +8,6 @@ use zookeeper_recipes::Client;
 use zookeeper_recipes::semaphore::SemaphoreGuard;
 use zookeeper_recipes::testing::TestingServer;
 
-use crate::line::is_there;
 use crate::trace::Trace;
 use crate::world::World;
 
@@ -17,8 +16,8 @@ struct Seat {
     number: u64,
     client: Client,
     guard: Weak<SemaphoreGuard>,
-    /// The leases, by path and transaction.
-    leases: Vec<(String, i64)>,
+    /// The paths of the leases, which no other lease ever has.
+    leases: Vec<String>,
 }
 
 /// What was seen so far.
@@ -34,10 +33,10 @@ pub(super) struct Seen {
 #[derive(Default)]
 pub(super) struct Ledger {
     seats: Mutex<Vec<Seat>>,
-    /// The numbers of permits that were in force, each with the number of the change before which it was the last.
+    /// All numbers of permits that were in force, in order.
     numbers: Mutex<Vec<i64>>,
     /// Leases that were deleted by hand: their holders need not notice.
-    deposed: Mutex<BTreeMap<i64, ()>>,
+    deposed: Mutex<BTreeSet<String>>,
     /// Sessions that were ended by hand: their holders may believe that they hold until then.
     ended: Mutex<BTreeMap<i64, Instant>>,
     seen: Mutex<Seen>,
@@ -79,8 +78,8 @@ impl Ledger {
         lock(&self.numbers).last().copied().unwrap_or_default()
     }
 
-    pub(super) fn depose(&self, lease: i64) {
-        lock(&self.deposed).insert(lease, ());
+    pub(super) fn depose(&self, lease: String) {
+        lock(&self.deposed).insert(lease);
     }
 
     pub(super) fn depose_session(&self, session: i64, until: Instant) {
@@ -96,9 +95,8 @@ impl Ledger {
     /// permits that were in force at some moment of the call.
     pub(super) fn sit(&self, number: u64, client: &Client, guard: &Arc<SemaphoreGuard>, begun: usize) {
         let world = lock(&self.world);
-        let Some((server, trace)) = world.as_ref() else { return };
-        let leases: Vec<_> =
-            guard.node_paths().map(|path| (path.to_owned(), server.stat(path).map_or(0, |stat| stat.czxid))).collect();
+        let Some((_, trace)) = world.as_ref() else { return };
+        let leases: Vec<_> = guard.node_paths().map(str::to_owned).collect();
         trace.note(format_args!("{number} has {leases:?}"));
         let mut seats = lock(&self.seats);
         seats.retain(|seat| seat.guard.strong_count() > 0);
@@ -142,7 +140,7 @@ impl Ledger {
             violated(&mut seen, trace, format!("{taken} permits are taken of {most}: {holding:?}"));
         }
         for seat in seats.iter().filter(|seat| holding.iter().any(|(number, _)| *number == seat.number)) {
-            if let Some((path, _)) = seat.leases.iter().find(|(path, czxid)| !is_there(server, path, *czxid)) {
+            if let Some(path) = seat.leases.iter().find(|path| server.stat(path).is_none()) {
                 violated(&mut seen, trace, format!("{} has permits, and its lease {path} is no more", seat.number));
             }
         }
@@ -154,7 +152,7 @@ impl Ledger {
         let excused = |seat: &Seat| {
             let session = seat.client.session_id();
             session.is_none_or(|id| ended.get(&id).is_some_and(|until| Instant::now() <= *until))
-                || seat.leases.iter().any(|(_, czxid)| *czxid == 0 || deposed.contains_key(czxid))
+                || seat.leases.iter().any(|lease| deposed.contains(lease))
         };
         let holds = |seat: &&Seat| seat.guard.upgrade().is_some_and(|guard| guard.is_held());
         let holding = seats.iter().filter(holds).filter(|seat| !excused(seat));

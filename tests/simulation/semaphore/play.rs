@@ -186,7 +186,7 @@ impl Play {
         }
         // The holder of a lease need not notice. The place in the line protects nothing.
         if line.path == LEASES.path {
-            self.ledger.depose(place.czxid);
+            self.ledger.depose(place.path.clone());
         }
         self.world.figures.faults += 1;
         self.world.trace.note(format_args!("{} is deleted by hand", place.path));
