@@ -22,6 +22,89 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # The number of permits
+//!
+//! [`permits`](InterProcessSemaphoreBuilder::permits) is a convention, as in Curator: all participants must name the
+//! same number. [`permits_from`](InterProcessSemaphoreBuilder::permits_from) reads it from a node, which an operator
+//! can change at any time, here or with Curator's `SharedCount`:
+//!
+//! ```no_run
+//! use zookeeper_recipes::semaphore::InterProcessSemaphore;
+//! use zookeeper_recipes::{Client, CreateMode};
+//!
+//! # async fn example(client: &Client) -> Result<(), Box<dyn std::error::Error>> {
+//! let count = "/my-service/licence-count";
+//! client.create(count, 3i32.to_be_bytes(), CreateMode::Persistent).await?;
+//! let licences = InterProcessSemaphore::builder(client, "/my-service/licences")
+//!     .permits_from(count)
+//!     .build()?;
+//! let guard = licences.acquire(2).await?;
+//! // Two are taken: the guard keeps them, and none is given before one is free.
+//! client.set(count, 2i32.to_be_bytes(), None).await?;
+//! # drop(guard);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! For each caller that gets permits there is a moment during its call at which all permits that were taken, with its
+//! own, were within the number in force. After that only a release lowers what is taken.
+//!
+//! With one permit a semaphore is Curator's `InterProcessSemaphoreMutex`, on the same znodes. It differs from a
+//! [`mutex`](crate::mutex): the znodes are others, so the two do not share a path, and it costs more requests.
+//!
+//! # What a holder can rely on
+//!
+//! [`SemaphoreGuard::is_held`] compares the clock at each call, with the limits that the
+//! [mutex](crate::mutex#what-a-holder-can-rely-on) names. Writes that carry the [`fence`](SemaphoreGuard::fence) are
+//! safe in every case. A fencing token protects another store only if all permits are acquired in each call: see
+//! [`SemaphoreGuard::fencing_token`].
+//!
+//! # When things fail
+//!
+//! T is the session timeout that the servers granted. [`ErrorPolicy::Standard`](crate::ErrorPolicy::Standard) is the
+//! default policy of a client.
+//!
+//! | event | what happens |
+//! |---|---|
+//! | connection suspended, holder, policy [`Standard`] | The permits are lost. Their nodes stay until the drop. |
+//! | connection suspended, holder, policy [`Session`] | They last until the lease expires, never longer than T. |
+//! | connection suspended while waiting | The waiter keeps its place, and its leases if it is the first. |
+//! | reconnected in the same session, holder | A lost guard stays lost. |
+//! | session lost, holder | The permits are lost. [`release`](SemaphoreGuard::release) returns an error. |
+//! | session lost, waiter | The waiter takes a new place in the next session, behind those that wait by then. |
+//! | lease of a holder deleted | All permits of the guard are lost, once noticed. The fence is refused. |
+//! | lease of a waiter deleted | The waiter creates another, after 50 ms, doubling up to 5 s. |
+//! | node of a waiter in the line deleted | The waiter gives its leases back and takes a new place. |
+//! | number of permits lowered below what is taken | No holder is told. No permit is given until enough are released. |
+//! | number of permits raised | The first waiter is woken at once. |
+//! | node of the number deleted, or no count | Calls fail, also that of the first waiter. Holders keep theirs. |
+//! | reply to a create lost | The lease is found by its name, or created again. It is never there twice. |
+//! | reply to a delete lost | The delete is repeated until the lease is gone, also after the guard was dropped. |
+//! | time over, or an error | All leases are given back. A call with a timeout waits for that. |
+//! | outcome unknown at a deadline | A timed call returns `OutcomeUnknown`. The nodes are deleted later. |
+//! | process stopped for longer than T | The next `is_held()` returns false. A write with the fence is refused. |
+//!
+//! Always drop or release a guard, even a lost one. Until you do, its leases take their permits while the session lives.
+//!
+//! # What it costs
+//!
+//! To acquire `n` free permits and release them takes 4 + 2`n` requests in three round trips, and one more request with
+//! `permits_from`. Only the first of the waiters watches the leases: one round trip to arm its watches, and a list at
+//! each change. The watch of the number, which is still armed when it gets its permits, costs one request to remove. A
+//! waiter further back costs what a waiter for a mutex costs.
+//!
+//! # The znodes
+//!
+//! | znode | what |
+//! |---|---|
+//! | `<path>/locks/_c_<uuid>-lock-N` | the place of a caller in the line, until it has its permits |
+//! | `<path>/leases/_c_<uuid>-lease-N` | one permit that is taken, or that the first of the line asks for |
+//!
+//! All children of `leases` count, whatever their names, as in Curator.
+//!
+//! [`Standard`]: crate::ErrorPolicy::Standard
+//! [`Session`]: crate::ErrorPolicy::Session
 
 mod attempt;
 mod builder;
