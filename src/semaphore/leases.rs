@@ -76,6 +76,9 @@ impl Leases {
 
     /// Waits until all leases that were admitted are held at one moment. Returns whether they are: false if one was
     /// lost. It may be dropped at any await and called again.
+    ///
+    /// However long that takes, no further look is needed: all who have listed later have counted these leases, as long
+    /// as the nodes exist. After a reconnect each contender reads its node before it holds.
     pub(super) async fn proven(&mut self) -> Result<bool, Error> {
         loop {
             for one in &mut self.all {

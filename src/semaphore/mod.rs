@@ -85,7 +85,8 @@
 //! | outcome unknown at a deadline | A timed call returns `OutcomeUnknown`. The nodes are deleted later. |
 //! | process stopped for longer than T | The next `is_held()` returns false. A write with the fence is refused. |
 //!
-//! Always drop or release a guard, even a lost one. Until you do, its leases take their permits while the session lives.
+//! Always drop or release a guard, even a lost one. Until you do, its leases take their permits while the session
+//! lives.
 //!
 //! # What it costs
 //!

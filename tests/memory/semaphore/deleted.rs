@@ -3,7 +3,7 @@
 use zookeeper_recipes::semaphore::Error;
 use zookeeper_recipes::{CreateMode, ErrorKind};
 
-use super::fixture::{LEASES, LINE, acquired, nodes, nodes_are, released, semaphore, setup};
+use super::fixture::{LEASES, LINE, PATH, acquired, nodes, nodes_are, released, semaphore, setup};
 use crate::fixture::{SOON, T, still_pending, within};
 
 #[tokio::test(start_paused = true)]
@@ -96,4 +96,39 @@ async fn a_waiter_further_back_whose_node_is_deleted_takes_another_place() {
     released(held).await;
     released(within("it is free", SOON, first).await.expect("held")).await;
     released(within("it is free", SOON, next).await.expect("held")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_directories_may_be_deleted_under_a_holder_and_those_that_wait() {
+    let (server, [one, two, three]) = setup().await;
+    let held = acquired(&semaphore(&one, 1), 1).await;
+    nodes_are(&server, (0, 1)).await;
+    let (two, three) = (semaphore(&two, 1), semaphore(&three, 1));
+    let mut first = Box::pin(two.acquire(1));
+    still_pending("it is taken", &mut first).await;
+    let mut next = Box::pin(three.acquire(1));
+    still_pending("one is ahead", &mut next).await;
+    for dir in [LEASES, LINE] {
+        for name in server.children(dir) {
+            server.delete_by_hand(&format!("{dir}/{name}")).expect("it exists");
+        }
+        server.delete_by_hand(dir).expect("it is empty");
+    }
+    server.delete_by_hand(PATH).expect("it is empty");
+    // Those that wait make all of it again. The order may be another.
+    let (one, other) = within("it is free", T, async {
+        tokio::select! {
+            guard = &mut first => (guard.expect("held"), &mut next),
+            guard = &mut next => (guard.expect("held"), &mut first),
+        }
+    })
+    .await;
+    assert!(one.is_held());
+    assert!(tokio::time::timeout(SOON, &mut *other).await.is_err(), "it is taken");
+    released(one).await;
+    released(within("it is free", T, other).await.expect("held")).await;
+    assert!(held.release().await.is_ok(), "it was not watched");
+    nodes_are(&server, (0, 0)).await;
+    tokio::time::sleep(SOON).await;
+    assert_eq!(server.watches(), 0);
 }
