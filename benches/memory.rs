@@ -1,4 +1,5 @@
-//! Heap bytes that a thousand waiting contenders take, and those of a node in a cache, on a real server.
+//! Heap bytes that a thousand waiting contenders take, of an election and of each kind of lock, and those of a node in
+//! a cache, on a real server.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -7,6 +8,8 @@ use std::time::Duration;
 
 use zookeeper_recipes::cache::Cache;
 use zookeeper_recipes::leader_latch::{LatchStatus, LeaderLatch};
+use zookeeper_recipes::mutex::InterProcessMutex;
+use zookeeper_recipes::read_write_lock::InterProcessReadWriteLock;
 use zookeeper_recipes::{Client, CreateMode};
 
 use support::{ZooKeeper, unique_path};
@@ -31,6 +34,60 @@ async fn wait_for_turn(client: &Client, path: &str, count: usize) -> Vec<LeaderL
     // The watches of the last ones are being armed.
     tokio::time::sleep(Duration::from_millis(500)).await;
     latches
+}
+
+/// The bytes of one that waits for the lock at `path`, which is held.
+async fn waiting<F>(client: &Client, path: &str, acquire: impl Fn() -> F) -> usize
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let nodes = async || client.children(path).await.expect("the directory").len();
+    let start = async |count: usize| {
+        let wanted = nodes().await + count;
+        let tasks: Vec<_> = (0..count).map(|_| tokio::spawn(acquire())).collect();
+        while nodes().await < wanted {}
+        // The watches of the last ones are being armed.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        tasks
+    };
+    // The first ones fill what is there once.
+    let first = start(10).await;
+    let before = dhat::HeapStats::get().curr_bytes;
+    let others = start(WAITING).await;
+    let after = dhat::HeapStats::get().curr_bytes;
+    first.iter().chain(&others).for_each(|task| task.abort());
+    while nodes().await > 1 {}
+    (after - before) / WAITING
+}
+
+/// Those that wait for a mutex beside those that want to read, and those that want to write.
+async fn locks(client: &Client) {
+    let path = unique_path("mutex");
+    let mutex = InterProcessMutex::new(client, &path).expect("a mutex");
+    let held = mutex.acquire().await.expect("the lock");
+    let of_mutex = waiting(client, &path, || {
+        let mutex = mutex.clone();
+        async move { drop(mutex.acquire().await) }
+    });
+    let of_mutex = of_mutex.await;
+    held.release().await.expect("released");
+
+    let path = unique_path("read-write");
+    let lock = InterProcessReadWriteLock::new(client, &path).expect("a lock");
+    let held = lock.write().acquire().await.expect("the lock");
+    let of_reader = waiting(client, &path, || {
+        let lock = lock.read();
+        async move { drop(lock.acquire().await) }
+    });
+    let of_reader = of_reader.await;
+    let of_writer = waiting(client, &path, || {
+        let lock = lock.write();
+        async move { drop(lock.acquire().await) }
+    });
+    let of_writer = of_writer.await;
+    held.release().await.expect("released");
+    println!("memory, {WAITING} that wait for a lock: bytes each, with the task that waits");
+    println!("    mutex {of_mutex}, read lock {of_reader}, write lock {of_writer}");
 }
 
 /// Creates a tree; in transactions, as one by one would take long.
@@ -79,6 +136,7 @@ async fn main() {
     let after = dhat::HeapStats::get().curr_bytes;
     println!("memory, {WAITING} waiting contenders: {} bytes each", (after - before) / WAITING);
     drop((first, waiting));
+    locks(&client).await;
     cached(&client).await;
     client.close().await.expect("closed");
 }

@@ -1,22 +1,11 @@
 //! Curator's cache in a JVM of its own, where Debian's packages of it are installed.
 
 use std::io::{BufRead, BufReader, Lines, Write};
-use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Stdio};
 use std::time::Duration;
 
-/// Where Debian keeps Java's libraries, and which of them Curator needs.
-const JARS: &str = "/usr/share/java";
-const NEEDED: [&str; 8] = [
-    "curator-recipes",
-    "curator-framework",
-    "curator-client",
-    "zookeeper",
-    "zookeeper-jute",
-    "guava",
-    "slf4j-api",
-    "slf4j-nop",
-];
+use crate::support::curator::java;
+
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/cache/CuratorPeer.java");
 
 /// A JVM that obeys commands; see the program.
@@ -32,19 +21,15 @@ impl Curator {
         match started {
             Ok(started) => started.try_into().ok(),
             Err(why) => {
-                println!("without Curator: {why}; apt-get install libcurator-recipes-java default-jdk-headless");
+                println!("without Curator: {why}");
                 None
             }
         }
     }
 
     fn spawn(connect: &str) -> Result<Curator, String> {
-        let jars: Vec<String> = NEEDED.iter().map(|name| format!("{JARS}/{name}.jar")).collect();
-        if let Some(missing) = jars.iter().find(|jar| !Path::new(jar).exists()) {
-            return Err(format!("there is no {missing}"));
-        }
-        let mut java = Command::new("java");
-        java.args(["-cp", &jars.join(":"), PROGRAM, connect]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut java = java(PROGRAM)?;
+        java.arg(connect).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = java.spawn().map_err(|error| format!("java does not run: {error}"))?;
         let answers = BufReader::new(child.stdout.take().expect("it is piped")).lines();
         let mut curator = Curator { child, answers };

@@ -7,6 +7,8 @@
 
 mod bare;
 mod client_crate;
+mod items;
+mod line;
 mod measure;
 mod ours;
 mod table;
@@ -18,6 +20,7 @@ use std::sync::Arc;
 
 use self::bare::socket::{PERSISTENT, Socket};
 use self::items::{IN_HAND, Put};
+use self::line::Kind;
 use self::measure::{Column, Row, Unit};
 use self::support::{ZooKeeper, unique_path};
 use self::table::Table;
@@ -50,11 +53,16 @@ impl Stage {
 /// Gets ready what a row measures.
 type Setup = fn(&Stage) -> Row;
 
-const ROWS: [(&str, Setup); 14] = [
+const ROWS: [(&str, Setup); 19] = [
     ("exists, one at a time", exists),
     ("mutex, free", free_mutex),
     ("mutex, 8 contenders", |stage| contended_mutex(stage, 8)),
     ("mutex, 32 contenders", |stage| contended_mutex(stage, 32)),
+    ("read lock, free", |stage| free_lock(stage, Kind::Read)),
+    ("write lock, free", |stage| free_lock(stage, Kind::Write)),
+    ("write lock, 8 writers", |stage| contended_writers(stage, 8)),
+    ("read-write lock, a writer, then 8 readers", |stage| readers_behind_a_writer(stage, 8)),
+    ("multi-lock of 2, free", free_multi_lock),
     ("latch, fail-over among 100", fail_over),
     ("queue, put and await, against creates", |stage| put_one_at_a_time(stage, Put::Create)),
     ("queue, put and await, against transactions", |stage| put_one_at_a_time(stage, Put::Transaction)),
@@ -92,9 +100,9 @@ fn free_mutex(stage: &Stage) -> Row {
     const CYCLES: u64 = 200;
     let [bare, other, own] = stage.directories("free");
     Row::new(Unit::Micros, 30, CYCLES)
-        .bare(bare::mutex::free(&stage.addr(), &bare, CYCLES))
+        .bare(bare::lock::free(&stage.addr(), &bare, Kind::Mutex, CYCLES))
         .client_crate(client_crate::mutex::free(&stage.addr(), &other, CYCLES))
-        .ours(ours::mutex::free(&stage.addr(), &own, CYCLES))
+        .ours(ours::lock::free(&stage.addr(), &own, Kind::Mutex, CYCLES))
 }
 
 /// A cycle is a hand-over.
@@ -102,9 +110,46 @@ fn contended_mutex(stage: &Stage, contenders: usize) -> Row {
     let turns = 960 / contenders as u64;
     let [bare, other, own] = stage.directories("contended");
     Row::new(Unit::PerSecond, 15, turns * contenders as u64)
-        .bare(bare::mutex::contended(&stage.addr(), &bare, contenders, turns))
+        .bare(bare::lock::contended(&stage.addr(), &bare, Kind::Mutex, contenders, turns))
         .client_crate(client_crate::mutex::contended(&stage.addr(), &other, contenders, turns))
-        .ours(ours::mutex::contended(&stage.addr(), &own, contenders, turns))
+        .ours(ours::lock::contended(&stage.addr(), &own, Kind::Mutex, contenders, turns))
+}
+
+/// The requests are those of a free mutex, under other names.
+fn free_lock(stage: &Stage, kind: Kind) -> Row {
+    const CYCLES: u64 = 200;
+    let [bare, _, own] = stage.directories("free");
+    Row::new(Unit::Micros, 30, CYCLES)
+        .bare(bare::lock::free(&stage.addr(), &bare, kind, CYCLES))
+        .ours(ours::lock::free(&stage.addr(), &own, kind, CYCLES))
+}
+
+/// A cycle is a hand-over.
+fn contended_writers(stage: &Stage, writers: usize) -> Row {
+    let turns = 960 / writers as u64;
+    let [bare, _, own] = stage.directories("writers");
+    Row::new(Unit::PerSecond, 15, turns * writers as u64)
+        .bare(bare::lock::contended(&stage.addr(), &bare, Kind::Write, writers, turns))
+        .ours(ours::lock::contended(&stage.addr(), &own, Kind::Write, writers, turns))
+}
+
+/// From the release of a writer until all readers behind it read. A cycle includes the readers' release and all
+/// new places.
+fn readers_behind_a_writer(stage: &Stage, readers: usize) -> Row {
+    const CYCLES: u64 = 50;
+    let [bare, _, own] = stage.directories("readers");
+    Row::new(Unit::Micros, 15, CYCLES)
+        .bare(bare::lock::readers_behind_a_writer(&stage.addr(), &bare, readers, CYCLES))
+        .ours(ours::lock::readers_behind_a_writer(&stage.addr(), &own, readers, CYCLES))
+}
+
+/// One lock after the other, and both deletes in one write.
+fn free_multi_lock(stage: &Stage) -> Row {
+    const CYCLES: u64 = 200;
+    let ([one_bare, _, one_own], [other_bare, _, other_own]) = (stage.directories("one"), stage.directories("other"));
+    Row::new(Unit::Micros, 30, CYCLES)
+        .bare(bare::lock::free_pair(&stage.addr(), [&one_bare, &other_bare], CYCLES))
+        .ours(ours::lock::free_pair(&stage.addr(), [&one_own, &other_own], CYCLES))
 }
 
 /// Each participant has a session of its own. A cycle includes the former leader's new place at the end.
@@ -113,7 +158,7 @@ fn fail_over(stage: &Stage) -> Row {
     const CYCLES: u64 = 20;
     let [bare, other, own] = stage.directories("fail-over");
     Row::new(Unit::Micros, 20, CYCLES)
-        .bare(bare::mutex::fail_over(&stage.addr(), &bare, PARTICIPANTS, CYCLES))
+        .bare(bare::lock::fail_over(&stage.addr(), &bare, PARTICIPANTS, CYCLES))
         .client_crate(client_crate::mutex::fail_over(&stage.addr(), &other, PARTICIPANTS, CYCLES))
         .ours(ours::latch::fail_over(&stage.addr(), &own, PARTICIPANTS, CYCLES))
 }
@@ -167,67 +212,4 @@ fn double_barrier(stage: &Stage, members: usize) -> Row {
     Row::new(Unit::Micros, 15, CYCLES)
         .client_crate(client_crate::barrier::rounds(&stage.addr(), &other, members, CYCLES))
         .ours(ours::barrier::rounds(&stage.addr(), &own, members, CYCLES))
-}
-
-/// The size of queue items and how many of them are under way, the same in each column.
-mod items {
-    /// How the columns besides ours put one item.
-    #[derive(Debug, Clone, Copy)]
-    pub(crate) enum Put {
-        Create,
-        /// As ours: counts the puts of the producer as well.
-        Transaction,
-    }
-
-    /// The bytes that Curator writes around an item of seven bytes.
-    pub(crate) const ITEM: &[u8] = b"\x00\x01\x00\x01\x01\x00\x00\x00\x07payload\x02";
-    /// The data of a claim, as long as the id of a consumer.
-    pub(crate) const HOLDER: &[u8] = b"00000000-0000-0000-0000-000000000000";
-    /// So many items are in the hands of a consumer at a time.
-    pub(crate) const IN_HAND: usize = 32;
-    /// As many creates share a transaction, and as many transactions are under way.
-    pub(crate) const TRANSACTION: (usize, usize) = (64, 4);
-
-    /// The sizes of the transactions for `items`.
-    pub(crate) fn transactions(items: usize) -> impl Iterator<Item = usize> {
-        (0..items).step_by(TRANSACTION.0).map(move |from| TRANSACTION.0.min(items - from))
-    }
-
-    /// The claim of an item, beside the directory of the items.
-    pub(crate) fn claim(dir: &str, name: &str) -> String {
-        format!("{dir}-claims/{name}")
-    }
-
-    /// The node whose version a transaction of puts increases.
-    pub(crate) fn producer(dir: &str) -> String {
-        format!("{dir}-producer")
-    }
-}
-
-/// Places in the line of a lock.
-mod line {
-    use std::time::Duration;
-
-    use uuid::Uuid;
-
-    /// A pause before each fail-over, in every column: a latch tells that it waits before its last watch is armed, and
-    /// that request is not a part of the next fail-over.
-    pub(crate) const SETTLE: Duration = Duration::from_millis(1);
-
-    /// The path of a node to be created, without its number.
-    pub(crate) fn prefix(dir: &str) -> String {
-        format!("{dir}/_c_{}-lock-", Uuid::new_v4())
-    }
-
-    /// The name of the node before `node`, and whether it is the first; nothing if `node` is the first itself.
-    pub(crate) fn before(mut children: Vec<String>, node: &str) -> Option<(String, bool)> {
-        children.sort_by(|one, other| number(one).cmp(number(other)));
-        let at = children.iter().position(|child| node.ends_with(child.as_str())).expect("our own node");
-        let before = at.checked_sub(1)?;
-        Some((children.swap_remove(before), before == 0))
-    }
-
-    fn number(name: &str) -> &str {
-        name.rsplit('-').next().unwrap_or(name)
-    }
 }

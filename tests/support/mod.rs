@@ -6,6 +6,7 @@
 
 pub mod certificates;
 pub mod container;
+pub mod curator;
 pub mod docker;
 pub mod elsewhere;
 pub mod ensemble;

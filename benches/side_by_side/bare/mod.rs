@@ -1,6 +1,6 @@
 //! The limit: the same requests on blocking sockets, without any library.
 
-pub(crate) mod mutex;
+pub(crate) mod lock;
 pub(crate) mod queue;
 pub(crate) mod socket;
 

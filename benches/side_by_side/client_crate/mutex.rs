@@ -9,7 +9,7 @@ use tokio::sync::Mutex;
 use zookeeper as zk;
 
 use super::{Column, connect, timed};
-use crate::line;
+use crate::line::{self, Kind};
 
 /// A contender.
 #[derive(Clone)]
@@ -46,7 +46,7 @@ impl Lock {
 
     /// Creates and lists at once, then watches.
     async fn enter(&self) -> Place {
-        let prefix = line::prefix(&self.dir);
+        let prefix = Kind::Mutex.prefix(&self.dir);
         let mode = zk::CreateMode::EphemeralSequential.with_acls(zk::Acls::anyone_all());
         let (created, listed) =
             tokio::join!(self.client.create(&prefix, b"", &mode), self.client.get_children(&self.dir));
@@ -58,7 +58,7 @@ impl Lock {
 
     /// Watches the node before ours; ours as well where no list will show it.
     async fn watch(&self, mut children: Vec<String>, place: &mut Place) {
-        while let Some((before, is_head)) = line::before(children, &place.node) {
+        while let Some((before, is_head)) = Kind::Mutex.before(children, &place.node) {
             let before = format!("{}/{before}", self.dir);
             let watched = self.client.get_and_watch_data(&before);
             let watched = if is_head {

@@ -2,7 +2,7 @@
 
 pub(crate) mod barrier;
 pub(crate) mod latch;
-pub(crate) mod mutex;
+pub(crate) mod lock;
 pub(crate) mod queue;
 
 use std::time::Duration;

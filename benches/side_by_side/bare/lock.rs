@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use super::socket::{EPHEMERAL_SEQUENTIAL, Socket};
 use super::{Column, timed};
-use crate::line;
+use crate::line::{self, Kind};
 
 /// A contender.
 struct Lock {
     socket: Socket,
     dir: String,
+    kind: Kind,
 }
 
 /// A place in the line.
@@ -23,13 +24,22 @@ struct Place {
 /// The node that is waited for.
 struct Before {
     node: String,
-    /// Once it is deleted the next one is the first; behind any other node that takes a list.
-    is_head: bool,
+    /// Once it is deleted the next one holds; behind any other node that takes a list.
+    is_last: bool,
+}
+
+/// Creates and lists in one write.
+fn enter(socket: &mut Socket, dir: &str, kind: Kind) -> (String, Vec<String>) {
+    socket.add_create(&kind.prefix(dir), b"", EPHEMERAL_SEQUENTIAL);
+    socket.add_list(dir);
+    socket.send();
+    let node = socket.answer().expect("created").string();
+    (node, socket.answer().expect("listed").strings())
 }
 
 impl Lock {
-    fn connect(addr: &str, dir: &str) -> Lock {
-        Lock { socket: Socket::connect(addr), dir: dir.to_owned() }
+    fn connect(addr: &str, dir: &str, kind: Kind) -> Lock {
+        Lock { socket: Socket::connect(addr), dir: dir.to_owned(), kind }
     }
 
     fn cycle(&mut self) {
@@ -38,13 +48,8 @@ impl Lock {
         self.socket.delete(&place.node);
     }
 
-    /// Creates and lists in one write, then watches.
     fn enter(&mut self) -> Place {
-        self.socket.add_create(&line::prefix(&self.dir), b"", EPHEMERAL_SEQUENTIAL);
-        self.socket.add_list(&self.dir);
-        self.socket.send();
-        let node = self.socket.answer().expect("created").string();
-        let children = self.socket.answer().expect("listed").strings();
+        let (node, children) = enter(&mut self.socket, &self.dir, self.kind);
         let before = self.watch(children, &node);
         Place { node, before }
     }
@@ -52,15 +57,15 @@ impl Lock {
     /// Watches the node before ours; ours as well where no list will show it.
     fn watch(&mut self, mut children: Vec<String>, node: &str) -> Option<Before> {
         loop {
-            let (before, is_head) = line::before(children, node)?;
-            let before = Before { node: format!("{}/{before}", self.dir), is_head };
+            let (before, is_last) = self.kind.before(children, node)?;
+            let before = Before { node: format!("{}/{before}", self.dir), is_last };
             self.socket.add_get(&before.node, true);
-            if is_head {
+            if is_last {
                 self.socket.add_get(node, true);
             }
             self.socket.send();
             let found = self.socket.answer().is_some();
-            if is_head {
+            if is_last {
                 self.socket.answer().expect("our own node");
             }
             if found {
@@ -81,7 +86,7 @@ impl Lock {
     fn wait(&mut self, place: &mut Place) {
         while let Some(before) = place.before.take() {
             self.socket.wait_for_event(&before.node);
-            if !before.is_head {
+            if !before.is_last {
                 let children = self.socket.list(&self.dir);
                 place.before = self.watch(children, &place.node);
             }
@@ -89,16 +94,16 @@ impl Lock {
     }
 }
 
-pub(crate) fn free(addr: &str, dir: &str, cycles: u64) -> Column {
-    let mut lock = Lock::connect(addr, dir);
+pub(crate) fn free(addr: &str, dir: &str, kind: Kind, cycles: u64) -> Column {
+    let mut lock = Lock::connect(addr, dir, kind);
     Column::new(move || timed(cycles, || lock.cycle()))
 }
 
 /// A thread for each contender.
-pub(crate) fn contended(addr: &str, dir: &str, contenders: usize, turns: u64) -> Column {
+pub(crate) fn contended(addr: &str, dir: &str, kind: Kind, contenders: usize, turns: u64) -> Column {
     let (done, all_done) = channel();
     let threads: Vec<Sender<()>> =
-        (0..contenders).map(|_| contender(Lock::connect(addr, dir), turns, done.clone())).collect();
+        (0..contenders).map(|_| contender(Lock::connect(addr, dir, kind), turns, done.clone())).collect();
     Column::new(move || {
         let begun = Instant::now();
         threads.iter().for_each(|thread| thread.send(()).expect("the thread runs"));
@@ -123,7 +128,7 @@ fn contender(mut lock: Lock, turns: u64, done: Sender<()>) -> Sender<()> {
 pub(crate) fn fail_over(addr: &str, dir: &str, participants: usize, cycles: u64) -> Column {
     let mut line: VecDeque<(Lock, Place)> = VecDeque::new();
     for _ in 0..participants {
-        let mut lock = Lock::connect(addr, dir);
+        let mut lock = Lock::connect(addr, dir, Kind::Mutex);
         let place = lock.enter();
         line.push_back((lock, place));
     }
@@ -145,4 +150,47 @@ pub(crate) fn fail_over(addr: &str, dir: &str, participants: usize, cycles: u64)
         took
     };
     Column::new(move || (0..cycles).map(|_| one(&mut line)).collect())
+}
+
+/// How long from the writer's delete until all readers have seen the event.
+pub(crate) fn readers_behind_a_writer(addr: &str, dir: &str, readers: usize, cycles: u64) -> Column {
+    let mut writer = Lock::connect(addr, dir, Kind::Write);
+    let mut readers: Vec<Lock> = (0..readers).map(|_| Lock::connect(addr, dir, Kind::Read)).collect();
+    let mut one = move || -> Duration {
+        let held = writer.enter();
+        let mut places: Vec<Place> = readers.iter_mut().map(Lock::enter).collect();
+        assert_eq!(writer.socket.list(&writer.dir).len(), 1 + places.len());
+        std::thread::sleep(line::SETTLE);
+        let begun = Instant::now();
+        writer.socket.add_delete(&held.node);
+        writer.socket.send();
+        readers.iter_mut().zip(&mut places).for_each(|(reader, place)| reader.wait(place));
+        let took = begun.elapsed();
+        writer.socket.answer().expect("deleted");
+        for (reader, place) in readers.iter_mut().zip(&places) {
+            reader.socket.add_delete(&place.node);
+            reader.socket.send();
+        }
+        readers.iter_mut().for_each(|reader| drop(reader.socket.answer().expect("deleted")));
+        took
+    };
+    Column::new(move || (0..cycles).map(|_| one()).collect())
+}
+
+/// Two locks on one session.
+pub(crate) fn free_pair(addr: &str, dirs: [&str; 2], cycles: u64) -> Column {
+    let mut socket = Socket::connect(addr);
+    let dirs = dirs.map(str::to_owned);
+    Column::new(move || {
+        timed(cycles, || {
+            let nodes = dirs.each_ref().map(|dir| {
+                let (node, children) = enter(&mut socket, dir, Kind::Mutex);
+                assert!(Kind::Mutex.before(children, &node).is_none(), "it is free");
+                node
+            });
+            nodes.iter().rev().for_each(|node| socket.add_delete(node));
+            socket.send();
+            nodes.iter().for_each(|_| drop(socket.answer().expect("deleted")));
+        })
+    })
 }

@@ -1,0 +1,50 @@
+//! Places in the line of a lock.
+
+use std::time::Duration;
+
+use uuid::Uuid;
+
+/// A pause before what is measured begins, in every column: a waiter tells that it waits before its last watch is
+/// armed, and that request is not a part of what follows.
+pub(crate) const SETTLE: Duration = Duration::from_millis(1);
+
+/// The end of a reader's name before its number.
+const READ: &str = "-__READ__";
+
+/// What a lock is held for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Mutex,
+    Read,
+    Write,
+}
+
+impl Kind {
+    /// The path of a node to be created, without its number.
+    pub(crate) fn prefix(self, dir: &str) -> String {
+        let base = match self {
+            Kind::Mutex => "-lock-",
+            Kind::Read => READ,
+            Kind::Write => "-__WRIT__",
+        };
+        format!("{dir}/_c_{}{base}", Uuid::new_v4())
+    }
+
+    /// The name of the node that `node` waits for, and whether it holds once that is deleted; nothing if it holds. A
+    /// writer behind a writer lists again, as that one may have become a reader.
+    pub(crate) fn before(self, mut children: Vec<String>, node: &str) -> Option<(String, bool)> {
+        children.sort_by(|one, other| number(one).cmp(number(other)));
+        let at = children.iter().position(|child| node.ends_with(child.as_str())).expect("our own node");
+        children.truncate(at);
+        if self == Kind::Read {
+            children.retain(|name| !name.contains(READ));
+        }
+        let before = children.pop()?;
+        let is_last = children.is_empty() && (self != Kind::Write || before.contains(READ));
+        Some((before, is_last))
+    }
+}
+
+fn number(name: &str) -> &str {
+    name.get(name.len().saturating_sub(10)..).unwrap_or(name)
+}

@@ -1,0 +1,30 @@
+//! A JVM with Curator's own code, from Debian's packages of it.
+
+use std::path::Path;
+use std::process::Command;
+
+/// Where Debian keeps Java's libraries, and which of them Curator needs.
+const JARS: &str = "/usr/share/java";
+const NEEDED: [&str; 8] = [
+    "curator-recipes",
+    "curator-framework",
+    "curator-client",
+    "zookeeper",
+    "zookeeper-jute",
+    "guava",
+    "slf4j-api",
+    "slf4j-nop",
+];
+
+/// Returns the command that compiles and runs this Java program beside Curator, or what is missing for that.
+pub fn java(program: &str) -> Result<Command, String> {
+    let jars: Vec<String> = NEEDED.iter().map(|name| format!("{JARS}/{name}.jar")).collect();
+    if let Some(missing) = jars.iter().find(|jar| !Path::new(jar).exists()) {
+        return Err(format!("there is no {missing}; apt-get install libcurator-recipes-java default-jdk-headless"));
+    }
+    // Another version, or a part of one, for a trial by hand.
+    let first = std::env::var("CURATOR_CLASSES").into_iter();
+    let mut java = Command::new("java");
+    java.args(["-cp", &first.chain(jars).collect::<Vec<_>>().join(":"), program]);
+    Ok(java)
+}
