@@ -46,6 +46,18 @@ impl HeldTogether {
         run_while_held(|| self.is_held(), self.one_lost(), work).await
     }
 
+    /// Resolves with true when another client asks for one of them, and with false when one is lost.
+    #[cfg(feature = "multi-lock")]
+    pub(crate) async fn revoked(&self) -> bool {
+        self.watch();
+        let requests: Vec<BoxFuture<'_, bool>> = self.0.iter().map(|one| one.hold.revoked().boxed()).collect();
+        tokio::select! {
+            biased;
+            () = self.one_lost() => false,
+            (asked, ..) = select_all(requests) => asked,
+        }
+    }
+
     /// Returns a fence that is refused once the node of one of them is gone.
     pub(crate) fn fence(&self) -> Fence {
         Fence::of_all(self.0.iter().map(|one| one.hold.fence()))

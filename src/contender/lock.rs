@@ -72,6 +72,12 @@ impl LockLine {
         Ok(hold.map(|hold| self.take(*contender, hold)))
     }
 
+    /// Returns the line with another advice.
+    #[cfg(feature = "multi-lock")]
+    pub(crate) fn with_advice(self, advice: &'static str) -> Self {
+        LockLine { acquire: Acquire { advice, ..self.acquire }, ..self }
+    }
+
     /// Returns the directory on the server.
     #[cfg(feature = "multi-lock")]
     pub(crate) fn dir(&self) -> &str {

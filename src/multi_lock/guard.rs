@@ -44,8 +44,8 @@ impl MultiLockGuard {
 
     /// Returns whether all locks are still held. It compares the clock at each call.
     ///
-    /// It notices that an operator deleted a node only if the nodes are watched. That is so once [`lost`](Self::lost)
-    /// or [`run`](Self::run) was called.
+    /// It notices that an operator deleted a node only if the nodes are watched. That is so once [`lost`](Self::lost),
+    /// [`run`](Self::run) or [`on_revoke`](Self::on_revoke) was called.
     #[doc(alias = "isAcquiredInThisProcess")]
     pub fn is_held(&self) -> bool {
         self.held.is_held()
@@ -71,6 +71,21 @@ impl MultiLockGuard {
     /// Dropping the future drops `work`.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LockLost> {
         self.held.run(work).await.ok_or(LockLost)
+    }
+
+    /// Waits until another client asks for one of the locks, through [`revoke`](crate::mutex::revoke) or Curator's
+    /// `Revoker`. Returns at once if that happened before. The holder decides what to do; the locks can only be
+    /// released together. From the first call on the nodes are watched, as with [`lost`](Self::lost).
+    ///
+    /// # Errors
+    /// [`LockLost`] if a lock was lost first.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: it only waits.
+    #[doc(alias = "makeRevocable")]
+    #[doc(alias = "RevocationListener")]
+    pub async fn on_revoke(&self) -> Result<(), LockLost> {
+        if self.held.revoked().await { Ok(()) } else { Err(LockLost) }
     }
 
     /// Returns a fence that makes a [`Transaction`](crate::Transaction) depend on all of the locks. The ensemble

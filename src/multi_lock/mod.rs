@@ -65,6 +65,10 @@ use crate::mutex::InterProcessMutex;
 #[cfg(feature = "read-write-lock")]
 use crate::read_write_lock::{ReadLock, WriteLock};
 
+/// What a caller should do instead that waits for a lock which its client holds.
+const ADVICE: &str = "a multi-lock does not enter again a lock that is held, alone or as one of several: release that \
+                      guard first, or share it";
+
 /// One of the locks of an [`InterProcessMultiLock`]: made from an [`InterProcessMutex`], a
 /// [`ReadLock`] or a [`WriteLock`].
 #[derive(Debug, Clone)]
@@ -132,7 +136,7 @@ impl InterProcessMultiLock {
     /// [`Error::InvalidOption`] if there are none, if two have the same path (the second would wait for the first), or
     /// if they are of different clients: then no transaction could carry the fence of all.
     pub fn of<L: Into<Lock>>(locks: impl IntoIterator<Item = L>) -> Result<Self, Error> {
-        let mut lines: Vec<LockLine> = locks.into_iter().map(|lock| lock.into().0).collect();
+        let mut lines: Vec<LockLine> = locks.into_iter().map(|lock| lock.into().0.with_advice(ADVICE)).collect();
         lines.sort_by(|one, other| one.dir().cmp(other.dir()));
         let invalid = |why: String| Err(Error::InvalidOption { why });
         let Some(first) = lines.first() else {

@@ -6,6 +6,7 @@ use super::error::Error;
 use super::{InterProcessReadWriteLock, READ, WRITE};
 use crate::client::Client;
 use crate::contender::lock::{LockLine, check_bases, check_data};
+use crate::contender::order::number_of;
 use crate::contender::{Rule, Spec};
 
 /// What a caller should do instead that waits for a lock which it holds.
@@ -94,16 +95,21 @@ impl InterProcessReadWriteLockBuilder {
         check_bases("also_count_writers", &self.writers)?;
         for reader in with(READ, &self.readers) {
             for writer in with(WRITE, &self.writers) {
-                if reader.ends_with(&writer) || writer.ends_with(&reader) {
+                if is_also(&reader, &writer) || is_also(&writer, &reader) {
                     return Err(format!(
-                        "a node whose name ends in {reader:?} of the readers and {writer:?} of the writers would be \
-                         both; neither may be the end of the other"
+                        "a node whose name ends in {reader:?} of the readers or {writer:?} of the writers and a number \
+                         would be both; neither may be the end of the other, nor that and a part of the number"
                     ));
                 }
             }
         }
         Ok(())
     }
+}
+
+/// Returns whether a name that ends in `base` and a number ends in `other` and a number, too.
+fn is_also(base: &str, other: &str) -> bool {
+    number_of(&format!("{base}0"), &[other]).is_some()
 }
 
 /// Returns our own base, and those of others.

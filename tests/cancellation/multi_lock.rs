@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
-use zookeeper_recipes::multi_lock::{Error, InterProcessMultiLock, MultiLockGuard};
+use zookeeper_recipes::multi_lock::{Error, InterProcessMultiLock, LockLost, MultiLockGuard};
 use zookeeper_recipes::mutex::InterProcessMutex;
 use zookeeper_recipes::{Client, ErrorKind};
 
@@ -17,6 +17,7 @@ cases! {
     try_acquire: "InterProcessMultiLock::try_acquire", at least 250 drops, 200 faults;
     try_acquire_of_a_held_lock: "InterProcessMultiLock::try_acquire", at least 250 drops, 200 faults;
     lost: "MultiLockGuard::lost", at least 100 drops, 50 faults;
+    on_revoke: "MultiLockGuard::on_revoke", at least 100 drops, 50 faults;
     work: "MultiLockGuard::run", at least 70 drops, 40 faults;
     release: "MultiLockGuard::release", at least 100 drops, 80 faults;
     release_of_watched_locks: "MultiLockGuard::release", at least 80 drops, 50 faults;
@@ -164,6 +165,23 @@ async fn lost(run: &mut Run) {
     }
     guard.lost().await;
     assert!(!guard.is_held());
+    drop(guard);
+    lines_have(run, [0, 0]).await;
+    works(run, &client).await;
+}
+
+async fn on_revoke(run: &mut Run) {
+    directories(run);
+    let client = run.client().await;
+    let guard = acquired(&client).await;
+    let node = guard.node_paths().last().expect("two").to_owned();
+    // It need not be there any more.
+    let mark = "__REVOKE__";
+    run.later(&client, Duration::from_millis(40), move |server| drop(server.set_data_by_hand(&node, mark)));
+    let asked = run.cut(guard.on_revoke()).await.done();
+    for asked in asked.into_iter().chain([guard.on_revoke().await]) {
+        assert!(asked == Ok(()) || asked == Err(LockLost) && !run.is_calm());
+    }
     drop(guard);
     lines_have(run, [0, 0]).await;
     works(run, &client).await;

@@ -238,6 +238,7 @@ fn every_public_future_of_the_multi_lock_is_send(
     send_future(locks.try_acquire());
     send_future(guard.lost());
     send_future(guard.run(async {}));
+    send_future(guard.on_revoke());
     send_future(released.release());
 }
 

@@ -1,9 +1,14 @@
 //! What a holder can do.
 
-use zookeeper_recipes::multi_lock::Error;
+use std::time::Duration;
+
+use tracing_subscriber::filter::LevelFilter;
+use zookeeper_recipes::multi_lock::{Error, LockLost};
+use zookeeper_recipes::mutex::revoke;
 use zookeeper_recipes::{CreateMode, ErrorKind};
 
-use super::fixture::{PATHS, acquired, lines, lines_have, setup};
+use super::fixture::{PATHS, acquired, lines, lines_have, locks, setup};
+use crate::fixture::log::Log;
 use crate::fixture::{SOON, still_pending, within};
 
 #[tokio::test(start_paused = true)]
@@ -55,4 +60,38 @@ async fn tokens_are_those_of_each_lock() {
     assert_eq!(guard.run(async { 7 }).await, Ok(7));
     drop(guard);
     lines_have(&server, [0, 0, 0]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_is_asked_to_release_by_the_node_of_any_of_them() {
+    for at in 0..3 {
+        let (server, [one, two]) = setup().await;
+        let guard = acquired(&one).await;
+        let mut asked = Box::pin(guard.on_revoke());
+        still_pending("no other client has asked", &mut asked).await;
+        let node = guard.node_paths().nth(at).expect("three").to_owned();
+        revoke(&two, &node).await.expect("it is marked");
+        assert_eq!(within("it is asked", SOON, asked).await, Ok(()));
+        assert_eq!(guard.on_revoke().await, Ok(()), "it was asked before");
+        assert!(guard.is_held(), "it decides");
+        // A request to release one lock does not hide that another is lost.
+        let other = guard.node_paths().nth((at + 1) % 3).expect("three").to_owned();
+        server.delete_by_hand(&other).expect("it is there");
+        within("it is told", SOON, guard.lost()).await;
+        assert_eq!(guard.on_revoke().await, Err(LockLost));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_acquire_of_the_same_client_is_hinted_at_with_an_advice_that_it_can_follow() {
+    let (_server, [client]) = setup().await;
+    let (log, subscriber) = Log::new(LevelFilter::INFO);
+    let _logging = tracing::dispatcher::set_default(&subscriber);
+    let guard = acquired(&client).await;
+    let waited = locks(&client).acquire_timeout(Duration::from_secs(20)).await;
+    assert!(waited.expect("an answer").is_none(), "this client holds");
+    let hints = log.lines("this client holds itself");
+    let [hint] = &hints[..] else { panic!("one hint: {hints:#?}") };
+    assert!(hint.contains("share it") && !hint.contains("reenter()"), "{hint}");
+    guard.release().await.expect("it was held");
 }

@@ -27,6 +27,8 @@ async fn options_out_of_range_are_refused_by_name() {
         (builder().also_count_writers(["__READ__"]), "__READ__"),
         (builder().also_count_readers(["__WRIT__"]), "__WRIT__"),
         (builder().also_count_readers(["lock__"]).also_count_writers(["__lock__"]), "would be both"),
+        (builder().also_count_readers(["__WRIT__0"]), "would be both"),
+        (builder().also_count_writers(["__READ__-"]), "would be both"),
     ] {
         let error = builder.build().expect_err(part);
         assert!(matches!(error, Error::InvalidOption { .. }), "{error:?}");
