@@ -64,7 +64,7 @@ ensure_python() {
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3 python3-venv
 }
 
-# For the benchmark of the cache, which does without it elsewhere.
+# For the tests beside Curator's own code, and for the benchmark of the cache, which does without it elsewhere.
 ensure_curator() {
     ! command -v apt-get >/dev/null && return
     [ -e /usr/share/java/curator-recipes.jar ] && command -v javac >/dev/null && return

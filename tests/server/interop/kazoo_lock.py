@@ -10,7 +10,7 @@ report = socket.create_connection((host, int(port))).makefile("rw")
 
 
 def say(what, lock):
-    report.write(f"{what} {path}/{lock.node}\n")
+    report.write(f"{what} kazoo {path}/{lock.node}\n")
     report.flush()
     assert report.readline() == "ok\n"
 

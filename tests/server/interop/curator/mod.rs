@@ -1,0 +1,11 @@
+//! Curator's locks and ours at one path, on a real server.
+//!
+//! `cargo test --all-features --test server curator -- --ignored` runs these tests. They need a JDK, and Debian's
+//! `libcurator-recipes-java`.
+
+mod locks;
+mod peer;
+#[cfg(feature = "read-write-lock")]
+mod two;
+
+use self::peer::Curator;
