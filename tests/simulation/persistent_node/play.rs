@@ -367,8 +367,8 @@ impl Play {
         self.nothing_is_left().await
     }
 
-    /// Soon no node and no watch is left. An instance that was dropped while a call of `set_data` was under way lasts as
-    /// long as the call: it still waits for its turn at a contested path, and leaves when it has had it.
+    /// Soon no node and no watch is left. An instance that was dropped while a call of `set_data` was under way lasts
+    /// as long as the call: it still waits for its turn at a contested path, and leaves when it has had it.
     async fn nothing_is_left(&mut self) -> Result<(), String> {
         let deadline = Instant::now() + self.patience();
         let mut quiet_since = Instant::now();
