@@ -44,8 +44,8 @@ impl DistributedAtomicLongBuilder {
     }
 
     /// Lets a call acquire the [`InterProcessMutex`] at this path once its [tries](Self::optimistic_tries) without a
-    /// lock are used up. Callers that use the same path then write in turn. Other
-    /// clients can still write without it, so a call under the lock checks the version too. Default: no lock, and calls are tried until they succeed.
+    /// lock are used up. Callers that use the same path then write in turn. Other clients can still write without it,
+    /// so a call under the lock checks the version too. Default: no lock, and calls are tried until they succeed.
     #[doc(alias = "PromotedToLock")]
     pub fn promoted_to_lock(mut self, lock_path: impl Into<String>) -> Self {
         self.lock_path = Some(lock_path.into());

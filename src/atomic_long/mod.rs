@@ -27,13 +27,13 @@
 //! | event | what happens |
 //! |---|---|
 //! | connection suspended | A call waits, for at most the connection timeout if it has sent nothing. |
-//! | reply lost | After the reconnect the handle's node tells whether the write was carried out. If not, it is repeated. |
+//! | reply lost | After the reconnect the handle's node tells whether it was carried out. If not, it is repeated. |
 //! | session lost, nothing in doubt | The handle takes another node in the next session, and the call goes on. |
 //! | session lost, reply lost | The call returns `OutcomeUnknown`. |
 //! | another client wrote first | The call tries again, after a delay that grows, or under the lock. |
 //! | the number's node deleted by another client | It counts as 0. The next write creates it again. |
 //! | the handle's node deleted by another client | The handle takes another one. In doubt: `OutcomeUnknown`. |
-//! | one to seven bytes in the node | Calls return [`Error::Corrupted`]. [`set`](DistributedAtomicLong::set) repairs it. |
+//! | one to seven bytes in the node | Calls return [`Error::Corrupted`]. `set` repairs it. |
 //! | process stopped for longer than the session timeout | As if the session was lost. |
 //! | future dropped | The change may be carried out, once. The next call first finds out whether it was. |
 //!

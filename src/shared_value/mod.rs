@@ -41,7 +41,7 @@
 //! |---|---|
 //! | connection suspended | `get` continues to return the last value. A write waits, up to the connection timeout. |
 //! | reconnected, new session | The value is compared with the servers. If it differs, it is reported, once. |
-//! | reply to a write lost | After the reconnect the version tells whether it was carried out. If not, it is repeated. |
+//! | reply to a write lost | After the reconnect the version tells if it was carried out. If not, it is repeated. |
 //! | | If it cannot tell, because another client wrote too or wrote the same: `OutcomeUnknown`. |
 //! | session lost, reply to a write lost | The write returns `OutcomeUnknown`. |
 //! | another client wrote first | `compare_and_set` returns false, `update` reads and tries again. |
@@ -61,7 +61,7 @@
 //!
 //! | path | mode | data |
 //! |---|---|---|
-//! | the path | persistent; missing parents are containers | the bytes of the serializer; of a [`SharedCount`] four bytes |
+//! | the path | persistent; missing parents are containers | the serializer's bytes; of a [`SharedCount`] four |
 
 mod builder;
 mod changes;
@@ -232,7 +232,8 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
 
     /// Replaces the value by what `change` makes of it, and returns the new one; `None` if `change` returns `None`.
     /// No other write is lost between: if another client's write comes first, the value is read again, and `change` is
-    /// called again, until it succeeds. Before `None` is returned, `change` has seen what the ensemble had in this call.
+    /// called again, until it succeeds. Before `None` is returned, `change` has seen what the ensemble had during the
+    /// call.
     ///
     /// # Errors
     /// As [`compare_and_set`](Self::compare_and_set), and [`Error::Undecodable`].

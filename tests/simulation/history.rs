@@ -6,6 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use zookeeper_recipes::testing::TestingServer;
 
+use crate::seeds::Outcome;
+use crate::world::World;
+
 /// What a call is to do. No two calls of a seed do the same, so a version shows which of them made it.
 pub(crate) trait Call: Debug + Clone + Send + 'static {
     /// Whether it turns `before` into `after`. There is nothing before in a node that is new.
@@ -85,17 +88,19 @@ impl<C: Call> History<C> {
         inner.server = Some(server.clone());
     }
 
-    /// Ends the reference to the server.
-    pub(crate) fn release(&self) {
-        self.inner().server = None;
+    /// What is told of the seed.
+    pub(crate) fn outcome(&self, mut world: World, played: Result<(), String>) -> Outcome {
+        let mut inner = self.inner();
+        // The server's check after each step refers to this.
+        inner.server = None;
+        world.figures.hand_overs = inner.hand_overs;
+        world.trace.note_records(&world.server);
+        let violation = inner.violation.take().or(played.err());
+        Outcome { figures: world.figures, violation, trace: world.trace.lines() }
     }
 
     pub(crate) fn violation(&self) -> Option<String> {
         self.inner().violation.clone()
-    }
-
-    pub(crate) fn hand_overs(&self) -> u64 {
-        self.inner().hand_overs
     }
 
     /// Whether the transaction wrote this data.

@@ -220,6 +220,29 @@ impl World {
         }
     }
 
+    /// The process of a client dies, and another one comes: its number, unless the servers are gone for a while.
+    pub(crate) async fn crash(&mut self) -> Option<usize> {
+        let client = self.a_victim();
+        self.hit(format_args!("client {client} dies"));
+        self.freeze(client);
+        self.connect().await.then(|| self.clients.len() - 1)
+    }
+
+    /// The session of a client is ended by hand.
+    pub(crate) fn expire(&mut self) {
+        let client = self.a_victim();
+        self.server.expire_session(&self.clients[client]);
+        self.hit(format_args!("the session of client {client} is ended by hand"));
+    }
+
+    /// The reply to the next request of this kind is lost.
+    pub(crate) fn lose_a_reply(&mut self, of: Operation) {
+        let client = self.a_victim();
+        let loss = if self.random.bool() { Loss::Applied } else { Loss::NotApplied };
+        self.server.lose_next_reply(&self.clients[client], of, loss);
+        self.trace.note(format_args!("the next reply to {of:?} of client {client} will be lost, {loss:?}"));
+    }
+
     fn hit(&mut self, what: impl std::fmt::Display) {
         self.figures.faults += 1;
         self.trace.note(what);

@@ -60,6 +60,7 @@ async fn a_path_without_permission_is_an_error_and_not_a_wait() {
     assert_eq!(error.kind(), ErrorKind::NoAuth, "{error}");
     let error = within("an answer", SOON, barrier.remove()).await.expect_err("no permission");
     assert_eq!(error.kind(), ErrorKind::NoAuth, "{error}");
+    within("an answer", SOON, barrier.set()).await.expect("it is set, so the permission to create it is not needed");
     let fresh = Barrier::new(&client, "/gate/other").expect("a good path");
     let error = within("an answer", SOON, fresh.set()).await.expect_err("no permission");
     assert_eq!(error.kind(), ErrorKind::NoAuth, "{error}");

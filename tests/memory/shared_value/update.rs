@@ -1,4 +1,4 @@
-//! Updates: none is lost, whoever else writes.
+//! Updates: none is lost, however many clients write.
 
 use futures::future::join_all;
 use zookeeper_recipes::testing::Operation::{GetData, SetData};

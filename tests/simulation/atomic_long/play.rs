@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::{FutureExt, poll};
 use tokio::time::{Instant, timeout};
 use zookeeper_recipes::atomic_long::{DistributedAtomicLong, Error};
-use zookeeper_recipes::testing::{Loss, Operation, Task};
+use zookeeper_recipes::testing::{Operation, Task};
 use zookeeper_recipes::{CreateMode, ErrorKind};
 
 use super::call::{Call, Ended, PATH, parsed};
@@ -53,12 +53,7 @@ pub(crate) async fn run(seed: u64) -> Outcome {
     history.watch(&world.server);
     let mut play = Play { world, history, handles: Vec::new(), calls: Vec::new(), next: 0, ended: Vec::new() };
     let played = play.run().await;
-    play.history.release();
-    let mut world = play.world;
-    world.figures.hand_overs = play.history.hand_overs();
-    world.trace.note_records(&world.server);
-    let violation = play.history.violation().or(played.err());
-    Outcome { figures: world.figures, violation, trace: world.trace.lines() }
+    play.history.outcome(play.world, played)
 }
 
 impl Play {
@@ -110,13 +105,8 @@ impl Play {
             17 => self.drop_call(),
             18 => self.write_by_hand(),
             19 => self.delete_by_hand(),
-            20..=22 => self.lose_a_reply(),
-            23 => {
-                let client = self.world.a_victim();
-                self.world.server.expire_session(&self.world.clients[client]);
-                self.world.figures.faults += 1;
-                self.world.trace.note(format_args!("the session of client {client} is ended by hand"));
-            }
+            20..=22 => self.world.lose_a_reply(Operation::Multi),
+            23 => self.world.expire(),
             24 if self.world.clients.len() < MOST_CLIENTS => self.crash().await,
             _ => self.world.fault(),
         }
@@ -249,20 +239,9 @@ impl Play {
         self.world.trace.note(format_args!("deleted by hand: {}, all: {all}", nodes.len()));
     }
 
-    fn lose_a_reply(&mut self) {
-        let client = self.world.a_victim();
-        let loss = if self.world.random.bool() { Loss::Applied } else { Loss::NotApplied };
-        self.world.server.lose_next_reply(&self.world.clients[client], Operation::Multi, loss);
-        self.world.trace.note(format_args!("the next transaction of client {client} will be lost, {loss:?}"));
-    }
-
     async fn crash(&mut self) {
-        let client = self.world.a_victim();
-        self.world.trace.note(format_args!("client {client} dies"));
-        self.world.figures.faults += 1;
-        self.world.freeze(client);
-        if self.world.connect().await {
-            self.open(self.world.clients.len() - 1);
+        if let Some(client) = self.world.crash().await {
+            self.open(client);
         }
     }
 
@@ -293,17 +272,9 @@ impl Play {
             self.world.pass(Duration::from_millis(50)).await;
         }
         for at in 0..self.handles.len() {
-            let (id, number) = (self.next, self.handles[at].number.clone());
-            self.next += 1;
-            let call = Call::Add(i64::try_from(id).expect("few calls") * ADD + ADD);
-            self.history.begins(id, call);
-            self.world.trace.note(format_args!("{id}: {call:?}, in the end"));
-            let added = timeout(patience, call.on(&number)).await;
-            let added = added.map_err(|_| format!("the last call {id} does not end"))?;
-            if let Err(error) = &added {
-                return Err(format!("the last call {id} failed: {error}"));
-            }
-            self.end(id, added)?;
+            let number = self.handles[at].number.clone();
+            // A reply may still be lost, of a handle whose node was deleted.
+            while !self.add_in_the_end(&number, patience).await? {}
             let read = timeout(patience, number.get()).await.map_err(|_| "a read does not end".to_owned())?;
             let held = self.held();
             if read != Ok(held.unwrap_or(0)) {
@@ -314,6 +285,24 @@ impl Play {
             self.history.ended(id, end);
         }
         Ok(())
+    }
+
+    /// Returns whether the outcome is known.
+    async fn add_in_the_end(&mut self, number: &DistributedAtomicLong, patience: Duration) -> Result<bool, String> {
+        let id = self.next;
+        self.next += 1;
+        let call = Call::Add(i64::try_from(id).expect("few calls") * ADD + ADD);
+        self.history.begins(id, call);
+        self.world.trace.note(format_args!("{id}: {call:?}, in the end"));
+        let added = timeout(patience, call.on(number)).await;
+        let added = added.map_err(|_| format!("the last call {id} does not end"))?;
+        let is_known = match &added {
+            Ok(_) => true,
+            Err(error) if error.kind() == ErrorKind::OutcomeUnknown => false,
+            Err(error) => return Err(format!("the last call {id} failed: {error}")),
+        };
+        self.end(id, added)?;
+        Ok(is_known)
     }
 
     /// When all handles are dropped, no node is left but the number.

@@ -182,7 +182,7 @@ impl Play {
             8..=9 => self.leave().await,
             10 => self.forget(),
             11 => self.delete_by_hand(),
-            12 => self.expire(),
+            12 => self.world.expire(),
             13 if self.world.clients.len() < MOST_CLIENTS => self.crash().await,
             _ => self.world.fault(),
         }
@@ -256,21 +256,10 @@ impl Play {
         }
     }
 
-    fn expire(&mut self) {
-        let client = self.world.a_victim();
-        self.world.server.expire_session(&self.world.clients[client]);
-        self.world.figures.faults += 1;
-        self.world.trace.note(format_args!("the session of client {client} is ended by hand"));
-    }
-
     /// A process stands still until the end, and another one comes, under ids of the first.
     async fn crash(&mut self) {
-        let client = self.world.a_victim();
-        self.world.trace.note(format_args!("client {client} dies"));
-        self.world.figures.faults += 1;
-        self.world.freeze(client);
-        if self.world.connect().await {
-            self.join(self.world.clients.len() - 1);
+        if let Some(client) = self.world.crash().await {
+            self.join(client);
         }
     }
 

@@ -228,13 +228,8 @@ impl Play {
 
     /// A process dies, and another one comes.
     async fn crash(&mut self) {
-        let client = self.world.a_victim();
-        self.world.trace.note(format_args!("client {client} dies"));
-        self.world.figures.faults += 1;
-        self.world.freeze(client);
-        // Its servers may be gone for a while.
-        if self.world.connect().await {
-            self.come(self.world.clients.len() - 1);
+        if let Some(client) = self.world.crash().await {
+            self.come(client);
         }
     }
 

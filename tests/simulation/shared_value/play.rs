@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::{FutureExt, poll};
 use tokio::time::{Instant, timeout};
 use zookeeper_recipes::shared_value::{Changes, Error, SharedValue, Utf8};
-use zookeeper_recipes::testing::{Loss, Operation, Task};
+use zookeeper_recipes::testing::{Operation, Task};
 use zookeeper_recipes::{CreateMode, ErrorKind};
 
 use super::call::{Call, PATH};
@@ -18,6 +18,8 @@ use crate::world::World;
 const ACTS: usize = 80;
 const MOST_CLIENTS: usize = 7;
 const MOST_HANDLES: usize = 8;
+
+type Started = Result<SharedValue<String>, Error>;
 
 struct Handle {
     client: usize,
@@ -32,7 +34,8 @@ struct Handle {
 struct Play {
     world: World,
     history: History<Call>,
-    starting: Vec<(usize, Task<Result<SharedValue<String>, Error>>)>,
+    /// With their clients.
+    starting: Vec<(usize, Task<Started>)>,
     handles: Vec<Handle>,
     calls: BTreeMap<usize, Task<Result<End, String>>>,
     /// The number of the next call.
@@ -60,12 +63,7 @@ pub(crate) async fn run(seed: u64) -> Outcome {
         is_deleted: false,
     };
     let played = play.run().await;
-    play.history.release();
-    let mut world = play.world;
-    world.figures.hand_overs = play.history.hand_overs();
-    world.trace.note_records(&world.server);
-    let violation = play.history.violation().or(played.err());
-    Outcome { figures: world.figures, violation, trace: world.trace.lines() }
+    play.history.outcome(play.world, played)
 }
 
 impl Play {
@@ -129,13 +127,8 @@ impl Play {
             16 => self.drop_call(),
             17..=18 => self.write_by_hand(),
             19 => self.delete_by_hand(),
-            20..=22 => self.lose_a_reply(),
-            23 => {
-                let client = self.world.a_victim();
-                self.world.server.expire_session(&self.world.clients[client]);
-                self.world.figures.faults += 1;
-                self.world.trace.note(format_args!("the session of client {client} is ended by hand"));
-            }
+            20..=22 => self.world.lose_a_reply(Operation::SetData),
+            23 => self.world.expire(),
             24 if self.world.clients.len() < MOST_CLIENTS => self.crash().await,
             _ => self.world.fault(),
         }
@@ -243,20 +236,9 @@ impl Play {
         self.is_deleted = false;
     }
 
-    fn lose_a_reply(&mut self) {
-        let client = self.world.a_victim();
-        let loss = if self.world.random.bool() { Loss::Applied } else { Loss::NotApplied };
-        self.world.server.lose_next_reply(&self.world.clients[client], Operation::SetData, loss);
-        self.world.trace.note(format_args!("the next write of client {client} will be lost, {loss:?}"));
-    }
-
     async fn crash(&mut self) {
-        let client = self.world.a_victim();
-        self.world.trace.note(format_args!("client {client} dies"));
-        self.world.figures.faults += 1;
-        self.world.freeze(client);
-        if self.world.connect().await {
-            self.start(self.world.clients.len() - 1);
+        if let Some(client) = self.world.crash().await {
+            self.start(client);
         }
     }
 
@@ -302,20 +284,29 @@ impl Play {
             self.world.pass(Duration::from_millis(50)).await;
         }
         for at in 0..self.handles.len() {
-            let (id, value) = (self.next(), self.handles[at].value.clone());
-            let call = Call::Update(id);
-            self.history.begins(id, call);
-            let updated = timeout(patience, call.on(&value)).await;
-            let updated = updated.map_err(|_| format!("the last {call:?} does not end"))?;
-            if self.world.server.stat(PATH).is_some() && updated != Ok(End::Done) {
-                return Err(format!("the last {call:?} ended with {updated:?}"));
-            }
-            self.end(id, updated)?;
+            let value = self.handles[at].value.clone();
+            // A reply may still be lost.
+            while !self.update_in_the_end(&value, patience).await? {}
         }
         for (id, end) in self.ended.clone() {
             self.history.ended(id, end);
         }
         Ok(())
+    }
+
+    /// Returns whether the outcome is known.
+    async fn update_in_the_end(&mut self, value: &SharedValue<String>, patience: Duration) -> Result<bool, String> {
+        let id = self.next();
+        let call = Call::Update(id);
+        self.history.begins(id, call);
+        let updated = timeout(patience, call.on(value)).await;
+        let updated = updated.map_err(|_| format!("the last {call:?} does not end"))?;
+        if !self.is_deleted && updated == Ok(End::NotDone) {
+            return Err(format!("the last {call:?} was not done"));
+        }
+        let is_known = updated != Ok(End::Unknown);
+        self.end(id, updated)?;
+        Ok(is_known)
     }
 
     /// All come to see what the servers have.
