@@ -11,12 +11,17 @@ pub(crate) const SETTLE: Duration = Duration::from_millis(1);
 /// The end of a reader's name before its number.
 const READ: &str = "-__READ__";
 
+/// How many leases a semaphore has.
+pub(crate) const LEASES: u32 = 3;
+
 /// What a lock is held for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Mutex,
     Read,
     Write,
+    /// One of a semaphore.
+    Lease,
 }
 
 impl Kind {
@@ -26,6 +31,7 @@ impl Kind {
             Kind::Mutex => "-lock-",
             Kind::Read => READ,
             Kind::Write => "-__WRIT__",
+            Kind::Lease => "-lease-",
         };
         format!("{dir}/_c_{}{base}", Uuid::new_v4())
     }

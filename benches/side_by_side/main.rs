@@ -53,7 +53,7 @@ impl Stage {
 /// Gets ready what a row measures.
 type Setup = fn(&Stage) -> Row;
 
-const ROWS: [(&str, Setup); 19] = [
+const ROWS: [(&str, Setup); 21] = [
     ("exists, one at a time", exists),
     ("mutex, free", free_mutex),
     ("mutex, 8 contenders", |stage| contended_mutex(stage, 8)),
@@ -63,6 +63,8 @@ const ROWS: [(&str, Setup); 19] = [
     ("write lock, 8 writers", |stage| contended_writers(stage, 8)),
     ("read-write lock, a writer, then 8 readers", |stage| readers_behind_a_writer(stage, 8)),
     ("multi-lock of 2, free", free_multi_lock),
+    ("semaphore, free, 1 permit", free_semaphore),
+    ("atomic long, add, one at a time", add),
     ("latch, fail-over among 100", fail_over),
     ("queue, put and await, against creates", |stage| put_one_at_a_time(stage, Put::Create)),
     ("queue, put and await, against transactions", |stage| put_one_at_a_time(stage, Put::Transaction)),
@@ -150,6 +152,30 @@ fn free_multi_lock(stage: &Stage) -> Row {
     Row::new(Unit::Micros, 30, CYCLES)
         .bare(bare::lock::free_pair(&stage.addr(), [&one_bare, &other_bare], CYCLES))
         .ours(ours::lock::free_pair(&stage.addr(), [&one_own, &other_own], CYCLES))
+}
+
+/// A place in the line and a lease, and both are deleted.
+fn free_semaphore(stage: &Stage) -> Row {
+    const CYCLES: u64 = 200;
+    let [bare, _, own] = stage.directories("semaphore");
+    Row::new(Unit::Micros, 30, CYCLES).bare(bare::semaphore::free(&stage.addr(), &bare, CYCLES)).ours(ours::lock::free(
+        &stage.addr(),
+        &own,
+        Kind::Lease,
+        CYCLES,
+    ))
+}
+
+/// Each addition is a transaction that also changes the node of its writer, so that one whose answer is lost is not
+/// repeated.
+fn add(stage: &Stage) -> Row {
+    const CYCLES: u64 = 200;
+    let [bare, _, own] = stage.directories("atomic");
+    Row::new(Unit::Micros, 30, CYCLES).bare(bare::atomic::add(&stage.addr(), &bare, CYCLES)).ours(ours::atomic::add(
+        &stage.addr(),
+        &own,
+        CYCLES,
+    ))
 }
 
 /// Each participant has a session of its own. A cycle includes the former leader's new place at the end.

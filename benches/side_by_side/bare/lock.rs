@@ -29,7 +29,7 @@ struct Before {
 }
 
 /// Creates and lists in one write.
-fn enter(socket: &mut Socket, dir: &str, kind: Kind) -> (String, Vec<String>) {
+pub(super) fn enter(socket: &mut Socket, dir: &str, kind: Kind) -> (String, Vec<String>) {
     socket.add_create(&kind.prefix(dir), b"", EPHEMERAL_SEQUENTIAL);
     socket.add_list(dir);
     socket.send();

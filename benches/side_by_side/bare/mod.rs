@@ -1,7 +1,9 @@
 //! The limit: the same requests on blocking sockets, without any library.
 
+pub(crate) mod atomic;
 pub(crate) mod lock;
 pub(crate) mod queue;
+pub(crate) mod semaphore;
 pub(crate) mod socket;
 
 use std::time::{Duration, Instant};

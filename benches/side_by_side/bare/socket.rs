@@ -241,8 +241,12 @@ impl Multi<'_, '_> {
     }
 
     pub(crate) fn set_data(&mut self, path: &str, data: &[u8]) {
+        self.set_data_at(path, data, -1);
+    }
+
+    pub(crate) fn set_data_at(&mut self, path: &str, data: &[u8], version: i32) {
         self.op(SET_DATA);
-        self.0.string(path).buffer(data).int(-1);
+        self.0.string(path).buffer(data).int(version);
     }
 
     pub(crate) fn delete(&mut self, path: &str) {

@@ -8,6 +8,7 @@ use zookeeper_recipes::Client;
 use zookeeper_recipes::multi_lock::InterProcessMultiLock;
 use zookeeper_recipes::mutex::InterProcessMutex;
 use zookeeper_recipes::read_write_lock::{InterProcessReadWriteLock, ReadLock, WriteLock};
+use zookeeper_recipes::semaphore::InterProcessSemaphore;
 
 use super::{Column, connect, timed};
 use crate::line::{self, Kind};
@@ -17,6 +18,8 @@ enum Lock {
     Mutex(InterProcessMutex),
     Read(ReadLock),
     Write(WriteLock),
+    /// One permit of it.
+    Semaphore(InterProcessSemaphore),
 }
 
 impl Lock {
@@ -26,6 +29,9 @@ impl Lock {
             Kind::Mutex => Lock::Mutex(InterProcessMutex::new(&client, dir).expect("a good path")),
             Kind::Read => Lock::Read(read_write(&client, dir).read()),
             Kind::Write => Lock::Write(read_write(&client, dir).write()),
+            Kind::Lease => {
+                Lock::Semaphore(InterProcessSemaphore::new(&client, dir, line::LEASES).expect("a good path"))
+            }
         }
     }
 
@@ -34,6 +40,7 @@ impl Lock {
             Lock::Mutex(mutex) => mutex.acquire().await.expect("the lock").release().await.expect("released"),
             Lock::Read(lock) => lock.acquire().await.expect("the lock").release().await.expect("released"),
             Lock::Write(lock) => lock.acquire().await.expect("the lock").release().await.expect("released"),
+            Lock::Semaphore(lock) => lock.acquire(1).await.expect("a permit").release().await.expect("released"),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! This library.
 
+pub(crate) mod atomic;
 pub(crate) mod barrier;
 pub(crate) mod latch;
 pub(crate) mod lock;

@@ -36,7 +36,7 @@ import org.apache.curator.retry.RetryForever;
  * read-write TURNS PATH             reads three times of four, and writes otherwise; every other writer becomes a
  *                                   reader, if Curator keeps its place then (since CURATOR-621)
  * multi TURNS PATH PATH...          holds all of these mutexes at once
- * semaphore TURNS PATH LEASES       acquires one lease of so many
+ * semaphore TURNS PATH              acquires one lease of three
  * count TURNS PATH                  adds one to a shared count, of which the judge is not told
  * long TURNS PATH                   adds one to an atomic long, of which the judge is not told
  * </pre>
@@ -56,6 +56,7 @@ import org.apache.curator.retry.RetryForever;
  */
 public class CuratorPeer {
     private static final long PATIENCE = 60;
+    private static final int LEASES = 3;
 
     private final List<Participant> participants = new ArrayList<>();
     private InterProcessReadWriteLock readWrite;
@@ -120,7 +121,7 @@ public class CuratorPeer {
                 case "multi":
                     return multi(List.of(command).subList(2, command.length));
                 case "semaphore":
-                    return semaphore(path, Integer.parseInt(command[3]));
+                    return semaphore(path);
                 case "count":
                     return count(path);
                 case "long":
@@ -169,8 +170,8 @@ public class CuratorPeer {
             };
         }
 
-        private Turn semaphore(String path, int leases) {
-            InterProcessSemaphoreV2 semaphore = new InterProcessSemaphoreV2(client, path, leases);
+        private Turn semaphore(String path) {
+            InterProcessSemaphoreV2 semaphore = new InterProcessSemaphoreV2(client, path, LEASES);
             return number -> {
                 Lease lease = semaphore.acquire(PATIENCE, TimeUnit.SECONDS);
                 if (lease == null) {
@@ -178,7 +179,8 @@ public class CuratorPeer {
                 }
                 String node = path + "/leases/" + lease.getNodeName();
                 tell("enter", node);
-                Thread.sleep(2);
+                // Longer than it takes to acquire, so that all leases are held at times.
+                Thread.sleep(20);
                 tell("leave", node);
                 semaphore.returnLease(lease);
             };

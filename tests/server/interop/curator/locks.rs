@@ -93,3 +93,37 @@ async fn multi_locks() {
     assert_eq!(judge.turns().len(), 2 * 2 * EACH * TURNS, "every turn at each lock was seen");
     judge.check();
 }
+
+#[cfg(feature = "semaphore")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a JDK and Curator's jars; .ci/full runs it"]
+async fn semaphores() {
+    use std::time::Duration;
+
+    use zookeeper_recipes::semaphore::InterProcessSemaphore;
+
+    /// As many as the peer names.
+    const LEASES: u32 = 3;
+
+    async fn contend_for_one(connect_string: String, path: String, judge: Report) {
+        let client = connect(connect_string).await;
+        let semaphore = InterProcessSemaphore::new(&client, path, LEASES).expect("a semaphore");
+        for _ in 0..TURNS {
+            let guard = semaphore.acquire(1).await.expect("a permit");
+            let node = guard.node_paths().next().expect("one lease");
+            judge.enter(node).await;
+            // Longer than it takes to acquire, so that all leases are held at times.
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            judge.leave(node).await;
+            guard.release().await.expect("released");
+        }
+        client.close().await.expect("closed");
+    }
+
+    let path = unique_path("curator-semaphore");
+    let paths = [path.clone()];
+    let judge = together("semaphore", &paths, |connect, report| contend_for_one(connect, path.clone(), report)).await;
+    assert_eq!(judge.turns().len(), 2 * EACH * TURNS, "every turn was seen");
+    judge.check();
+    assert_eq!(judge.most_together(), LEASES as usize, "as many held together as there are leases");
+}

@@ -4,6 +4,8 @@
 //! `libcurator-recipes-java`.
 
 mod locks;
+#[cfg(any(feature = "atomic-long", feature = "shared-value"))]
+mod numbers;
 mod peer;
 #[cfg(feature = "read-write-lock")]
 mod two;
