@@ -66,7 +66,7 @@ async fn scenario(stage: &Stage, path: &str) -> Result<()> {
     for name in WINDOWS {
         windows.push(Window::open(stage, name, &sold, &price).await?);
     }
-    let mut tickets = sell(&mut windows).await?;
+    let mut tickets = sell(&windows).await?;
 
     if let Some(raised) = office.update(|price| price.checked_add(5)).await? {
         println!("\n  The office raises the price to {raised}.\n");
@@ -82,7 +82,7 @@ async fn scenario(stage: &Stage, path: &str) -> Result<()> {
             server.lose_next_reply(&window.client, Operation::Multi, loss);
         }
     }
-    tickets.extend(sell(&mut windows).await?);
+    tickets.extend(sell(&windows).await?);
     tell(tickets)?;
     drop(windows);
     drop(office);
@@ -104,23 +104,25 @@ impl Window {
         let sold = DistributedAtomicLong::new(&client, sold)?;
         Ok(Window { name, client, sold, price })
     }
-}
 
-/// All windows sell at the same time.
-async fn sell(windows: &mut [Window]) -> Result<Vec<Ticket>> {
-    let selling = windows.iter().map(async |window| {
+    async fn sell(&self) -> Result<Vec<Ticket>> {
         let mut tickets = Vec::new();
         for _ in 0..TICKETS {
             // It is counted once, whatever happens on the way.
-            let number = window.sold.increment().await?.after;
+            let number = self.sold.increment().await?.after;
             // Known without a request.
-            let price = *window.price.get()?;
-            println!("{:>7}: ticket {number} for {price}", window.name);
+            let price = *self.price.get()?;
+            println!("{:>7}: ticket {number} for {price}", self.name);
             tickets.push(Ticket { number, price });
         }
-        Result::Ok(tickets)
-    });
-    Ok(until(futures::future::try_join_all(selling)).await??.into_iter().flatten().collect())
+        Ok(tickets)
+    }
+}
+
+/// All windows sell at the same time.
+async fn sell(windows: &[Window]) -> Result<Vec<Ticket>> {
+    let tickets = until(futures::future::try_join_all(windows.iter().map(Window::sell))).await??;
+    Ok(tickets.into_iter().flatten().collect())
 }
 
 /// Prints what was sold, and checks that each number is there once.
@@ -138,14 +140,15 @@ fn tell(mut tickets: Vec<Ticket>) -> Result<()> {
 /// Deletes what outlasts the sessions.
 async fn clean(client: &Client, path: &str) -> Result<()> {
     let sold = format!("{path}/sold");
-    // The windows' own nodes are deleted in the background.
-    let gone = async {
-        while !client.children(&sold).await?.is_empty() {
-            tokio::task::yield_now().await;
-        }
-        Result::Ok(())
-    };
-    until(gone).await??;
+    until(without_children(client, &sold)).await??;
     client.delete(&sold, None).await?;
     Ok(client.delete(&format!("{path}/price"), None).await?)
+}
+
+/// The windows' own nodes are deleted in the background.
+async fn without_children(client: &Client, path: &str) -> Result<()> {
+    while !client.children(path).await?.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    Ok(())
 }
