@@ -64,8 +64,8 @@ impl DistributedAtomicLongBuilder {
     ///
     /// # Errors
     /// [`Error::Client`] with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) if the path is malformed;
-    /// [`Error::Lock`] if that of the lock is; [`Error::InvalidOption`] if the lock is at the path of the number;
-    /// [`Error::Closed`] if the client has been closed.
+    /// [`Error::Lock`] if that of the lock is; [`Error::InvalidOption`] if the lock is at the path of the number or
+    /// below it; [`Error::Closed`] if the client has been closed.
     pub fn build(self) -> Result<DistributedAtomicLong, Error> {
         self.client.open_path(&self.path).map_err(|error| Error::client(&self.path, error))?;
         let path: Arc<str> = self.path.into();
@@ -78,8 +78,9 @@ impl DistributedAtomicLongBuilder {
 }
 
 fn lock_at(client: &Client, path: &Arc<str>, lock_path: String) -> Result<InterProcessMutex, Error> {
-    if lock_path == **path {
-        let why = format!("a lock at {lock_path}, where the number is; choose another path");
+    // The lock's directories are containers, which a number must not be: the servers delete empty ones.
+    if lock_path.strip_prefix(&**path).is_some_and(|below| below.is_empty() || below.starts_with('/')) {
+        let why = format!("a lock at {lock_path}; it must not be at or below the path of the number");
         return Err(Error::InvalidOption { path: Arc::clone(path), why });
     }
     let failed = |error: mutex::Error| Error::Lock { path: Arc::clone(path), error };

@@ -80,7 +80,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard};
 
 pub use self::builder::DistributedAtomicLongBuilder;
 pub use self::error::Error;
@@ -210,12 +210,13 @@ impl DistributedAtomicLong {
     /// # Cancel safety
     /// If the future was polled, the number may be set even if the future is dropped.
     pub async fn compare_and_set(&self, expected: i64, new: i64) -> Result<bool, Error> {
-        let is_registered = self.inner.writer.lock().await.is_registered();
+        let writer = self.inner.writer.lock().await;
         // Without this, a call that has nothing to write would create the node.
-        if !is_registered && self.read().await? != Some(expected) {
+        if !writer.is_registered() && self.read().await? != Some(expected) {
             return Ok(false);
         }
-        self.change(Change::Swap { expected, new }).await.map(|changed| changed.written.is_some())
+        let changed = self.change_in_turn(writer, Change::Swap { expected, new }).await?;
+        Ok(changed.written.is_some())
     }
 
     /// Sets the number if the node is missing or empty, and returns whether it did.
@@ -264,12 +265,16 @@ impl DistributedAtomicLong {
 
     /// Makes a change, when it is this call's turn.
     async fn change(&self, change: Change) -> Result<Changed, Error> {
+        let writer = self.inner.writer.lock().await;
+        self.change_in_turn(writer, change).await
+    }
+
+    async fn change_in_turn(&self, mut writer: MutexGuard<'_, Writer>, change: Change) -> Result<Changed, Error> {
         // A loop over calls that fail at once must let other tasks run too.
         tokio::task::coop::consume_budget().await;
-        let Inner { path, writer, lock, client } = &*self.inner;
+        let Inner { path, lock, client, .. } = &*self.inner;
         let core = client.core();
-        let mut writer = writer.lock().await;
-        let (began, mut delays, mut refused) = (core.clock.now(), Backoff::new(AFTER_REFUSAL), 0);
+        let (mut delays, mut refused) = (Backoff::new(AFTER_REFUSAL), 0);
         let mut held = None;
         loop {
             if let Some((lock, tries)) = lock
@@ -281,6 +286,7 @@ impl DistributedAtomicLong {
                 held = Some(acquired.map_err(|error| Error::Lock { path: Arc::clone(path), error })?);
                 delays.reset();
             }
+            let began = core.clock.now();
             if let Some(changed) = writer.attempt(change).await? {
                 return Ok(changed);
             }

@@ -13,7 +13,7 @@ use crate::backend::{self, Multi, Op, OpResult};
 use crate::client::core::Core;
 use crate::client::ops::outcome_unknown;
 use crate::client::sequence::{Sequence, Ticket};
-use crate::client::session::Session;
+use crate::client::session::{Condition, Session};
 use crate::client::{self, ErrorKind};
 
 /// The version that a server takes for any.
@@ -174,12 +174,18 @@ impl Writer {
         let write = Op::SetData { path: self.full.clone(), data: data.clone(), version };
         registered.known = None;
         registered.sent = Some(ticket);
-        let outcome = registered.sequence.session.multi(vec![registered.sequence.step(ticket), write]).await;
+        let session = Arc::clone(&registered.sequence.session);
+        let condition = session.condition();
+        let outcome = session.multi(vec![registered.sequence.step(ticket), write]).await;
         if let Err(error) = &outcome
             && error.leaves_outcome_unknown()
         {
             return match registered.was_carried_out(ticket).await {
                 Some(true) => Ok(End::Written),
+                // It was answered, and the answer to another one would be the same.
+                Some(false) if matches!(error, backend::Error::Other(_)) => {
+                    Err(self.error(change.verb(), error.clone()))
+                }
                 Some(false) => Ok(End::Again),
                 None => {
                     self.registered = None;
@@ -206,11 +212,13 @@ impl Writer {
                 Err(self.denied(change.verb()))
             }
             Ok(Multi::Refused { error, .. }) => Err(self.error(change.verb(), error)),
-            Err(backend::Error::Throttled) => {
-                tokio::time::sleep(self.core.config.tick).await;
+            // It was not sent, or not processed.
+            Err(error) if error.is_passing() => {
+                if let Condition::Connected(connection) = condition {
+                    session.loss_known(connection).await;
+                }
                 Ok(End::Again)
             }
-            Err(error) if error.is_passing() => Ok(End::Again),
             Err(error) => Err(self.error(change.verb(), error)),
         }
     }

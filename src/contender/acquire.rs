@@ -68,8 +68,8 @@ pub(crate) trait Attempt {
 pub(crate) struct Acquire {
     pub(crate) client: Client,
     pub(crate) path: Arc<str>,
-    /// What a caller should do instead that waits for itself; for the log.
-    pub(crate) advice: &'static str,
+    /// What a caller should do instead that waits for itself, for the log; `None` if it may also wait for others.
+    pub(crate) advice: Option<&'static str>,
 }
 
 impl Acquire {
@@ -170,7 +170,7 @@ impl Acquire {
         if let Some(hold) = attempt.first(seen).await? {
             return Ok(hold);
         }
-        let _hint = hint::after_a_while(self.client.core(), &self.path, self.advice);
+        let _hint = self.advice.map(|advice| hint::after_a_while(self.client.core(), &self.path, advice));
         loop {
             // Those ahead leave at some time.
             if let Some(hold) = attempt.first(seen).await? {

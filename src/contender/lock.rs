@@ -57,7 +57,7 @@ impl Attempt for Waiter<'_> {
 impl LockLine {
     /// `advice` is what a caller should do instead that waits for its own lock; for the log.
     pub(crate) fn new(client: Client, path: Arc<str>, spec: Spec, advice: &'static str) -> Self {
-        LockLine { acquire: Acquire { client, path, advice }, spec: Arc::new(spec) }
+        LockLine { acquire: Acquire { client, path, advice: Some(advice) }, spec: Arc::new(spec) }
     }
 
     pub(crate) fn path(&self) -> &Arc<str> {
@@ -75,7 +75,7 @@ impl LockLine {
     /// Returns the line with another advice.
     #[cfg(feature = "multi-lock")]
     pub(crate) fn with_advice(self, advice: &'static str) -> Self {
-        LockLine { acquire: Acquire { advice, ..self.acquire }, ..self }
+        LockLine { acquire: Acquire { advice: Some(advice), ..self.acquire }, ..self }
     }
 
     /// Returns the directory on the server.

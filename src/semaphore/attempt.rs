@@ -3,7 +3,10 @@
 //! Only the first of the line asks for permits. That keeps the order, and a change wakes one waiter. It is no matter of
 //! safety: two that both take themselves for the first count each other's leases.
 
+use std::time::Duration;
+
 use futures::future::{OptionFuture, join};
+use tokio::time::timeout;
 
 use super::leases::Leases;
 use super::permits::look;
@@ -12,6 +15,10 @@ use crate::backend;
 use crate::client::Error;
 use crate::contender::acquire::{Attempt, Seen};
 use crate::contender::{Contender, Hold, State};
+
+/// How long a caller that does not wait for permits lets others pass through the line before it counts the leases
+/// again: at first, and at most. Each time is twice the one before.
+const PASSING: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 
 /// The place in the line, and the leases.
 pub(super) struct Turn<'a> {
@@ -134,13 +141,16 @@ impl Attempt for Turn<'_> {
     }
 
     async fn if_free(&mut self, seen: &mut Seen) -> Result<Option<Self::Hold>, Error> {
-        loop {
-            let had = self.go_on(seen, false).await?;
-            // One that is ahead only passes through, if there are enough permits for both.
-            if had.is_some() || self.is_first || !has_room(self.shared, self.number).await? {
-                return Ok(had);
+        let mut had = self.go_on(seen, false).await?;
+        let mut passing = PASSING.0;
+        while had.is_none() && !self.is_first && has_room(self.shared, self.number).await? {
+            // Those ahead pass through, as there are enough permits. One may come that takes the rest and waits.
+            if let Ok(next) = timeout(passing, self.go_on(seen, false)).await {
+                had = next?;
             }
+            passing = (passing * 2).min(PASSING.1);
         }
+        Ok(had)
     }
 
     async fn leave(mut self) -> Result<(), backend::Error> {

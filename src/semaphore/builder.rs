@@ -12,9 +12,6 @@ use crate::contender::lock::check_data;
 use crate::contender::{Rule, Spec};
 use crate::path::join;
 
-/// What a caller should do instead that waits for permits which it has.
-const ADVICE: &str = "a caller that needs more permits acquires all of them in one call";
-
 /// The directories below the path, and the ends of their nodes' names before the numbers, as Curator writes them.
 const LINE: (&str, &str) = ("locks", "lock-");
 const LEASES: (&str, &str) = ("leases", "lease-");
@@ -87,7 +84,8 @@ impl InterProcessSemaphoreBuilder {
     ///
     /// # Errors
     /// [`Error::Client`] with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) if a path is malformed.
-    /// [`Error::InvalidOption`] if an option is out of its range, or the number of permits is not set.
+    /// [`Error::InvalidOption`] if an option is out of its range, if the number of permits is not set, or if its node
+    /// would be at or below `locks` or `leases` of this semaphore.
     /// [`Error::Closed`] if the client has been closed.
     pub fn build(self) -> Result<InterProcessSemaphore, Error> {
         let path: Arc<str> = self.path.into();
@@ -101,6 +99,9 @@ impl InterProcessSemaphoreBuilder {
             Some(From::Number(permits)) => Permits::Fixed(permits),
             Some(From::Path(from)) => {
                 self.client.open_path(&from).map_err(client)?;
+                if let Some(dir) = [LINE.0, LEASES.0].into_iter().find(|dir| is_in(&from, &join(&path, dir))) {
+                    return Err(invalid(format!("{from}, the node of the number, would count as one of {dir}/")));
+                }
                 Permits::From(core.full_path(&from).into())
             }
             None => return Err(invalid("the number of permits is not set; call permits() or permits_from()".into())),
@@ -108,8 +109,13 @@ impl InterProcessSemaphoreBuilder {
         let full = core.full_path(&path);
         let line = Spec::of_lock(join(&full, LINE.0), LINE.1, Vec::new(), Rule::Alone, self.data.clone());
         let leases = Spec::counted(join(&full, LEASES.0), LEASES.1, self.data);
-        let acquire = Acquire { client: self.client.clone(), path: Arc::clone(&path), advice: ADVICE };
+        let acquire = Acquire { client: self.client.clone(), path: Arc::clone(&path), advice: None };
         let shared = Shared { acquire, line: line.into(), leases: leases.into(), permits };
         Ok(InterProcessSemaphore { shared: Arc::new(shared) })
     }
+}
+
+/// Returns whether a path is that of a directory, or below it.
+fn is_in(path: &str, dir: &str) -> bool {
+    path.strip_prefix(dir).is_some_and(|below| below.is_empty() || below.starts_with('/'))
 }

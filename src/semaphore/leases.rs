@@ -1,5 +1,6 @@
 //! The leases of one call: creates them, looks whether there are permits for all, waits, and proves that they are held.
 
+use std::collections::HashSet;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
@@ -140,7 +141,8 @@ impl Leases {
 
     /// Returns whether all leases are in the list. Those that had a node before it and are missing make another one.
     fn are_all_in(&mut self, look: &Look, before: &[Option<Arc<str>>]) -> bool {
-        let is_in = |node: &Arc<str>| look.leases.iter().any(|name| name == split(node).1);
+        let names: HashSet<&str> = look.leases.iter().map(String::as_str).collect();
+        let is_in = |node: &Arc<str>| names.contains(split(node).1);
         let mut all_in = true;
         for (one, before) in self.all.iter_mut().zip(before) {
             let node = one.contender.node();

@@ -81,7 +81,8 @@
 //! | node of the number deleted, or no count | Calls fail, also that of the first waiter. Holders keep theirs. |
 //! | reply to a create lost | The lease is found by its name, or created again. It is never there twice. |
 //! | reply to a delete lost | The delete is repeated until the lease is gone, also after the guard was dropped. |
-//! | time over, or an error | All leases are given back. A call with a timeout waits for that. |
+//! | time over | The call gives all leases back, and waits for that. |
+//! | an error | The call returns it. All leases are given back in the background. |
 //! | outcome unknown at a deadline | A timed call returns `OutcomeUnknown`. The nodes are deleted later. |
 //! | process stopped for longer than T | The next `is_held()` returns false. A write with the fence is refused. |
 //!
@@ -90,10 +91,10 @@
 //!
 //! # What it costs
 //!
-//! To acquire `n` free permits and release them takes 4 + 2`n` requests in three round trips, and one more request with
-//! `permits_from`. Only the first of the waiters watches the leases: one round trip to arm its watches, and a list at
-//! each change. The watch of the number, which is still armed when it gets its permits, costs one request to remove. A
-//! waiter further back costs what a waiter for a mutex costs.
+//! To acquire `n` free permits and release them takes 4 + 2`n` requests in three round trips, and one more request
+//! with `permits_from`. Only the first of the waiters watches the leases: one round trip to arm its watches, and one
+//! at each change; if that shows too few permits, it arms them again. The watch of the number, which is still armed
+//! when it gets its permits, costs one request to remove. A waiter further back costs what a waiter for a mutex costs.
 //!
 //! # The znodes
 //!
@@ -163,7 +164,9 @@ impl InterProcessSemaphore {
     /// session.
     ///
     /// A caller that has permits and waits for more can wait forever, as others may do the same: acquire all that are
-    /// needed in one call.
+    /// needed in one call. (Curator's `acquire(n)` takes one permit after the other.) With
+    /// [`permits_from`](InterProcessSemaphoreBuilder::permits_from), a caller of more permits than the number in force
+    /// waits until it is raised, and so do those behind it.
     ///
     /// # Errors
     /// * [`Error::InvalidOption`] if `n` is 0, more than 1000, or more than the fixed number of permits. Nothing is

@@ -33,6 +33,16 @@ pub enum Error {
         /// The path of the value.
         path: Arc<str>,
     },
+    /// The node was deleted and created again since the value was read, and the new one has the version of the old one.
+    /// The value was written over what the new node had. [`get`](super::SharedValue::get) returns it.
+    #[error(
+        "shared value at {path}: the node was deleted and created again since the value was read; the new node had the \
+         same version, and was written"
+    )]
+    Replaced {
+        /// The path of the value.
+        path: Arc<str>,
+    },
     /// The data of the node cannot be decoded. [`set`](super::SharedValue::set) replaces it.
     #[error("shared value at {path}: version {version} of the node cannot be decoded: {why}")]
     Undecodable {
@@ -66,7 +76,7 @@ pub enum Error {
 recipe_error! {
     kind {
         Error::Missing { .. } => ErrorKind::NoNode,
-        Error::Undecodable { .. } | Error::VersionOverflow { .. } => ErrorKind::Other,
+        Error::Replaced { .. } | Error::Undecodable { .. } | Error::VersionOverflow { .. } => ErrorKind::Other,
         Error::Unserializable { .. } => ErrorKind::InvalidArgument,
     }
     /// Returns whether the client is closed for good. A value belongs to no session, so nothing else can be lost.

@@ -150,7 +150,11 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     /// # Cancel safety
     /// Cancel safe: it only waits.
     pub async fn synced(&self) -> Result<Versioned<T>, Error> {
-        self.inner.copy.synced().await.map_err(|error| Error::cache(&self.inner.path, error))?;
+        let Inner { client, path, copy, written, .. } = &*self.inner;
+        let asked = client.core().clock.now();
+        copy.synced().await.map_err(|error| Error::cache(path, error))?;
+        // The copy contains an own write that was answered before, or what came after it.
+        written.lock().take_if(|written| written.at <= asked);
         self.get()
     }
 
@@ -222,8 +226,13 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     ) -> impl Future<Output = Result<bool, Error>> + Send {
         let (value, stat) = (value.into(), *expected.stat());
         async move {
+            let known = match self.node() {
+                Some(node) => *node.stat(),
+                // The next node at the path may have the same version.
+                None => *self.synced().await?.stat(),
+            };
             // A later value is known, so the expected one is replaced.
-            if self.node().is_some_and(|node| node.stat().mzxid > stat.mzxid) {
+            if known.mzxid > stat.mzxid {
                 return Ok(false);
             }
             Ok(self.write_over(stat, value).await?.is_some())
@@ -247,9 +256,10 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
         // A loop over calls that fail at once must let other tasks run too.
         tokio::task::coop::consume_budget().await;
         let core = self.inner.client.core();
-        let (began, mut delays) = (core.clock.now(), Backoff::new(AFTER_REFUSAL));
+        let mut delays = Backoff::new(AFTER_REFUSAL);
         let mut known = self.get().ok();
         loop {
+            let began = core.clock.now();
             // Only what the ensemble has now may decide that nothing is written.
             let is_synced = known.is_none();
             let before = match known.take() {
@@ -282,9 +292,10 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
         let snapshot = copy.snapshot();
         let copied = snapshot.root();
         if let Some(Written { node, at }) = &*written {
-            let is_copied = copied.is_some_and(|copied| copied.stat().mzxid >= node.stat().mzxid);
+            let latest = copied.map_or(snapshot.zxid(), |copied| copied.stat().mzxid);
+            let is_copied = latest >= node.stat().mzxid;
             let elapsed = client.core().clock.now().since(*at);
-            // Without a node: whether it was deleted since, or was not there yet, is a matter of when.
+            // Whether the node was deleted since, or was not there yet, is a matter of when.
             if !is_copied && elapsed <= snapshot.age() {
                 return Some(node.clone());
             }

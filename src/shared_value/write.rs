@@ -7,7 +7,7 @@ use crate::backend;
 use crate::client;
 use crate::client::core::Core;
 use crate::client::ops::outcome_unknown;
-use crate::client::session::Session;
+use crate::client::session::{Condition, Session};
 use crate::znode::Stat;
 
 /// A write of the node.
@@ -19,7 +19,7 @@ pub(super) struct Write<'a> {
     pub(super) bytes: &'a [u8],
     /// The node as it was known before the write.
     pub(super) before: Option<Stat>,
-    /// The write is refused if the node has another version.
+    /// The write is refused if the node has another version than before.
     pub(super) is_conditional: bool,
 }
 
@@ -43,27 +43,39 @@ impl Write<'_> {
             let version = before.filter(|_| self.is_conditional).map(|before| before.version);
             let session = self.core.session_in_time(self.doing, self.path).await;
             let session = session.map_err(|error| Error::client(self.path, error))?;
+            let Condition::Connected(connection) = session.condition() else { continue };
             let error = match session.set_data(&full, self.bytes, version).await {
-                Ok(stat) => return Ok(Some(stat)),
+                Ok(stat) => return self.written(stat),
                 Err(error) => error,
             };
             match error {
                 backend::Error::BadVersion => return Ok(None),
                 backend::Error::NoNode => return Err(Error::Missing { path: Arc::clone(self.path) }),
-                backend::Error::Throttled => tokio::time::sleep(self.core.config.tick).await,
                 error if error.leaves_outcome_unknown() => match self.settle(&session, &full, before).await {
                     Fate::Overtaken(_) if self.is_conditional => return Ok(None),
-                    Fate::NotCarriedOut(now) | Fate::Overtaken(now) => before = Some(now),
                     Fate::Unknown => return Err(Error::client(self.path, outcome_unknown(self.doing, self.path))),
+                    // It was answered, and the answer to another one would be the same.
+                    _ if matches!(error, backend::Error::Other(_)) => return Err(self.failed(error)),
+                    Fate::NotCarriedOut(now) | Fate::Overtaken(now) => before = Some(now),
                 },
-                // It was not sent.
-                error if error.is_passing() => {}
-                error => {
-                    let error = client::Error::from_backend(self.doing, self.path, error);
-                    return Err(Error::client(self.path, error));
-                }
+                // It was not sent, or not processed.
+                error if error.is_passing() => session.loss_known(connection).await,
+                error => return Err(self.failed(error)),
             }
         }
+    }
+
+    /// Returns the stat that a write was answered with. Fails if the node was deleted and created again since it was
+    /// read.
+    fn written(&self, stat: Stat) -> Result<Option<Stat>, Error> {
+        match self.before.filter(|before| self.is_conditional && before.czxid != stat.czxid) {
+            Some(_) => Err(Error::Replaced { path: Arc::clone(self.path) }),
+            None => Ok(Some(stat)),
+        }
+    }
+
+    fn failed(&self, error: backend::Error) -> Error {
+        Error::client(self.path, client::Error::from_backend(self.doing, self.path, error))
     }
 
     /// Finds out what became of a write whose answer was lost. Once a read of the same session is answered after a

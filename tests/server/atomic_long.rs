@@ -7,11 +7,13 @@ use futures::future::join_all;
 use zookeeper_recipes::atomic_long::DistributedAtomicLong;
 use zookeeper_recipes::{Client, ErrorKind, ErrorPolicy};
 
-use crate::fixture::{Fixture, SOON, for_each_loss, lose, within};
+use crate::fixture::{Fixture, SOON, builder, connect, for_each_loss, lose, within};
 use crate::support::{OpCode, unique_path};
 
 /// Long enough for a silent connection to be noticed, and to be back in time.
 const SESSION: Duration = Duration::from_secs(4);
+/// The shortest session that the promises hold for.
+const BLOCKED: Duration = Duration::from_secs(2);
 
 fn number(client: &Client, path: &str) -> DistributedAtomicLong {
     DistributedAtomicLong::new(client, path).expect("a good path")
@@ -143,4 +145,28 @@ async fn without_the_permission_to_create_children_a_write_says_which_are_needed
     let error = hits.increment().await.expect_err("denied");
     assert_eq!(error.kind(), ErrorKind::NoAuth, "{error}");
     assert!(error.to_string().contains("READ, WRITE, CREATE and DELETE"), "{error}");
+}
+
+/// A client whose process was stopped does not know yet that its session is over, and refuses its requests at once. On
+/// such a runtime nothing else runs while a call polls.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_runtime_that_was_blocked_for_longer_than_the_session_goes_on() {
+    let fixture = Fixture::with_directory("atomic-blocked").await;
+    let (path, servers) = (format!("{}/number", fixture.path), fixture.server.connect_string());
+    let (done, outcome) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let set = runtime.block_on(async {
+            let client = connect(builder(&servers, BLOCKED)).await;
+            let number = number(&client, &path);
+            number.set(1).await.expect("set");
+            std::thread::sleep(BLOCKED + SESSION);
+            number.set(2).await.expect("set in the next session");
+            number.add(3).await.expect("added")
+        });
+        // The test may have given up.
+        let _ = done.send(set);
+    });
+    let added = within("it goes on", SOON + BLOCKED + SESSION, outcome).await.expect("no panic");
+    assert_eq!((added.before, added.after), (2, 5));
 }

@@ -6,11 +6,13 @@ use futures::future::join_all;
 use zookeeper_recipes::shared_value::{SharedCount, SharedValue, Utf8};
 use zookeeper_recipes::{Client, ErrorKind, ErrorPolicy};
 
-use crate::fixture::{Fixture, SOON, What, for_each_loss, lose, within};
+use crate::fixture::{Fixture, SOON, What, builder, connect, for_each_loss, lose, within};
 use crate::support::{OpCode, unique_path};
 
 /// Long enough for a silent connection to be noticed, and to be back in time.
 const SESSION: Duration = Duration::from_secs(4);
+/// The shortest session that the promises hold for.
+const BLOCKED: Duration = Duration::from_secs(2);
 
 async fn text(client: &Client, path: &str, seed: &str) -> SharedValue<String> {
     let starting = SharedValue::builder(client, path).decode(Utf8).seed(seed).start();
@@ -98,4 +100,26 @@ async fn a_value_survives_a_killed_session() {
     within("it is seen", SOON, value.wait_for(|now| now == "b")).await.expect("it is seen");
     within("in the next session", SOON, value.set("c")).await.expect("set");
     assert_eq!(fixture.observer.data(&fixture.path).await.as_deref(), Some(&b"c"[..]));
+}
+
+/// As with an atomic number.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_runtime_that_was_blocked_for_longer_than_the_session_goes_on() {
+    let fixture = Fixture::with_directory("shared-blocked").await;
+    let (path, servers) = (format!("{}/value", fixture.path), fixture.server.connect_string());
+    let (done, outcome) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let updated = runtime.block_on(async {
+            let client = connect(builder(&servers, BLOCKED)).await;
+            let value = text(&client, &path, "a").await;
+            std::thread::sleep(BLOCKED + SESSION);
+            value.set("b").await.expect("set in the next session");
+            value.update(|now| Some(format!("{now}c"))).await.expect("updated").expect("written").value().clone()
+        });
+        // The test may have given up.
+        let _ = done.send(updated);
+    });
+    let updated = within("it goes on", SOON + BLOCKED + SESSION, outcome).await.expect("no panic");
+    assert_eq!(updated, "bc");
 }

@@ -16,8 +16,13 @@ async fn bad_input_is_refused_at_once() {
         assert_eq!(error.kind(), ErrorKind::InvalidPath, "{path:?}: {error}");
         assert!(error.to_string().contains(PATH), "{error}");
     }
-    let error = DistributedAtomicLong::builder(&client, PATH).promoted_to_lock(PATH).build().expect_err("the same");
-    assert!(matches!(error, Error::InvalidOption { .. }), "{error:?}");
+    for lock in [PATH.to_owned(), format!("{PATH}/lock")] {
+        let error = DistributedAtomicLong::builder(&client, PATH).promoted_to_lock(&lock).build().expect_err(&lock);
+        assert!(matches!(error, Error::InvalidOption { .. }), "{error:?}");
+        assert!(error.to_string().contains(&lock), "{error}");
+    }
+    let beside = format!("{PATH}-lock");
+    DistributedAtomicLong::builder(&client, PATH).promoted_to_lock(beside).build().expect("another path");
     assert_eq!(server.paths(), [""; 0]);
     client.close().await.expect("closed");
     let error = DistributedAtomicLong::new(&client, PATH).expect_err("closed");

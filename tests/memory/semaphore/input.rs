@@ -42,6 +42,11 @@ async fn options_out_of_their_range_are_refused() {
     refused(&builder().build().expect_err("refused"), "permits() or permits_from()");
     refused(&builder().permits(0).build().expect_err("refused"), "at least 1");
     refused(&builder().permits(1).data(vec![0; 65_537]).build().expect_err("refused"), "65536");
+    // Java would count such a node as a lease, or let it wait in the line.
+    for path in ["/licences/leases/count", "/licences/locks/count", "/licences/leases"] {
+        refused(&builder().permits_from(path).build().expect_err("refused"), path);
+    }
+    builder().permits_from("/licences/leases-count").build().expect("beside the directories");
 }
 
 #[tokio::test(start_paused = true)]

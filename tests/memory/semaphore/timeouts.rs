@@ -94,3 +94,20 @@ async fn one_that_tries_while_another_passes_through_waits_for_it() {
     assert!(tried.expect("there are enough for both").is_held());
     assert!(passing.await.expect("no panic").is_held());
 }
+
+#[tokio::test(start_paused = true)]
+async fn one_that_tries_learns_that_the_one_ahead_takes_the_rest_and_waits() {
+    let (server, [one, two, three]) = setup().await;
+    let _held = acquired(&semaphore(&one, 3), 1).await;
+    nodes_are(&server, (0, 1)).await;
+    // The one ahead is slow: it is in the line, and has no leases yet.
+    server.delay(&two, Duration::from_millis(200));
+    let greedy = semaphore(&two, 3);
+    let _waiting = server.spawn(&two, async move { greedy.acquire(3).await });
+    server.until(|| nodes(&server).0 == 1).await;
+    let three = semaphore(&three, 3);
+    let (took, tried) = timed(three.try_acquire(1)).await;
+    assert!(tried.expect("an answer").is_none(), "the one ahead takes all that there are");
+    assert!(took < SOON, "it has waited for {took:?}");
+    nodes_are(&server, (1, 4)).await;
+}

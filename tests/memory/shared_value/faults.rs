@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use zookeeper_recipes::shared_value::Error;
 use zookeeper_recipes::testing::TestingServer;
-use zookeeper_recipes::{CreateMode, ErrorKind};
+use zookeeper_recipes::{Client, CreateMode, ErrorKind, Heartbeat};
 
 use super::fixture::{PATH, held, missing, now, setup, text, until_is};
-use crate::fixture::{T, polled, within};
+use crate::fixture::{SOON, T, polled, within};
 
 #[tokio::test(start_paused = true)]
 async fn an_own_write_is_read_although_the_copy_lags() {
@@ -35,6 +35,46 @@ async fn an_own_write_is_forgotten_when_its_node_is_deleted() {
     let again = text(&client, "seed").await;
     until_is(&value, "seed".to_owned()).await;
     assert_eq!(now(&again), "seed");
+}
+
+/// Also where only the answer of a quorum is proof, so that the sync of the copy confirms nothing.
+#[tokio::test(start_paused = true)]
+async fn an_own_write_whose_node_is_deleted_is_not_synced() {
+    let server = TestingServer::start();
+    let client = Client::builder_for(&server).heartbeat(Heartbeat::Quorum).connect().await.expect("a client");
+    let value = text(&client, "a").await;
+    value.set("b").await.expect("set");
+    server.delete_by_hand(PATH).expect("it is there");
+    assert_eq!(within("it is synced", SOON, value.synced()).await.expect_err("no node"), missing());
+    assert_eq!(value.get().expect_err("no node"), missing());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_of_a_deleted_node_does_not_replace_that_of_the_next_one() {
+    let (server, [client]) = setup().await;
+    let value = text(&client, "a").await;
+    let before = value.get().expect("a value");
+    server.delete_by_hand(PATH).expect("it is there");
+    within("it is seen", T, server.until(|| value.get().is_err())).await;
+    // With the same version. The client does not know of it yet.
+    server.create_by_hand(PATH, "z", CreateMode::Persistent).expect("a new node");
+    assert_eq!(value.get().expect_err("no node"), missing());
+    let swapped = within("it is decided", T, value.compare_and_set(&before, "b")).await;
+    assert_eq!(swapped, Ok(false));
+    assert_eq!(held(&server).as_deref(), Some("z"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_hits_another_node_is_told() {
+    let (server, [client]) = setup().await;
+    let value = text(&client, "a").await;
+    let before = value.get().expect("a value");
+    // The client knows of neither yet.
+    server.delete_by_hand(PATH).expect("it is there");
+    server.create_by_hand(PATH, "z", CreateMode::Persistent).expect("a new node");
+    let error = within("it is decided", T, value.compare_and_set(&before, "b")).await.expect_err("another node");
+    assert_eq!(error, Error::Replaced { path: PATH.into() });
+    assert!(!error.is_retryable() && !error.is_lost(), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
