@@ -92,7 +92,8 @@
 //!   assumes must hold.
 //! * **Fences.** A [`Fence`] in a [`Transaction`] makes the ensemble itself check, in the same transaction, that the
 //!   author still holds. A fencing token does the same for any other store that refuses tokens smaller than the largest
-//!   it has seen. It must be sent with each access, from the first read on.
+//!   it has seen. It must be sent with each access, from the first read on. It orders holders that follow each other,
+//!   not those that hold together, as the readers of a read-write lock and the holders of a semaphore do.
 //! * **ACLs.** A server drops a watch silently if the watcher may not read the node at the time of the event (ZooKeeper
 //!   3.9.2 and later). After the permission to read a recipe's nodes was revoked and restored, its participants must
 //!   reconnect. Until then they may miss changes that happened in between.
@@ -100,7 +101,8 @@
 //!   handle it. A write without an answer is [`OutcomeUnknown`](ErrorKind::OutcomeUnknown), never a plain connection
 //!   loss.
 //! * **Cancellation.** Every future may be dropped at any await. `# Cancel safety` says what that means for each. A
-//!   dropped future leaves no node behind once the connection is back.
+//!   dropped future leaves no ephemeral node behind once the connection is back. A persistent one that it was to create
+//!   (a value, a number, a barrier, an item) may be there.
 //!
 //! # Feature flags
 //!
@@ -131,7 +133,7 @@
 //! | `sasl-digest-md5` | | authentication by user name and password |
 //!
 //! With `serde`, these implement `Serialize`: states and statuses, participants, members, shares, outcomes, events of a
-//! balancer, counts of requests. A status is serialized as the text of its `Display`.
+//! balancer, counts of requests, results of an addition. A status is serialized as the text of its `Display`.
 //!
 //! The features `integration` and `interop` belong to the tests of this crate.
 //!
@@ -144,7 +146,7 @@
 //! | connection states | `session`, `state`; at the end of a session `reason` |
 //! | a session timeout other than the one asked for | `asked`, `granted` |
 //! | leadership | `path`, `id`, `token`; at the end of a latch's term `why`, of a selector's `end` |
-//! | locks | `path`, `token`; when one is lost `state` |
+//! | locks and semaphores | `path`, `token`; of a semaphore `permits`; when one is lost `state` |
 //! | a wait of ten seconds for a lock that the same client holds | `path`, `held_for` |
 //! | items of a queue that fail or become dead letters | `path`, `item`, `reason` |
 //! | persistent nodes | `path`, `state`, `czxid`; if another kind was adopted `mode`, `owner` |
@@ -161,7 +163,7 @@
 //! | span | fields | around |
 //! |---|---|---|
 //! | `session` | `session` | the life of a session |
-//! | `acquire` | `path` | a call that acquires a lock |
+//! | `acquire` | `path` | a call that acquires a lock or permits |
 //! | `term` | `path`, `id`, `token` | `take_leadership` of a selector's listener |
 //! | `delivery` | `path`, `item`, `attempt` | a handler of a queue's items |
 
@@ -304,6 +306,8 @@ pub use znode::{Acl, CreateMode, Permissions, Stat};
     feature = "leader-selector",
     feature = "mutex",
     feature = "read-write-lock",
+    feature = "multi-lock",
+    feature = "semaphore",
     feature = "double-barrier",
     feature = "barrier",
     feature = "queue",

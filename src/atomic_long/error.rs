@@ -28,7 +28,10 @@ pub enum Error {
     },
     /// The node holds one to seven bytes, so no number. Nothing was written. [`set`](super::DistributedAtomicLong::set)
     /// repairs it.
-    #[error("atomic number at {path}: the node holds {} bytes, and a number has eight: {bytes:?}", .bytes.len())]
+    #[error(
+        "atomic number at {path}: the node holds {} bytes, and a number has eight: {bytes:?}; set() repairs it",
+        .bytes.len()
+    )]
     Corrupted {
         /// The path of the number.
         path: Arc<str>,
@@ -36,7 +39,7 @@ pub enum Error {
         bytes: Vec<u8>,
     },
     /// The sum does not fit into 64 bits. Nothing was written.
-    #[error("atomic number at {path}: {before} and {delta} are more than 64 bits can hold")]
+    #[error("atomic number at {path}: the sum of {before} and {delta} does not fit into 64 bits; nothing was written")]
     Overflow {
         /// The path of the number.
         path: Arc<str>,

@@ -26,7 +26,8 @@
 //!
 //! | event | what happens |
 //! |---|---|
-//! | connection suspended | A call waits, for at most the connection timeout if it has sent nothing. |
+//! | connection suspended, nothing sent yet | A call waits for at most the connection timeout. |
+//! | connection suspended, write sent | It waits until it knows the outcome, or the session is over. |
 //! | reply lost | After the reconnect the handle's node tells whether it was carried out. If not, it is repeated. |
 //! | session lost, nothing in doubt | The handle takes another node in the next session, and the call goes on. |
 //! | session lost, reply lost | The call returns `OutcomeUnknown`. |
@@ -49,7 +50,8 @@
 //!
 //! | call | requests |
 //! |---|---|
-//! | the first write in a session | one to create the handle's node, one to read the number, one transaction |
+//! | the first write in a session | one to create the handle's node, one to read the number, one transaction; |
+//! | | more if the number or its parents are missing |
 //! | a write when no other client wrote since | one transaction |
 //! | each time that another client's write came first | one read and one transaction more |
 //! | [`get`](DistributedAtomicLong::get) | a sync and a read, sent together |
@@ -66,7 +68,8 @@
 //!
 //! An empty node counts as a missing one: as 0, and as not [initialized](DistributedAtomicLong::initialize). The first
 //! write creates it empty, with the handle's node below it. Bytes after the eighth are ignored. To delete the number,
-//! delete what is below it too (`deleteall` of ZooKeeper's shell).
+//! delete what is below it too (`deleteall` of ZooKeeper's shell). The handle's node is deleted in the background when
+//! the last clone is dropped.
 //!
 //! A client that writes needs the permissions READ, WRITE, CREATE and DELETE at the number's node, one that reads needs
 //! READ.
@@ -110,7 +113,6 @@ pub struct Added {
 
 /// A number that many processes change; see the [module](self). A clone is cheap; all clones are one handle, and have
 /// one node.
-#[doc(alias = "DistributedAtomicInteger")]
 #[doc(alias = "DistributedAtomicNumber")]
 #[doc(alias = "DistributedAtomicValue")]
 #[derive(Clone)]
@@ -161,7 +163,8 @@ impl DistributedAtomicLong {
     }
 
     /// Adds `delta`, which may be negative, and returns the number before and after. Waits until it is done, however
-    /// many other clients write.
+    /// many other clients write. To bound it, use `tokio::time::timeout`: if that elapses, the change may still be
+    /// carried out, once.
     ///
     /// # Errors
     /// * [`Error::Overflow`] if the sum does not fit into 64 bits. (Curator's wraps around.)

@@ -26,7 +26,7 @@ pub enum Error {
         path: Arc<str>,
     },
     /// One of the locks had been lost before all were released, so another participant may have held it since. Acquire
-    /// them again.
+    /// them again. Its kind is [`ErrorKind::SessionLost`], also if only the connection was suspended.
     #[error(
         "multi-lock, its lock at {path}: the lock had been lost before the release, so another client may have held it \
          since; acquire all again"

@@ -28,6 +28,9 @@
 //! acquires some of the same locks one by one, also in Java, must keep to that order. Otherwise it and a multi-lock can
 //! wait for each other forever. A lock that is acquired with a timeout ends such a wait.
 //!
+//! A caller that already holds one of the locks waits for itself: release that guard first, or make the lock one of
+//! these. After ten seconds there is a hint in the log (INFO).
+//!
 //! # When things fail
 //!
 //! Each lock behaves as the [rules](crate#when-things-fail) and its own page say. T is the session timeout that the
@@ -44,6 +47,14 @@
 //! | reply lost | As for each lock: no second node, no node left behind. |
 //! | time over, or an error | All that were acquired are released. A call with a timeout waits for that. |
 //! | process stopped for longer than T | The next `is_held()` returns false. A write with the fence is refused. |
+//!
+//! # What it costs
+//!
+//! Three requests for each free lock: it is acquired in one round trip, and all are released in one.
+//!
+//! # The znodes
+//!
+//! Those of its locks, and none of its own.
 //!
 //! [`Standard`]: crate::ErrorPolicy::Standard
 //! [`Session`]: crate::ErrorPolicy::Session

@@ -52,16 +52,16 @@ impl InterProcessSemaphoreBuilder {
     }
 
     /// Sets the number of permits, from 1 on. All participants must name the same number: one that names a larger
-    /// number lets more in. This, or [`permits_from`](Self::permits_from), must be set.
+    /// number lets more in. This, or [`permits_from`](Self::permits_from), must be set; of both, the last call counts.
     #[doc(alias = "maxLeases")]
     pub fn permits(mut self, permits: u32) -> Self {
         self.permits = Some(From::Number(permits));
         self
     }
 
-    /// Reads the number of permits from the node at this path, in the format of Curator's `SharedCount`: four bytes,
-    /// the most significant first. None are given while it is zero or negative. It is read again at each look at the
-    /// leases, and never from a cache.
+    /// Reads the number of permits from the node at this path of this client, in the format of a
+    /// [`SharedCount`](crate::shared_value::SharedCount): four bytes, the most significant first. None are given while
+    /// it is zero or negative. It is read again at each look at the leases, and never from a cache.
     ///
     /// An operator may change it at any time. If it is lowered below the number of permits that are taken, their
     /// holders keep them, and none is given until enough of them are released. If it is raised, the waiter is woken at

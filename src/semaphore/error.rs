@@ -26,7 +26,7 @@ pub enum Error {
         path: Arc<str>,
     },
     /// A permit had been lost before all were released, so another participant may have had it since. Acquire them
-    /// again.
+    /// again. Its kind is [`ErrorKind::SessionLost`], also if only the connection was suspended.
     #[error(
         "semaphore at {path}: a permit had been lost before the release, so another client may have had it since; \
          acquire again"

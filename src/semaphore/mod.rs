@@ -1,6 +1,8 @@
 //! A limited number of holders at a time, across processes and machines: Curator's `InterProcessSemaphoreV2`.
 //!
-//! A caller acquires one permit or several, all of them or none. Those that wait get them in the order of arrival.
+//! A caller acquires one permit or several, all of them or none. Those that wait get them in the order of arrival: one
+//! that waits for many holds back those behind it that want fewer, as in `tokio::sync::Semaphore`. The permits of a
+//! call are released together; to give them back one by one, acquire them in calls of their own.
 //! Java services that use Curator's semaphore on the same path wait in the same order.
 //!
 //! ```no_run
@@ -31,24 +33,26 @@
 //!
 //! ```no_run
 //! use zookeeper_recipes::semaphore::InterProcessSemaphore;
-//! use zookeeper_recipes::{Client, CreateMode};
+//! use zookeeper_recipes::Client;
+//! use zookeeper_recipes::shared_value::SharedCount;
 //!
 //! # async fn example(client: &Client) -> Result<(), Box<dyn std::error::Error>> {
 //! let count = "/my-service/licence-count";
-//! client.create(count, 3i32.to_be_bytes(), CreateMode::Persistent).await?;
+//! // Creates the node if it is missing. A number that is there stays.
+//! let number = SharedCount::count(client, count).seed(3).start().await?;
 //! let licences = InterProcessSemaphore::builder(client, "/my-service/licences")
 //!     .permits_from(count)
 //!     .build()?;
 //! let guard = licences.acquire(2).await?;
 //! // Two are taken: the guard keeps them, and none is given before one is free.
-//! client.set(count, 2i32.to_be_bytes(), None).await?;
+//! number.set(2).await?;
 //! # drop(guard);
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! For each caller that gets permits there is a moment during its call at which all permits that were taken, with its
-//! own, were within the number in force. After that only a release lowers what is taken.
+//! A call that begins after the number was lowered is never admitted by the old one. A call that is under way at that
+//! moment may be. Those who have their permits keep them.
 //!
 //! With one permit a semaphore is Curator's `InterProcessSemaphoreMutex`, on the same znodes. It differs from a
 //! [`mutex`](crate::mutex): the znodes are others, so the two do not share a path, and it costs more requests.
@@ -62,13 +66,13 @@
 //!
 //! # When things fail
 //!
-//! T is the session timeout that the servers granted. [`ErrorPolicy::Standard`](crate::ErrorPolicy::Standard) is the
-//! default policy of a client.
+//! T is the session timeout that the servers granted. A lease is the node of one permit, as in Curator.
+//! [`ErrorPolicy::Standard`](crate::ErrorPolicy::Standard) is the default policy of a client.
 //!
 //! | event | what happens |
 //! |---|---|
 //! | connection suspended, holder, policy [`Standard`] | The permits are lost. Their nodes stay until the drop. |
-//! | connection suspended, holder, policy [`Session`] | They last until the lease expires, never longer than T. |
+//! | connection suspended, holder, policy [`Session`] | They last as the session's lease, a time of at most T. |
 //! | connection suspended while waiting | The waiter keeps its place, and its leases if it is the first. |
 //! | reconnected in the same session, holder | A lost guard stays lost. |
 //! | session lost, holder | The permits are lost. [`release`](SemaphoreGuard::release) returns an error. |
@@ -147,7 +151,7 @@ pub struct InterProcessSemaphore {
 }
 
 impl InterProcessSemaphore {
-    /// Returns a semaphore at `path` with so many permits, and no data.
+    /// Returns a semaphore at `path` with this number of permits. Its nodes have no data.
     ///
     /// # Errors
     /// As [`InterProcessSemaphoreBuilder::build`].

@@ -94,6 +94,10 @@ pub(super) async fn look(
             match read {
                 Ok((data, watch)) => (number(path, &data)?, watch),
                 Err(error) if error.is_passing() => return Ok(None),
+                Err(backend::Error::NoNode) => {
+                    let why = "there is no such node; create it with the number of permits, as SharedCount does";
+                    return Err(Error::at(ErrorKind::NoNode, READS, path, why));
+                }
                 Err(error) => return Err(Error::from_backend(READS, path, error)),
             }
         }

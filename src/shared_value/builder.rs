@@ -26,8 +26,10 @@ impl SharedValueBuilder {
 }
 
 impl<S: Serializer> SharedValueBuilder<S> {
-    /// Sets how the value is converted to bytes and back. Default [`RawBytes`], the bytes as they are. A
+    /// Sets the serializer, which converts the value to bytes and back. Default [`RawBytes`], the bytes as they are. A
     /// [seed](Self::seed) that was set before stays as the bytes that it was converted to.
+    #[doc(alias = "serializer")]
+    #[doc(alias = "encode")]
     pub fn decode<D: Serializer>(self, serializer: D) -> SharedValueBuilder<D> {
         let SharedValueBuilder { client, path, seed, .. } = self;
         SharedValueBuilder { client, path, serializer, seed }

@@ -24,6 +24,7 @@ use crate::serializer::{BoxError, Serializer};
 ///
 /// To count events, take a [`DistributedAtomicLong`](crate::atomic_long::DistributedAtomicLong): it is exact also when
 /// an answer is lost.
+#[doc(alias = "DistributedAtomicInteger")]
 pub type SharedCount = SharedValue<i32>;
 
 /// The [`Serializer`] of a [`SharedCount`]: four bytes, big-endian. Other data is not decoded.

@@ -37,14 +37,14 @@ pub enum Error {
     /// The value was written over what the new node had. [`get`](super::SharedValue::get) returns it.
     #[error(
         "shared value at {path}: the node was deleted and created again since the value was read; the new node had the \
-         same version, and was written"
+         same version, and was written; read it with get()"
     )]
     Replaced {
         /// The path of the value.
         path: Arc<str>,
     },
     /// The data of the node cannot be decoded. [`set`](super::SharedValue::set) replaces it.
-    #[error("shared value at {path}: version {version} of the node cannot be decoded: {why}")]
+    #[error("shared value at {path}: version {version} of the node cannot be decoded: {why}; set() replaces it")]
     Undecodable {
         /// The path of the value.
         path: Arc<str>,

@@ -16,7 +16,11 @@
 //! mode.set("maintenance").await?;
 //! let mut changes = mode.changes();
 //! while let Some(value) = changes.next().await {
-//!     println!("the mode is now {}", value?);
+//!     match value {
+//!         Ok(value) => println!("the mode is now {value}"),
+//!         // Deleted, for example. The stream goes on.
+//!         Err(error) => println!("{error}"),
+//!     }
 //! }
 //! # Ok(())
 //! # }
@@ -29,11 +33,12 @@
 //!
 //! A write that returns `Ok` was carried out exactly once. [`compare_and_set`](SharedValue::compare_and_set) and
 //! [`update`](SharedValue::update) write only over the version that they saw: no other write is lost between. With any
-//! error but [`OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown) nothing was written. (After a lost answer, Curator's
-//! `trySetValue` returns false while the servers have the new value.)
+//! error but [`OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown) and [`Error::Replaced`] nothing was written. (After a
+//! lost answer, Curator's `trySetValue` returns false while the servers have the new value.)
 //!
 //! A version counts the writes of one node. If the node is deleted and created again, and written as often as before,
-//! before this client notices, the versions are the same and a write over the first one is carried out.
+//! before this client notices, the versions are the same. A write over the first one is carried out then, and returns
+//! [`Error::Replaced`].
 //!
 //! # When things fail
 //!
@@ -159,7 +164,11 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     }
 
     /// Returns the changes from now on, also those by this handle. Of several in quick succession only the last may be
-    /// reported. Nothing is reported that does not differ.
+    /// reported. Nothing is reported that does not differ. An error that the stream yields is a state of the node, and
+    /// does not end it.
+    ///
+    /// Begin with [`Changes::start`], the value that the first change follows: what has changed between a
+    /// [`get`](Self::get) and this call is not reported.
     #[doc(alias = "SharedValueListener")]
     #[doc(alias = "SharedCountListener")]
     pub fn changes(&self) -> Changes<T> {
@@ -213,7 +222,7 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     /// Sets the value if it is still the one that was read as `expected`, and returns whether it did.
     ///
     /// # Errors
-    /// As [`set`](Self::set), and [`Error::VersionOverflow`].
+    /// As [`set`](Self::set); [`Error::VersionOverflow`]; [`Error::Replaced`], with which the value was written.
     ///
     /// # Cancel safety
     /// As [`set`](Self::set).
