@@ -228,6 +228,8 @@ impl Play {
     fn create_by_hand(&mut self) {
         let data = self.by_hand();
         self.world.trace.note(format_args!("created by hand: {data}"));
+        // The create of a start that was given up may have come late.
+        let _ = self.world.server.delete_by_hand(PATH);
         let created = self.world.server.create_by_hand(PATH, &data, CreateMode::Persistent);
         created.expect("it was deleted");
         let version = i32::try_from(self.next).expect("few calls") * 10_000;
