@@ -10,6 +10,7 @@ use zookeeper_recipes::cache::Cache;
 use zookeeper_recipes::leader_latch::{LatchStatus, LeaderLatch};
 use zookeeper_recipes::mutex::InterProcessMutex;
 use zookeeper_recipes::read_write_lock::InterProcessReadWriteLock;
+use zookeeper_recipes::semaphore::InterProcessSemaphore;
 use zookeeper_recipes::{Client, CreateMode};
 
 use support::{ZooKeeper, unique_path};
@@ -36,12 +37,13 @@ async fn wait_for_turn(client: &Client, path: &str, count: usize) -> Vec<LeaderL
     latches
 }
 
-/// The bytes of one that waits for the lock at `path`, which is held.
+/// The bytes of one that waits in the line at `path`, behind one that does not leave.
 async fn waiting<F>(client: &Client, path: &str, acquire: impl Fn() -> F) -> usize
 where
     F: Future<Output = ()> + Send + 'static,
 {
     let nodes = async || client.children(path).await.expect("the directory").len();
+    let left_alone = nodes().await;
     let start = async |count: usize| {
         let wanted = nodes().await + count;
         let tasks: Vec<_> = (0..count).map(|_| tokio::spawn(acquire())).collect();
@@ -56,7 +58,7 @@ where
     let others = start(WAITING).await;
     let after = dhat::HeapStats::get().curr_bytes;
     first.iter().chain(&others).for_each(|task| task.abort());
-    while nodes().await > 1 {}
+    while nodes().await > left_alone {}
     (after - before) / WAITING
 }
 
@@ -88,6 +90,20 @@ async fn locks(client: &Client) {
     held.release().await.expect("released");
     println!("memory, {WAITING} that wait for a lock: bytes each, with the task that waits");
     println!("    mutex {of_mutex}, read lock {of_reader}, write lock {of_writer}");
+}
+
+/// Those that wait for a permit.
+async fn permits(client: &Client) {
+    let path = unique_path("semaphore");
+    let semaphore = InterProcessSemaphore::new(client, &path, 1).expect("a semaphore");
+    let held = semaphore.acquire(1).await.expect("a permit");
+    let line = format!("{path}/locks");
+    let of_semaphore = waiting(client, &line, || {
+        let semaphore = semaphore.clone();
+        async move { drop(semaphore.acquire(1).await) }
+    });
+    println!("    semaphore {}", of_semaphore.await);
+    held.release().await.expect("released");
 }
 
 /// Creates a tree; in transactions, as one by one would take long.
@@ -137,6 +153,7 @@ async fn main() {
     println!("memory, {WAITING} waiting contenders: {} bytes each", (after - before) / WAITING);
     drop((first, waiting));
     locks(&client).await;
+    permits(&client).await;
     cached(&client).await;
     client.close().await.expect("closed");
 }

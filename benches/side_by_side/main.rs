@@ -4,6 +4,9 @@
 //! The bare socket is the limit: frames written by hand on blocking sockets, the same requests, none of the care. The
 //! columns take turns, round by round, so that whatever else the machine does hits all of them; the ratios are what
 //! counts.
+//!
+//! Docker passes the connections of the host through a process of its own, which takes a share of the processors. With
+//! `BENCH_SERVER=host:port` another server is measured, for example one whose container is reached at its own address.
 
 mod bare;
 mod client_crate;
@@ -26,17 +29,24 @@ use self::support::{ZooKeeper, unique_path};
 use self::table::Table;
 
 /// A real server.
-struct Stage {
-    server: Arc<ZooKeeper>,
+enum Stage {
+    /// In a container that is removed at the end.
+    Own(Arc<ZooKeeper>),
+    /// At this address.
+    At(String),
 }
 
 impl Stage {
     fn new() -> Stage {
-        Stage { server: measure::runtime().block_on(ZooKeeper::shared()) }
+        let own = || Stage::Own(measure::runtime().block_on(ZooKeeper::shared()));
+        std::env::var("BENCH_SERVER").map_or_else(|_| own(), Stage::At)
     }
 
     fn addr(&self) -> String {
-        self.server.connect_string()
+        match self {
+            Stage::Own(server) => server.connect_string(),
+            Stage::At(addr) => addr.clone(),
+        }
     }
 
     /// A directory for each column. They last, so that no server removes them in between.
@@ -53,7 +63,7 @@ impl Stage {
 /// Gets ready what a row measures.
 type Setup = fn(&Stage) -> Row;
 
-const ROWS: [(&str, Setup); 21] = [
+const ROWS: [(&str, Setup); 22] = [
     ("exists, one at a time", exists),
     ("mutex, free", free_mutex),
     ("mutex, 8 contenders", |stage| contended_mutex(stage, 8)),
@@ -61,7 +71,12 @@ const ROWS: [(&str, Setup); 21] = [
     ("read lock, free", |stage| free_lock(stage, Kind::Read)),
     ("write lock, free", |stage| free_lock(stage, Kind::Write)),
     ("write lock, 8 writers", |stage| contended_writers(stage, 8)),
-    ("read-write lock, a writer, then 8 readers", |stage| readers_behind_a_writer(stage, 8)),
+    ("read-write lock, a writer, then 8 readers", |stage| {
+        readers_behind_a_writer(stage, 8, bare::lock::readers_behind_a_writer)
+    }),
+    ("the same, bare with a thread a reader", |stage| {
+        readers_behind_a_writer(stage, 8, bare::lock::threads_behind_a_writer)
+    }),
     ("multi-lock of 2, free", free_multi_lock),
     ("semaphore, free, 1 permit", free_semaphore),
     ("atomic long, add, one at a time", add),
@@ -136,12 +151,13 @@ fn contended_writers(stage: &Stage, writers: usize) -> Row {
 }
 
 /// From the release of a writer until all readers behind it read. A cycle includes the readers' release and all
-/// new places.
-fn readers_behind_a_writer(stage: &Stage, readers: usize) -> Row {
+/// new places. The least that it can cost is one thread that reads one socket after the other; each reader of ours is
+/// a task, as one that lives somewhere else would be.
+fn readers_behind_a_writer(stage: &Stage, readers: usize, column: fn(&str, &str, usize, u64) -> Column) -> Row {
     const CYCLES: u64 = 50;
     let [bare, _, own] = stage.directories("readers");
     Row::new(Unit::Micros, 15, CYCLES)
-        .bare(bare::lock::readers_behind_a_writer(&stage.addr(), &bare, readers, CYCLES))
+        .bare(column(&stage.addr(), &bare, readers, CYCLES))
         .ours(ours::lock::readers_behind_a_writer(&stage.addr(), &own, readers, CYCLES))
 }
 

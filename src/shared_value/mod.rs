@@ -288,6 +288,14 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
         }
     }
 
+    /// Returns the error because of which the latest attempt to read the node failed, so that [`get`](Self::get) may be
+    /// old; `None` once an attempt has succeeded. Only what concerns the copy counts, for example that the root which
+    /// the connect string names was deleted. The state of the node is what `get` returns, and losses of the connection
+    /// are a matter of the client: see [`Client::connection_state`].
+    pub fn last_error(&self) -> Option<Error> {
+        self.inner.copy.last_error().map(|error| Error::cache(&self.inner.path, error))
+    }
+
     /// Returns the path of the value.
     pub fn path(&self) -> &str {
         &self.inner.path

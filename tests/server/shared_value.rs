@@ -7,7 +7,7 @@ use zookeeper_recipes::shared_value::{SharedCount, SharedValue, Utf8};
 use zookeeper_recipes::{Client, ErrorKind, ErrorPolicy};
 
 use crate::fixture::{Fixture, SOON, What, builder, connect, for_each_loss, lose, within};
-use crate::support::{OpCode, unique_path};
+use crate::support::{OpCode, eventually, unique_path};
 
 /// Long enough for a silent connection to be noticed, and to be back in time.
 const SESSION: Duration = Duration::from_secs(4);
@@ -41,6 +41,24 @@ async fn others_see_the_bytes_of_the_value_in_a_persistent_node() {
     let count = count(&one, &format!("{}/deep/count", fixture.path)).await;
     count.set(258).await.expect("set");
     assert_eq!(fixture.observer.data(count.path()).await, Some(vec![0, 0, 1, 2]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_that_cannot_be_read_is_an_error_until_it_can() {
+    let fixture = Fixture::new("shared-chroot").await;
+    let chroot = unique_path("chroot");
+    fixture.observer.create_all(&chroot).await;
+    let client = connect(builder(&format!("{}{chroot}", fixture.server.connect_string()), SESSION)).await;
+    let value = text(&client, "/value", "seed").await;
+    assert_eq!(value.last_error(), None);
+    fixture.observer.delete(&format!("{chroot}/value")).await;
+    fixture.observer.delete(&chroot).await;
+    let fails = || async { value.last_error().is_some_and(|error| error.kind() == ErrorKind::NoNode) };
+    eventually("the error is told", SOON, fails).await;
+
+    fixture.observer.create_all(&format!("{chroot}/value")).await;
+    within("it is read", SOON, value.wait_for(String::is_empty)).await.expect("it is read");
+    assert_eq!(value.last_error(), None);
 }
 
 /// Of another client that writes too, the version would tell; here none does.

@@ -177,6 +177,60 @@ pub(crate) fn readers_behind_a_writer(addr: &str, dir: &str, readers: usize, cyc
     Column::new(move || (0..cycles).map(|_| one()).collect())
 }
 
+/// The same with a thread for each reader, each of which waits on its own socket.
+pub(crate) fn threads_behind_a_writer(addr: &str, dir: &str, readers: usize, cycles: u64) -> Column {
+    let mut writer = Lock::connect(addr, dir, Kind::Write);
+    let (done, any_done) = channel();
+    let threads: Vec<Sender<Step>> =
+        (0..readers).map(|_| reader(Lock::connect(addr, dir, Kind::Read), done.clone())).collect();
+    let mut one = move || -> Duration {
+        let all = |step| {
+            threads.iter().for_each(|thread| thread.send(step).expect("the thread runs"));
+            threads.iter().for_each(|_| any_done.recv().expect("the threads run"));
+        };
+        let held = writer.enter();
+        all(Step::Enter);
+        threads.iter().for_each(|thread| thread.send(Step::Wait).expect("the thread runs"));
+        std::thread::sleep(line::SETTLE);
+        let begun = Instant::now();
+        writer.socket.add_delete(&held.node);
+        writer.socket.send();
+        threads.iter().for_each(|_| any_done.recv().expect("the threads run"));
+        let took = begun.elapsed();
+        writer.socket.answer().expect("deleted");
+        all(Step::Leave);
+        took
+    };
+    Column::new(move || (0..cycles).map(|_| one()).collect())
+}
+
+/// What a reader is told to do next.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// Take a place.
+    Enter,
+    /// Until it reads.
+    Wait,
+    /// Delete the place.
+    Leave,
+}
+
+fn reader(mut lock: Lock, done: Sender<()>) -> Sender<Step> {
+    let (orders, told): (_, Receiver<Step>) = channel();
+    std::thread::spawn(move || {
+        let mut place = None;
+        for step in told {
+            match step {
+                Step::Enter => place = Some(lock.enter()),
+                Step::Wait => lock.wait(place.as_mut().expect("it has entered")),
+                Step::Leave => drop(place.take().map(|place| lock.socket.delete(&place.node))),
+            }
+            done.send(()).expect("the benchmark runs");
+        }
+    });
+    orders
+}
+
 /// Two locks on one session.
 pub(crate) fn free_pair(addr: &str, dirs: [&str; 2], cycles: u64) -> Column {
     let mut socket = Socket::connect(addr);
