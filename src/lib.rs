@@ -26,6 +26,7 @@
 //! | one value that many processes read and write | [`shared_value`] |
 //! | a counter for the whole cluster | [`atomic_long`] |
 //! | a maximum for the whole cluster, divided among its live members | [`throughput_balancer`] |
+//! | to see who holds, who waits, and which sessions wait for each other | [`inspect`] |
 //!
 //! # Getting started
 //!
@@ -125,6 +126,7 @@
 //! | `json` | yes | items of a queue, nodes of a cache and shared values as JSON |
 //! | `throughput-balancer` | yes | [`throughput_balancer`]; enables `leader-latch` |
 //! | `limiter` | yes | [`limiter`]: a rate limiter for a share that changes |
+//! | `inspect` | | [`inspect`]: lines of elections and locks as values, and deadlocks |
 //! | `tower` | | the limiter as a `tower::Layer`; enables `limiter` |
 //! | `serde` | | `serde::Serialize` for the values of a health page (see below) |
 //! | `testing` | | [`testing`]: a ZooKeeper in memory for the tests of your own service |
@@ -133,7 +135,8 @@
 //! | `sasl-digest-md5` | | authentication by user name and password |
 //!
 //! With `serde`, these implement `Serialize`: states and statuses, participants, members, shares, outcomes, events of a
-//! balancer, counts of requests, results of an addition. A status is serialized as the text of its `Display`.
+//! balancer, counts of requests, results of an addition, lines and deadlocks. A status is serialized as the text of its
+//! `Display`.
 //!
 //! The features `integration` and `interop` belong to the tests of this crate.
 //!
@@ -192,6 +195,7 @@
         feature = "backoff",
         feature = "tls",
         feature = "sasl-digest-md5",
+        feature = "inspect",
         feature = "testing",
     )),
     allow(rustdoc::broken_intra_doc_links)
@@ -229,7 +233,8 @@ mod client;
     feature = "leader-selector",
     feature = "mutex",
     feature = "read-write-lock",
-    feature = "semaphore"
+    feature = "semaphore",
+    feature = "inspect"
 ))]
 mod contender;
 #[cfg(feature = "double-barrier")]
@@ -249,6 +254,8 @@ pub mod double_barrier;
 mod error;
 #[cfg(feature = "group-member")]
 pub mod group_member;
+#[cfg(feature = "inspect")]
+pub mod inspect;
 #[cfg(feature = "leader-latch")]
 pub mod leader_latch;
 #[cfg(feature = "leader-selector")]

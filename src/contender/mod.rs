@@ -50,6 +50,17 @@ pub(crate) mod revoke;
 
 use std::sync::Arc;
 
+// Those who only inspect lines need their order alone.
+#[cfg_attr(
+    not(any(
+        feature = "leader-latch",
+        feature = "leader-selector",
+        feature = "mutex",
+        feature = "read-write-lock",
+        feature = "semaphore"
+    )),
+    allow(unused_imports)
+)]
 pub(crate) use self::contender::Contender;
 pub(crate) use self::hold::Hold;
 #[cfg(any(feature = "leader-latch", feature = "mutex", feature = "read-write-lock", feature = "semaphore"))]
@@ -63,7 +74,7 @@ use crate::client::{Client, Error};
 use crate::path::join;
 
 /// The data that Curator writes into the node of a holder that it asks to release.
-const REVOKED: &[u8] = b"__REVOKE__";
+pub(crate) const REVOKED: &[u8] = b"__REVOKE__";
 
 /// The line to enter, and the node to enter it with.
 #[derive(Debug)]

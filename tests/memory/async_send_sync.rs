@@ -373,3 +373,15 @@ mod values {
         send_future(changes.next());
     }
 }
+
+#[cfg(feature = "inspect")]
+#[allow(dead_code)]
+fn every_public_future_of_inspect_is_send(client: &Client) {
+    use zookeeper_recipes::inspect::{
+        Deadlock, Deadlocks, Line, Lines, Owner, Place, Role, Wait, deadlocks, line, lines,
+    };
+    send_future(line(client, "/"));
+    send_future(lines(client, "/"));
+    send_future(deadlocks(client, "/"));
+    send_sync_unpin::<(Deadlock, Deadlocks, Line, Lines, Owner, Place, Role, Wait)>();
+}

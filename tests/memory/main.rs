@@ -45,6 +45,15 @@ mod group_member;
     feature = "serde"
 ))]
 mod health_page;
+#[cfg(all(
+    feature = "inspect",
+    feature = "leader-latch",
+    feature = "mutex",
+    feature = "read-write-lock",
+    feature = "semaphore",
+    feature = "queue"
+))]
+mod inspect;
 #[cfg(feature = "leader-latch")]
 mod leader_latch;
 #[cfg(feature = "leader-selector")]

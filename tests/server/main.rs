@@ -20,6 +20,8 @@ mod client;
 mod double_barrier;
 #[cfg(feature = "group-member")]
 mod group_member;
+#[cfg(all(feature = "inspect", feature = "mutex"))]
+mod inspect;
 #[cfg(feature = "interop")]
 mod interop;
 #[cfg(feature = "leader-latch")]

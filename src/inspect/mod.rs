@@ -1,0 +1,142 @@
+//! Looks at the lines of elections and locks, for operators: who holds, who waits, and who waits for each other.
+//!
+//! It understands the nodes of this library, of Curator and of kazoo: elections, mutexes, read-write locks, the locks
+//! of a multi-lock, and the line of a semaphore (`locks` below its path). It only reads. It needs READ on the
+//! directories and on the nodes: without that on a node it tells the place, but not the owner.
+//!
+//! ```no_run
+//! use zookeeper_recipes::{Client, inspect};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = Client::builder("localhost:2181").connect().await?;
+//! let line = inspect::line(&client, "/my-service/report").await?;
+//! println!("{line}");
+//! for place in line.waiting() {
+//!     println!("{place}");
+//! }
+//! println!("{}", inspect::deadlocks(&client, "/my-service/locks").await?);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The values are plain. They are not one snapshot: each node is read by a request of its own. With the feature `serde`
+//! they can be serialized.
+//!
+//! Nodes with other names are not recognized, such as those of a mutex that counts further names. A directory that only
+//! has the name of a contender's node is no contender once it has children.
+//!
+//! # What it costs
+//!
+//! [`line()`] sends one request for the list and one for each contender. [`lines`] and [`deadlocks`] send one for each
+//! node and contender at the path and below, but none for items named `queue-N`. [`deadlocks`] sends two more for each
+//! session in a circle. At most 64 requests are under way at a time. No watch is set.
+
+mod deadlock;
+mod line;
+mod read;
+mod role;
+#[cfg(feature = "serde")]
+mod text;
+
+use std::collections::HashSet;
+use std::fmt;
+
+pub use self::deadlock::{Deadlock, Wait};
+pub use self::line::{Line, Owner, Place};
+pub use self::role::Role;
+use crate::client::{Client, Error};
+
+/// All lines at a path and below, as [`lines`] finds them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Lines {
+    /// The lines that have a contender, in the order of their paths.
+    pub lines: Vec<Line>,
+    /// The directories that this client may not list, and the nodes of lines that it may not read, in the order of
+    /// their paths. There may be lines in and below them.
+    pub denied: Vec<String>,
+}
+
+/// Reads the line in the directory at `path`, that of an election or of a lock. It is empty if no contender is there.
+///
+/// # Errors
+/// [`NoNode`](crate::ErrorKind::NoNode) if the directory does not exist; [`NoAuth`](crate::ErrorKind::NoAuth) if it may
+/// not be listed; [`InvalidPath`](crate::ErrorKind::InvalidPath). A loss of the connection is retried as the client's
+/// [`RetryPolicy`](crate::RetryPolicy) allows.
+///
+/// # Cancel safety
+/// Cancel safe: it only reads.
+pub async fn line(client: &Client, path: &str) -> Result<Line, Error> {
+    read::line(client, path).await
+}
+
+/// Reads all lines at `path` and below.
+///
+/// # Errors
+/// As [`line()`], but what may not be listed or read is in [`Lines::denied`].
+///
+/// # Cancel safety
+/// Cancel safe: it only reads.
+pub async fn lines(client: &Client, path: &str) -> Result<Lines, Error> {
+    read::lines(client, path).await
+}
+
+/// The circles that [`deadlocks`] has found.
+#[must_use = "this is what was asked for"]
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Deadlocks {
+    /// The circles, one of each group of sessions that wait for each other.
+    pub found: Vec<Deadlock>,
+    /// What could not be read, as in [`Lines::denied`]: further circles may be hidden there.
+    pub denied: Vec<String>,
+}
+
+/// Finds the circles of sessions that wait for each other in the locks at `path` and below. All nodes of a circle
+/// existed at one moment, as the server saw it, which may be some seconds late. See [`Deadlock`] for what that means
+/// where many tasks share a client, and what elections have to do with it.
+///
+/// A session that waits for a permit of a semaphore counts by its place in the line, but not as one that waits for the
+/// leases of others.
+///
+/// # Errors
+/// As [`lines`].
+///
+/// # Cancel safety
+/// Cancel safe: it only reads.
+pub async fn deadlocks(client: &Client, path: &str) -> Result<Deadlocks, Error> {
+    let Lines { mut lines, denied } = read::lines(client, path).await?;
+    loop {
+        let found = Deadlock::detect(&lines);
+        // All were there when they were read. So those that are there once more were there together, between the last
+        // of those reads and the first of these.
+        let gone = read::gone(client, nodes(&found, &lines)).await?;
+        if gone.is_empty() {
+            return Ok(Deadlocks { found, denied });
+        }
+        // Another circle of the same sessions may be there still.
+        lines.iter_mut().for_each(|line| line.remove(&gone));
+    }
+}
+
+/// Returns the nodes in these circles, with the transactions that created them.
+fn nodes(circles: &[Deadlock], lines: &[Line]) -> Vec<(String, i64)> {
+    let paths: HashSet<&str> = circles.iter().flat_map(Deadlock::nodes).collect();
+    let places = lines.iter().flat_map(|line| &line.places).filter(|place| paths.contains(place.path.as_str()));
+    places.filter_map(|place| Some((place.path.clone(), place.owner.as_ref()?.fencing_token))).collect()
+}
+
+impl fmt::Display for Deadlocks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.found[..] {
+            [] => f.write_str("no deadlock")?,
+            [first, others @ ..] => {
+                write!(f, "{first}")?;
+                others.iter().try_for_each(|other| write!(f, "\n{other}"))?;
+            }
+        }
+        self.denied.iter().try_for_each(|path| write!(f, "\nnot readable: {path}"))
+    }
+}
