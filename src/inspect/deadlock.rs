@@ -365,7 +365,8 @@ mod tests {
             for places in lines.iter().map(|line| &line.places) {
                 for (at, place) in places.iter().enumerate() {
                     let (Some(one), false) = (place.session_id(), place.role == Role::Candidate) else { continue };
-                    let own = places[..at].iter().filter(|before| before.session_id() == Some(one));
+                    let locks = places[..at].iter().filter(|before| before.role != Role::Candidate);
+                    let own = locks.filter(|before| before.session_id() == Some(one));
                     let is_behind_itself = own.into_iter().any(|before| before.role.excludes(before.role));
                     if place.holds() || is_behind_itself {
                         continue;
