@@ -3,12 +3,12 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::fmt;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use petgraph::algo::kosaraju_scc;
 use petgraph::graph::DiGraph;
 
-use super::line::{Line, Owner, Place};
+use super::line::{Line, Owner, Place, time_of};
 use super::role::Role;
 
 /// Sessions each of which waits for a node of the next, and the last one for a node of the first: a cycle.
@@ -85,7 +85,7 @@ impl Deadlock {
 
     /// Returns since when all of these nodes have been there, by the clocks of the servers.
     pub fn since(&self) -> SystemTime {
-        SystemTime::UNIX_EPOCH + Duration::from_millis(self.since_ms.try_into().unwrap_or_default())
+        time_of(self.since_ms)
     }
 
     /// Returns the paths of the nodes in the circle: the circle is there as long as all of them are.
@@ -137,7 +137,7 @@ impl<'a> Places<'a> {
 /// Returns the places of a line. Without those of no session, which wait for nothing, those whose session is not known,
 /// and those of candidates.
 fn owned(line: &Line) -> Vec<Owned<'_>> {
-    // Those that nobody can enter behind without waiting for its own session.
+    // The sessions that have a place which excludes others of its kind: there their later places wait for that one.
     let mut alone = HashSet::new();
     let mut places = Vec::new();
     for place in line.places.iter().filter(|place| place.role != Role::Candidate) {
@@ -237,6 +237,8 @@ impl fmt::Display for Wait {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use proptest::prelude::*;
 
     use super::super::line::tests::line;
@@ -366,8 +368,8 @@ mod tests {
                 for (at, place) in places.iter().enumerate() {
                     let (Some(one), false) = (place.session_id(), place.role == Role::Candidate) else { continue };
                     let locks = places[..at].iter().filter(|before| before.role != Role::Candidate);
-                    let own = locks.filter(|before| before.session_id() == Some(one));
-                    let is_behind_itself = own.into_iter().any(|before| before.role.excludes(before.role));
+                    let mut own = locks.filter(|before| before.session_id() == Some(one));
+                    let is_behind_itself = own.any(|before| before.role.excludes(before.role));
                     if place.holds() || is_behind_itself {
                         continue;
                     }

@@ -209,8 +209,13 @@ impl Owner {
 
     /// Returns when the node was created, by the clock of the server that led then.
     pub fn created(&self) -> SystemTime {
-        SystemTime::UNIX_EPOCH + Duration::from_millis(self.created_ms.try_into().unwrap_or_default())
+        time_of(self.created_ms)
     }
+}
+
+/// Returns the time that is so many milliseconds after the beginning of 1970.
+pub(super) fn time_of(ms: i64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_millis(ms.try_into().unwrap_or_default())
 }
 
 impl Child {

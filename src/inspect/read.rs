@@ -14,7 +14,7 @@ use crate::znode::Stat;
 /// How many requests are under way at a time.
 const AT_ONCE: usize = 64;
 
-/// How often a directory is read whose writers disappear while it is read.
+/// How often a directory is read at most, if a writer disappears each time.
 const ATTEMPTS: usize = 5;
 
 /// A directory as it was listed.
@@ -58,11 +58,16 @@ pub(super) async fn lines(client: &Client, root: &str) -> Result<Lines, Error> {
     while !level.is_empty() {
         let listed = walk(client, root, std::mem::take(&mut level), &mut all.denied).await?;
         for found in read(client, listed).await? {
-            let (line, directories) = settled(client, found).await?;
-            level.extend(directories);
-            let denied = line.places.iter().filter(|place| place.owner.is_none());
-            all.denied.extend(denied.map(|place| place.path.clone()));
-            all.lines.extend((!line.places.is_empty()).then_some(line));
+            let path = found.0.path.clone();
+            match settled(client, found).await {
+                Ok((line, directories)) => {
+                    level.extend(directories);
+                    let denied = line.places.iter().filter(|place| place.owner.is_none());
+                    all.denied.extend(denied.map(|place| place.path.clone()));
+                    all.lines.extend((!line.places.is_empty()).then_some(line));
+                }
+                Err(error) => pass_over(error, path, root, &mut all.denied)?,
+            }
         }
     }
     all.lines.sort_by(|one, other| one.path.cmp(&other.path));
@@ -101,14 +106,21 @@ async fn walk(
                     level.extend(directory.below());
                     found.extend((!directory.named.is_empty()).then_some(directory));
                 }
-                Err(error) if error.kind() == ErrorKind::NoAuth => denied.push(path),
-                // It has disappeared since its parent was listed.
-                Err(error) if error.kind() == ErrorKind::NoNode && path != root => {}
-                Err(error) => return Err(error),
+                Err(error) => pass_over(error, path, root, denied)?,
             }
         }
     }
     Ok(found)
+}
+
+/// Continues without a directory that may not be listed, or that has disappeared since it was found.
+fn pass_over(error: Error, path: String, root: &str, denied: &mut Vec<String>) -> Result<(), Error> {
+    match error.kind() {
+        ErrorKind::NoAuth => denied.push(path),
+        ErrorKind::NoNode if path != root => {}
+        _ => return Err(error),
+    }
+    Ok(())
 }
 
 async fn list(client: &Client, path: &str) -> Result<Directory, Error> {

@@ -17,6 +17,7 @@
     feature = "atomic-long",
     feature = "queue",
     feature = "throughput-balancer",
+    feature = "inspect",
     feature = "testing"
 ))]
 
@@ -30,6 +31,7 @@ mod cache;
 mod client;
 mod double_barrier;
 mod group_member;
+mod inspect;
 mod leader_latch;
 mod leader_selector;
 mod limiter;
@@ -45,7 +47,7 @@ mod throughput_balancer;
 use std::collections::BTreeSet;
 
 /// The functions that the files cover.
-const COVERED: [&[&str]; 24] = [
+const COVERED: [&[&str]; 25] = [
     atomic_long::COVERED,
     barrier::COVERED,
     cache::COVERED,
@@ -53,6 +55,7 @@ const COVERED: [&[&str]; 24] = [
     client::life::COVERED,
     double_barrier::COVERED,
     group_member::COVERED,
+    inspect::COVERED,
     leader_latch::COVERED,
     leader_latch::leader_stream::COVERED,
     leader_latch::leadership::COVERED,

@@ -13,17 +13,36 @@ use zookeeper_recipes::{Client, CreateMode, ErrorKind};
 
 use crate::fixture::{SOON, requests, two_nodes, within};
 
-async fn mutex(client: &Client, path: &str, data: &str) -> InterProcessMutex {
+fn mutex(client: &Client, path: &str, data: &str) -> InterProcessMutex {
     InterProcessMutex::builder(client, path).data(data).build().expect("a good path")
 }
 
 /// Starts to wait for a lock, and returns once its node is there.
 async fn waits(server: &TestingServer, client: &Client, path: &str) -> tokio::task::JoinHandle<MutexGuard> {
     let nodes = server.children(path).len();
-    let mutex = mutex(client, path, "waiting").await;
+    let mutex = mutex(client, path, "waiting");
     let waiting = tokio::spawn(async move { mutex.acquire().await.expect("held") });
     within("it has a place", SOON, server.until(|| server.children(path).len() > nodes)).await;
     waiting
+}
+
+/// Waits until nothing is under way: under the paused clock, nothing that begins earlier takes that long. All who wait
+/// have armed their watches then.
+async fn quiet() {
+    tokio::time::sleep(SOON).await;
+}
+
+/// How long a request of an operator with a slow connection takes, and as long its answer.
+const ONE_WAY: Duration = Duration::from_millis(100);
+
+/// Returns once so many of these requests have been sent and served. Their answers are under way then.
+async fn served(server: &TestingServer, what: Operation, count: usize) {
+    within("it asks", SOON * 5, server.until(|| sent(server, what) == count)).await;
+    tokio::time::sleep(ONE_WAY + ONE_WAY / 2).await;
+}
+
+fn sent(server: &TestingServer, what: Operation) -> usize {
+    requests(server).into_iter().filter(|&sent| sent == what).count()
 }
 
 fn owners(line: &Line) -> impl Iterator<Item = &Owner> {
@@ -46,12 +65,11 @@ async fn a_mutex_with_one_that_holds_and_two_that_wait() {
     let server = TestingServer::start();
     let [one, two, three] = [server.client().await, server.client().await, server.client().await];
     let [one, two, three] = [one, two, three].map(|client| client.expect("a client"));
-    let held = mutex(&one, "/app/lock", "host-1").await.acquire().await.expect("held");
+    let held = mutex(&one, "/app/lock", "host-1").acquire().await.expect("held");
     let second = waits(&server, &two, "/app/lock").await;
     let third = waits(&server, &three, "/app/lock").await;
     server.create_by_hand("/app/lock/note", "", CreateMode::Persistent).expect("a node");
-    // All watches are armed.
-    tokio::time::sleep(SOON).await;
+    quiet().await;
     let watches = server.watches();
     server.clear_records();
 
@@ -122,7 +140,7 @@ async fn three_sessions_that_wait_for_each_other_are_told_with_their_circle() {
     let mut held = Vec::new();
     for path in ["/app/a", "/app/deep/b", "/app/c"] {
         let client = server.client().await.expect("a client");
-        held.push(mutex(&client, path, "").await.acquire().await.expect("held"));
+        held.push(mutex(&client, path, "").acquire().await.expect("held"));
         clients.push(client);
     }
     let operator = server.client().await.expect("a client");
@@ -158,7 +176,7 @@ async fn directories_of_any_name_are_looked_into_also_for_a_namespaced_client() 
     let server = TestingServer::start();
     let client = Client::builder_for(&server).namespace("tenant").connect().await.expect("a client");
     for path in ["/app/lock-1", "/app/shard-lock-7/inner", "/app/plain"] {
-        mutex(&client, path, "").await.acquire().await.expect("held").release().await.expect("it was held");
+        mutex(&client, path, "").acquire().await.expect("held").release().await.expect("it was held");
         let prefix = format!("{path}/x-lock-");
         client.create(&prefix, "", CreateMode::EphemeralSequential).await.expect("created");
     }
@@ -184,19 +202,42 @@ async fn a_writer_that_becomes_a_reader_between_the_list_and_the_read_holds() {
     let writer = lock.write();
     let waiting = tokio::spawn(async move { drop(writer.acquire().await) });
     within("it waits", SOON, server.until(|| server.children("/rw").len() == 2)).await;
-    tokio::time::sleep(SOON).await;
+    quiet().await;
     let operator = server.client().await.expect("a client");
     server.clear_records();
-    server.delay(&operator, Duration::from_millis(100));
+    server.delay(&operator, ONE_WAY);
     let looking = tokio::spawn(async move { inspect::line(&operator, "/rw").await });
-    within("it lists", SOON, server.until(|| requests(&server) == [Operation::List])).await;
-    tokio::time::sleep(Duration::from_millis(150)).await;
+    served(&server, Operation::List, 1).await;
     let reads = writes.downgrade().await.expect("it reads now");
     let line = within("it has looked", SOON * 5, looking).await.expect("no panic").expect("the line");
     let holders: Vec<_> = line.holders().map(|place| (place.role, place.path.as_str())).collect();
     assert_eq!(holders, [(Role::Reader, reads.node_path())]);
     assert_eq!(line.waiting().count(), 1);
     waiting.abort();
+}
+
+/// A line is read again, as a writer has disappeared, and its directory is gone by then.
+#[tokio::test(start_paused = true)]
+async fn a_directory_that_disappears_meanwhile_does_not_end_the_search() {
+    let server = TestingServer::start();
+    let client = server.client().await.expect("a client");
+    server.create_by_hand("/app", "", CreateMode::Persistent).expect("a node");
+    let lock = InterProcessReadWriteLock::new(&client, "/app/rw").expect("a good path");
+    let writes = lock.write().acquire().await.expect("it writes");
+    let held = mutex(&client, "/app/lock", "").acquire().await.expect("held");
+    quiet().await;
+    let operator = server.client().await.expect("a client");
+    server.clear_records();
+    server.delay(&operator, ONE_WAY);
+    let looking = tokio::spawn(async move { inspect::lines(&operator, "/app").await });
+    served(&server, Operation::List, 3).await;
+    writes.release().await.expect("it was held");
+    server.delete_by_hand("/app/rw").expect("it is there");
+    let found = within("it has looked", SOON * 5, looking).await.expect("no panic").expect("the lines");
+    let paths: Vec<_> = found.lines.iter().map(|line| line.path.as_str()).collect();
+    assert_eq!((paths, found.denied), (vec!["/app/lock"], Vec::new()));
+    assert_eq!(sent(&server, Operation::List), 4, "the directory was to be listed again");
+    held.release().await.expect("it was held");
 }
 
 /// Two sessions wait for each other twice, and one of the circles ends while it is looked at.
@@ -207,26 +248,24 @@ async fn a_circle_that_ends_does_not_hide_another_one_of_its_sessions() {
     let mut tasks = Vec::new();
     let mut held = Vec::new();
     for (first, second) in [("/a", "/b"), ("/c", "/d")] {
-        held.push(mutex(&one, first, "").await.acquire().await.expect("held"));
-        held.push(mutex(&two, second, "").await.acquire().await.expect("held"));
+        held.push(mutex(&one, first, "").acquire().await.expect("held"));
+        held.push(mutex(&two, second, "").acquire().await.expect("held"));
         tasks.push(waits(&server, &one, second).await);
         tasks.push(waits(&server, &two, first).await);
     }
     let operator = server.client().await.expect("a client");
-    tokio::time::sleep(SOON).await;
+    quiet().await;
     server.clear_records();
-    server.delay(&operator, Duration::from_millis(100));
+    server.delay(&operator, ONE_WAY);
     let looking = tokio::spawn(async move { inspect::deadlocks(&operator, "/").await });
-    let has_read = || requests(&server).iter().filter(|&&what| what == Operation::GetData).count() == 8;
-    within("it reads", SOON * 5, server.until(has_read)).await;
-    tokio::time::sleep(Duration::from_millis(150)).await;
+    served(&server, Operation::GetData, 8).await;
     // Of the circle that comes first.
     tasks.remove(0).abort();
     let found = within("it has looked", SOON * 5, looking).await.expect("no panic").expect("read").found;
     let [deadlock] = &found[..] else { panic!("one circle: {found:?}") };
     assert_eq!(deadlock.waits.len(), 2);
-    let gone = server.children("/b").len();
-    assert_eq!(gone, 1, "the waiter is gone");
+    assert!(deadlock.nodes().all(|node| !node.starts_with("/b/")), "{deadlock}");
+    assert_eq!(server.children("/b").len(), 1, "the waiter is gone");
     tasks.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
@@ -235,24 +274,19 @@ async fn a_circle_that_ends_does_not_hide_another_one_of_its_sessions() {
 async fn a_circle_that_is_gone_at_the_second_look_is_not_told() {
     let server = TestingServer::start();
     let [one, two] = [server.client().await.expect("a client"), server.client().await.expect("a client")];
-    let held = mutex(&one, "/a", "").await.acquire().await.expect("held");
-    let other = mutex(&two, "/b", "").await.acquire().await.expect("held");
+    let held = mutex(&one, "/a", "").acquire().await.expect("held");
+    let other = mutex(&two, "/b", "").acquire().await.expect("held");
     let (first, second) = (waits(&server, &one, "/b").await, waits(&server, &two, "/a").await);
     let operator = server.client().await.expect("a client");
-    // All watches are armed.
-    tokio::time::sleep(SOON).await;
-    let reads = |server: &TestingServer| requests(server).iter().filter(|&&what| what == Operation::Exists).count();
+    quiet().await;
     server.clear_records();
-    server.delay(&operator, Duration::from_millis(100));
+    server.delay(&operator, ONE_WAY);
     let looking = tokio::spawn(async move { inspect::deadlocks(&operator, "/").await });
-    let has_read = || requests(&server).iter().filter(|&&what| what == Operation::GetData).count() == 4;
-    within("it reads", SOON, server.until(has_read)).await;
-    // Served by now, and the answers are on their way.
-    tokio::time::sleep(Duration::from_millis(150)).await;
-    assert_eq!(reads(&server), 0, "the second look comes later");
+    served(&server, Operation::GetData, 4).await;
+    assert_eq!(sent(&server, Operation::Exists), 0, "the second look comes later");
     other.release().await.expect("it was held");
     let found = within("it has looked", SOON, looking).await.expect("no panic").expect("read");
-    assert_eq!(reads(&server), 4);
+    assert_eq!(sent(&server, Operation::Exists), 4);
     assert_eq!(found.to_string(), "no deadlock");
     within("it holds", SOON, first).await.expect("no panic").release().await.expect("it was held");
     held.release().await.expect("it was held");
@@ -263,7 +297,7 @@ async fn a_circle_that_is_gone_at_the_second_look_is_not_told() {
 async fn what_may_not_be_read_is_told() {
     let server = TestingServer::start();
     let client = server.client().await.expect("a client");
-    let held = mutex(&client, "/app/lock", "mine").await.acquire().await.expect("held");
+    let held = mutex(&client, "/app/lock", "mine").acquire().await.expect("held");
     server.create_by_hand("/app/secret", "", CreateMode::Persistent).expect("a node");
     server.create_by_hand("/app/secret/lock", "", CreateMode::Persistent).expect("a node");
     server.deny(held.node_path());
@@ -334,13 +368,12 @@ async fn the_items_of_a_queue_are_not_read_and_the_line_of_a_semaphore_is() {
     let held = semaphore.acquire(1).await.expect("a permit");
     let waiting = tokio::spawn(async move { drop(semaphore.acquire(1).await) });
     within("it waits", SOON, server.until(|| server.children("/app/permits/locks").len() == 1)).await;
-    tokio::time::sleep(SOON).await;
+    quiet().await;
     server.clear_records();
     let found = inspect::lines(&client, "/app").await.expect("the lines");
     assert_eq!(found.lines.iter().map(|line| line.path.as_str()).collect::<Vec<_>>(), ["/app/permits/locks"]);
-    let lists = requests(&server).into_iter().filter(|&what| what == Operation::List).count();
     // The path, the queue, its producers and the node of one, the semaphore, its two directories and both leases.
-    assert_eq!(lists, 1 + 3 + 5, "{:?}", requests(&server));
+    assert_eq!(sent(&server, Operation::List), 1 + 3 + 5, "{:?}", requests(&server));
     waiting.abort();
     drop(held);
 }
