@@ -197,6 +197,12 @@ impl Lease {
         self.lock().deadline
     }
 
+    /// Returns how long the lease lasts from now on, if nothing extends it.
+    pub(crate) fn remaining(&self) -> Duration {
+        let state = self.lock();
+        if state.ended { Duration::ZERO } else { state.deadline.since(self.clock.now()) }
+    }
+
     /// Returns whether the session is connected, and the ensemble has renewed it on this connection.
     pub(crate) fn is_settled(&self) -> bool {
         let state = self.lock();

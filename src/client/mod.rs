@@ -152,6 +152,27 @@ impl Client {
         }
     }
 
+    /// Returns for how long everything that this client holds lasts at most if no server answers from now on; zero if
+    /// that time is over, and `None` between two sessions.
+    ///
+    /// An answered heartbeat extends it, an attempt to reconnect can shorten it. What is held may also end earlier, as
+    /// the [`ErrorPolicy`] says: a guard tells whether it is held. This tells how much time is left to end a work that
+    /// does not end at once, such as that of a child process.
+    ///
+    /// ```no_run
+    /// # async fn example(client: zookeeper_recipes::Client) {
+    /// if let Some(left) = client.remaining_lease() {
+    ///     println!("the work must be able to end within {left:?}");
+    /// }
+    /// # }
+    /// ```
+    pub fn remaining_lease(&self) -> Option<std::time::Duration> {
+        match &*self.core().current.borrow() {
+            Current::Live(session) => Some(session.lease().remaining()),
+            _ => None,
+        }
+    }
+
     /// Returns the last error that no caller awaited: a session that could not be opened, a node that could not be
     /// deleted, a listener that panicked.
     ///

@@ -3,4 +3,6 @@
 
 mod boxed;
 mod input;
+#[cfg(feature = "mutex")]
+mod remaining_lease;
 mod session_timeout;

@@ -1,0 +1,155 @@
+//! The options that every command has: which servers, and how.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use humantime::parse_duration;
+use serde::{Deserialize, Serialize};
+use zookeeper_recipes::{Client, ClientBuilder, ErrorPolicy, Sasl, Tls};
+
+use crate::ending::Ending;
+
+/// Which servers, and how to connect to them.
+#[derive(Args, Debug, Clone, Serialize, Deserialize)]
+#[command(next_help_heading = "Connection")]
+pub struct Connection {
+    /// The servers, and a path that stands for the root: host:2181,host:2181/root
+    #[arg(long, env = "ZKR_CONNECT", value_name = "HOSTS", default_value = "localhost:2181", global = true)]
+    connect: String,
+    /// A path before all paths
+    #[arg(
+        long,
+        env = "ZKR_NAMESPACE",
+        value_name = "PATH",
+        default_value = "",
+        hide_default_value = true,
+        global = true
+    )]
+    namespace: String,
+    /// How long the servers keep what this process has without hearing from it
+    #[arg(
+        long, env = "ZKR_SESSION_TIMEOUT", value_name = "TIME", default_value = "10s",
+        value_parser = parse_duration, global = true
+    )]
+    session_timeout: Duration,
+    /// How long to try to reach a server
+    #[arg(
+        long, env = "ZKR_CONNECTION_TIMEOUT", value_name = "TIME", default_value = "15s",
+        value_parser = parse_duration, global = true
+    )]
+    connection_timeout: Duration,
+    /// The tickTime of the servers, if it is not ZooKeeper's default
+    #[arg(
+        long, env = "ZKR_TICK_TIME", value_name = "TIME", default_value = "2s", value_parser = parse_duration,
+        global = true
+    )]
+    tick_time: Duration,
+    /// The minSessionTimeout of the servers: a larger one lets locks survive longer interruptions [default: two ticks]
+    #[arg(long, env = "ZKR_MIN_SESSION_TIMEOUT", value_name = "TIME", value_parser = parse_duration, global = true)]
+    min_session_timeout: Option<Duration>,
+    /// Credentials, as for addauth: digest:user:password. In the environment, separated by spaces
+    #[arg(
+        long, env = "ZKR_AUTH", value_name = "SCHEME:AUTH", value_delimiter = ' ', hide_env_values = true,
+        value_parser = scheme_and_auth, global = true
+    )]
+    auth: Vec<(String, String)>,
+    /// Authenticate by SASL (DIGEST-MD5)
+    #[arg(
+        long, env = "ZKR_SASL", value_name = "USER:PASSWORD", hide_env_values = true,
+        value_parser = user_and_password, global = true
+    )]
+    sasl: Option<(String, String)>,
+    /// Encrypt, and trust the authorities in this file (PEM)
+    #[arg(long, env = "ZKR_TLS_CA", value_name = "FILE", global = true)]
+    tls_ca: Option<PathBuf>,
+    /// Present the certificate in this file (PEM)
+    #[arg(long, env = "ZKR_TLS_CERT", value_name = "FILE", requires = "tls_key", requires = "tls_ca", global = true)]
+    tls_cert: Option<PathBuf>,
+    /// The key of that certificate (PEM)
+    #[arg(long, env = "ZKR_TLS_KEY", value_name = "FILE", requires = "tls_cert", global = true)]
+    tls_key: Option<PathBuf>,
+}
+
+impl Connection {
+    /// Opens a session.
+    pub async fn open(&self) -> Result<Client, Ending> {
+        self.builder()?.connect().await.map_err(|error| Ending::of(&error))
+    }
+
+    /// Returns the least session timeout that the servers may grant, where they have granted this one. As the library
+    /// does, it takes a tick for a quarter of it at most.
+    pub fn least_timeout(&self, granted: Duration) -> Duration {
+        let two_ticks = self.tick_time.min(granted / 4) * 2;
+        self.min_session_timeout.map_or(two_ticks, |least| least.min(granted))
+    }
+
+    /// Checks the options without connecting.
+    pub fn validate(&self) -> Result<(), Ending> {
+        self.builder().map(drop)
+    }
+
+    /// Returns the client that these options describe, checked.
+    fn builder(&self) -> Result<ClientBuilder, Ending> {
+        let mut builder = Client::builder(&self.connect)
+            .namespace(&self.namespace)
+            .session_timeout(self.session_timeout)
+            .connection_timeout(self.connection_timeout)
+            .tick_time(self.tick_time)
+            // A short loss of the connection ends nothing: the lease tells when it is too long.
+            .error_policy(ErrorPolicy::Session);
+        if let Some(timeout) = self.min_session_timeout {
+            builder = builder.min_session_timeout(timeout);
+        }
+        for (scheme, auth) in &self.auth {
+            builder = builder.auth(scheme, auth.as_bytes());
+        }
+        if let Some((user, password)) = &self.sasl {
+            let sasl = Sasl::digest_md5(user, password).map_err(|error| Ending::of(&error))?;
+            builder = builder.sasl(sasl);
+        }
+        if let Some(tls) = self.tls()? {
+            builder = builder.tls(tls);
+        }
+        builder.validate().map_err(|error| Ending::of(&error))?;
+        Ok(builder)
+    }
+
+    fn tls(&self) -> Result<Option<Tls>, Ending> {
+        let Some(authorities) = &self.tls_ca else { return Ok(None) };
+        let mut tls = Tls::new().ca_pem(&read(authorities)?).map_err(|error| in_file(authorities, &error))?;
+        if let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) {
+            let identity = tls.identity_pem(&read(certificate)?, &read(key)?);
+            tls = identity.map_err(|error| in_file(certificate, &error))?;
+        }
+        Ok(Some(tls))
+    }
+}
+
+fn read(file: &Path) -> Result<String, Ending> {
+    std::fs::read_to_string(file).map_err(|error| in_file(file, &error))
+}
+
+fn in_file(file: &Path, error: &dyn std::fmt::Display) -> Ending {
+    Ending::failed(format_args!("{}: {error}", file.display()))
+}
+
+fn scheme_and_auth(value: &str) -> Result<(String, String), String> {
+    let parts = value.split_once(':').filter(|(scheme, _)| !scheme.is_empty());
+    let (scheme, auth) = parts.ok_or("it must be SCHEME:AUTH, such as digest:user:password")?;
+    Ok((scheme.to_owned(), auth.to_owned()))
+}
+
+fn user_and_password(value: &str) -> Result<(String, String), String> {
+    let (user, password) = value.split_once(':').ok_or("it must be USER:PASSWORD")?;
+    Ok((user.to_owned(), password.to_owned()))
+}
+
+/// Parses the path of a node below the root.
+pub fn path(value: &str) -> Result<String, String> {
+    let good = value.len() > 1
+        && value.strip_prefix('/').is_some_and(|path| {
+            path.split('/').all(|part| !matches!(part, "" | "." | "..") && !part.chars().any(char::is_control))
+        });
+    if good { Ok(value.to_owned()) } else { Err("it must be /name or /name/name, without a / at the end".to_owned()) }
+}

@@ -1,0 +1,59 @@
+//! `zkr`: ZooKeeper coordination from the shell.
+//!
+//! `options.rs` has what the user can say, `commands/` what is asked and answered at once, and `run/` what runs a
+//! command while a lock is held.
+
+mod commands;
+mod connection;
+mod ending;
+mod options;
+mod output;
+mod run;
+
+use std::ffi::OsStr;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use ending::Ending;
+use options::{Options, What};
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args_os().skip(1);
+    // The other two processes of `run`: see there.
+    let ending = match arguments.next().as_deref().and_then(OsStr::to_str) {
+        Some(run::KEEPER) => run::keeper(),
+        Some(run::EXEC) => run::exec(arguments),
+        _ => asked(),
+    };
+    ending.report()
+}
+
+/// Does what the arguments say.
+fn asked() -> Ending {
+    let Options { connection, json, what } = match Options::try_parse() {
+        Ok(options) => options,
+        Err(error) => return Ending::of_arguments(&error),
+    };
+    show_events();
+    let output = output::Output { json };
+    match what {
+        What::Lock(options) => match options.what {
+            Some(look) => commands::play(connection, output, look.into()),
+            None => run::lock(connection, options),
+        },
+        What::Elect(options) => run::elect(connection, options),
+        What::Barrier(options) => run::barrier(connection, options),
+        What::Ask(command) => commands::play(connection, output, command),
+        What::Completions { shell } => output::completions(shell),
+        What::Man { directory } => output::man(&directory),
+    }
+}
+
+/// Shows the library's events on the standard error, if `RUST_LOG` asks for them.
+fn show_events() {
+    if std::env::var_os("RUST_LOG").is_some() {
+        let filter = tracing_subscriber::EnvFilter::from_default_env();
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    }
+}

@@ -1,0 +1,61 @@
+//! What the user can say.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+use clap_complete::Shell;
+
+use crate::commands::Command;
+use crate::connection::Connection;
+use crate::run;
+
+/// ZooKeeper coordination from the shell: run a command under a lock or as leader; see who holds and who waits.
+///
+/// The nodes are those of Apache Curator: Java, Rust and shell take turns at the same paths.
+#[derive(Parser, Debug)]
+#[command(name = "zkr", version, after_help = AFTER_HELP)]
+pub struct Options {
+    #[command(flatten)]
+    pub connection: Connection,
+    /// Print results as JSON, one value a line
+    #[arg(long, global = true)]
+    pub json: bool,
+    #[command(subcommand)]
+    pub what: What,
+}
+
+/// The commands.
+#[derive(Subcommand, Debug)]
+pub enum What {
+    /// Run a command while this process holds a lock, or permits of a semaphore
+    Lock(run::LockOptions),
+    /// Run a command while this process leads
+    Elect(run::ElectOptions),
+    /// Run a command together with others: all start once all are there, and end together
+    Barrier(run::BarrierOptions),
+    #[command(flatten)]
+    Ask(Command),
+    /// Print the completions for a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Write the manual pages into a directory
+    Man {
+        /// The directory; it is created if it is missing
+        directory: PathBuf,
+    },
+}
+
+const AFTER_HELP: &str = "\
+Status:
+  0    success; with a command, that of the command (128 + N if signal N ended it)
+  1    the answer is no: nothing to take, nothing found, something is wrong
+  122  no server could be reached, or none let this client in
+  123  what the command ran under was lost, and the command was ended
+  124  not acquired in time
+  125  a bad argument, or another failure of zkr itself
+  126  the command could not be executed
+  127  the command was not found
+
+Durations are written as 500ms, 30s, 2m or 1h30m. RUST_LOG=zookeeper_recipes=info shows what the client does.";

@@ -1,0 +1,274 @@
+//! The process that has the session, and what is held. It ends the command if the supervisor does not.
+
+use std::io::{self, stdin, stdout};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, getppid};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
+use zookeeper_recipes::Client;
+
+use super::group::Group;
+use super::hold::{Failure, Hold};
+use super::lease_file::{self, Moment};
+use super::mark::Mark;
+use super::messages::{Conversation, ToKeeper, ToSupervisor};
+use super::plan::{Kind, Plan};
+use super::schedule::Schedule;
+use crate::ending::{Ending, Status};
+
+/// How the conversation ended before anything was held.
+enum End {
+    /// The supervisor is gone, or it does not want to hold any more.
+    NotWanted,
+    Failed(Failure),
+}
+
+impl From<Failure> for End {
+    fn from(failure: Failure) -> End {
+        End::Failed(failure)
+    }
+}
+
+/// Keeps what the supervisor asks for, until that says it is over, or ends.
+pub async fn keep() -> Ending {
+    match conversation() {
+        Ok(mut supervisor) => {
+            let ended = serve(&mut supervisor).await;
+            let (status, why) = match ended {
+                Ok(()) | Err(End::NotWanted) => (None, None),
+                Err(End::Failed((status, why))) => (Some(status), Some(why)),
+            };
+            supervisor.say(&ToSupervisor::Ended { status, why }).await;
+            Ending::Success
+        }
+        Err(error) => Ending::failed(error),
+    }
+}
+
+fn conversation() -> io::Result<Conversation> {
+    // Those that a terminal or a service manager sends to all processes are for the supervisor.
+    for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup(), SignalKind::quit()] {
+        // What handles it stays, and does nothing.
+        drop(signal(kind)?);
+    }
+    Conversation::new(UnixStream::from(stdin().as_fd().try_clone_to_owned()?))
+}
+
+async fn serve(supervisor: &mut Conversation) -> Result<(), End> {
+    let Some(ToKeeper::Plan(plan)) = supervisor.hear().await else {
+        return Err(End::Failed((Status::Failed, "for use by zkr itself only".to_owned())));
+    };
+    let client = wanted(supervisor, async { plan.connection.open().await.map_err(of_ending) }).await?;
+    let served = hold(supervisor, &client, &plan).await;
+    // Ends the session, so that nothing of it waits for its timeout.
+    if let Err(error) = client.close().await {
+        eprintln!("zkr: {error}");
+    }
+    served
+}
+
+/// Does something as long as the supervisor wants it.
+async fn wanted<T>(supervisor: &mut Conversation, work: impl Future<Output = Result<T, Failure>>) -> Result<T, End> {
+    tokio::select! {
+        biased;
+        _ = supervisor.hear::<ToKeeper>() => Err(End::NotWanted),
+        done = work => Ok(done?),
+    }
+}
+
+async fn hold(supervisor: &mut Conversation, client: &Client, plan: &Plan) -> Result<(), End> {
+    let held = wanted(supervisor, Hold::acquire(client, plan)).await?;
+    let hold = held.ok_or_else(|| (Status::NotAcquired, format!("{}: not acquired in time", plan.path)))?;
+    let session_timeout = client.session_timeout().unwrap_or_default();
+    let mark = match marked(supervisor, client, plan, &hold, session_timeout).await {
+        Ok(mark) => mark,
+        Err(end) => {
+            hold.release().await?;
+            return Err(end);
+        }
+    };
+    let schedule = plan.schedule(session_timeout);
+    let command = Command::NotStarted { supervisor: getppid() };
+    let mut watch =
+        Watch { supervisor, client, hold: &hold, schedule, command, lost: false, is_marked: mark.is_some() };
+    let over = watch.until_over(plan, session_timeout).await;
+    let was_lost = watch.lost;
+    if let Some(mark) = mark
+        && let Err(error) = mark.remove(client, &plan.path).await
+    {
+        eprintln!("zkr: the next holder waits for up to {session_timeout:?}: {error}");
+    }
+    let released = hold.release().await;
+    over?;
+    match released {
+        Err(failure) if plan.is_barrier() => Err(End::Failed(failure)),
+        // The command ran to its end under the lock. What was lost cannot be released.
+        Err((_, why)) if !was_lost => {
+            eprintln!("zkr: {why}");
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Marks that a command may run, if others are excluded.
+async fn marked(
+    supervisor: &mut Conversation,
+    client: &Client,
+    plan: &Plan,
+    hold: &Hold,
+    timeout: Duration,
+) -> Result<Option<Mark>, End> {
+    let (Kind::Mutex, Some(token)) = (plan.kind, hold.token()) else { return Ok(None) };
+    let waiting = |time| {
+        let path = &plan.path;
+        eprintln!("zkr: {path}: waiting until the command of the former holder is over, {time:?} at most");
+    };
+    let work = async {
+        tokio::select! {
+            biased;
+            () = hold.lost() => Err((Status::Lost, format!("{}: lost before the command was started", plan.path))),
+            set = Mark::set(client, &plan.path, token, timeout, waiting) => {
+                set.map_err(|error| (Status::of(error.kind()), error.to_string()))
+            }
+        }
+    };
+    wanted(supervisor, work).await
+}
+
+/// The command, as far as the keeper knows.
+#[derive(Clone, Copy)]
+enum Command {
+    /// It was not started, or its supervisor could not say so.
+    NotStarted { supervisor: Pid },
+    /// It runs in this group.
+    Runs(Group),
+    /// The keeper has ended it.
+    Ended,
+}
+
+/// Watches over a command.
+struct Watch<'a> {
+    supervisor: &'a mut Conversation,
+    client: &'a Client,
+    hold: &'a Hold,
+    schedule: Schedule,
+    command: Command,
+    lost: bool,
+    /// Whether the next holder waits until the command is over.
+    is_marked: bool,
+}
+
+impl Watch<'_> {
+    /// Has the command started, and returns when it is over.
+    async fn until_over(&mut self, plan: &Plan, session_timeout: Duration) -> Result<(), End> {
+        let timeout_ms = u64::try_from(session_timeout.as_millis()).unwrap_or(u64::MAX);
+        let mut looks = interval(self.schedule.interval);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let mut end = self.lasts(&mut looks).await;
+        self.supervisor.say(&ToSupervisor::Held { token: self.hold.token(), timeout_ms }).await;
+        // A supervisor that is stopped does not start a command; and so it must not when it goes on.
+        match timeout(session_timeout / 2, self.supervisor.hear()).await {
+            Ok(Some(ToKeeper::Ready)) if self.hold.is_held() => self.supervisor.say(&ToSupervisor::Start).await,
+            Ok(Some(ToKeeper::Ready)) => {
+                let why = format!("{}: lost before the command was started", plan.path);
+                return Err(End::Failed((Status::Lost, why)));
+            }
+            Ok(_) => return Err(End::NotWanted),
+            Err(_) => {
+                let why = format!("{}: given up, as zkr was stopped when it was acquired", plan.path);
+                return Err(End::Failed((Status::Lost, why)));
+            }
+        }
+        loop {
+            tokio::select! {
+                biased;
+                heard = self.supervisor.hear() => match heard {
+                    Some(ToKeeper::Started { group }) => self.command = Command::Runs(Group(Pid::from_raw(group))),
+                    Some(ToKeeper::Over) => return Ok(()),
+                    Some(ToKeeper::Plan(_) | ToKeeper::Ready) => {}
+                    None => {
+                        self.end_command().await;
+                        return Err(End::NotWanted);
+                    }
+                },
+                () = self.hold.lost(), if !self.lost => self.tell_lost(plan).await,
+                _ = looks.tick() => {
+                    end = self.extend().unwrap_or(end);
+                    if self.schedule.is_overdue(Moment::now(), end) {
+                        self.end_command().await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits until the lease lasts long enough to start the command, or is lost: one who has waited for a lock may have
+    /// little of it left. The heartbeats of a holder extend it soon.
+    async fn lasts(&self, looks: &mut Interval) -> Moment {
+        loop {
+            let now = Moment::now();
+            match self.extend() {
+                Some(end) if !self.schedule.may_start(now, end) => drop(looks.tick().await),
+                end => return end.unwrap_or(now),
+            }
+        }
+    }
+
+    /// Writes until when the command may run. Returns `None` if what was written last stays true.
+    fn extend(&self) -> Option<Moment> {
+        if self.lost {
+            return None;
+        }
+        let now = Moment::now();
+        let end = match self.hold {
+            Hold::Barrier(_) => Moment::NEVER,
+            // The clock is read before, so it is not later than the lease ends.
+            _ => now.after(self.client.remaining_lease().unwrap_or_default()),
+        };
+        // If it is held after that, the lease was that of its session.
+        if !self.hold.is_held() {
+            return None;
+        }
+        // If it cannot be written, the supervisor goes by an earlier end.
+        lease_file::write(&stdout(), end).is_ok().then_some(end)
+    }
+
+    async fn tell_lost(&mut self, plan: &Plan) {
+        self.lost = true;
+        if !self.is_marked {
+            // The next holder may be there already.
+            let _ = lease_file::write(&stdout(), Moment::now());
+        }
+        self.supervisor.say(&ToSupervisor::Lost { why: format!("{} is lost", plan.path) }).await;
+    }
+
+    /// Ends the command in place of the supervisor: that is gone, or it is still there and does not do it.
+    async fn end_command(&mut self) {
+        match self.command {
+            Command::Runs(group) => {
+                group.kill().await;
+                self.command = Command::Ended;
+            }
+            // It may just have started the command. The system kills that with it.
+            Command::NotStarted { supervisor } => {
+                if getppid() == supervisor {
+                    let _ = kill(supervisor, Signal::SIGKILL);
+                }
+                sleep(self.schedule.interval).await;
+            }
+            Command::Ended => {}
+        }
+    }
+}
+
+fn of_ending(ending: Ending) -> Failure {
+    match ending {
+        Ending::Status(status, why) => (status, why.unwrap_or_default()),
+        _ => (Status::Failed, "not connected".to_owned()),
+    }
+}

@@ -1,0 +1,87 @@
+//! The options of what runs a command.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+use crate::connection::path;
+
+/// What is run, and how it is ended.
+#[derive(Args, Debug)]
+pub struct Work {
+    /// How long the command may take to end after SIGTERM; less if the lease ends before
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = humantime::parse_duration)]
+    pub grace: Duration,
+    /// What to run, after --
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+/// A lock, or permits of a semaphore.
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct LockOptions {
+    #[command(subcommand)]
+    pub what: Option<LookAtLock>,
+    /// The path of the lock
+    #[arg(required = true, value_parser = path)]
+    pub path: Option<String>,
+    /// How long to wait for it; 0s does not wait for others [default: without a limit]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub wait: Option<Duration>,
+    /// As a semaphore: so many may hold at a time. All who use the path must say the same number
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub permits: Option<u32>,
+    /// What others see of this process [default: host:pid]
+    #[arg(long, value_name = "TEXT")]
+    pub data: Option<String>,
+    #[command(flatten)]
+    pub work: Work,
+}
+
+/// Looks at a lock without taking it.
+#[derive(Subcommand, Debug)]
+pub enum LookAtLock {
+    /// Show who holds it and who waits
+    Ls {
+        /// The path of the lock
+        #[arg(value_parser = path)]
+        path: String,
+    },
+}
+
+/// A leadership.
+#[derive(Args, Debug)]
+pub struct ElectOptions {
+    /// The path of the election
+    #[arg(value_parser = path)]
+    pub path: String,
+    /// The name of this participant [default: host:pid]
+    #[arg(long, value_name = "NAME")]
+    pub id: Option<String>,
+    /// Take part again when the command has ended, or the leadership was lost
+    #[arg(long)]
+    pub requeue: bool,
+    /// How long to wait for the leadership [default: without a limit]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub wait: Option<Duration>,
+    #[command(flatten)]
+    pub work: Work,
+}
+
+/// A barrier.
+#[derive(Args, Debug)]
+pub struct BarrierOptions {
+    /// The path of the barrier
+    #[arg(value_parser = path)]
+    pub path: String,
+    /// How many take part
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub members: u32,
+    /// How long to wait for the others [default: without a limit]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub wait: Option<Duration>,
+    #[command(flatten)]
+    pub work: Work,
+}

@@ -1,0 +1,308 @@
+//! The process that the user has started: the parent of the keeper and of the command.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, raise};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+use super::exec::{Start, start, this_program};
+use super::group::{Group, KILLED_WITHIN};
+use super::lease_file::{self, Moment};
+use super::messages::{Conversation, ToKeeper, ToSupervisor};
+use super::plan::Plan;
+use super::schedule::{Due, Schedule};
+use super::signals::Signals;
+use super::{KEEPER, terminal};
+use crate::ending::{Ending, Status};
+
+/// How long the keeper may take to withdraw when it is not wanted any more.
+const WITHDRAWN_WITHIN: Duration = Duration::from_secs(10);
+
+/// How a round has ended.
+#[derive(Debug)]
+pub struct Round {
+    pub ending: Ending,
+    /// Whether this process was asked to end by a signal.
+    pub is_last: bool,
+}
+
+/// Has a keeper hold what the plan says, and runs the command meanwhile.
+pub async fn play(plan: &Plan, command: &[OsString]) -> Round {
+    match Supervisor::start().map(|supervisor| supervisor.play(plan, command)) {
+        Ok(playing) => playing.await,
+        Err(error) => Round { ending: Ending::failed(error), is_last: true },
+    }
+}
+
+struct Supervisor {
+    keeper: Conversation,
+    process: Child,
+    lease: File,
+    signals: Signals,
+    /// The signal that has asked this process to end.
+    asked: Option<Signal>,
+}
+
+/// A command that runs, or has run.
+struct Running {
+    group: Group,
+    in_foreground: bool,
+    schedule: Schedule,
+    /// Its status, once it has ended.
+    ended: Option<u8>,
+    /// When its processes were told to end.
+    told: Option<Moment>,
+    /// When they were killed first.
+    killed: Option<Moment>,
+    /// Why it was ended, if it was not by itself.
+    lost: Option<String>,
+}
+
+impl Supervisor {
+    fn start() -> std::io::Result<Self> {
+        let signals = Signals::listen()?;
+        let (own, other) = UnixStream::pair()?;
+        let lease = lease_file::create()?;
+        // A group of its own: what a terminal sends is not for it.
+        let process = this_program()?
+            .arg(KEEPER)
+            .stdin(Stdio::from(OwnedFd::from(other)))
+            .stdout(Stdio::from(lease.try_clone()?))
+            .process_group(0)
+            .spawn()?;
+        Ok(Supervisor { keeper: Conversation::new(own)?, process, lease, signals, asked: None })
+    }
+
+    async fn play(mut self, plan: &Plan, command: &[OsString]) -> Round {
+        self.keeper.say(&ToKeeper::Plan(Box::new(plan.clone()))).await;
+        let ending = match self.held().await {
+            Ok((token, session_timeout)) => {
+                let schedule = plan.schedule(session_timeout);
+                self.run(plan, command, token, schedule).await
+            }
+            Err(ending) => ending,
+        };
+        let Supervisor { mut process, asked, keeper, .. } = self;
+        drop(keeper);
+        // It ends by itself: it has said so, or it hears that it is not wanted.
+        let _ = process.wait();
+        Round { ending, is_last: asked.is_some() }
+    }
+
+    /// Waits until the keeper holds, and the command may be started.
+    async fn held(&mut self) -> Result<(Option<i64>, Duration), Ending> {
+        let mut held = None;
+        loop {
+            tokio::select! {
+                biased;
+                heard = self.keeper.hear() => match (heard, held) {
+                    (Some(ToSupervisor::Held { token, timeout_ms }), _) => {
+                        held = Some((token, Duration::from_millis(timeout_ms)));
+                        self.keeper.say(&ToKeeper::Ready).await;
+                    }
+                    (Some(ToSupervisor::Start), Some(held)) => return Ok(held),
+                    (heard, _) => return Err(ended(heard).unwrap_or_else(keeper_is_gone)),
+                },
+                signal = self.signals.next() => if signal != Signal::SIGCHLD {
+                    self.asked = Some(signal);
+                    self.withdraw().await;
+                    return Err(Ending::Command(of_signal(signal)));
+                }
+            }
+        }
+    }
+
+    /// Has the keeper give up what it waits for.
+    async fn withdraw(&mut self) {
+        self.keeper.finish().await;
+        let until_gone = async { while self.keeper.hear::<ToSupervisor>().await.is_some() {} };
+        if timeout(WITHDRAWN_WITHIN, until_gone).await.is_err() {
+            let _ = self.process.kill();
+        }
+    }
+
+    async fn run(&mut self, plan: &Plan, command: &[OsString], token: Option<i64>, schedule: Schedule) -> Ending {
+        let in_foreground = terminal::is_ours();
+        let child = match start(&Start { command, path: &plan.path, token, in_foreground }) {
+            Ok(child) => child,
+            Err(error) => {
+                self.over().await;
+                return Ending::failed(error);
+            }
+        };
+        let group = Group(Pid::from_raw(child.id().cast_signed()));
+        self.keeper.say(&ToKeeper::Started { group: group.0.as_raw() }).await;
+        let mut running = Running { group, in_foreground, schedule, ended: None, told: None, killed: None, lost: None };
+        let keeper_is_there = self.until_over(&mut running).await;
+        if in_foreground {
+            terminal::take();
+        }
+        let released = if keeper_is_there { self.over().await } else { None };
+        match (running.lost, running.ended) {
+            (Some(why), _) => Ending::because(Status::Lost, format_args!("{why}; the command was ended")),
+            (None, Some(status)) => released.unwrap_or(Ending::Command(status)),
+            (None, None) => Ending::failed("the command could not be watched"),
+        }
+    }
+
+    /// Returns when no process of the command is left. Returns false if the keeper is gone.
+    async fn until_over(&mut self, running: &mut Running) -> bool {
+        let mut keeper_is_there = true;
+        let mut looks = interval(running.schedule.interval);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        loop {
+            tokio::select! {
+                biased;
+                heard = self.keeper.hear(), if keeper_is_there => match heard {
+                    Some(ToSupervisor::Lost { why }) => running.lose(why),
+                    Some(ToSupervisor::Held { .. } | ToSupervisor::Start) => {}
+                    Some(ToSupervisor::Ended { .. }) | None => {
+                        keeper_is_there = false;
+                        running.lose("the process that kept the session has ended".to_owned());
+                        running.kill();
+                    }
+                },
+                signal = self.signals.next() => match signal {
+                    Signal::SIGCHLD => running.look(),
+                    signal => {
+                        self.asked = Some(signal);
+                        running.group.signal(signal);
+                    }
+                },
+                _ = looks.tick() => {
+                    let end = if keeper_is_there { lease_file::read(&self.lease) } else { None };
+                    running.keep_to(end);
+                    if running.is_over() {
+                        return keeper_is_there;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Tells the keeper that the command is over, and waits until it has released. Returns how to end if that failed.
+    async fn over(&mut self) -> Option<Ending> {
+        self.keeper.say(&ToKeeper::Over).await;
+        loop {
+            tokio::select! {
+                biased;
+                heard = self.keeper.hear() => match heard {
+                    Some(ToSupervisor::Ended { status: None, .. }) => return None,
+                    Some(ToSupervisor::Ended { .. }) | None => return Some(ended(heard).unwrap_or_else(keeper_is_gone)),
+                    // It was lost after the command had ended.
+                    Some(_) => {}
+                },
+                // A member of a barrier waits for the others: it need not.
+                signal = self.signals.next() => if signal != Signal::SIGCHLD {
+                    self.asked = Some(signal);
+                    self.withdraw().await;
+                    return Some(Ending::Command(of_signal(signal)));
+                }
+            }
+        }
+    }
+}
+
+impl Running {
+    /// What it runs under is lost, so it is told to end.
+    fn lose(&mut self, why: String) {
+        if self.ended.is_none() {
+            self.lost.get_or_insert(why);
+        }
+        self.terminate();
+    }
+
+    fn terminate(&mut self) {
+        if self.told.is_none() {
+            self.told = Some(Moment::now());
+            self.group.signal(Signal::SIGTERM);
+            // One that is stopped does not notice otherwise.
+            self.group.signal(Signal::SIGCONT);
+        }
+    }
+
+    fn kill(&mut self) {
+        self.killed.get_or_insert(Moment::now());
+        self.group.signal(Signal::SIGKILL);
+    }
+
+    /// Does what is due, as the lease ends then.
+    fn keep_to(&mut self, end: Option<Moment>) {
+        let due = self.schedule.due(Moment::now(), end, self.told);
+        if due != Due::Nothing && self.ended.is_none() {
+            self.lost.get_or_insert_with(|| "no server has answered for too long".to_owned());
+        }
+        match due {
+            Due::Nothing => {}
+            Due::Terminate => self.terminate(),
+            Due::Kill => self.kill(),
+        }
+    }
+
+    /// Looks what has become of the command.
+    fn look(&mut self) {
+        while self.ended.is_none() {
+            match waitpid(self.group.0, Some(WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED)) {
+                Ok(WaitStatus::Exited(_, status)) => self.end(u8::try_from(status & 0xff).unwrap_or(u8::MAX)),
+                Ok(WaitStatus::Signaled(_, signal, _)) => self.end(of_signal(signal)),
+                Ok(WaitStatus::Stopped(..)) if self.in_foreground => self.stop_with_it(),
+                Ok(WaitStatus::StillAlive | WaitStatus::Stopped(..)) => return,
+                Ok(_) => {}
+                // It is not there any more, and its status is not known.
+                Err(_) => self.end(Status::Failed as u8),
+            }
+        }
+    }
+
+    /// It has ended. What it has left in its group is told to end: it would run on without the lock.
+    fn end(&mut self, status: u8) {
+        self.ended = Some(status);
+        if !self.group.is_gone() {
+            self.terminate();
+        }
+    }
+
+    /// The user has stopped the command at the terminal. So this process stops too, for the shell to have its turn; the
+    /// keeper keeps what is held.
+    fn stop_with_it(&self) {
+        terminal::take();
+        let _ = raise(Signal::SIGSTOP);
+        // The shell has let it go on, in the foreground or not.
+        if terminal::is_ours() {
+            terminal::give_to(self.group.0);
+        }
+        self.group.signal(Signal::SIGCONT);
+    }
+
+    /// Returns whether no process is left, or those that are left cannot be killed.
+    fn is_over(&self) -> bool {
+        let hangs = self.killed.is_some_and(|killed| Moment::now() >= killed.after(KILLED_WITHIN));
+        self.ended.is_some() && (self.group.is_gone() || hangs)
+    }
+}
+
+/// How to end as the keeper has ended; `None` if it has not.
+fn ended(heard: Option<ToSupervisor>) -> Option<Ending> {
+    match heard {
+        Some(ToSupervisor::Ended { status, why }) => Some(Ending::Status(status.unwrap_or(Status::Failed), why)),
+        Some(ToSupervisor::Lost { why }) => Some(Ending::because(Status::Lost, why)),
+        _ => None,
+    }
+}
+
+fn keeper_is_gone() -> Ending {
+    Ending::failed("the process that keeps the session has ended")
+}
+
+/// The status of a process that a signal has ended, as shells tell it.
+fn of_signal(signal: Signal) -> u8 {
+    128 + u8::try_from(signal as i32).unwrap_or(0)
+}

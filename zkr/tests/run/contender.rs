@@ -1,0 +1,107 @@
+//! One `zkr` as a process.
+
+use std::fs;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tokio::io::AsyncReadExt;
+use tokio::process::{Child, Command};
+
+use crate::support::{until, within};
+
+/// How long anything may take that is only a matter of requests, answers and processes, on a busy machine.
+pub const SOON: Duration = Duration::from_secs(20);
+/// The session timeout of the tests.
+pub const T: Duration = Duration::from_secs(3);
+
+/// A `zkr` that runs; it is killed when it is dropped.
+pub struct Contender {
+    child: Child,
+}
+
+/// What it has said, and how it has ended.
+#[derive(Debug)]
+pub struct Ended {
+    pub status: ExitStatus,
+    pub out: String,
+    pub err: String,
+}
+
+/// `zkr` for a server of the tests, with these arguments.
+pub fn zkr(connect: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zkr"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ZKR_")) {
+        command.env_remove(name);
+    }
+    command.args(arguments).env("ZKR_CONNECT", connect).env("ZKR_SESSION_TIMEOUT", "3s").env("ZKR_TICK_TIME", "500ms");
+    command.env_remove("RUST_LOG").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.kill_on_drop(true);
+    command
+}
+
+impl Contender {
+    pub fn start(mut command: Command) -> Contender {
+        Contender { child: command.spawn().expect("it starts") }
+    }
+
+    /// The process that the user has started.
+    pub fn supervisor(&self) -> Pid {
+        Pid::from_raw(self.child.id().expect("it runs").cast_signed())
+    }
+
+    /// The process that keeps the session.
+    pub async fn keeper(&self) -> Pid {
+        self.child_with("__keeper").await
+    }
+
+    /// The child of the supervisor with this argument.
+    async fn child_with(&self, argument: &str) -> Pid {
+        let supervisor = self.supervisor();
+        until("the process is there", SOON, || async {
+            let children = fs::read_to_string(format!("/proc/{supervisor}/task/{supervisor}/children"));
+            let children = children.unwrap_or_default();
+            let mut children = children.split_whitespace();
+            let found = children.find(|child| {
+                let line = fs::read_to_string(format!("/proc/{child}/cmdline")).unwrap_or_default();
+                line.split('\0').any(|one| one == argument)
+            });
+            found.map(|child| Pid::from_raw(child.parse().expect("a number")))
+        })
+        .await
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill(self.supervisor(), signal).expect("it can be told");
+    }
+
+    /// Waits until it ends.
+    pub async fn ended(self) -> Ended {
+        let output = within("it ends", SOON, self.child.wait_with_output()).await.expect("its output");
+        let text = |bytes| String::from_utf8(bytes).expect("it is text");
+        Ended { status: output.status, out: text(output.stdout), err: text(output.stderr) }
+    }
+
+    /// Waits for a text on the standard error.
+    pub async fn says(&mut self, text: &str) {
+        let errors = self.child.stderr.as_mut().expect("its errors");
+        let (mut said, mut more) = (String::new(), [0; 1024]);
+        within(&format!("it says {text:?}"), SOON, async {
+            while !said.contains(text) {
+                let read = errors.read(&mut more).await.expect("it can be read");
+                assert!(read > 0, "it has ended: {said}");
+                said += &String::from_utf8_lossy(&more[..read]);
+            }
+        })
+        .await;
+    }
+}
+
+impl Ended {
+    /// It has ended with this status.
+    pub fn with(self, status: i32) -> Ended {
+        assert_eq!(self.status.code(), Some(status), "{self:?}");
+        self
+    }
+}

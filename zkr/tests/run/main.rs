@@ -1,0 +1,9 @@
+//! Commands that run under locks, on real ZooKeeper servers: each fault, and each misuse.
+
+mod contender;
+mod faults;
+mod judge;
+mod misuse;
+#[path = "../../../tests/support/mod.rs"]
+mod support;
+mod use_cases;

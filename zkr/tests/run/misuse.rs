@@ -1,0 +1,142 @@
+//! What users do that was not foreseen.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use tokio::io::AsyncWriteExt;
+
+use crate::contender::{Contender, SOON, zkr};
+use crate::support::{Observer, ZooKeeper, unique_path, until};
+
+/// A server, and a path of the test's own.
+struct Scene {
+    connect: String,
+    observer: Observer,
+    path: String,
+}
+
+impl Scene {
+    async fn new() -> (std::sync::Arc<ZooKeeper>, Scene) {
+        let server = ZooKeeper::shared().await;
+        let connect = server.connect_string();
+        let observer = Observer::connect(&connect).await;
+        (server, Scene { connect, observer, path: unique_path("zkr-misuse") })
+    }
+
+    fn start(&self, arguments: &[&str]) -> Contender {
+        Contender::start(zkr(&self.connect, arguments))
+    }
+
+    fn lock(&self, command: &[&str]) -> Contender {
+        self.start(&[&["lock", &self.path, "--"], command].concat())
+    }
+
+    /// Nothing is left in the line.
+    async fn is_empty(&self) -> bool {
+        self.observer.children(&self.path).await.is_empty()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_that_is_not_there_and_one_that_cannot_be_executed() {
+    let (_server, scene) = Scene::new().await;
+    let ended = scene.lock(&["no-such-command-here"]).ended().await.with(127);
+    assert!(ended.err.contains("no-such-command-here"), "{ended:?}");
+    scene.lock(&["/etc/passwd"]).ended().await.with(126);
+    scene.lock(&["/"]).ended().await.with(126);
+    assert!(scene.is_empty().await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_status_of_the_command_is_that_of_zkr() {
+    let (_server, scene) = Scene::new().await;
+    scene.lock(&["true"]).ended().await.with(0);
+    scene.lock(&["sh", "-c", "exit 7"]).ended().await.with(7);
+    scene.lock(&["sh", "-c", "kill -9 $$"]).ended().await.with(128 + 9);
+    scene.lock(&["sh", "-c", "kill -TERM $$"]).ended().await.with(128 + 15);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_zkr_inside_another() {
+    let (_server, scene) = Scene::new().await;
+    let (inner, zkr) = (format!("{}-inner", scene.path), env!("CARGO_BIN_EXE_zkr"));
+    let ended = scene.lock(&[zkr, "lock", &inner, "--", "sh", "-c", "echo $ZKR_PATH"]).ended().await.with(0);
+    assert_eq!(ended.out.trim(), inner);
+    // At the same path it would wait for itself.
+    scene.lock(&[zkr, "lock", &scene.path, "--wait", "1s", "--", "true"]).ended().await.with(124);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn signals_reach_the_command_also_through_another_zkr() {
+    let (_server, scene) = Scene::new().await;
+    let (inner, zkr) = (format!("{}-inner", scene.path), env!("CARGO_BIN_EXE_zkr"));
+    let script = "trap 'echo hangup' HUP; trap 'echo usr1; exit 3' USR1; echo ready >&2; while :; do sleep 0.1; done";
+    let mut outer = scene.lock(&[zkr, "lock", &inner, "--", "sh", "-c", script]);
+    outer.says("ready").await;
+    outer.signal(Signal::SIGHUP);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    outer.signal(Signal::SIGUSR1);
+    let ended = outer.ended().await.with(3);
+    assert_eq!(ended.out, "hangup\nusr1\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_waits_ends_at_a_signal_and_leaves_nothing() {
+    let (_server, scene) = Scene::new().await;
+    let mut holder = scene.lock(&["sh", "-c", "echo ready >&2; exec sleep 600"]);
+    holder.says("ready").await;
+    let waiting = scene.lock(&["true"]);
+    scene.observer.wait_for_children(&scene.path, 2).await;
+    waiting.signal(Signal::SIGINT);
+    waiting.ended().await.with(130);
+    scene.observer.wait_for_children(&scene.path, 1).await;
+    holder.signal(Signal::SIGTERM);
+    holder.ended().await.with(143);
+    assert!(scene.is_empty().await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_command_leaves_in_the_background_is_ended_before_the_lock_is_released() {
+    let (_server, scene) = Scene::new().await;
+    let ended = scene.lock(&["sh", "-c", "sleep 600 & echo $!"]).ended().await.with(0);
+    let process = ended.out.trim();
+    assert!(!std::fs::exists(format!("/proc/{process}")).expect("it can be asked"), "{process} is alive");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn input_and_output_are_those_of_the_command_and_a_broken_pipe_is_its_own_matter() {
+    let (_server, scene) = Scene::new().await;
+    let mut command = zkr(&scene.connect, &["lock", &scene.path, "--", "tr", "a-z", "A-Z"]);
+    let mut child = command.stdin(Stdio::piped()).spawn().expect("it starts");
+    let mut input = child.stdin.take().expect("its input");
+    input.write_all(b"hello").await.expect("written");
+    drop(input);
+    let output = child.wait_with_output().await.expect("it ends");
+    assert_eq!(output.stdout, b"HELLO");
+
+    let script = format!("'{}' lock {} -- yes | head -n 1", env!("CARGO_BIN_EXE_zkr"), scene.path);
+    let mut shell = tokio::process::Command::new("sh");
+    let output = shell.args(["-c", &script]).env("ZKR_CONNECT", &scene.connect).output().await.expect("it ends");
+    assert_eq!((output.stdout.as_slice(), output.stderr.as_slice()), (b"y\n".as_slice(), b"".as_slice()));
+    until("it is released", SOON, || async { scene.is_empty().await.then_some(()) }).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_server_and_bad_arguments() {
+    let nowhere = ["--connect", "127.0.0.1:1", "--connection-timeout", "1s", "lock", "/a", "--", "true"];
+    let ended = Contender::start(zkr("", &nowhere)).ended().await.with(122);
+    assert!(ended.err.contains("127.0.0.1:1"), "{ended:?}");
+    let refused: [(&[&str], &str); 6] = [
+        (&["lock", "relative", "--", "true"], "it must be /name"),
+        (&["lock", "/a"], "COMMAND"),
+        (&["lock", "/a", "--permits", "0", "--", "true"], "0"),
+        (&["lock", "/a", "--wait", "soon", "--", "true"], "soon"),
+        (&["--auth", "nothing", "lock", "/a", "--", "true"], "SCHEME:AUTH"),
+        (&["--session-timeout", "0s", "lock", "/a", "--", "true"], "session"),
+    ];
+    for (arguments, text) in refused {
+        let ended = Contender::start(zkr("localhost", arguments)).ended().await.with(125);
+        assert!(ended.err.contains(text), "{arguments:?}: {ended:?}");
+    }
+}
