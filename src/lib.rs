@@ -26,7 +26,7 @@
 //! | one value that many processes read and write | [`shared_value`] |
 //! | a counter for the whole cluster | [`atomic_long`] |
 //! | a maximum for the whole cluster, divided among its live members | [`throughput_balancer`] |
-//! | to see who holds, who waits, and which sessions wait for each other | [`inspect`] |
+//! | to see who holds, who waits, which sessions wait for each other, and which recipe uses which node | [`inspect`] |
 //!
 //! # Getting started
 //!
@@ -126,7 +126,7 @@
 //! | `json` | yes | items of a queue, nodes of a cache and shared values as JSON |
 //! | `throughput-balancer` | yes | [`throughput_balancer`]; enables `leader-latch` |
 //! | `limiter` | yes | [`limiter`]: a rate limiter for a share that changes |
-//! | `inspect` | | [`inspect`]: lines of elections and locks as values, and deadlocks |
+//! | `inspect` | | [`inspect`]: lines of elections and locks and trees of nodes as values, and deadlocks |
 //! | `tower` | | the limiter as a `tower::Layer`; enables `limiter` |
 //! | `serde` | | `serde::Serialize` for the values of a health page (see below) |
 //! | `testing` | | [`testing`]: a ZooKeeper in memory for the tests of your own service |

@@ -13,6 +13,10 @@ use crate::znode::Stat;
 /// What the servers tell as the owner of a container.
 const CONTAINER: i64 = i64::MIN;
 
+/// The first byte of what they tell as the owner of a node with a time to live. It is the number of a server that made a
+/// session, and no server that supports such nodes may have this one.
+const WITH_TTL: i64 = -1;
+
 /// The largest number that tells a place. At the next one the counter of the directory sticks.
 const LAST_NUMBER: u32 = i32::MAX as u32 - 1;
 
@@ -66,7 +70,8 @@ pub struct Place {
 #[non_exhaustive]
 pub struct Owner {
     /// The session that owns the node, as the servers tell it: 0 if the node is persistent, and other values that are
-    /// no session if it is a container. No recipe enters a line with such a node: see [`is_orphan`](Self::is_orphan).
+    /// no session if it is a container or has a time to live. No recipe enters a line with such a node: see
+    /// [`is_orphan`](Self::is_orphan).
     #[cfg_attr(feature = "serde", serde(serialize_with = "super::text::session"))]
     pub session_id: i64,
     /// The transaction that created the node. It is the fencing token of a holder, but for a reader that was a writer:
@@ -167,12 +172,7 @@ impl Place {
             role: Role::of(&child.name)?,
             number,
             waits_for: None,
-            owner: child.node.map(|(data, stat)| Owner {
-                session_id: stat.ephemeral_owner,
-                fencing_token: stat.czxid,
-                created_ms: stat.ctime,
-                data,
-            }),
+            owner: child.node.map(|(data, stat)| Owner::new(data, &stat)),
         })
     }
 
@@ -193,6 +193,10 @@ impl Place {
 }
 
 impl Owner {
+    pub(super) fn new(data: Vec<u8>, stat: &Stat) -> Self {
+        Owner { session_id: stat.ephemeral_owner, fencing_token: stat.czxid, created_ms: stat.ctime, data }
+    }
+
     /// Returns whether it was asked to release its place, by the mark of Curator's `Revoker` and of `mutex::revoke`.
     /// The mark has replaced its data.
     #[doc(alias = "revoke")]
@@ -204,13 +208,19 @@ impl Owner {
     /// blocks the line until it is deleted by hand; look at its data first. A node with children is none, and is in
     /// [`Line::others`].
     pub fn is_orphan(&self) -> bool {
-        matches!(self.session_id, 0 | CONTAINER)
+        !is_session(self.session_id)
     }
 
     /// Returns when the node was created, by the clock of the server that led then.
     pub fn created(&self) -> SystemTime {
         time_of(self.created_ms)
     }
+}
+
+/// Returns whether this owner of a node, as the servers tell it, is a session. A persistent node, a container and a node
+/// with a time to live have none.
+pub(super) fn is_session(owner: i64) -> bool {
+    !matches!(owner, 0 | CONTAINER) && owner >> 56 != WITH_TTL
 }
 
 /// Returns the time that is so many milliseconds after the beginning of 1970.
@@ -280,6 +290,13 @@ pub(super) mod tests {
     pub(in crate::inspect) fn line(path: &str, names: &[(&str, i64)]) -> Line {
         let children = names.iter().zip(1..).map(|(&(name, session), czxid)| child(name, session, czxid)).collect();
         Line::new(path, &Stat::default(), children, Vec::new())
+    }
+
+    #[test]
+    fn what_owns_a_node_and_is_a_session() {
+        let with_ttl = 0xff00_0000_0000_2710_u64.cast_signed();
+        assert_eq!([0, i64::MIN, with_ttl].map(is_session), [false; 3]);
+        assert_eq!([0x100_0034_7827_0005, 1, 0xfe00_0000_0000_0001_u64.cast_signed()].map(is_session), [true; 3]);
     }
 
     fn waits(line: &Line) -> Vec<(&str, Option<&str>)> {

@@ -1,4 +1,5 @@
-//! Looks at the lines of elections and locks, for operators: who holds, who waits, and who waits for each other.
+//! Looks at the lines of elections and locks, for operators: who holds, who waits, and who waits for each other; and at
+//! everything at a path and below, with the recipe that each directory belongs to.
 //!
 //! It understands the nodes of this library, of Curator and of kazoo: elections, mutexes, read-write locks, the locks
 //! of a multi-lock, and the line of a semaphore (`locks` below its path). It only reads. It needs READ on the
@@ -15,6 +16,7 @@
 //!     println!("{place}");
 //! }
 //! println!("{}", inspect::deadlocks(&client, "/my-service/locks").await?);
+//! println!("{}", inspect::tree(&client, "/my-service").await?);
 //! # Ok(())
 //! # }
 //! ```
@@ -25,11 +27,48 @@
 //! Nodes with other names are not recognized, such as those of a mutex that counts further names. A directory that only
 //! has the name of a contender's node is no contender once it has children.
 //!
+//! # What a directory is
+//!
+//! No node tells by which recipe it was created. [`tree()`] decides by the names of the nodes, by whether they are
+//! ephemeral, and by whether they have children. A node with children is never taken for a contender, a lease, a member
+//! or another node of a recipe.
+//!
+//! | recipe | what decides |
+//! |---|---|
+//! | [`ThroughputBalancer`] | `global-config/max-throughput`; or `client/client-N` and `leader`, `ack` or `epoch` |
+//! | [`Semaphore`] | `leases/…lease-N`; or both `locks` and `leases` |
+//! | [`Queue`] | `queue-N`; or beside it, in `<path>-claims`, `<path>-producers` or `<path>-dead`, nodes with the |
+//! | | names and owners of claims, producers and dead letters |
+//! | [`Line`] | nodes that have a [`Role`] |
+//! | [`DoubleBarrier`] | every ephemeral node that is left is named by a UUID; or there is a persistent node `ready`, |
+//! | | and one that is, or nothing else |
+//! | [`Group`] | any other ephemeral node |
+//!
+//! A node belongs to the first recipe in this order that can have it. So some cannot be told apart:
+//!
+//! * A group whose ids are all UUIDs looks like a double barrier that waits.
+//! * Any ephemeral node, such as one of another program, looks like the member of a group.
+//! * Items are not read. So where consumers have a lock path of their own, as Curator's have, their locks look like the
+//!   items of another queue. The same is so for claims if the tree begins at their directory.
+//! * Sharing a directory, a mutex, an election and a read-write lock are one line.
+//! * The locks of a multi-lock are lines. Shared values, numbers, barriers and the nodes of other programs are plain.
+//!
+//! The directories beside a queue are read also if the tree begins at the queue.
+//!
 //! # What it costs
 //!
 //! [`line()`] sends one request for the list and one for each contender. [`lines`] and [`deadlocks`] send one for each
 //! node and contender at the path and below, but none for items named `queue-N`. [`deadlocks`] sends two more for each
-//! session in a circle. At most 64 requests are under way at a time. No watch is set.
+//! session in a circle.
+//!
+//! [`tree()`] sends one request for each node, but none for items of queues, dead letters, and acknowledgements of
+//! members of a balancer: those are in the list of their directory. It sends a second one for an ephemeral node whose
+//! name is not that of a contender, lease, claim, producer, or member of a barrier or balancer, and for a node that
+//! has such a name and children. If the tree begins at a queue or at a node without children, it sends three more, for
+//! the directories that a queue has beside it. It reads the data of ephemeral nodes, of nodes with such a name, and of
+//! `max-throughput`, and no other data.
+//!
+//! At most 64 requests are under way at a time. No watch is set.
 
 mod deadlock;
 mod line;
@@ -37,6 +76,7 @@ mod read;
 mod role;
 #[cfg(feature = "serde")]
 mod text;
+mod tree;
 
 use std::collections::HashSet;
 use std::fmt;
@@ -44,6 +84,8 @@ use std::fmt;
 pub use self::deadlock::{Deadlock, Wait};
 pub use self::line::{Line, Owner, Place};
 pub use self::role::Role;
+pub use self::tree::{BalancerMember, DoubleBarrier, Entry, Group, Node, NodeStat, Queue, Recipe, Semaphore};
+pub use self::tree::{ThroughputBalancer, Tree};
 use crate::client::{Client, Error};
 
 /// All lines at a path and below, as [`lines`] finds them.
@@ -80,6 +122,34 @@ pub async fn line(client: &Client, path: &str) -> Result<Line, Error> {
 /// Cancel safe: it only reads.
 pub async fn lines(client: &Client, path: &str) -> Result<Lines, Error> {
     read::lines(client, path).await
+}
+
+/// Reads everything at `path` and below, and tells which recipe each directory belongs to: see the [module](self).
+///
+/// ```no_run
+/// # async fn example(client: zookeeper_recipes::Client) -> Result<(), zookeeper_recipes::Error> {
+/// use zookeeper_recipes::inspect::{self, Recipe};
+///
+/// for node in inspect::tree(&client, "/my-service").await?.nodes {
+///     for recipe in &node.recipes {
+///         if let Recipe::Queue(queue) = recipe {
+///             println!("{}: {} items, {} dead", node.path, queue.depth, queue.dead_letters.len());
+///         }
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// This is no snapshot: each node is read by a request of its own, and one that disappeared meanwhile is left out.
+///
+/// # Errors
+/// As [`line()`], but what may not be listed or read is in [`Tree::denied`].
+///
+/// # Cancel safety
+/// Cancel safe: it only reads.
+pub async fn tree(client: &Client, path: &str) -> Result<Tree, Error> {
+    tree::read(client, path).await
 }
 
 /// The circles that [`deadlocks`] has found.

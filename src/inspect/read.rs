@@ -12,10 +12,10 @@ use crate::path::join;
 use crate::znode::Stat;
 
 /// How many requests are under way at a time.
-const AT_ONCE: usize = 64;
+pub(super) const AT_ONCE: usize = 64;
 
 /// How often a directory is read at most, if a writer disappears each time.
-const ATTEMPTS: usize = 5;
+pub(super) const ATTEMPTS: usize = 5;
 
 /// A directory as it was listed.
 struct Directory {
@@ -123,9 +123,13 @@ fn pass_over(error: Error, path: String, root: &str, denied: &mut Vec<String>) -
     Ok(())
 }
 
+/// Lists the names of the children of a directory.
+pub(super) async fn names(client: &Client, path: &str) -> Result<(Vec<String>, Stat), Error> {
+    client.core().read("list the children of", path, |session, path| session.list_children(path)).await
+}
+
 async fn list(client: &Client, path: &str) -> Result<Directory, Error> {
-    let listed = client.core().read("list the children of", path, |session, path| session.list_children(path)).await;
-    let (names, stat) = listed?;
+    let (names, stat) = names(client, path).await?;
     let (named, others) = names.into_iter().partition(|name| Role::of(name).is_some());
     Ok(Directory { path: path.to_owned(), stat, named, others })
 }

@@ -1,7 +1,7 @@
-//! Looking at lines and for deadlocks.
+//! Looking at lines, at trees and for deadlocks.
 
 use tokio::task::JoinHandle;
-use zookeeper_recipes::inspect::{self, Line};
+use zookeeper_recipes::inspect::{self, Line, Recipe};
 use zookeeper_recipes::mutex::{InterProcessMutex, MutexGuard};
 use zookeeper_recipes::{Client, Error};
 
@@ -11,6 +11,7 @@ cases! {
     line: "inspect::line", at least 20 drops, 10 faults;
     lines: "inspect::lines", at least 20 drops, 10 faults;
     deadlocks: "inspect::deadlocks", at least 20 drops, 10 faults;
+    tree: "inspect::tree", at least 20 drops, 10 faults;
 }
 
 const DIR: &str = "/locks";
@@ -89,5 +90,14 @@ async fn lines(run: &mut Run) {
 async fn deadlocks(run: &mut Run) {
     let planted = planted(run).await;
     sees(run.cut(inspect::deadlocks(&planted.operator, DIR)).await.done(), |found| found.found.len() == 1);
+    works(run, planted).await;
+}
+
+async fn tree(run: &mut Run) {
+    let planted = planted(run).await;
+    let is_line = |recipe: &Recipe| matches!(recipe, Recipe::Line(line) if is_whole(line));
+    sees(run.cut(inspect::tree(&planted.operator, DIR)).await.done(), |found| {
+        found.nodes.len() == 1 + PATHS.len() && found.nodes[1..].iter().all(|node| node.recipes.iter().all(is_line))
+    });
     works(run, planted).await;
 }

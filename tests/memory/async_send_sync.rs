@@ -378,10 +378,14 @@ mod values {
 #[allow(dead_code)]
 fn every_public_future_of_inspect_is_send(client: &Client) {
     use zookeeper_recipes::inspect::{
-        Deadlock, Deadlocks, Line, Lines, Owner, Place, Role, Wait, deadlocks, line, lines,
+        BalancerMember, Deadlock, Deadlocks, DoubleBarrier, Entry, Group, Line, Lines, Node, NodeStat, Owner, Place,
+        Queue, Recipe, Role, Semaphore, ThroughputBalancer, Tree, Wait, deadlocks, line, lines, tree,
     };
     send_future(line(client, "/"));
     send_future(lines(client, "/"));
     send_future(deadlocks(client, "/"));
+    send_future(tree(client, "/"));
     send_sync_unpin::<(Deadlock, Deadlocks, Line, Lines, Owner, Place, Role, Wait)>();
+    send_sync_unpin::<(Tree, Node, NodeStat, Recipe, Entry, Semaphore, DoubleBarrier, Queue, Group)>();
+    send_sync_unpin::<(ThroughputBalancer, BalancerMember)>();
 }

@@ -54,6 +54,19 @@ mod health_page;
     feature = "queue"
 ))]
 mod inspect;
+#[cfg(all(
+    feature = "inspect",
+    feature = "serde",
+    feature = "leader-latch",
+    feature = "mutex",
+    feature = "read-write-lock",
+    feature = "semaphore",
+    feature = "double-barrier",
+    feature = "group-member",
+    feature = "queue",
+    feature = "throughput-balancer"
+))]
+mod inspect_tree;
 #[cfg(feature = "leader-latch")]
 mod leader_latch;
 #[cfg(feature = "leader-selector")]

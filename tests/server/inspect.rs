@@ -89,3 +89,45 @@ async fn a_line_with_nodes_of_other_libraries_and_the_numbers_that_are_left() {
     let number = i32::MAX as u32 - line.sequence_numbers_left;
     assert!(next.ends_with(&format!("-{number:010}")), "{next}, and {number} was expected");
 }
+
+/// Each recipe by the nodes that a server shows, and one that Curator creates.
+#[cfg(all(feature = "semaphore", feature = "queue", feature = "double-barrier"))]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tree_of_recipes() {
+    use zookeeper_recipes::inspect::{Entry, Recipe};
+    use zookeeper_recipes::queue::{DistributedQueue, Utf8};
+    use zookeeper_recipes::semaphore::InterProcessSemaphore;
+
+    let fixture = Fixture::with_directory("tree").await;
+    let (client, root) = (fixture.client().await, &fixture.path);
+    let held = acquire(&client, &format!("{root}/lock")).await;
+    let semaphore = InterProcessSemaphore::new(&client, format!("{root}/permits"), 2).expect("good options");
+    let permit = within("a permit", SOON, semaphore.acquire(1)).await.expect("a permit");
+    let queue = DistributedQueue::builder(&client, format!("{root}/queue"), Utf8).build().expect("a queue");
+    let producer = queue.producer();
+    within("it is put", SOON, producer.put("one")).await.expect("put");
+    let delivery = within("an item", SOON, queue.consumer().take()).await.expect("an item");
+    client.create(&format!("{root}/group"), "", CreateMode::Container).await.expect("created");
+    client.create(&format!("{root}/group/m1"), "10.0.0.1", CreateMode::Ephemeral).await.expect("created");
+
+    let tree = within("it has looked", SOON, inspect::tree(&client, root)).await.expect("the tree");
+    let names: Vec<_> = tree.nodes[1..].iter().map(|node| node.name()).collect();
+    assert_eq!(names, ["group", "lock", "permits", "queue"], "{tree}");
+    let session = client.session_id();
+    for node in &tree.nodes[1..] {
+        let [recipe] = &node.recipes[..] else { panic!("one recipe: {tree}") };
+        let is_expected = match recipe {
+            Recipe::Group(group) => group.members.iter().map(Entry::session_id).eq([session]),
+            Recipe::Line(line) => line.holders().map(|place| place.path.as_str()).eq([held.node_path()]),
+            Recipe::Semaphore(semaphore) => semaphore.leases.iter().map(Entry::session_id).eq([session]),
+            Recipe::Queue(queue) => {
+                queue.depth == 1
+                    && queue.producers.len() == 1
+                    && queue.claims.iter().map(Entry::name).eq([delivery.name()])
+            }
+            _ => false,
+        };
+        assert!(is_expected, "{tree}");
+    }
+    drop(permit);
+}

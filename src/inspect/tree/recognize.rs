@@ -1,0 +1,184 @@
+//! Which node belongs to which recipe. No I/O.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::super::line::{Child, Line, is_session};
+use super::super::role::Role;
+use super::found::{Content, Found, Place, is_at_or_below};
+use super::names::{self, ACKS, CONFIG, EPOCH, LEADER, LEASES, LOCKS, MAXIMUM, MEMBERS, READY};
+use super::queues::queues;
+use super::value::{
+    BalancerMember, DoubleBarrier, Entry, Group, Node, NodeStat, Recipe, Semaphore, ThroughputBalancer,
+};
+use crate::path::join;
+use crate::znode::Stat;
+
+/// Returns the nodes at `root` and below with their recipes. Each node that was found is one of them, or in a recipe,
+/// or a directory of a recipe that has nothing else in it.
+///
+/// What a recipe has below its path is recognized before what could be a recipe of its own.
+pub(super) fn nodes(root: &str, contents: HashMap<String, Content>) -> Vec<Node> {
+    let mut found = Found::new(contents);
+    let mut recipes: BTreeMap<Place, Vec<Recipe>> = BTreeMap::new();
+    let mut used = Vec::new();
+    for path in parents(&found) {
+        if let Some(balancer) = balancer(&mut found, &path) {
+            used.extend([CONFIG, LEADER, MEMBERS, ACKS].map(|name| join(&path, name)));
+            recipes.entry(Place(path.clone())).or_default().push(Recipe::ThroughputBalancer(balancer));
+        }
+        if let Some(semaphore) = semaphore(&mut found, &path) {
+            used.extend([LOCKS, LEASES].map(|name| join(&path, name)));
+            recipes.entry(Place(path)).or_default().push(Recipe::Semaphore(semaphore));
+        }
+    }
+    let (of_queues, beside) = queues(root, &mut found);
+    used.extend(beside);
+    let in_directories = found.directories().into_iter().flat_map(|path| alone(&mut found, &path)).collect::<Vec<_>>();
+    for (path, recipe) in of_queues.into_iter().chain(in_directories) {
+        recipes.entry(Place(path)).or_default().push(recipe);
+    }
+    for directory in used {
+        if directory != root && !recipes.contains_key(&Place(directory.clone())) && found.is_used_up(&directory) {
+            found.take(&directory);
+        }
+    }
+    in_order(root, found, recipes)
+}
+
+/// Returns the directories whose children may be directories of a recipe.
+fn parents(found: &Found) -> Vec<String> {
+    let is_parent = |path: &String| found.children(path).any(|name| [LOCKS, LEASES, MEMBERS, CONFIG].contains(&name));
+    found.directories().into_iter().filter(is_parent).collect()
+}
+
+/// Takes what the recipes have that use one directory, and no further one.
+fn alone(found: &mut Found, path: &str) -> Vec<(String, Recipe)> {
+    let line = line(found, path).map(Recipe::Line);
+    let barrier = double_barrier(found, path).map(Recipe::DoubleBarrier);
+    let group = group(found, path).map(Recipe::Group);
+    [line, barrier, group].into_iter().flatten().map(|recipe| (path.to_owned(), recipe)).collect()
+}
+
+/// Takes the contenders in a directory. `None` if there are none.
+fn line(found: &mut Found, path: &str) -> Option<Line> {
+    let names = found.leaves(path, |name, _| Role::of(name).is_some());
+    if names.is_empty() {
+        return None;
+    }
+    let others = found.children(path).filter(|name| names.binary_search_by(|one| one.as_str().cmp(name)).is_err());
+    let others = others.map(str::to_owned).collect();
+    let stat = found.stat(path).unwrap_or_default();
+    let children = names.into_iter().map(|name| {
+        let node = match found.take(&join(path, &name)) {
+            Some(Content::Read { stat, data }) => Some((data, stat)),
+            _ => None,
+        };
+        Child { name, node }
+    });
+    Some(Line::new(path, &stat, children.collect(), others))
+}
+
+/// Takes the contenders in a directory, which may have none, or not exist.
+fn line_or_empty(found: &mut Found, path: &str) -> Line {
+    let stat = found.stat(path).unwrap_or_default();
+    line(found, path).unwrap_or_else(|| Line::new(path, &stat, Vec::new(), Vec::new()))
+}
+
+fn semaphore(found: &mut Found, path: &str) -> Option<Semaphore> {
+    let [locks, leases] = [LOCKS, LEASES].map(|name| join(path, name));
+    let names = found.leaves(&leases, |name, _| names::is_lease(name));
+    if names.is_empty() && !(found.has(&locks) && found.has(&leases)) {
+        return None;
+    }
+    Some(Semaphore { line: line_or_empty(found, &locks), leases: found.entries(&leases, names) })
+}
+
+fn balancer(found: &mut Found, path: &str) -> Option<ThroughputBalancer> {
+    let [config, leader, members, acks, epoch] = [CONFIG, LEADER, MEMBERS, ACKS, EPOCH].map(|name| join(path, name));
+    let has_maximum = !found.leaves(&config, |name, _| name == MAXIMUM).is_empty();
+    let names = found.leaves(&members, |name, _| names::is_balancer_member(name));
+    let has_members = !names.is_empty() && [&leader, &acks, &epoch].iter().any(|path| found.has(path));
+    if !has_maximum && !has_members {
+        return None;
+    }
+    let maximum = if has_maximum { found.take(&join(&config, MAXIMUM)) } else { None };
+    for name in found.leaves(&acks, |name, content| names::is_ack(name) && *content == Content::Unread) {
+        found.take(&join(&acks, &name));
+    }
+    if !found.leaves(path, |name, _| name == EPOCH).is_empty() {
+        found.take(&epoch);
+    }
+    Some(ThroughputBalancer {
+        maximum: maximum.and_then(|content| number_in(&content)),
+        leader: line_or_empty(found, &leader),
+        members: found.entries(&members, names).into_iter().map(member).collect(),
+    })
+}
+
+fn number_in(content: &Content) -> Option<u64> {
+    match content {
+        Content::Read { data, .. } => std::str::from_utf8(data).ok()?.trim().parse().ok(),
+        Content::Unread | Content::Denied => None,
+    }
+}
+
+fn member(entry: Entry) -> BalancerMember {
+    let record = entry.owner.as_ref().and_then(|owner| serde_json::from_slice(&owner.data).ok());
+    let record: serde_json::Value = record.unwrap_or_default();
+    let id = record.get("id").and_then(|id| id.as_str()).map(str::to_owned);
+    BalancerMember { id, throughput: record.get("throughput").and_then(|share| share.as_u64()), entry }
+}
+
+/// All names of members are UUIDs. Beside `ready` one such name is enough, as every other node counts as a member.
+fn double_barrier(found: &mut Found, path: &str) -> Option<DoubleBarrier> {
+    let is_ready = |name: &str, content: &Content| {
+        name == READY && matches!(content, Content::Read { stat, .. } if !is_session(stat.ephemeral_owner))
+    };
+    let ready = !found.leaves(path, is_ready).is_empty();
+    let names = found.leaves(path, |_, content| content.is_ephemeral());
+    let uuids = names.iter().filter(|name| names::is_uuid(name)).count();
+    let is_barrier =
+        if ready { uuids > 0 || found.children(path).count() == 1 } else { uuids > 0 && uuids == names.len() };
+    is_barrier.then(|| DoubleBarrier {
+        ready: if ready { found.entry(join(path, READY)) } else { None },
+        members: found.entries(path, names),
+    })
+}
+
+fn group(found: &mut Found, path: &str) -> Option<Group> {
+    let names = found.leaves(path, |_, content| content.is_ephemeral());
+    let members: Vec<_> = names.iter().filter_map(|name| found.entry(join(path, name))).collect();
+    (!members.is_empty()).then_some(Group { members })
+}
+
+/// Returns the nodes that are left, and those that have recipes, each before those below it.
+fn in_order(root: &str, found: Found, recipes: BTreeMap<Place, Vec<Recipe>>) -> Vec<Node> {
+    let with_recipes = recipes.into_iter().map(|(place, recipes)| (place, (None, recipes)));
+    let mut nodes: BTreeMap<Place, (Option<NodeStat>, Vec<Recipe>)> = with_recipes.collect();
+    for (path, content) in found.into_rest() {
+        let stat = match content {
+            Content::Read { stat, .. } => Some(summary(&stat)),
+            Content::Unread | Content::Denied => None,
+        };
+        nodes.entry(Place(path)).or_default().0 = stat;
+    }
+    let nodes = nodes.into_iter().filter(|(Place(path), _)| is_at_or_below(path, root));
+    nodes.map(|(Place(path), (stat, recipes))| Node { depth: depth(root, &path), path, stat, recipes }).collect()
+}
+
+fn summary(stat: &Stat) -> NodeStat {
+    NodeStat {
+        session_id: Some(stat.ephemeral_owner).filter(|&id| is_session(id)),
+        created_ms: stat.ctime,
+        data_length: stat.data_length.try_into().unwrap_or_default(),
+        num_children: stat.num_children.try_into().unwrap_or_default(),
+    }
+}
+
+fn depth(root: &str, path: &str) -> usize {
+    let below = path.strip_prefix(root.trim_end_matches('/')).unwrap_or_default();
+    below.split('/').filter(|name| !name.is_empty()).count()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! A tree as indented text.
+
+use std::fmt;
+
+use super::value::{BalancerMember, DoubleBarrier, Entry, Group, Node, NodeStat, Queue, Recipe, Semaphore};
+use super::value::{ThroughputBalancer, Tree};
+use crate::path::quoted;
+
+/// How far each level is indented, and at most: deeper ones tell their paths.
+const INDENT: usize = 2;
+const MOST_LEVELS: usize = 32;
+
+impl fmt::Display for Tree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, node) in self.nodes.iter().enumerate() {
+            if at > 0 {
+                f.write_str("\n")?;
+            }
+            let is_named = (1..=MOST_LEVELS).contains(&node.depth);
+            let width = node.depth.min(MOST_LEVELS) * INDENT;
+            write!(f, "{:width$}{}", "", if is_named { node.name() } else { &node.path })?;
+            for (at, line) in node.to_string().lines().enumerate() {
+                if at == 0 {
+                    write!(f, ": {line}")?;
+                } else {
+                    write!(f, "\n{:width$}  {line}", "")?;
+                }
+            }
+        }
+        self.denied.iter().try_for_each(|path| write!(f, "\nnot readable: {path}"))
+    }
+}
+
+/// What it is, without its path; then what is in it, each in a line of its own.
+impl fmt::Display for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.recipes[..], &self.stat) {
+            ([], Some(stat)) => write!(f, "{stat}"),
+            ([], None) => f.write_str("not read"),
+            ([first, others @ ..], _) => {
+                write!(f, "{first}")?;
+                others.iter().try_for_each(|recipe| write!(f, "\n{recipe}"))
+            }
+        }
+    }
+}
+
+impl fmt::Display for NodeStat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes, {} children", self.data_length, self.num_children)?;
+        self.session_id.iter().try_for_each(|id| write!(f, ", session {id:#x}"))
+    }
+}
+
+/// What it is; then what is in it, each in a line of its own.
+impl fmt::Display for Recipe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Recipe::Line(line) => {
+                let (hold, wait, left) = (line.holders().count(), line.waiting().count(), line.sequence_numbers_left);
+                write!(f, "line, {hold} hold, {wait} wait, {left} numbers left")?;
+                each(f, "", &line.places)
+            }
+            Recipe::Semaphore(semaphore) => write!(f, "{semaphore}"),
+            Recipe::DoubleBarrier(barrier) => write!(f, "{barrier}"),
+            Recipe::Queue(queue) => write!(f, "{queue}"),
+            Recipe::ThroughputBalancer(balancer) => write!(f, "{balancer}"),
+            Recipe::Group(group) => write!(f, "{group}"),
+        }
+    }
+}
+
+impl fmt::Display for Semaphore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (leases, wait) = (self.leases.len(), self.line.places.len());
+        write!(f, "semaphore, {leases} leases, {wait} wait")?;
+        each(f, "lease ", &self.leases)?;
+        for place in &self.line.places {
+            write!(f, "\n{} waits", place.name())?;
+            match &place.owner {
+                Some(owner) => write!(f, ", {owner}")?,
+                None => f.write_str(", not readable")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for DoubleBarrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ready = if self.is_ready() { "ready" } else { "not ready" };
+        write!(f, "double barrier, {} members, {ready}", self.members.len())?;
+        each(f, "member ", &self.members)
+    }
+}
+
+impl fmt::Display for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (claims, producers, letters) = (self.claims.len(), self.producers.len(), self.dead_letters.len());
+        write!(f, "queue, {} items, {claims} claims, {producers} producers, {letters} dead letters", self.depth)?;
+        each(f, "claim ", &self.claims)?;
+        each(f, "producer ", self.producers.iter().map(WithoutData))?;
+        each(f, "dead letter ", &self.dead_letters)
+    }
+}
+
+impl fmt::Display for ThroughputBalancer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let members = self.members.len();
+        match self.maximum {
+            Some(maximum) => write!(f, "throughput balancer, maximum {maximum}, {members} members")?,
+            None => write!(f, "throughput balancer, no maximum, {members} members")?,
+        }
+        each(f, "", &self.members)?;
+        each(f, "", &self.leader.places)
+    }
+}
+
+impl fmt::Display for BalancerMember {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.id, self.throughput) {
+            (Some(id), Some(throughput)) => write!(f, "{} has {throughput}", quoted(id))?,
+            _ => f.write_str("no record")?,
+        }
+        write!(f, ", {}", WithoutData(&self.entry))
+    }
+}
+
+impl fmt::Display for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "group, {} members", self.members.len())?;
+        each(f, "member ", &self.members)
+    }
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.owner {
+            Some(owner) => write!(f, "{}, {owner}", self.name()),
+            None => write!(f, "{}, not readable", self.name()),
+        }
+    }
+}
+
+/// Where the data is a number or a record, for programs.
+struct WithoutData<'a>(&'a Entry);
+
+impl fmt::Display for WithoutData<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.0.name();
+        match (&self.0.owner, self.0.session_id()) {
+            (None, _) => write!(f, "{name}, not readable"),
+            (Some(owner), Some(session)) => write!(f, "{name}, session {session:#x}, token {}", owner.fencing_token),
+            (Some(owner), None) => write!(f, "{name}, no session, token {}", owner.fencing_token),
+        }
+    }
+}
+
+fn each<T: fmt::Display>(f: &mut fmt::Formatter<'_>, what: &str, all: impl IntoIterator<Item = T>) -> fmt::Result {
+    all.into_iter().try_for_each(|one| write!(f, "\n{what}{one}"))
+}

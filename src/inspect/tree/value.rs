@@ -1,0 +1,206 @@
+//! What [`tree`](crate::inspect::tree()) finds, as values.
+
+use std::time::SystemTime;
+
+use super::super::line::{Line, Owner, is_session, time_of};
+use crate::path::split;
+
+/// Everything at a path and below, as [`tree`](crate::inspect::tree()) finds it.
+///
+/// Each node that was found is in it once: as one of [`nodes`](Self::nodes), or in a recipe of its directory. The
+/// directories that a recipe creates for its nodes, such as `leases` of a semaphore, are no nodes here, unless they
+/// have something else in them.
+///
+/// The nodes are a list and not values in each other, so that any depth can be read, shown and serialized.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Tree {
+    /// The nodes, each before those below it. The first one is at the path that was asked for.
+    pub nodes: Vec<Node>,
+    /// The directories that this client may not list, and the nodes that it may not read, in the order of their paths.
+    /// There may be more below them.
+    pub denied: Vec<String>,
+}
+
+/// A node that is no part of a recipe of its directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Node {
+    /// Its path.
+    pub path: String,
+    /// How many levels it is below the first node.
+    pub depth: usize,
+    /// What the servers tell of it. `None` if this client may not read it, if its name made a read unnecessary, or if
+    /// it does not exist: the servers delete the empty directory of a queue of Curator, while its dead letters remain.
+    pub stat: Option<NodeStat>,
+    /// The recipes whose nodes are in this directory: none for a plain node, one for the directory of a recipe, and
+    /// more if several of them share it.
+    pub recipes: Vec<Recipe>,
+}
+
+/// What the servers tell of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct NodeStat {
+    /// The session that owns it, if it is ephemeral.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::inspect::text::session_opt"))]
+    pub session_id: Option<i64>,
+    /// When it was created, in milliseconds since 1970, by the clock of the server that led then.
+    pub created_ms: i64,
+    /// The number of bytes of its data.
+    pub data_length: u32,
+    /// The number of its children, those that are in recipes as well.
+    pub num_children: u32,
+}
+
+/// What the nodes in a directory are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub enum Recipe {
+    /// An election, a lock or a read-write lock. [`Line::others`] are nodes of the tree.
+    Line(Line),
+    /// A semaphore.
+    Semaphore(Semaphore),
+    /// A double barrier.
+    DoubleBarrier(DoubleBarrier),
+    /// A queue.
+    Queue(Queue),
+    /// A throughput balancer.
+    ThroughputBalancer(ThroughputBalancer),
+    /// A group.
+    Group(Group),
+}
+
+/// A node of a recipe, and who owns it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Entry {
+    /// The path of the node.
+    pub path: String,
+    /// What only the node itself tells; `None` if this client may not read it.
+    pub owner: Option<Owner>,
+}
+
+/// The permits of a semaphore that are taken, and who waits for some. How many there are, the nodes do not tell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Semaphore {
+    /// The line in `locks`. The first one is the next to get permits.
+    pub line: Line,
+    /// Each is a permit that is taken, or that the first of the line asks for; the oldest one first.
+    pub leases: Vec<Entry>,
+}
+
+/// The members of a double barrier.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct DoubleBarrier {
+    /// The node `ready`, which exists from when all have entered until all have left.
+    pub ready: Option<Entry>,
+    /// Those that have entered and have not left, the oldest one first.
+    pub members: Vec<Entry>,
+}
+
+/// A queue. Its items are counted by their names, and not read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Queue {
+    /// The number of its items, those that are claimed included, and those of Curator's other kinds of queue.
+    pub depth: usize,
+    /// The claims on items in `<path>-claims`, the oldest one first. The name of each is that of the item.
+    pub claims: Vec<Entry>,
+    /// The producers in `<path>-producers`, the oldest one first.
+    pub producers: Vec<Entry>,
+    /// The names of the dead letters in `<path>-dead`, the oldest one first.
+    pub dead_letters: Vec<String>,
+}
+
+/// A throughput balancer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct ThroughputBalancer {
+    /// The maximum that is divided; `None` if none was set, or if its node cannot be read as a number.
+    pub maximum: Option<u64>,
+    /// The election of the leader, who divides it.
+    pub leader: Line,
+    /// The members, the oldest one first.
+    pub members: Vec<BalancerMember>,
+}
+
+/// A member of a throughput balancer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct BalancerMember {
+    /// The id of the member, also in the election; `None` if its record cannot be read.
+    pub id: Option<String>,
+    /// Its share; `None` if its record cannot be read.
+    pub throughput: Option<u64>,
+    /// Its node. The data is the whole record, in JSON.
+    pub entry: Entry,
+}
+
+/// Processes that are alive, each with its data: a `GroupMember` of this library or of Curator, a party of kazoo, or
+/// anything else that keeps an ephemeral node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Group {
+    /// The members, in the order of their names.
+    pub members: Vec<Entry>,
+}
+
+impl Node {
+    /// Returns the last element of its path.
+    pub fn name(&self) -> &str {
+        split(&self.path).1
+    }
+}
+
+impl NodeStat {
+    /// Returns when the node was created, by the clock of the server that led then.
+    pub fn created(&self) -> SystemTime {
+        time_of(self.created_ms)
+    }
+}
+
+impl Entry {
+    /// Returns the last element of its path.
+    pub fn name(&self) -> &str {
+        split(&self.path).1
+    }
+
+    /// Returns the session that owns the node; `None` if it is not known, or if there is none.
+    pub fn session_id(&self) -> Option<i64> {
+        self.owner.as_ref().map(|owner| owner.session_id).filter(|&id| is_session(id))
+    }
+
+    /// Returns whether it is known that no session owns the node: a lease or a claim that stays until it is deleted by
+    /// hand.
+    pub fn is_orphan(&self) -> bool {
+        self.owner.as_ref().is_some_and(Owner::is_orphan)
+    }
+}
+
+impl Semaphore {
+    /// Returns the leases that no session owns. Each takes a permit until it is deleted by hand.
+    pub fn orphans(&self) -> impl Iterator<Item = &Entry> {
+        self.leases.iter().filter(|lease| lease.is_orphan())
+    }
+}
+
+impl DoubleBarrier {
+    /// Returns whether all have entered, so that each may leave.
+    pub fn is_ready(&self) -> bool {
+        self.ready.is_some()
+    }
+}
