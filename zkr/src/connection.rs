@@ -77,6 +77,16 @@ impl Connection {
         self.builder()?.connect().await.map_err(|error| Ending::of(&error))
     }
 
+    /// Returns the servers, as they were given.
+    pub fn servers(&self) -> &str {
+        &self.connect
+    }
+
+    /// Returns the session timeout that is asked for.
+    pub fn session_timeout(&self) -> Duration {
+        self.session_timeout
+    }
+
     /// Returns the least session timeout that the servers may grant, where they have granted this one. As the library
     /// does, it takes a tick for a quarter of it at most.
     pub fn least_timeout(&self, granted: Duration) -> Duration {
@@ -152,4 +162,9 @@ pub fn path(value: &str) -> Result<String, String> {
             path.split('/').all(|part| !matches!(part, "" | "." | "..") && !part.chars().any(char::is_control))
         });
     if good { Ok(value.to_owned()) } else { Err("it must be /name or /name/name, without a / at the end".to_owned()) }
+}
+
+/// Parses the path of a node, or of the root.
+pub fn path_or_root(value: &str) -> Result<String, String> {
+    if value == "/" { Ok(value.to_owned()) } else { path(value) }
 }

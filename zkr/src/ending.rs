@@ -4,6 +4,8 @@ use std::process::ExitCode;
 
 use zookeeper_recipes::{Error, ErrorKind};
 
+use crate::output::note;
+
 /// The statuses of `zkr` itself. They are beyond those that most commands use; 124 to 127 are those of `timeout(1)` and
 /// of shells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -68,7 +70,7 @@ impl Ending {
             Ending::Success | Ending::OutputClosed => ExitCode::SUCCESS,
             Ending::Status(status, why) => {
                 if let Some(why) = why {
-                    eprintln!("zkr: {why}");
+                    note(why);
                 }
                 ExitCode::from(status as u8)
             }

@@ -17,12 +17,49 @@ pub struct Output {
 }
 
 impl Output {
-    /// Prints a result: as the text, or as the value.
-    pub fn print(self, text: impl std::fmt::Display, value: &impl serde::Serialize) -> Result<(), Ending> {
-        let line = if self.json { serde_json::to_string(value).map_err(Ending::failed)? } else { text.to_string() };
-        let mut out = io::stdout().lock();
-        writeln!(out, "{line}").and_then(|()| out.flush()).map_err(of_output)
+    /// Prints a result: as the text, or as the value. A text that is empty is not printed.
+    pub async fn print(self, text: impl std::fmt::Display, value: &impl serde::Serialize) -> Result<(), Ending> {
+        let mut line = if self.json { serde_json::to_string(value).map_err(Ending::failed)? } else { text.to_string() };
+        if !line.is_empty() {
+            line.push('\n');
+        }
+        write(line.into_bytes()).await
     }
+}
+
+/// Writes to the standard output, on a thread of its own: while a reader pauses, the session needs its heartbeats, and
+/// Ctrl-C must end the process.
+pub async fn write(bytes: Vec<u8>) -> Result<(), Ending> {
+    let written = tokio::task::spawn_blocking(move || {
+        let mut out = io::stdout().lock();
+        out.write_all(&bytes).and_then(|()| out.flush())
+    });
+    written.await.map_err(Ending::failed)?.map_err(of_output)
+}
+
+/// Says something beside the results. Where it cannot be said, the results still count.
+pub fn note(text: impl std::fmt::Display) {
+    let _ = writeln!(io::stderr(), "zkr: {text}");
+}
+
+/// Returns a number with the word for what it counts.
+pub fn count(number: usize, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
+/// Returns the rows as lines with aligned columns: the first one at the left, numbers at the right.
+pub fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or_default()).collect();
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, &width))| match column {
+            0 => format!("{cell:<width$}"),
+            _ => format!("{cell:>width$}"),
+        });
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// Prints the completions for a shell.
@@ -48,4 +85,23 @@ pub fn man(directory: &Path) -> Ending {
 fn of_output(error: io::Error) -> Ending {
     // Its reader has seen enough, as `head` has.
     if error.kind() == io::ErrorKind::BrokenPipe { Ending::OutputClosed } else { Ending::failed(error) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_has_aligned_columns_and_no_spaces_at_the_ends_of_lines() {
+        let rows = [["NAME", "SHARE", ""], ["a", "1000", ""], ["longer", "7", "x"]];
+        let rows = rows.map(|row| row.map(str::to_owned).to_vec());
+        assert_eq!(table(&rows), "NAME    SHARE\na        1000\nlonger      7  x");
+        assert_eq!(table(&[]), "");
+    }
+
+    #[test]
+    fn numbers_have_their_words() {
+        assert_eq!(count(0, "item", "items"), "0 items");
+        assert_eq!(count(1, "item", "items"), "1 item");
+    }
 }

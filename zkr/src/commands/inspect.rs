@@ -1,13 +1,79 @@
-//! Who holds and who waits.
+//! Who holds and who waits, and who waits for whom in a circle.
 
-use zookeeper_recipes::{Client, inspect};
+use serde::Serialize;
+use zookeeper_recipes::inspect::{self, Role};
+use zookeeper_recipes::{Client, mutex};
 
-use crate::ending::Ending;
+use super::failed;
+use crate::ending::{Ending, Status};
 use crate::output::Output;
+
+/// A node that was marked.
+#[derive(Serialize)]
+struct Revoked<'a> {
+    revoked: &'a str,
+}
 
 /// Shows the line at a path.
 pub async fn line(client: &Client, output: Output, path: &str) -> Result<Ending, Ending> {
-    let line = inspect::line(client, path).await.map_err(|error| Ending::of(&error))?;
-    output.print(&line, &line)?;
+    let line = inspect::line(client, path).await.map_err(|error| failed(error.kind(), error))?;
+    output.print(&line, &line).await?;
     Ok(Ending::Success)
+}
+
+/// Asks the owner of a node to release its lock.
+pub async fn revoke(client: &Client, output: Output, node: &str) -> Result<Ending, Ending> {
+    check_is_revocable(node).map_err(Ending::failed)?;
+    // The mark on a node that is missing would be reported as set.
+    let found = client.exists(node).await.map_err(|error| failed(error.kind(), error))?;
+    if found.is_none() {
+        let why = format!("{node} does not exist: it was released, or the path is wrong (see zkr lock ls)");
+        return Err(Ending::because(Status::No, why));
+    }
+    mutex::revoke(client, node).await.map_err(|error| failed(error.kind(), error))?;
+    let text = format_args!("{node}: its owner is asked to release it");
+    output.print(text, &Revoked { revoked: node }).await?;
+    Ok(Ending::Success)
+}
+
+/// The mark replaces the data of the node. Only the owner of a lock knows what that means.
+fn check_is_revocable(node: &str) -> Result<(), String> {
+    let why = match Role::of(node.rsplit('/').next().unwrap_or(node)) {
+        Some(Role::Lock | Role::Reader | Role::Writer) => return Ok(()),
+        Some(Role::Candidate) => "a candidate of an election does not listen to the mark",
+        Some(Role::KazooLock) => "kazoo's locks do not know the mark",
+        _ => "it is not the node of a lock; zkr lock ls shows the nodes of one",
+    };
+    Err(format!("{node} cannot be revoked: {why}"))
+}
+
+/// Finds the sessions that wait for each other.
+pub async fn deadlocks(client: &Client, output: Output, path: &str) -> Result<Ending, Ending> {
+    let deadlocks = inspect::deadlocks(client, path).await.map_err(|error| failed(error.kind(), error))?;
+    output.print(&deadlocks, &deadlocks).await?;
+    match deadlocks.found[..] {
+        [] => Ok(Ending::Success),
+        _ => Ok(Ending::Status(Status::No, None)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_nodes_of_locks_are_marked() {
+        for node in ["/l/_c_x-lock-0000000001", "/l/__READ__0000000001", "/l/__WRIT__0000000001"] {
+            assert_eq!(check_is_revocable(node), Ok(()), "{node}");
+        }
+        for (node, why) in [
+            ("/l/latch-0000000001", "candidate"),
+            ("/l/x__lock__0000000001", "kazoo"),
+            ("/l/queue-0000000001", "not the node of a lock"),
+            ("/l", "not the node of a lock"),
+        ] {
+            let error = check_is_revocable(node).expect_err(node);
+            assert!(error.starts_with(node) && error.contains(why), "{error}");
+        }
+    }
 }

@@ -1,20 +1,59 @@
 //! Commands that ask the servers, or tell them something, and end.
 
+mod balancer;
+mod doctor;
 mod inspect;
+mod queue;
+mod signals;
+mod tree;
+
+use std::fmt::Display;
 
 use clap::Subcommand;
+use zookeeper_recipes::{Client, ErrorKind};
 
-use crate::connection::{Connection, path};
-use crate::ending::Ending;
+use self::signals::Signals;
+use crate::connection::{Connection, path, path_or_root};
+use crate::ending::{Ending, Status};
 use crate::output::Output;
 use crate::run::LookAtLock;
 
 /// What is asked.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Show the line at a path: who holds, who waits
+    /// Look at elections
+    #[command(subcommand)]
+    Latch(Latch),
+    /// Ask the holder of a lock to release it; whether it does is its own decision
+    Revoke {
+        /// The node of the holder, as `zkr lock ls` shows it below the path of the lock
+        #[arg(value_parser = path)]
+        node: String,
+    },
+    /// Put items into a queue, take them, and look after dead letters
+    #[command(subcommand)]
+    Queue(queue::Queue),
+    /// Look at a throughput balancer, and set its maximum
+    #[command(subcommand)]
+    Balancer(balancer::Balancer),
+    /// Find sessions that wait for each other; status 1 if there are any
+    Deadlocks {
+        /// Locks at this path and below; elections among them may look like deadlocks
+        #[arg(value_parser = path_or_root)]
+        path: String,
+    },
+    /// Show everything at a path and below: locks, semaphores, queues, barriers, shares, groups
+    Inspect(tree::TreeOptions),
+    /// Find what is wrong with locks and elections; status 1 if anything is
+    Doctor(doctor::Options),
+}
+
+/// What is asked of an election.
+#[derive(Subcommand, Debug)]
+pub enum Latch {
+    /// Show who leads and who waits
     Ls {
-        /// The path of the lock or the election
+        /// The path of the election
         #[arg(value_parser = path)]
         path: String,
     },
@@ -23,7 +62,7 @@ pub enum Command {
 impl From<LookAtLock> for Command {
     fn from(look: LookAtLock) -> Command {
         match look {
-            LookAtLock::Ls { path } => Command::Ls { path },
+            LookAtLock::Ls { path } => Command::Latch(Latch::Ls { path }),
         }
     }
 }
@@ -34,19 +73,50 @@ pub fn play(connection: Connection, output: Output, command: Command) -> Ending 
         Ok(runtime) => runtime,
         Err(error) => return Ending::failed(error),
     };
-    runtime.block_on(async {
+    let ending = runtime.block_on(async {
         match answer(&connection, output, command).await {
             Ok(ending) | Err(ending) => ending,
         }
-    })
+    });
+    // A thread that still reads the standard input, or writes to a pipe that is full, is not waited for.
+    runtime.shutdown_background();
+    ending
 }
 
 async fn answer(connection: &Connection, output: Output, command: Command) -> Result<Ending, Ending> {
-    let client = connection.open().await?;
-    let ending = match command {
-        Command::Ls { path } => inspect::line(&client, output, &path).await,
+    let mut signals = Signals::new()?;
+    let client = tokio::select! {
+        client = connection.open() => client?,
+        ending = signals.next() => return Ok(ending),
     };
-    // The session ends at once, and not by its timeout.
-    let _ = client.close().await;
+    let ending = tokio::select! {
+        ending = command.run(&client, connection, output) => ending,
+        ending = signals.next() => Ok(ending),
+    };
+    // The session ends at once, and not by its timeout. Without a server that takes a while: a further signal ends it.
+    tokio::select! {
+        _ = client.close() => {}
+        _ = signals.next() => {}
+    }
     ending
+}
+
+impl Command {
+    async fn run(self, client: &Client, connection: &Connection, output: Output) -> Result<Ending, Ending> {
+        match self {
+            Command::Latch(Latch::Ls { path }) => inspect::line(client, output, &path).await,
+            Command::Revoke { node } => inspect::revoke(client, output, &node).await,
+            Command::Queue(queue) => queue.run(client, output).await,
+            Command::Balancer(balancer) => balancer.run(client, output).await,
+            Command::Deadlocks { path } => inspect::deadlocks(client, output, &path).await,
+            Command::Inspect(options) => tree::tree(client, output, &options).await,
+            Command::Doctor(options) => doctor::examine(client, connection, output, &options).await,
+        }
+    }
+}
+
+/// A request has failed. If a node is missing, it says what to check: a wrong path and a wrong root look the same.
+fn failed(kind: ErrorKind, error: impl Display) -> Ending {
+    let hint = if kind == ErrorKind::NoNode { "; check the path, --namespace and --connect" } else { "" };
+    Ending::because(Status::of(kind), format_args!("{error}{hint}"))
 }

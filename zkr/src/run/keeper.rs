@@ -19,6 +19,7 @@ use super::messages::{Conversation, ToKeeper, ToSupervisor};
 use super::plan::{Kind, Plan};
 use super::schedule::Schedule;
 use crate::ending::{Ending, Status};
+use crate::output::note;
 
 /// How the conversation ended before anything was held.
 enum End {
@@ -66,7 +67,7 @@ async fn serve(supervisor: &mut Conversation) -> Result<(), End> {
     let served = hold(supervisor, &client, &plan).await;
     // Ends the session, so that nothing of it waits for its timeout.
     if let Err(error) = client.close().await {
-        eprintln!("zkr: {error}");
+        note(error);
     }
     served
 }
@@ -100,7 +101,7 @@ async fn hold(supervisor: &mut Conversation, client: &Client, plan: &Plan) -> Re
     if let Some(mark) = mark
         && let Err(error) = mark.remove(client, &plan.path).await
     {
-        eprintln!("zkr: the next holder waits for up to {session_timeout:?}: {error}");
+        note(format_args!("the next holder waits for up to {session_timeout:?}: {error}"));
     }
     let released = hold.release().await;
     over?;
@@ -108,7 +109,7 @@ async fn hold(supervisor: &mut Conversation, client: &Client, plan: &Plan) -> Re
         Err(failure) if plan.is_barrier() => Err(End::Failed(failure)),
         // The command ran to its end under the lock. What was lost cannot be released.
         Err((_, why)) if !was_lost => {
-            eprintln!("zkr: {why}");
+            note(why);
             Ok(())
         }
         _ => Ok(()),
@@ -126,7 +127,7 @@ async fn marked(
     let (Kind::Mutex, Some(token)) = (plan.kind, hold.token()) else { return Ok(None) };
     let waiting = |time| {
         let path = &plan.path;
-        eprintln!("zkr: {path}: waiting until the command of the former holder is over, {time:?} at most");
+        note(format_args!("{path}: waiting until the command of the former holder is over, {time:?} at most"));
     };
     let work = async {
         tokio::select! {

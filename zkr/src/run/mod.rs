@@ -43,6 +43,7 @@ use std::time::Duration;
 
 use crate::connection::Connection;
 use crate::ending::{Ending, Status};
+use crate::output::note;
 use options::Work;
 use plan::{Kind, Plan};
 use supervisor::Round;
@@ -93,7 +94,7 @@ pub fn elect(connection: Connection, options: ElectOptions) -> Ending {
                 return ending;
             }
             if let Ending::Status(_, why) = &ending {
-                eprintln!("zkr: {}; taking part again", why.as_deref().unwrap_or("it has failed"));
+                note(format_args!("{}; taking part again", why.as_deref().unwrap_or("it has failed")));
                 tokio::time::sleep(AFTER_FAILURE).await;
             }
         }

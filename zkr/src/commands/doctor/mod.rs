@@ -1,0 +1,171 @@
+//! Says what is wrong with locks and elections, and what to do.
+
+mod finding;
+
+use std::time::{Duration, SystemTime};
+
+use clap::Args;
+use zookeeper_recipes::inspect::{self, Deadlock};
+use zookeeper_recipes::{Client, Error};
+
+use self::finding::Finding;
+use super::failed;
+use crate::connection::{Connection, path_or_root};
+use crate::ending::{Ending, Status};
+use crate::output::{Output, count};
+
+/// What is examined.
+#[derive(Args, Debug)]
+pub struct Options {
+    /// Lines of locks and elections at this path and below
+    #[arg(value_parser = path_or_root)]
+    path: String,
+    /// From when on a node that others wait for is worth a look; that a leader leads on is not
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = humantime::parse_duration)]
+    stuck: Duration,
+}
+
+/// What was found, and in how many lines.
+struct Report {
+    findings: Vec<Finding>,
+    lines: usize,
+}
+
+/// Examines all lines at a path and below, and the session.
+pub async fn examine(
+    client: &Client,
+    connection: &Connection,
+    output: Output,
+    options: &Options,
+) -> Result<Ending, Ending> {
+    let mut report = Report::read(client, options).await.map_err(|error| failed(error.kind(), error))?;
+    let granted = client.session_timeout();
+    report.findings.extend(Finding::session_timeout(connection.servers(), connection.session_timeout(), granted));
+    report.findings.sort();
+    for finding in &report.findings {
+        output.print(finding, finding).await?;
+    }
+    let lines = count(report.lines, "line", "lines");
+    if report.findings.is_empty() {
+        // Of JSON each line is a finding.
+        if !output.json {
+            output.print(format_args!("no problem found in {lines}"), &()).await?;
+        }
+        return Ok(Ending::Success);
+    }
+    let problems = count(report.findings.len(), "problem", "problems");
+    Err(Ending::because(Status::No, format_args!("{problems} found in {lines}")))
+}
+
+impl Report {
+    async fn read(client: &Client, options: &Options) -> Result<Report, Error> {
+        let all = inspect::lines(client, &options.path).await?;
+        // Confirmed only if there seem to be any: the lines were not read at one moment.
+        let circles = match &Deadlock::detect(&all.lines)[..] {
+            [] => Vec::new(),
+            _ => inspect::deadlocks(client, &options.path).await?.found,
+        };
+        // The servers tell when a node was created. A clock that differs from theirs by minutes does not matter here.
+        let now = SystemTime::now();
+        let mut findings: Vec<Finding> = circles.iter().map(|circle| Finding::deadlock(circle, now)).collect();
+        findings.extend(all.denied.iter().map(|path| Finding::denied(path)));
+        for line in &all.lines {
+            findings.extend(Finding::counter(&line.path, line.sequence_numbers_left));
+            findings.extend(Finding::orphans(line));
+            findings.extend(Finding::stuck(line, &circles, now, options.stuck));
+        }
+        Ok(Report { findings, lines: all.lines.len() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zookeeper_recipes::CreateMode;
+    use zookeeper_recipes::mutex::InterProcessMutex;
+    use zookeeper_recipes::testing::TestingServer;
+
+    use super::finding::Severity;
+    use super::*;
+
+    async fn findings(client: &Client, path: &str, stuck: Duration) -> Vec<Finding> {
+        let options = Options { path: path.to_owned(), stuck };
+        let mut findings = Report::read(client, &options).await.expect("it can be read").findings;
+        findings.sort();
+        findings
+    }
+
+    const LONG: Duration = Duration::from_secs(1_000_000_000);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_without_a_session_blocks_its_line() {
+        let server = TestingServer::start();
+        let client = server.client().await.expect("a client");
+        client.create_containers("/l/a").await.expect("it is created");
+        assert!(findings(&client, "/", LONG).await.is_empty());
+        for mode in [CreateMode::PersistentSequential, CreateMode::EphemeralSequential] {
+            client.create("/l/a/x-lock-", "", mode).await.expect("it is created");
+        }
+        let [orphan] = &findings(&client, "/", LONG).await[..] else { panic!("one finding") };
+        assert_eq!((orphan.severity, &*orphan.path), (Severity::Error, "/l/a/x-lock-0000000000"));
+        assert!(orphan.what.contains("1 waits behind it"), "{orphan}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_counter_that_ends_soon_and_a_node_that_may_not_be_read() {
+        let server = TestingServer::start();
+        let client = server.client().await.expect("a client");
+        client.create_containers("/l").await.expect("it is created");
+        server.set_sequence("/l", i32::MAX - 10).expect("it is set");
+        let node = client.create("/l/lock-", "", CreateMode::EphemeralSequential).await.expect("it is created");
+        server.deny(&node);
+        let found = findings(&client, "/l", LONG).await;
+        let told: Vec<_> = found.iter().map(|finding| (finding.severity, &*finding.path)).collect();
+        assert_eq!(told, [(Severity::Warning, "/l"), (Severity::Warning, &*node)]);
+        assert!(found[0].what.contains("9 numbers are left"), "{}", found[0]);
+        assert!(found[1].next.contains("--auth"), "{}", found[1]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_holder_that_others_wait_for_is_found_after_its_time_but_a_leader_is_not() {
+        let server = TestingServer::start();
+        let clients = [server.client().await.expect("a client"), server.client().await.expect("a client")];
+        for directory in ["/locks", "/elections"] {
+            clients[0].create_containers(directory).await.expect("it is created");
+        }
+        for client in &clients {
+            for name in ["/locks/lock-", "/elections/latch-"] {
+                client.create(name, "host", CreateMode::EphemeralSequential).await.expect("it is created");
+            }
+        }
+        assert!(findings(&clients[0], "/", LONG).await.is_empty());
+        let found = findings(&clients[0], "/", Duration::ZERO).await;
+        let [stuck] = &found[..] else { panic!("one finding: {found:?}") };
+        assert_eq!((stuck.severity, &*stuck.path), (Severity::Warning, "/locks/lock-0000000000"));
+        assert!(stuck.what.contains("\"host\"") && stuck.what.contains("1 waits behind it"), "{stuck}");
+        assert!(stuck.next.contains("zkr revoke /locks/lock-0000000000"), "{stuck}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn sessions_that_wait_for_each_other_are_one_finding() {
+        let server = TestingServer::start();
+        let clients = [server.client().await.expect("a client"), server.client().await.expect("a client")];
+        let paths = ["/locks/a", "/locks/b"];
+        let mut held = Vec::new();
+        for (client, path) in clients.iter().zip(paths) {
+            let mutex = InterProcessMutex::new(client, path).expect("a good path");
+            held.push(mutex.acquire().await.expect("it is acquired"));
+        }
+        let mut waiting = Vec::new();
+        for (client, path) in clients.iter().zip(["/locks/b", "/locks/a"]) {
+            let mutex = InterProcessMutex::new(client, path).expect("a good path");
+            waiting.push(tokio::spawn(async move { mutex.acquire().await }));
+        }
+        server.until(|| paths.iter().all(|path| server.children(path).len() == 2)).await;
+        let found = findings(&clients[0], "/locks", Duration::ZERO).await;
+        let [circle] = &found[..] else { panic!("one finding: {found:?}") };
+        assert_eq!(circle.severity, Severity::Error);
+        assert!(circle.what.starts_with("2 sessions wait for each other"), "{circle}");
+        assert!(circle.next.contains("zkr revoke /locks/"), "{circle}");
+        waiting.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+}

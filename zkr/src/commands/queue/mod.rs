@@ -1,0 +1,77 @@
+//! Queues: items go in and out, and dead letters are looked after.
+
+mod content;
+mod dead;
+mod put;
+mod take;
+
+use clap::Subcommand;
+use serde::Serialize;
+use zookeeper_recipes::Client;
+use zookeeper_recipes::queue::{DistributedQueue, Error, RawBytes};
+
+use super::failed;
+use crate::connection::path;
+use crate::ending::Ending;
+use crate::output::{Output, note};
+
+/// What is asked of a queue.
+#[derive(Subcommand, Debug)]
+pub enum Queue {
+    /// Put items into a queue: the arguments, or without any the lines of the standard input
+    Put(put::Options),
+    /// Take items out of a queue, and print each on a line; status 1 if there was none in time
+    ///
+    /// An item is removed from the queue after it was written to the standard output. One that was printed when this
+    /// process or its connection ends may be delivered once more.
+    Take(take::Options),
+    /// Print how many items are in a queue, with those that a consumer has claimed
+    Depth {
+        /// The path of the queue
+        #[arg(value_parser = path)]
+        path: String,
+    },
+    /// Look after the items that could not be handled
+    #[command(subcommand)]
+    Dead(dead::Dead),
+}
+
+/// How long a queue is.
+#[derive(Serialize)]
+struct Depth<'a> {
+    path: &'a str,
+    depth: usize,
+}
+
+impl Queue {
+    /// Does what was asked.
+    pub async fn run(self, client: &Client, output: Output) -> Result<Ending, Ending> {
+        match self {
+            Queue::Put(options) => put::put(client, output, options).await,
+            Queue::Take(options) => take::take(client, output, &options).await,
+            Queue::Depth { path } => depth(client, output, &path).await,
+            Queue::Dead(dead) => dead.run(client, output).await,
+        }
+    }
+}
+
+async fn depth(client: &Client, output: Output, path: &str) -> Result<Ending, Ending> {
+    let depth = open(client, path)?.len().await.map_err(of)?;
+    let found = depth > 0 || client.exists(path).await.map_err(|error| failed(error.kind(), error))?.is_some();
+    // No error: a queue comes with its first item, and Curator's goes with its last one.
+    if !found {
+        note(format_args!("{path} does not exist: nothing was put yet, or the path is wrong"));
+    }
+    output.print(depth, &Depth { path, depth }).await?;
+    Ok(Ending::Success)
+}
+
+/// Opens a queue whose items are any bytes: what they mean is the matter of those who put and take them.
+fn open(client: &Client, path: &str) -> Result<DistributedQueue<RawBytes>, Ending> {
+    DistributedQueue::builder(client, path, RawBytes).build().map_err(of)
+}
+
+/// A request to a queue has failed.
+fn of(error: Error) -> Ending {
+    failed(error.kind(), error)
+}

@@ -1,0 +1,87 @@
+//! Puts items: from the arguments, or from the standard input.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+
+use clap::Args;
+use serde::Serialize;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use zookeeper_recipes::Client;
+use zookeeper_recipes::queue::{Error, Producer, RawBytes};
+
+use super::{of, open};
+use crate::connection::path;
+use crate::ending::{Ending, Status};
+use crate::output::{Output, count};
+
+/// What is put.
+#[derive(Args, Debug)]
+pub struct Options {
+    /// The path of the queue
+    #[arg(value_parser = path)]
+    path: String,
+    /// The items [default: each line of the standard input is one]
+    #[arg(value_name = "ITEM")]
+    items: Vec<OsString>,
+}
+
+/// How many items were put.
+#[derive(Serialize)]
+struct Put {
+    path: String,
+    put: usize,
+}
+
+/// Puts the items, in order.
+pub async fn put(client: &Client, output: Output, options: Options) -> Result<Ending, Ending> {
+    let Options { path, items } = options;
+    let producer = open(client, &path)?.producer();
+    let mut enqueued = 0;
+    let fed = match items[..] {
+        [] => feed_lines(&producer, &mut enqueued).await,
+        _ => feed(&producer, items, &mut enqueued).await,
+    };
+    // Also after a failure: what was enqueued before it is put.
+    producer.close().await.map_err(|error| not_all(error, enqueued))?;
+    if let Err(ending) = fed {
+        return Err(after(ending, enqueued));
+    }
+    output.print(format_args!("{} put", count(enqueued, "item", "items")), &Put { path, put: enqueued }).await?;
+    Ok(Ending::Success)
+}
+
+async fn feed(producer: &Producer<RawBytes>, items: Vec<OsString>, enqueued: &mut usize) -> Result<(), Ending> {
+    for item in items {
+        // Not awaited: closing the producer waits for all of them.
+        drop(producer.enqueue(item.into_vec()).await.map_err(of)?);
+        *enqueued += 1;
+    }
+    Ok(())
+}
+
+async fn feed_lines(producer: &Producer<RawBytes>, enqueued: &mut usize) -> Result<(), Ending> {
+    let mut lines = BufReader::new(tokio::io::stdin()).split(b'\n');
+    while let Some(line) = lines.next_segment().await.map_err(Ending::failed)? {
+        drop(producer.enqueue(line).await.map_err(of)?);
+        *enqueued += 1;
+    }
+    Ok(())
+}
+
+/// Some puts have failed. Those of unknown outcome may be in the queue.
+fn not_all(error: Error, enqueued: usize) -> Ending {
+    let failures = if let Error::Unawaited { total, .. } = &error { *total } else { enqueued };
+    let put = enqueued.saturating_sub(failures);
+    let why = format!("{error}; {put} of {} are in the queue for sure", count(enqueued, "item", "items"));
+    Ending::because(Status::of(error.kind()), why)
+}
+
+/// Adds what was put before the failure, so that the caller can continue there.
+fn after(ending: Ending, enqueued: usize) -> Ending {
+    match ending {
+        Ending::Status(status, Some(why)) => {
+            Ending::because(status, format_args!("{why}; before it, {} put", count(enqueued, "item was", "items were")))
+        }
+        other => other,
+    }
+}

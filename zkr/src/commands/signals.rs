@@ -1,0 +1,32 @@
+//! Ctrl-C and SIGTERM: the command ends, and the session with it, so that nothing of it is left.
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::ending::Ending;
+
+/// What shells add to the number of the signal that ended a command.
+const ENDED_BY_SIGNAL: i32 = 128;
+
+/// The signals that end a command.
+#[derive(Debug)]
+pub struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    /// From now on these signals no longer end the process by themselves.
+    pub fn new() -> Result<Signals, Ending> {
+        let listen = |kind| signal(kind).map_err(Ending::failed);
+        Ok(Signals { interrupt: listen(SignalKind::interrupt())?, terminate: listen(SignalKind::terminate())? })
+    }
+
+    /// Waits for the next one. Returns the ending of a command that it has ended.
+    pub async fn next(&mut self) -> Ending {
+        let kind = tokio::select! {
+            _ = self.interrupt.recv() => SignalKind::interrupt(),
+            _ = self.terminate.recv() => SignalKind::terminate(),
+        };
+        Ending::Command((ENDED_BY_SIGNAL + kind.as_raw_value()).try_into().unwrap_or(u8::MAX))
+    }
+}

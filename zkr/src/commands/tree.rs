@@ -1,0 +1,110 @@
+//! Everything at a path and below, as a tree with the recipe of each directory.
+
+mod draw;
+
+use std::io::IsTerminal;
+use std::time::{Duration, SystemTime};
+
+use anstream::{AutoStream, ColorChoice};
+use clap::Args;
+use zookeeper_recipes::{Client, inspect};
+
+use super::failed;
+use crate::connection::path_or_root;
+use crate::ending::Ending;
+use crate::output::Output;
+
+/// What is shown, and how often.
+#[derive(Args, Debug)]
+pub struct TreeOptions {
+    /// Where the tree begins
+    #[arg(value_parser = path_or_root)]
+    pub path: String,
+    /// Show it again every TIME, until Ctrl-C [default: 2s]
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "2s", value_parser = interval)]
+    pub watch: Option<Duration>,
+}
+
+/// Shows the tree at a path, once or again and again.
+pub async fn tree(client: &Client, output: Output, options: &TreeOptions) -> Result<Ending, Ending> {
+    let Some(interval) = options.watch else {
+        output.print_tree(client, &options.path, Screen::Keep).await?;
+        return Ok(Ending::Success);
+    };
+    let mut screen = if std::io::stdout().is_terminal() && !output.json { Screen::Clear } else { Screen::Keep };
+    loop {
+        output.print_tree(client, &options.path, screen).await?;
+        screen = screen.next();
+        tokio::time::sleep(interval).await;
+    }
+}
+
+/// What happens to what is on the terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Screen {
+    /// It stays.
+    Keep,
+    /// It is deleted first.
+    Clear,
+    /// It is overwritten, which does not flicker.
+    Overwrite,
+}
+
+impl Screen {
+    fn next(self) -> Screen {
+        if self == Screen::Keep { Screen::Keep } else { Screen::Overwrite }
+    }
+
+    /// Returns what draws this text.
+    fn drawing(self, text: String) -> String {
+        let start = match self {
+            Screen::Keep => return text,
+            Screen::Clear => "\x1b[2J\x1b[H",
+            Screen::Overwrite => "\x1b[H",
+        };
+        // To the end of each line, and below the last one, is what was there before.
+        format!("{start}{}\x1b[K\x1b[J", text.replace('\n', "\x1b[K\n"))
+    }
+}
+
+impl Output {
+    async fn print_tree(self, client: &Client, path: &str, screen: Screen) -> Result<(), Ending> {
+        let tree = inspect::tree(client, path).await.map_err(|error| failed(error.kind(), error))?;
+        let text = draw::text(&tree, SystemTime::now());
+        self.print(screen.drawing(in_colour_if_wanted(text)), &tree).await
+    }
+}
+
+/// Removes the colours unless the output is a terminal that shows them and `NO_COLOR` is not set.
+fn in_colour_if_wanted(text: String) -> String {
+    match AutoStream::choice(&std::io::stdout()) {
+        ColorChoice::Never => anstream::adapter::strip_str(&text).to_string(),
+        _ => text,
+    }
+}
+
+fn interval(value: &str) -> Result<Duration, String> {
+    let interval = humantime::parse_duration(value).map_err(|error| error.to_string())?;
+    if interval >= Duration::from_millis(100) { Ok(interval) } else { Err("it must be 100ms or more".to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_watched() {
+        assert_eq!(interval("2s"), Ok(Duration::from_secs(2)));
+        assert!(interval("0s").is_err() && interval("soon").is_err());
+        assert_eq!(path_or_root("/"), Ok("/".to_owned()));
+        assert!(path_or_root("/app").is_ok() && path_or_root("app").is_err() && path_or_root("/app/").is_err());
+    }
+
+    #[test]
+    fn a_terminal_is_cleared_once_and_then_overwritten() {
+        let text = || "a\nb".to_owned();
+        assert_eq!(Screen::Keep.next().drawing(text()), "a\nb");
+        assert_eq!(Screen::Clear.drawing(text()), "\x1b[2J\x1b[Ha\x1b[K\nb\x1b[K\x1b[J");
+        assert_eq!(Screen::Clear.next().drawing(text()), "\x1b[Ha\x1b[K\nb\x1b[K\x1b[J");
+    }
+}

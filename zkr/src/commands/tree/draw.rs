@@ -1,0 +1,302 @@
+//! A tree as text with branches and colours.
+
+use std::time::{Duration, SystemTime};
+
+use anstyle::{AnsiColor, Style};
+use zookeeper_recipes::inspect::{DoubleBarrier, Entry, Line, Node, Owner, Place, Queue, Recipe, Role, Semaphore};
+use zookeeper_recipes::inspect::{ThroughputBalancer, Tree};
+
+const NAME: Style = Style::new().bold();
+const KIND: Style = AnsiColor::Cyan.on_default();
+const HOLDS: Style = AnsiColor::Green.on_default();
+const WAITS: Style = AnsiColor::Yellow.on_default();
+const WRONG: Style = AnsiColor::Red.on_default();
+const FAINT: Style = Style::new().dimmed();
+
+/// How many levels are drawn. Deeper nodes tell their paths.
+const MOST_LEVELS: usize = 64;
+
+/// A line of the text, without its branches.
+struct Row {
+    depth: usize,
+    text: String,
+}
+
+/// Returns the tree as it is shown at this time.
+pub fn text(tree: &Tree, now: SystemTime) -> String {
+    let mut rows = Rows { rows: Vec::new(), depth: 0, now };
+    tree.nodes.iter().for_each(|node| rows.node(node));
+    let denied = tree.denied.iter().map(|path| painted(WRONG, format_args!("not readable: {}", shown(path))));
+    with_branches(&rows.rows).into_iter().chain(denied).collect::<Vec<_>>().join("\n")
+}
+
+/// Draws the branches, from the end: whether a branch goes on depends on what comes after it.
+fn with_branches(rows: &[Row]) -> Vec<String> {
+    // The levels at which something comes after the present row.
+    let mut goes_on: Vec<bool> = Vec::new();
+    let mut lines = Vec::new();
+    for Row { depth, text } in rows.iter().rev() {
+        goes_on.resize(depth + 1, false);
+        let mut line = String::new();
+        for (level, goes_on) in goes_on.iter().enumerate().skip(1) {
+            line.push_str(match (level == *depth, goes_on) {
+                (true, true) => "├─ ",
+                (true, false) => "└─ ",
+                (false, true) => "│  ",
+                (false, false) => "   ",
+            });
+        }
+        goes_on[*depth] = true;
+        lines.push(line + text);
+    }
+    lines.reverse();
+    lines
+}
+
+/// The rows so far.
+struct Rows {
+    rows: Vec<Row>,
+    /// The level of what is in the present node.
+    depth: usize,
+    now: SystemTime,
+}
+
+impl Rows {
+    fn node(&mut self, node: &Node) {
+        let depth = node.depth.min(MOST_LEVELS);
+        let is_named = depth > 0 && node.depth <= MOST_LEVELS;
+        let name = painted(NAME, shown(if is_named { node.name() } else { &node.path }));
+        let kinds: Vec<_> = node.recipes.iter().map(|recipe| painted(KIND, kind(recipe))).collect();
+        let what = match (&node.stat, kinds.is_empty()) {
+            (_, false) => kinds.join(", "),
+            (None, true) => painted(FAINT, "not read"),
+            (Some(stat), true) => {
+                let session = stat.session_id.map(|id| format!(", session {id:#x}")).unwrap_or_default();
+                // The servers do not tell when they created their own nodes.
+                let age = Some(age(self.now, stat.created())).filter(|_| stat.created_ms > 0);
+                let age = age.map(|age| format!(", {age}")).unwrap_or_default();
+                let size = counted(stat.data_length as usize, "byte", "bytes");
+                let children = counted(stat.num_children as usize, "child", "children");
+                painted(FAINT, format_args!("{size}, {children}{session}{age}"))
+            }
+        };
+        self.rows.push(Row { depth, text: format!("{name}  {what}") });
+        self.depth = depth + 1;
+        node.recipes.iter().for_each(|recipe| self.recipe(recipe));
+    }
+
+    fn recipe(&mut self, recipe: &Recipe) {
+        match recipe {
+            Recipe::Line(line) => line.places.iter().for_each(|place| self.place(place, true)),
+            Recipe::Semaphore(Semaphore { line, leases, .. }) => {
+                leases.iter().for_each(|lease| self.entry("lease", HOLDS, lease, true));
+                line.places.iter().for_each(|place| self.place(place, false));
+            }
+            Recipe::DoubleBarrier(DoubleBarrier { members, .. }) => {
+                members.iter().for_each(|member| self.entry("member", HOLDS, member, true));
+            }
+            Recipe::Queue(Queue { claims, producers, dead_letters, .. }) => {
+                claims.iter().for_each(|claim| self.entry("claim", HOLDS, claim, true));
+                producers.iter().for_each(|producer| self.entry("producer", FAINT, producer, false));
+                dead_letters.iter().for_each(|name| self.push(painted(WRONG, "dead letter"), shown(name)));
+            }
+            Recipe::ThroughputBalancer(balancer) => self.balancer(balancer),
+            Recipe::Group(group) => group.members.iter().for_each(|member| self.entry("member", HOLDS, member, true)),
+            // Its name is all that is known of a recipe of a later version.
+            _ => {}
+        }
+    }
+
+    fn balancer(&mut self, balancer: &ThroughputBalancer) {
+        for member in &balancer.members {
+            let share = match (&member.id, member.throughput) {
+                (Some(id), Some(throughput)) => format!("{id:?} has {throughput}, "),
+                _ => painted(WRONG, "no record") + ", ",
+            };
+            let text = share + &self.owned(member.entry.name(), member.entry.owner.as_ref(), false);
+            self.push(painted(HOLDS, "member"), text);
+        }
+        balancer.leader.places.iter().for_each(|place| self.place(place, true));
+    }
+
+    fn place(&mut self, place: &Place, may_hold: bool) {
+        let what = if !may_hold || !place.holds() {
+            painted(WAITS, "waits")
+        } else if place.role == Role::Candidate {
+            painted(HOLDS, "leads")
+        } else {
+            painted(HOLDS, "holds")
+        };
+        let text = self.owned(place.name(), place.owner.as_ref(), true);
+        self.push(what, text);
+    }
+
+    fn entry(&mut self, what: &str, style: Style, entry: &Entry, with_data: bool) {
+        let text = self.owned(entry.name(), entry.owner.as_ref(), with_data);
+        self.push(painted(style, what), text);
+    }
+
+    fn push(&mut self, what: String, text: String) {
+        self.rows.push(Row { depth: self.depth, text: format!("{what} {text}") });
+    }
+
+    /// A node, its owner, its data and its age.
+    fn owned(&self, name: &str, owner: Option<&Owner>, with_data: bool) -> String {
+        let name = shown(name);
+        let Some(owner) = owner else { return format!("{name}, {}", painted(WRONG, "not readable")) };
+        let session =
+            if owner.is_orphan() { painted(WRONG, "no session") } else { format!("session {:#x}", owner.session_id) };
+        let data = if owner.is_revoked() {
+            format!(", {}", painted(WAITS, "asked to release"))
+        } else if with_data && !owner.data.is_empty() {
+            format!(", {:?}", String::from_utf8_lossy(&owner.data))
+        } else {
+            String::new()
+        };
+        format!("{name}, {session}{data}, {}", painted(FAINT, age(self.now, owner.created())))
+    }
+}
+
+/// What a recipe is, and how much is in it.
+fn kind(recipe: &Recipe) -> String {
+    match recipe {
+        Recipe::Line(line) => {
+            let (hold, wait) = (line.holders().count(), line.waiting().count());
+            format!("{}: {hold} {}, {wait} wait", kind_of_line(line), if hold == 1 { "holds" } else { "hold" })
+        }
+        Recipe::Semaphore(Semaphore { line, leases, .. }) => {
+            format!("semaphore: {}, {} wait", counted(leases.len(), "lease", "leases"), line.places.len())
+        }
+        Recipe::DoubleBarrier(barrier) => {
+            let ready = if barrier.is_ready() { "ready" } else { "not ready" };
+            format!("double barrier: {}, {ready}", counted(barrier.members.len(), "member", "members"))
+        }
+        Recipe::Queue(Queue { depth, claims, dead_letters, .. }) => {
+            let (items, letters) =
+                (counted(*depth, "item", "items"), counted(dead_letters.len(), "dead letter", "dead letters"));
+            format!("queue: {items}, {} claimed, {letters}", claims.len())
+        }
+        Recipe::ThroughputBalancer(ThroughputBalancer { maximum, members, .. }) => {
+            let maximum = maximum.map_or("no maximum".to_owned(), |maximum| format!("maximum {maximum}"));
+            format!("throughput balancer: {maximum}, {}", counted(members.len(), "member", "members"))
+        }
+        Recipe::Group(group) => format!("group: {}", counted(group.members.len(), "member", "members")),
+        other => other.to_string().lines().next().unwrap_or_default().to_owned(),
+    }
+}
+
+fn kind_of_line(line: &Line) -> &'static str {
+    let has = |role| line.places.iter().any(|place| place.role == role);
+    match (has(Role::Candidate), has(Role::Lock) || has(Role::KazooLock), has(Role::Reader) || has(Role::Writer)) {
+        (true, false, false) => "election",
+        (false, true, false) => "lock",
+        (false, _, true) => "read-write lock",
+        _ => "line",
+    }
+}
+
+fn counted(count: usize, one: &str, more: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { more })
+}
+
+/// Returns a name of a node with its control characters escaped: it must not move the cursor.
+fn shown(name: &str) -> String {
+    name.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() }).collect()
+}
+
+fn painted(style: Style, text: impl std::fmt::Display) -> String {
+    format!("{style}{text}{style:#}")
+}
+
+/// Returns how long ago that was, in its two largest units: `3m 12s`. Clocks may differ: nothing is younger than `0s`.
+fn age(now: SystemTime, then: SystemTime) -> String {
+    let seconds = now.duration_since(then).unwrap_or(Duration::ZERO).as_secs();
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds}s"),
+        (0, 0, _) => format!("{minutes}m {}s", seconds % 60),
+        (0, _, _) => format!("{hours}h {}m", minutes % 60),
+        _ => format!("{days}d {}h", hours % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zookeeper_recipes::testing::TestingServer;
+    use zookeeper_recipes::{Client, CreateMode, inspect};
+
+    use super::*;
+
+    #[test]
+    fn branches_end_at_the_last_of_a_level() {
+        let rows = [(0, "/"), (1, "a"), (2, "b"), (3, "c"), (2, "d"), (1, "e"), (3, "f")];
+        let rows = rows.map(|(depth, text)| Row { depth, text: text.to_owned() });
+        let expected = ["/", "├─ a", "│  ├─ b", "│  │  └─ c", "│  └─ d", "└─ e", "      └─ f"];
+        assert_eq!(with_branches(&rows), expected);
+    }
+
+    #[test]
+    fn ages_in_their_two_largest_units() {
+        let ages = [0, 59, 192, 3600, 90_061]
+            .map(|seconds| age(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds), SystemTime::UNIX_EPOCH));
+        assert_eq!(ages, ["0s", "59s", "3m 12s", "1h 0m", "1d 1h"]);
+        assert_eq!(age(SystemTime::UNIX_EPOCH, SystemTime::UNIX_EPOCH + Duration::from_secs(9)), "0s");
+    }
+
+    /// Without colours. All ages are those of a clock that is late.
+    async fn drawn(client: &Client) -> String {
+        let tree = inspect::tree(client, "/app").await.expect("the tree");
+        anstream::adapter::strip_str(&text(&tree, SystemTime::UNIX_EPOCH)).to_string()
+    }
+
+    #[tokio::test]
+    async fn a_tree_with_a_lock_a_semaphore_a_queue_and_a_group() {
+        let server = TestingServer::start();
+        let client = server.client().await.expect("a client");
+        let session = client.session_id().expect("a session");
+        let nodes = [
+            ("/app", "", CreateMode::Persistent),
+            ("/app/api", "", CreateMode::Persistent),
+            ("/app/api/api-1", "10.0.0.1:80", CreateMode::Ephemeral),
+            ("/app/lock", "", CreateMode::Persistent),
+            ("/app/lock/a-lock-0000000000", "host-1", CreateMode::Ephemeral),
+            ("/app/lock/b-lock-0000000001", "__REVOKE__", CreateMode::Persistent),
+            ("/app/orders", "", CreateMode::Persistent),
+            ("/app/orders/queue-0000000003", "", CreateMode::Persistent),
+            ("/app/orders-claims", "", CreateMode::Persistent),
+            ("/app/orders-claims/queue-0000000003", "", CreateMode::Ephemeral),
+            ("/app/orders-dead", "", CreateMode::Persistent),
+            ("/app/orders-dead/letter-queue-0000000001-0000000000", "", CreateMode::Persistent),
+            ("/app/permits", "", CreateMode::Persistent),
+            ("/app/permits/leases", "", CreateMode::Persistent),
+            ("/app/permits/leases/a-lease-0000000000", "", CreateMode::Ephemeral),
+            ("/app/version", "1.2.3", CreateMode::Persistent),
+        ];
+        for (path, data, mode) in nodes {
+            client.create(path, data, mode).await.expect("created");
+        }
+        let expected = format!(
+            "/app  0 bytes, 7 children, 0s\n\
+             ├─ api  group: 1 member\n\
+             │  └─ member api-1, session {session:#x}, \"10.0.0.1:80\", 0s\n\
+             ├─ lock  lock: 1 holds, 1 wait\n\
+             │  ├─ holds a-lock-0000000000, session {session:#x}, \"host-1\", 0s\n\
+             │  └─ waits b-lock-0000000001, no session, asked to release, 0s\n\
+             ├─ orders  queue: 1 item, 1 claimed, 1 dead letter\n\
+             │  ├─ claim queue-0000000003, session {session:#x}, 0s\n\
+             │  └─ dead letter letter-queue-0000000001-0000000000\n\
+             ├─ permits  semaphore: 1 lease, 0 wait\n\
+             │  └─ lease a-lease-0000000000, session {session:#x}, 0s\n\
+             └─ version  5 bytes, 0 children, 0s"
+        );
+        assert_eq!(drawn(&client).await, expected);
+        server.deny("/app/version");
+        let denied = expected.replace("5 bytes, 0 children, 0s", "not read\nnot readable: /app/version");
+        assert_eq!(drawn(&client).await, denied);
+    }
+
+    #[test]
+    fn a_name_does_not_move_the_cursor() {
+        assert_eq!(shown("a\x1b[2Jé"), "a\\u{1b}[2Jé");
+    }
+}

@@ -1,0 +1,347 @@
+//! The commands that ask or tell, as processes at a real ZooKeeper server.
+
+#[path = "../../tests/support/mod.rs"]
+mod support;
+
+use std::process::{Output, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, Command};
+use zookeeper_recipes::leader_latch::LeaderLatch;
+use zookeeper_recipes::mutex::InterProcessMutex;
+use zookeeper_recipes::queue::{DistributedQueue, Utf8};
+use zookeeper_recipes::throughput_balancer::ThroughputBalancer;
+use zookeeper_recipes::{Client, CreateMode};
+
+use support::{ZooKeeper, eventually, unique_path, within};
+
+/// How long a command may take on a busy machine.
+const SOON: Duration = Duration::from_secs(30);
+
+/// The shared server, a client beside the commands, and a path of the test's own.
+struct Fixture {
+    server: Arc<ZooKeeper>,
+    client: Client,
+    path: String,
+}
+
+/// What a command has printed, and its status.
+struct Told {
+    status: i32,
+    out: String,
+    err: String,
+}
+
+impl Fixture {
+    async fn new(prefix: &str) -> Fixture {
+        let server = ZooKeeper::shared().await;
+        let client = connect(&server).await;
+        Fixture { server, client, path: unique_path(prefix) }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zkr"));
+        command.args(["--connect", &self.server.connect_string(), "--tick-time", "500ms"]).args(arguments);
+        command.env_remove("RUST_LOG").kill_on_drop(true);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn start(&self, arguments: &[&str]) -> Child {
+        self.command(arguments).spawn().expect("it starts")
+    }
+
+    async fn zkr(&self, arguments: &[&str]) -> Told {
+        ended(self.start(arguments)).await
+    }
+
+    /// The output of a command that succeeds without a complaint.
+    async fn answer(&self, arguments: &[&str]) -> String {
+        let Told { status, out, err } = self.zkr(arguments).await;
+        assert_eq!((status, &*err), (0, ""), "{arguments:?}: {out}");
+        out
+    }
+
+    /// The values that a command prints.
+    async fn values(&self, arguments: &[&str]) -> Vec<Value> {
+        let out = self.zkr(&[&["--json"], arguments].concat()).await.out;
+        out.lines().map(|line| serde_json::from_str(line).expect("it is JSON")).collect()
+    }
+}
+
+async fn connect(server: &ZooKeeper) -> Client {
+    let client = Client::builder(server.connect_string()).session_timeout(Duration::from_secs(10));
+    let client = client.tick_time(Duration::from_millis(500)).connect();
+    within("a client connects", SOON, client).await.expect("it connects")
+}
+
+async fn ended(child: Child) -> Told {
+    let output: Output = within("it ends", SOON, child.wait_with_output()).await.expect("it has ended");
+    let text = |bytes| String::from_utf8(bytes).expect("it is text");
+    Told { status: output.status.code().expect("no signal"), out: text(output.stdout), err: text(output.stderr) }
+}
+
+fn signal(child: &Child, signal: Signal) {
+    let pid = child.id().expect("it runs").try_into().expect("a small number");
+    kill(Pid::from_raw(pid), signal).expect("it can be told");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn items_go_into_a_queue_and_come_out_in_order() {
+    let fixture = Fixture::new("queue").await;
+    let path = fixture.path.as_str();
+    let missing = fixture.zkr(&["queue", "depth", path]).await;
+    assert_eq!((missing.status, &*missing.out), (0, "0\n"));
+    assert!(missing.err.contains("does not exist"), "{}", missing.err);
+
+    assert_eq!(fixture.answer(&["queue", "put", path, "one", "--", "--two"]).await, "2 items put\n");
+    let mut lines =
+        fixture.command(&["queue", "put", path, "--json"]).stdin(Stdio::piped()).spawn().expect("it starts");
+    let mut input = lines.stdin.take().expect("its input");
+    input.write_all(b"three\n\nfi\xffve").await.expect("it reads");
+    drop(input);
+    assert_eq!(ended(lines).await.out, format!("{{\"path\":\"{path}\",\"put\":3}}\n"));
+    assert_eq!(fixture.answer(&["queue", "depth", path]).await, "5\n");
+
+    assert_eq!(fixture.answer(&["queue", "take", path]).await, "one\n");
+    assert_eq!(fixture.answer(&["queue", "take", path, "--count", "2", "--wait", "0s"]).await, "--two\nthree\n");
+    let rest = fixture.values(&["queue", "take", path, "--count", "9", "--wait", "1s"]).await;
+    let contents: Vec<_> = rest.iter().map(|item| (item["item"].as_str(), item["item_hex"].as_str())).collect();
+    assert_eq!(contents, [(Some(""), None), (None, Some("6669ff7665"))]);
+    assert!(rest[0]["path"].as_str().is_some_and(|node| node.starts_with(&format!("{path}/queue-"))), "{rest:?}");
+
+    let none = fixture.zkr(&["queue", "take", path, "--wait", "0s"]).await;
+    assert_eq!((none.status, &*none.out), (1, ""));
+    assert_eq!(none.err, format!("zkr: no item in {path} within 0s\n"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_item_stays_in_the_queue_if_the_output_is_closed() {
+    let fixture = Fixture::new("pipe").await;
+    let path = fixture.path.as_str();
+    let mut child = fixture.start(&["queue", "take", path, "--count", "2"]);
+    drop(child.stdout.take());
+    fixture.answer(&["queue", "put", path, "one"]).await;
+    let told = ended(child).await;
+    assert_eq!((told.status, &*told.err), (0, ""));
+    assert_eq!(fixture.answer(&["queue", "take", path, "--wait", "5s"]).await, "one\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_item_that_cannot_be_decoded_is_told() {
+    let fixture = Fixture::new("malformed").await;
+    let path = fixture.path.as_str();
+    fixture.client.create_containers(path).await.expect("it is created");
+    let item = format!("{path}/queue-");
+    let item = fixture.client.create(&item, "raw", CreateMode::PersistentSequential).await.expect("it is created");
+    let told = fixture.zkr(&["queue", "take", path, "--wait", "2s"]).await;
+    assert_eq!((told.status, &*told.out), (1, ""));
+    assert!(told.err.starts_with(&format!("zkr: {item} is a dead letter now: it cannot be decoded")), "{}", told.err);
+    let letters = fixture.values(&["queue", "dead", "ls", path]).await;
+    assert_eq!(letters.iter().map(|letter| &letter["data_hex"]).collect::<Vec<_>>(), ["726177"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_item_that_another_consumer_has_claimed_is_not_there() {
+    let fixture = Fixture::new("claimed").await;
+    let path = fixture.path.as_str();
+    fixture.answer(&["queue", "put", path, "one"]).await;
+    let queue = DistributedQueue::builder(&fixture.client, path, Utf8).build().expect("a good path");
+    let delivery = within("it is taken", SOON, queue.consumer().take()).await.expect("an item");
+    assert_eq!(fixture.zkr(&["queue", "take", path, "--wait", "0s"]).await.status, 1);
+    assert_eq!(fixture.answer(&["queue", "depth", path]).await, "1\n");
+    delivery.release().await.expect("it is returned");
+    assert_eq!(fixture.answer(&["queue", "take", path, "--wait", "0s"]).await, "one\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_signal_ends_what_waits_together_with_its_session() {
+    let fixture = Fixture::new("signal").await;
+    let path = fixture.path.as_str();
+    for (number, status) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
+        fixture.answer(&["queue", "put", path, "one"]).await;
+        let mut child = fixture.start(&["queue", "take", path, "--count", "2", "--session-timeout", "60s"]);
+        let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+        let line = within("it takes one", SOON, lines.next_line()).await.expect("it is text");
+        assert_eq!(line.as_deref(), Some("one"));
+        signal(&child, number);
+        let told = ended(child).await;
+        assert_eq!((told.status, &*told.err), (status, ""));
+    }
+    // Also one that reads its standard input.
+    let path = &unique_path("signal-put");
+    let arguments = ["queue", "put", path, "--session-timeout", "60s"];
+    let mut child = fixture.command(&arguments).stdin(Stdio::piped()).spawn().expect("it starts");
+    let mut input = child.stdin.take().expect("its input");
+    input.write_all(b"one\n").await.expect("it reads");
+    let is_put = async || fixture.zkr(&["queue", "depth", path]).await.out == "1\n";
+    eventually("it is put", SOON, is_put).await;
+    signal(&child, Signal::SIGINT);
+    assert_eq!(ended(child).await.status, 130);
+    let producers = fixture.client.exists(&format!("{path}-producers")).await.expect("an answer");
+    assert_eq!(producers.map_or(0, |stat| stat.num_children), 0, "its session has ended");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dead_letters_are_shown_retried_and_dropped() {
+    let fixture = Fixture::new("dead").await;
+    let path = fixture.path.as_str();
+    assert_eq!(fixture.answer(&["queue", "dead", "ls", path]).await, "");
+    fixture.answer(&["queue", "put", path, "one", "two", "three"]).await;
+    let queue = DistributedQueue::builder(&fixture.client, path, Utf8).build().expect("a good path");
+    let consumer = queue.consumer();
+    for _ in 0..3 {
+        let delivery = within("it is taken", SOON, consumer.take()).await.expect("an item");
+        delivery.reject("no such order").await.expect("it is rejected");
+    }
+    consumer.close().await;
+    let letters = fixture.values(&["queue", "dead", "ls", path]).await;
+    let names: Vec<&str> = letters.iter().filter_map(|letter| letter["name"].as_str()).collect();
+    assert_eq!((names.len(), &letters[1]["items"][0]["item"]), (3, &"two".into()));
+    let text = fixture.answer(&["queue", "dead", "ls", path]).await;
+    assert!(text.starts_with(&format!("{}: \"one\", after 1 delivery: no such order\n", names[0])), "{text}");
+
+    let unknown = fixture.zkr(&["queue", "dead", "retry", path, names[0], "x"]).await;
+    assert_eq!((unknown.status, &*unknown.out), (1, ""));
+    assert!(unknown.err.contains(&format!("{path} has no dead letter x")), "{}", unknown.err);
+    let retried = fixture.answer(&["queue", "dead", "retry", path, names[1]]).await;
+    assert_eq!(retried, format!("{}: put back\n", names[1]));
+    let dropped = fixture.values(&["queue", "dead", "drop", path, "--all"]).await;
+    assert_eq!(dropped.iter().map(|done| &done["done"]).collect::<Vec<_>>(), ["dropped", "dropped"]);
+    assert_eq!(fixture.answer(&["queue", "dead", "ls", path]).await, "");
+    assert_eq!(fixture.answer(&["queue", "take", path, "--wait", "5s"]).await, "two\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_leads_and_who_is_asked_to_release() {
+    let fixture = Fixture::new("lines").await;
+    let (election, lock) = (format!("{}/election", fixture.path), format!("{}/lock", fixture.path));
+    let latch = LeaderLatch::builder(&fixture.client, &election).id("host-1").start().expect("it starts");
+    within("it leads", SOON, latch.wait_for_leadership()).await.expect("it leads");
+    let line = fixture.answer(&["latch", "ls", &election]).await;
+    assert!(line.contains("1 hold, 0 wait") && line.contains("\"host-1\""), "{line}");
+    let node = latch.our_path().expect("its node");
+    let refused = fixture.zkr(&["revoke", &node]).await;
+    assert_eq!(refused.status, 125);
+    assert!(refused.err.contains("candidate"), "{}", refused.err);
+
+    let mutex = InterProcessMutex::new(&fixture.client, &lock).expect("a good path");
+    let guard = within("it is acquired", SOON, mutex.acquire()).await.expect("it is acquired");
+    let node = guard.node_path().to_owned();
+    let told = fixture.answer(&["revoke", &node]).await;
+    assert_eq!(told, format!("{node}: its owner is asked to release it\n"));
+    let line = fixture.answer(&["lock", "ls", &lock]).await;
+    assert!(line.contains("asked to release"), "{line}");
+    guard.release().await.expect("it is released");
+    let gone = fixture.zkr(&["revoke", &node]).await;
+    assert_eq!(gone.status, 1);
+    assert!(gone.err.starts_with(&format!("zkr: {node} does not exist")), "{}", gone.err);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_circle_of_sessions_is_a_deadlock_and_a_problem() {
+    let fixture = Fixture::new("circle").await;
+    let path = fixture.path.as_str();
+    let missing = fixture.zkr(&["doctor", path]).await;
+    assert_eq!(missing.status, 125);
+    assert!(missing.err.contains("check the path, --namespace and --connect"), "{}", missing.err);
+    let clients = [connect(&fixture.server).await, connect(&fixture.server).await];
+    let paths = ["a", "b"].map(|name| format!("{path}/{name}"));
+    let mut held = Vec::new();
+    for (client, lock) in clients.iter().zip(&paths) {
+        let mutex = InterProcessMutex::new(client, lock).expect("a good path");
+        held.push(within("it is acquired", SOON, mutex.acquire()).await.expect("it is acquired"));
+    }
+    assert_eq!(fixture.answer(&["deadlocks", path]).await, "no deadlock\n");
+    assert_eq!(fixture.answer(&["doctor", path]).await, "no problem found in 2 lines\n");
+    let mut waiting = Vec::new();
+    for (client, lock) in clients.iter().zip(paths.iter().rev()) {
+        let mutex = InterProcessMutex::new(client, lock).expect("a good path");
+        waiting.push(tokio::spawn(async move { mutex.acquire().await }));
+    }
+    let is_found = async || fixture.zkr(&["deadlocks", path]).await.status == 1;
+    eventually("the circle is found", SOON, is_found).await;
+    let told = fixture.zkr(&["deadlocks", path]).await;
+    assert!(told.out.starts_with("2 sessions wait in a circle\n") && told.err.is_empty(), "{}{}", told.out, told.err);
+    let problem = fixture.zkr(&["doctor", path]).await;
+    assert_eq!((problem.status, &*problem.err), (1, "zkr: 1 problem found in 2 lines\n"), "{}", problem.out);
+    let findings = fixture.values(&["doctor", path]).await;
+    let [finding] = &findings[..] else { panic!("one finding: {findings:?}") };
+    assert_eq!(finding["severity"], "error");
+    waiting.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_timeout_that_the_server_changes_and_a_node_without_a_session() {
+    let fixture = Fixture::new("doctor").await;
+    let path = fixture.path.as_str();
+    fixture.client.create_containers(path).await.expect("it is created");
+    for mode in [CreateMode::PersistentSequential, CreateMode::EphemeralSequential] {
+        fixture.client.create(&format!("{path}/lock-"), "host", mode).await.expect("it is created");
+    }
+    let told = fixture.zkr(&["doctor", path, "--session-timeout", "90s"]).await;
+    assert_eq!((told.status, told.out.lines().count()), (1, 4), "{}", told.out);
+    assert!(told.out.starts_with(&format!("error: {path}/lock-0000000000: it has no session")), "{}", told.out);
+    assert!(told.out.contains("grant a session timeout of 1m, and 1m 30s was asked for"), "{}", told.out);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_balancer_is_shown_set_and_watched() {
+    let fixture = Fixture::new("balancer").await;
+    let path = fixture.path.as_str();
+    let missing = fixture.zkr(&["balancer", "show", path]).await;
+    assert_eq!(missing.status, 125);
+    assert!(missing.err.starts_with(&format!("zkr: {path}: there is no balancer; check the path")), "{}", missing.err);
+    let set = fixture.answer(&["balancer", "set-max", path, "1000"]).await;
+    assert_eq!(set, format!("{path}: maximum 1000; there was none\n"));
+
+    let mut watch = fixture.start(&["balancer", "watch", path]);
+    let mut lines = BufReader::new(watch.stdout.take().expect("its output")).lines();
+    let mut next = async |text: &str| loop {
+        let line = within(text, SOON, lines.next_line()).await.expect("it is text").expect("a line");
+        if line.contains(text) {
+            break;
+        }
+    };
+    next("maximum 1000, sum 0: no members").await;
+    let member = within("it joins", SOON, ThroughputBalancer::builder(&fixture.client, path).join()).await;
+    let member = member.expect("it joins");
+    next("maximum 1000, sum 1000: client-0000000000* 1000").await;
+    fixture.answer(&["balancer", "set-max", path, "600"]).await;
+    next("maximum 600, sum 600: client-0000000000* 600").await;
+    let values = fixture.values(&["balancer", "show", path]).await;
+    assert_eq!((&values[0]["maximum"], &values[0]["members"][0]["throughput"]), (&600.into(), &600.into()));
+    let table = fixture.answer(&["balancer", "show", path]).await;
+    assert!(table.contains("client-0000000000    yes       1    0    -    600\nsum "), "{table}");
+    drop(lines);
+    member.leave().await;
+    let ended = ended(watch).await;
+    assert_eq!((ended.status, &*ended.err), (0, ""), "its output is closed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_wrong_with_the_arguments_is_told() {
+    let fixture = Fixture::new("wrong").await;
+    for (arguments, why) in [
+        (&["latch", "ls", "x"][..], "it must be /name"),
+        (&["queue", "take", "/q", "--count", "0"], "1.."),
+        (&["queue", "take", "/q", "--wait", "soon"], "--wait"),
+        (&["queue", "dead", "drop", "/q"], "--all"),
+        (&["queue", "dead", "drop", "/q", "x", "--all"], "cannot be used with"),
+        (&["balancer", "set-max", "/b", "9223372036854775808"], "9223372036854775807"),
+        (&["ls", "/x"], "unrecognized subcommand"),
+    ] {
+        let told = fixture.zkr(arguments).await;
+        assert_eq!(told.status, 125, "{arguments:?}");
+        assert!(told.err.contains(why), "{arguments:?}: {}", told.err);
+    }
+    let missing = fixture.zkr(&["latch", "ls", "/no/such"]).await;
+    assert_eq!(missing.status, 125);
+    let why = "zkr: list the children of /no/such: no such node; check the path, --namespace and --connect\n";
+    assert_eq!(missing.err, why);
+}
