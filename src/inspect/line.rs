@@ -13,8 +13,8 @@ use crate::znode::Stat;
 /// What the servers tell as the owner of a container.
 const CONTAINER: i64 = i64::MIN;
 
-/// The first byte of what they tell as the owner of a node with a time to live. It is the number of a server that made a
-/// session, and no server that supports such nodes may have this one.
+/// The first byte of what they tell as the owner of a node with a time to live. In the id of a session it is the number
+/// of a server, and no server that supports such nodes may have this one.
 const WITH_TTL: i64 = -1;
 
 /// The largest number that tells a place. At the next one the counter of the directory sticks.
@@ -217,8 +217,8 @@ impl Owner {
     }
 }
 
-/// Returns whether this owner of a node, as the servers tell it, is a session. A persistent node, a container and a node
-/// with a time to live have none.
+/// Returns whether this owner of a node, as the servers tell it, is a session. A persistent node, a container and a
+/// node with a time to live have none.
 pub(super) fn is_session(owner: i64) -> bool {
     !matches!(owner, 0 | CONTAINER) && owner >> 56 != WITH_TTL
 }
