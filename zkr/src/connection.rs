@@ -82,6 +82,11 @@ impl Connection {
         &self.connect
     }
 
+    /// Returns where the paths are, as variables of the environment.
+    pub fn place(&self) -> [(&'static str, &str); 2] {
+        [("ZKR_CONNECT", &self.connect), ("ZKR_NAMESPACE", &self.namespace)]
+    }
+
     /// Returns the session timeout that is asked for.
     pub fn session_timeout(&self) -> Duration {
         self.session_timeout
@@ -161,7 +166,11 @@ pub fn path(value: &str) -> Result<String, String> {
         && value.strip_prefix('/').is_some_and(|path| {
             path.split('/').all(|part| !matches!(part, "" | "." | "..") && !part.chars().any(char::is_control))
         });
-    if good { Ok(value.to_owned()) } else { Err("it must be /name or /name/name, without a / at the end".to_owned()) }
+    if good {
+        Ok(value.to_owned())
+    } else {
+        Err("it must be /name or /name/name: no empty part, no . or .., no / at the end".to_owned())
+    }
 }
 
 /// Parses the path of a node, or of the root.

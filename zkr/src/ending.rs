@@ -2,9 +2,14 @@
 
 use std::process::ExitCode;
 
+use signal_hook::consts::SIGINT;
+use signal_hook::low_level::emulate_default_handler;
 use zookeeper_recipes::{Error, ErrorKind};
 
 use crate::output::note;
+
+/// The status of a command that Ctrl-C has ended.
+const INTERRUPTED: u8 = 128 + 2;
 
 /// The statuses of `zkr` itself. They are beyond those that most commands use; 124 to 127 are those of `timeout(1)` and
 /// of shells.
@@ -74,7 +79,13 @@ impl Ending {
                 }
                 ExitCode::from(status as u8)
             }
-            Ending::Command(status) => ExitCode::from(status),
+            Ending::Command(status) => {
+                // A shell ends its loop only if the signal has ended this process too.
+                if status == INTERRUPTED {
+                    let _ = emulate_default_handler(SIGINT);
+                }
+                ExitCode::from(status)
+            }
             Ending::Arguments => ExitCode::from(Status::Failed as u8),
         }
     }

@@ -13,7 +13,7 @@ use crate::run;
 ///
 /// The nodes are those of Apache Curator: Java, Rust and shell take turns at the same paths.
 #[derive(Parser, Debug)]
-#[command(name = "zkr", version, after_help = AFTER_HELP)]
+#[command(name = "zkr", version, after_help = STATUS)]
 pub struct Options {
     #[command(flatten)]
     pub connection: Connection,
@@ -28,10 +28,13 @@ pub struct Options {
 #[derive(Subcommand, Debug)]
 pub enum What {
     /// Run a command while this process holds a lock, or permits of a semaphore
+    #[command(after_help = STATUS)]
     Lock(run::LockOptions),
     /// Run a command while this process leads
+    #[command(after_help = STATUS)]
     Elect(run::ElectOptions),
     /// Run a command together with others: all start once all are there, and end together
+    #[command(after_help = STATUS)]
     Barrier(run::BarrierOptions),
     #[command(flatten)]
     Ask(Command),
@@ -47,7 +50,8 @@ pub enum What {
     },
 }
 
-const AFTER_HELP: &str = "\
+/// What the status of `zkr` says.
+const STATUS: &str = "\
 Status:
   0    success; with a command, that of the command (128 + N if signal N ended it)
   1    the answer is no: nothing to take, nothing found, something is wrong

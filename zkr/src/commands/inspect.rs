@@ -2,22 +2,27 @@
 
 use serde::Serialize;
 use zookeeper_recipes::inspect::{self, Role};
-use zookeeper_recipes::{Client, mutex};
+use zookeeper_recipes::{Client, ErrorKind, mutex};
 
 use super::failed;
 use crate::ending::{Ending, Status};
-use crate::output::Output;
+use crate::output::{Output, note};
 
 /// A node that was marked.
 #[derive(Serialize)]
 struct Revoked<'a> {
     revoked: &'a str,
+    /// What the owner had written into it.
+    owner: &'a str,
 }
 
 /// Shows the line at a path.
 pub async fn line(client: &Client, output: Output, path: &str) -> Result<Ending, Ending> {
     let line = inspect::line(client, path).await.map_err(|error| failed(error.kind(), error))?;
     output.print(&line, &line).await?;
+    if line.places.is_empty() && line.others.iter().any(|name| name == "leases") {
+        note(format_args!("{path} is a semaphore: zkr inspect {path} shows its permits"));
+    }
     Ok(Ending::Success)
 }
 
@@ -25,14 +30,19 @@ pub async fn line(client: &Client, output: Output, path: &str) -> Result<Ending,
 pub async fn revoke(client: &Client, output: Output, node: &str) -> Result<Ending, Ending> {
     check_is_revocable(node).map_err(Ending::failed)?;
     // The mark on a node that is missing would be reported as set.
-    let found = client.exists(node).await.map_err(|error| failed(error.kind(), error))?;
-    if found.is_none() {
-        let why = format!("{node} does not exist: it was released, or the path is wrong (see zkr lock ls)");
-        return Err(Ending::because(Status::No, why));
-    }
+    let (data, _) = match client.get(node).await {
+        Err(error) if error.kind() == ErrorKind::NoNode => {
+            let why = format!("{node} does not exist: it was released, or the path is wrong (see zkr lock ls)");
+            return Err(Ending::because(Status::No, why));
+        }
+        found => found.map_err(|error| failed(error.kind(), error))?,
+    };
     mutex::revoke(client, node).await.map_err(|error| failed(error.kind(), error))?;
-    let text = format_args!("{node}: its owner is asked to release it");
-    output.print(text, &Revoked { revoked: node }).await?;
+    // The mark has replaced it.
+    let owner = String::from_utf8_lossy(&data);
+    let name = if owner.is_empty() { String::new() } else { format!(", {owner:?},") };
+    let text = format_args!("{node}: its owner{name} is asked to release it");
+    output.print(text, &Revoked { revoked: node, owner: &owner }).await?;
     Ok(Ending::Success)
 }
 

@@ -24,7 +24,7 @@ pub enum Command {
     /// Look at elections
     #[command(subcommand)]
     Latch(Latch),
-    /// Ask the holder of a lock to release it; whether it does is its own decision
+    /// Ask the holder of a lock to release it: its command gets SIGTERM if it is zkr, others decide themselves
     Revoke {
         /// The node of the holder, as `zkr lock ls` shows it below the path of the lock
         #[arg(value_parser = path)]
@@ -115,8 +115,14 @@ impl Command {
     }
 }
 
-/// A request has failed. If a node is missing, it says what to check: a wrong path and a wrong root look the same.
+/// A request has failed. If a node is missing, there is nothing, which is an answer; a wrong path and a wrong root look
+/// the same.
 fn failed(kind: ErrorKind, error: impl Display) -> Ending {
-    let hint = if kind == ErrorKind::NoNode { "; check the path, --namespace and --connect" } else { "" };
-    Ending::because(Status::of(kind), format_args!("{error}{hint}"))
+    match kind {
+        ErrorKind::NoNode => {
+            let hint = "check the path, --namespace and --connect (a lock that nothing uses is removed)";
+            Ending::because(Status::No, format_args!("{error}; {hint}"))
+        }
+        kind => Ending::because(Status::of(kind), error),
+    }
 }

@@ -21,7 +21,10 @@ pub struct TreeOptions {
     #[arg(value_parser = path_or_root)]
     pub path: String,
     /// Show it again every TIME, until Ctrl-C [default: 2s]
-    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "2s", value_parser = interval)]
+    #[arg(
+        long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "2s",
+        value_parser = interval
+    )]
     pub watch: Option<Duration>,
 }
 

@@ -9,6 +9,7 @@ use std::process::{Child, Command};
 use nix::unistd::{Pid, getpid, getppid};
 
 use super::{EXEC, terminal};
+use crate::connection::Connection;
 use crate::ending::{Ending, Status};
 
 /// What it is started with.
@@ -16,6 +17,7 @@ use crate::ending::{Ending, Status};
 pub struct Start<'a> {
     pub command: &'a [OsString],
     pub path: &'a str,
+    pub connection: &'a Connection,
     pub token: Option<i64>,
     /// Whether the terminal is given to it.
     pub in_foreground: bool,
@@ -31,6 +33,8 @@ pub fn start(start: &Start<'_>) -> io::Result<Child> {
     command.arg(EXEC).arg(getpid().to_string());
     command.arg(if start.in_foreground { FOREGROUND } else { BACKGROUND });
     command.args(start.command).env("ZKR_PATH", start.path).env_remove("ZKR_FENCING_TOKEN").process_group(0);
+    // Where the path is; so a `zkr` that the command runs looks there.
+    command.envs(start.connection.place());
     if let Some(token) = start.token {
         command.env("ZKR_FENCING_TOKEN", token.to_string());
     }

@@ -1,5 +1,6 @@
 //! The process group of a command.
 
+use std::fs;
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -19,9 +20,30 @@ impl Group {
         let _ = killpg(self.0, signal);
     }
 
-    /// Returns whether none is left.
+    /// Returns whether none is left, but for those that have ended and that their parent has not asked about: there may
+    /// be no process that does, as in a container without an init.
     pub fn is_gone(self) -> bool {
-        killpg(self.0, None) == Err(Errno::ESRCH)
+        killpg(self.0, None) == Err(Errno::ESRCH) || self.has_ended().unwrap_or(false)
+    }
+
+    /// `None` if the system does not tell.
+    fn has_ended(self) -> Option<bool> {
+        let processes = fs::read_dir("/proc").ok()?.flatten();
+        let stats = processes.filter_map(|process| fs::read_to_string(process.path().join("stat")).ok());
+        let mut found = false;
+        for stat in stats {
+            // The name, in parentheses, may contain anything. After it come the state, the parent and the group.
+            let fields = stat.rsplit_once(") ").map(|(_, rest)| rest.split(' ').collect::<Vec<_>>());
+            if let Some([state, _, group, ..]) = fields.as_deref()
+                && group.parse() == Ok(self.0.as_raw())
+            {
+                found = true;
+                if !matches!(*state, "Z" | "X") {
+                    return Some(false);
+                }
+            }
+        }
+        found.then_some(true)
     }
 
     /// Kills them, and waits until they are gone.

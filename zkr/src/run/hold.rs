@@ -86,6 +86,15 @@ impl Hold {
         }
     }
 
+    /// Resolves when another client has asked for it; never, if there is no way to ask.
+    pub async fn revoked(&self) {
+        match self {
+            Hold::Mutex(guard) if guard.on_revoke().await.is_ok() => {}
+            // Lost, which is told otherwise.
+            Hold::Mutex(_) | Hold::Semaphore(_) | Hold::Barrier(_) => futures::future::pending().await,
+        }
+    }
+
     /// Gives it up. A member of a barrier waits for the others.
     pub async fn release(self) -> Result<(), Failure> {
         match self {

@@ -98,22 +98,29 @@ async fn hold(supervisor: &mut Conversation, client: &Client, plan: &Plan) -> Re
         Watch { supervisor, client, hold: &hold, schedule, command, lost: false, is_marked: mark.is_some() };
     let over = watch.until_over(plan, session_timeout).await;
     let was_lost = watch.lost;
-    if let Some(mark) = mark
-        && let Err(error) = mark.remove(client, &plan.path).await
-    {
-        note(format_args!("the next holder waits for up to {session_timeout:?}: {error}"));
+    if plan.is_barrier() {
+        over?;
+        // The other members may take long.
+        return wanted(supervisor, hold.release()).await;
     }
-    let released = hold.release().await;
+    // After that time the next holder does not wait any more.
+    let gave_up = timeout(session_timeout, release(client, plan, hold, mark)).await;
     over?;
-    match released {
-        Err(failure) if plan.is_barrier() => Err(End::Failed(failure)),
+    match gave_up {
         // The command ran to its end under the lock. What was lost cannot be released.
-        Err((_, why)) if !was_lost => {
-            note(why);
-            Ok(())
-        }
-        _ => Ok(()),
+        Ok(Err((_, why))) if !was_lost => note(why),
+        _ => {}
     }
+    Ok(())
+}
+
+/// Tells the next holder that the command is over, and lets it have its turn.
+async fn release(client: &Client, plan: &Plan, hold: Hold, mark: Option<Mark>) -> Result<(), Failure> {
+    if let Some(mark) = mark {
+        let removed = mark.remove(client, &plan.path).await;
+        removed.map_err(|error| (Status::of(error.kind()), error.to_string()))?;
+    }
+    hold.release().await
 }
 
 /// Marks that a command may run, if others are excluded.
@@ -185,6 +192,10 @@ impl Watch<'_> {
                 return Err(End::Failed((Status::Lost, why)));
             }
         }
+        let hold = self.hold;
+        let revoked = hold.revoked();
+        tokio::pin!(revoked);
+        let mut was_revoked = false;
         loop {
             tokio::select! {
                 biased;
@@ -197,7 +208,11 @@ impl Watch<'_> {
                         return Err(End::NotWanted);
                     }
                 },
-                () = self.hold.lost(), if !self.lost => self.tell_lost(plan).await,
+                () = hold.lost(), if !self.lost => self.tell_lost(plan).await,
+                () = &mut revoked, if !was_revoked => {
+                    was_revoked = true;
+                    self.supervisor.say(&ToSupervisor::Revoked).await;
+                }
                 _ = looks.tick() => {
                     end = self.extend().unwrap_or(end);
                     if self.schedule.is_overdue(Moment::now(), end) {

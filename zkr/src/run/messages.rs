@@ -37,6 +37,8 @@ pub enum ToSupervisor {
     },
     /// The command may be started.
     Start,
+    /// Another client asks it to release.
+    Revoked,
     /// It does not hold any more.
     Lost { why: String },
     /// The keeper ends: it has released what it held, or it could not hold.

@@ -135,6 +135,9 @@ fn plan(
     work: &Work,
 ) -> Result<Plan, Ending> {
     connection.validate()?;
+    if kind == Kind::Mutex && std::env::var_os("ZKR_PATH").is_some_and(|outer| outer == path.as_str()) {
+        note(format_args!("{path}: this runs under {path} already, and would wait for itself"));
+    }
     let data = data.unwrap_or_else(own_name);
     Ok(Plan { connection, path, kind, wait, data, grace: work.grace })
 }

@@ -13,8 +13,8 @@ pub struct Work {
     /// How long the command may take to end after SIGTERM; less if the lease ends before
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = humantime::parse_duration)]
     pub grace: Duration,
-    /// What to run, after --
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    /// What to run, with its arguments
+    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
 

@@ -4,7 +4,7 @@ use std::io;
 
 use futures::StreamExt;
 use futures::stream::{BoxStream, SelectAll, unfold};
-use nix::sys::signal::Signal;
+use nix::sys::signal::{SigSet, Signal};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Those that are passed on to the command.
@@ -20,6 +20,9 @@ impl Signals {
     /// Starts to listen. A signal that this process was started to ignore, as by `nohup`, is ignored by the command
     /// too.
     pub fn listen() -> io::Result<Self> {
+        // The program that has started this one may have blocked them.
+        let wanted: SigSet = PASSED_ON.into_iter().chain([Signal::SIGCHLD]).collect();
+        wanted.thread_unblock()?;
         let ignored = ignored();
         let mut streams = SelectAll::new();
         for one in PASSED_ON.into_iter().filter(|&one| !is_in(ignored, one)).chain([Signal::SIGCHLD]) {

@@ -13,7 +13,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-use super::exec::{Start, start, this_program};
+use super::exec::{self, Start, this_program};
 use super::group::{Group, KILLED_WITHIN};
 use super::lease_file::{self, Moment};
 use super::messages::{Conversation, ToKeeper, ToSupervisor};
@@ -22,6 +22,7 @@ use super::schedule::{Due, Schedule};
 use super::signals::Signals;
 use super::{KEEPER, terminal};
 use crate::ending::{Ending, Status};
+use crate::output::note;
 
 /// How long the keeper may take to withdraw when it is not wanted any more.
 const WITHDRAWN_WITHIN: Duration = Duration::from_secs(10);
@@ -62,8 +63,8 @@ struct Running {
     told: Option<Moment>,
     /// When they were killed first.
     killed: Option<Moment>,
-    /// Why it was ended, if it was not by itself.
-    lost: Option<String>,
+    /// Whether it was told to end because what it runs under is lost.
+    lost: bool,
 }
 
 impl Supervisor {
@@ -130,8 +131,9 @@ impl Supervisor {
     }
 
     async fn run(&mut self, plan: &Plan, command: &[OsString], token: Option<i64>, schedule: Schedule) -> Ending {
-        let in_foreground = terminal::is_ours();
-        let child = match start(&Start { command, path: &plan.path, token, in_foreground }) {
+        let in_foreground = terminal::is_interactive();
+        let start = Start { command, path: &plan.path, connection: &plan.connection, token, in_foreground };
+        let child = match exec::start(&start) {
             Ok(child) => child,
             Err(error) => {
                 self.over().await;
@@ -140,21 +142,21 @@ impl Supervisor {
         };
         let group = Group(Pid::from_raw(child.id().cast_signed()));
         self.keeper.say(&ToKeeper::Started { group: group.0.as_raw() }).await;
-        let mut running = Running { group, in_foreground, schedule, ended: None, told: None, killed: None, lost: None };
-        let keeper_is_there = self.until_over(&mut running).await;
-        if in_foreground {
-            terminal::take();
-        }
+        let mut running =
+            Running { group, in_foreground, schedule, ended: None, told: None, killed: None, lost: false };
+        let keeper_is_there = self.until_over(plan, &mut running).await;
+        terminal::take_from(group.0);
         let released = if keeper_is_there { self.over().await } else { None };
         match (running.lost, running.ended) {
-            (Some(why), _) => Ending::because(Status::Lost, format_args!("{why}; the command was ended")),
-            (None, Some(status)) => released.unwrap_or(Ending::Command(status)),
-            (None, None) => Ending::failed("the command could not be watched"),
+            // It has been said when it was noticed.
+            (true, _) => Ending::Status(Status::Lost, None),
+            (false, Some(status)) => released.unwrap_or(Ending::Command(status)),
+            (false, None) => Ending::failed("the command could not be watched"),
         }
     }
 
     /// Returns when no process of the command is left. Returns false if the keeper is gone.
-    async fn until_over(&mut self, running: &mut Running) -> bool {
+    async fn until_over(&mut self, plan: &Plan, running: &mut Running) -> bool {
         let mut keeper_is_there = true;
         let mut looks = interval(running.schedule.interval);
         looks.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -162,11 +164,20 @@ impl Supervisor {
             tokio::select! {
                 biased;
                 heard = self.keeper.hear(), if keeper_is_there => match heard {
-                    Some(ToSupervisor::Lost { why }) => running.lose(why),
+                    Some(ToSupervisor::Lost { why }) => {
+                        running.lose(&why);
+                        // The next holder may not wait.
+                        running.keep_to(lease_file::read(&self.lease));
+                    }
+                    // Only the command decides whether it ends.
+                    Some(ToSupervisor::Revoked) => {
+                        note(format_args!("{}: another client asks for it; the command gets SIGTERM", plan.path));
+                        running.pass_on(Signal::SIGTERM);
+                    }
                     Some(ToSupervisor::Held { .. } | ToSupervisor::Start) => {}
                     Some(ToSupervisor::Ended { .. }) | None => {
                         keeper_is_there = false;
-                        running.lose("the process that kept the session has ended".to_owned());
+                        running.lose("the process that kept the session has ended");
                         running.kill();
                     }
                 },
@@ -174,7 +185,7 @@ impl Supervisor {
                     Signal::SIGCHLD => running.look(),
                     signal => {
                         self.asked = Some(signal);
-                        running.group.signal(signal);
+                        running.pass_on(signal);
                     }
                 },
                 _ = looks.tick() => {
@@ -213,20 +224,29 @@ impl Supervisor {
 
 impl Running {
     /// What it runs under is lost, so it is told to end.
-    fn lose(&mut self, why: String) {
-        if self.ended.is_none() {
-            self.lost.get_or_insert(why);
-        }
+    fn lose(&mut self, why: &str) {
+        self.note_lost(why);
         self.terminate();
+    }
+
+    /// What was lost after its end does not concern it.
+    fn note_lost(&mut self, why: &str) {
+        if self.ended.is_none() && !std::mem::replace(&mut self.lost, true) {
+            note(format_args!("{why}; the command is ended"));
+        }
     }
 
     fn terminate(&mut self) {
         if self.told.is_none() {
             self.told = Some(Moment::now());
-            self.group.signal(Signal::SIGTERM);
-            // One that is stopped does not notice otherwise.
-            self.group.signal(Signal::SIGCONT);
+            self.pass_on(Signal::SIGTERM);
         }
+    }
+
+    /// Passes on a signal. A command that is stopped goes on, as it does not notice otherwise.
+    fn pass_on(&self, signal: Signal) {
+        self.group.signal(signal);
+        self.group.signal(Signal::SIGCONT);
     }
 
     fn kill(&mut self) {
@@ -237,8 +257,8 @@ impl Running {
     /// Does what is due, as the lease ends then.
     fn keep_to(&mut self, end: Option<Moment>) {
         let due = self.schedule.due(Moment::now(), end, self.told);
-        if due != Due::Nothing && self.ended.is_none() {
-            self.lost.get_or_insert_with(|| "no server has answered for too long".to_owned());
+        if due != Due::Nothing {
+            self.note_lost("no server has answered for too long");
         }
         match due {
             Due::Nothing => {}
@@ -253,8 +273,8 @@ impl Running {
             match waitpid(self.group.0, Some(WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED)) {
                 Ok(WaitStatus::Exited(_, status)) => self.end(u8::try_from(status & 0xff).unwrap_or(u8::MAX)),
                 Ok(WaitStatus::Signaled(_, signal, _)) => self.end(of_signal(signal)),
-                Ok(WaitStatus::Stopped(..)) if self.in_foreground => self.stop_with_it(),
-                Ok(WaitStatus::StillAlive | WaitStatus::Stopped(..)) => return,
+                Ok(WaitStatus::Stopped(_, signal)) => self.stopped(signal),
+                Ok(WaitStatus::StillAlive) => return,
                 Ok(_) => {}
                 // It is not there any more, and its status is not known.
                 Err(_) => self.end(Status::Failed as u8),
@@ -270,13 +290,24 @@ impl Running {
         }
     }
 
-    /// The user has stopped the command at the terminal. So this process stops too, for the shell to have its turn; the
-    /// keeper keeps what is held.
-    fn stop_with_it(&self) {
-        terminal::take();
-        let _ = raise(Signal::SIGSTOP);
-        // The shell has let it go on, in the foreground or not.
-        if terminal::is_ours() {
+    /// The command has been stopped by this signal.
+    fn stopped(&mut self, signal: Signal) {
+        let wants_terminal = matches!(signal, Signal::SIGTTIN | Signal::SIGTTOU);
+        if wants_terminal && terminal::is_ours() {
+            self.go_on();
+        } else if wants_terminal || (signal == Signal::SIGTSTP && self.in_foreground) {
+            // For the shell to have its turn. The keeper keeps what is held.
+            terminal::take_from(self.group.0);
+            let _ = raise(Signal::SIGSTOP);
+            // The shell has let it go on, in the foreground or not.
+            self.go_on();
+        }
+    }
+
+    /// Lets the command go on, with the terminal if this process has it.
+    fn go_on(&mut self) {
+        self.in_foreground = terminal::is_ours();
+        if self.in_foreground {
             terminal::give_to(self.group.0);
         }
         self.group.signal(Signal::SIGCONT);

@@ -1,6 +1,7 @@
 //! One `zkr` as a process.
 
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -101,7 +102,8 @@ impl Contender {
 impl Ended {
     /// It has ended with this status.
     pub fn with(self, status: i32) -> Ended {
-        assert_eq!(self.status.code(), Some(status), "{self:?}");
+        let code = self.status.code().or_else(|| self.status.signal().map(|signal| 128 + signal));
+        assert_eq!(code, Some(status), "{self:?}");
         self
     }
 }

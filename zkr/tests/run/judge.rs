@@ -82,7 +82,8 @@ impl Judge {
     }
 }
 
-fn is_alive(process: &str) -> bool {
+/// Returns whether a process runs. One that has ended may still be there, until its parent asks about it.
+pub fn is_alive(process: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, state)| !state.starts_with(['Z', 'X']))
 }

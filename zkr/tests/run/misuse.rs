@@ -4,9 +4,11 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
 
 use crate::contender::{Contender, SOON, zkr};
+use crate::judge::is_alive;
 use crate::support::{Observer, ZooKeeper, unique_path, until};
 
 /// A server, and a path of the test's own.
@@ -52,6 +54,7 @@ async fn a_command_that_is_not_there_and_one_that_cannot_be_executed() {
 async fn the_status_of_the_command_is_that_of_zkr() {
     let (_server, scene) = Scene::new().await;
     scene.lock(&["true"]).ended().await.with(0);
+    scene.start(&["lock", &scene.path, "sh", "-c", "exit 5"]).ended().await.with(5);
     scene.lock(&["sh", "-c", "exit 7"]).ended().await.with(7);
     scene.lock(&["sh", "-c", "kill -9 $$"]).ended().await.with(128 + 9);
     scene.lock(&["sh", "-c", "kill -TERM $$"]).ended().await.with(128 + 15);
@@ -101,7 +104,7 @@ async fn what_a_command_leaves_in_the_background_is_ended_before_the_lock_is_rel
     let (_server, scene) = Scene::new().await;
     let ended = scene.lock(&["sh", "-c", "sleep 600 & echo $!"]).ended().await.with(0);
     let process = ended.out.trim();
-    assert!(!std::fs::exists(format!("/proc/{process}")).expect("it can be asked"), "{process} is alive");
+    assert!(!is_alive(process), "{process} is alive");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -127,9 +130,10 @@ async fn no_server_and_bad_arguments() {
     let nowhere = ["--connect", "127.0.0.1:1", "--connection-timeout", "1s", "lock", "/a", "--", "true"];
     let ended = Contender::start(zkr("", &nowhere)).ended().await.with(122);
     assert!(ended.err.contains("127.0.0.1:1"), "{ended:?}");
-    let refused: [(&[&str], &str); 6] = [
+    let refused: [(&[&str], &str); 7] = [
         (&["lock", "relative", "--", "true"], "it must be /name"),
         (&["lock", "/a"], "COMMAND"),
+        (&["lock", "/a", "--wiat", "1s", "true"], "--wait"),
         (&["lock", "/a", "--permits", "0", "--", "true"], "0"),
         (&["lock", "/a", "--wait", "soon", "--", "true"], "soon"),
         (&["--auth", "nothing", "lock", "/a", "--", "true"], "SCHEME:AUTH"),
@@ -139,4 +143,119 @@ async fn no_server_and_bad_arguments() {
         let ended = Contender::start(zkr("localhost", arguments)).ended().await.with(125);
         assert!(ended.err.contains(text), "{arguments:?}: {ended:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_that_is_stopped_ends_at_a_signal_to_zkr() {
+    let (_server, scene) = Scene::new().await;
+    let script = "trap 'echo terminated; exit 9' TERM; echo ready >&2; kill -STOP $$; while :; do sleep 0.1; done";
+    let mut holder = scene.lock(&["sh", "-c", script]);
+    holder.says("ready").await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    holder.signal(Signal::SIGTERM);
+    assert_eq!(holder.ended().await.with(9).out, "terminated\n");
+}
+
+/// A program may block any signal, and those it starts inherit that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn signals_that_were_blocked_at_the_start_are_handled() {
+    let (_server, scene) = Scene::new().await;
+    let python = "import os, signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD, signal.SIGTERM]); \
+                  os.execv(sys.argv[1], sys.argv[1:])";
+    let start = |command| {
+        let zkr = zkr(&scene.connect, &["lock", &scene.path, "--", "sh", "-c", command]);
+        let mut python = {
+            let mut blocking = zkr_like(&zkr, "python3");
+            blocking.args(["-c", python]);
+            blocking
+        };
+        python.arg(zkr.as_std().get_program()).args(zkr.as_std().get_args());
+        Contender::start(python)
+    };
+    start("exit 7").ended().await.with(7);
+    let mut holder = start("echo ready >&2; exec sleep 600");
+    holder.says("ready").await;
+    holder.signal(Signal::SIGTERM);
+    holder.ended().await.with(143);
+}
+
+/// Another program, with the environment and the streams of `zkr`.
+fn zkr_like(zkr: &tokio::process::Command, program: &str) -> tokio::process::Command {
+    let mut command = tokio::process::Command::new(program);
+    command.envs(zkr.as_std().get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    command
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_of_a_barrier_need_not_wait_for_the_others_to_end() {
+    let (_server, scene) = Scene::new().await;
+    let member = |script| scene.start(&["barrier", &scene.path, "--members", "2", "--", "sh", "-c", script]);
+    let mut long = member("echo ready >&2; exec sleep 600");
+    let short = member("true");
+    long.says("ready").await;
+    // Its command has ended, and it waits.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    short.signal(Signal::SIGTERM);
+    short.ended().await.with(143);
+    long.signal(Signal::SIGTERM);
+    long.ended().await.with(143);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_holder_that_is_asked_to_release_is_told_to_end() {
+    let (_server, scene) = Scene::new().await;
+    let mut holder = scene.lock(&["sh", "-c", "trap 'exit 6' TERM; echo ready >&2; while :; do sleep 0.1; done"]);
+    holder.says("ready").await;
+    let node = format!("{}/{}", scene.path, scene.observer.wait_for_children(&scene.path, 1).await[0]);
+    let asked = scene.start(&["revoke", &node]).ended().await.with(0);
+    assert!(asked.out.contains("is asked to release"), "{asked:?}");
+    let ended = holder.ended().await.with(6);
+    assert!(ended.err.contains("another client asks for it"), "{ended:?}");
+}
+
+/// A shell with job control at a terminal, as `script` offers it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn at_a_terminal() {
+    let (_server, scene) = Scene::new().await;
+    let zkr_itself = zkr(&scene.connect, &[]);
+    let mut command = zkr_like(&zkr_itself, "script");
+    command.args(["-qec", "bash --norc -i", "/dev/null"]).env("TERM", "dumb").stdin(Stdio::piped());
+    let mut shell = command.spawn().expect("it starts");
+    let (mut keys, mut screen) = (shell.stdin.take().expect("its input"), shell.stdout.take().expect("its output"));
+    let mut step = async |typed: &str, shown: &str| {
+        keys.write_all(typed.as_bytes()).await.expect("typed");
+        let (mut seen, mut more) = (String::new(), [0; 1024]);
+        while !seen.contains(shown) {
+            let read = timeout(SOON, screen.read(&mut more)).await;
+            let read = read.unwrap_or_else(|_| panic!("{shown:?} is not shown after {typed:?}, but {seen:?}"));
+            let read = read.expect("it can be read");
+            assert!(read > 0, "the shell has ended: {seen:?}");
+            seen += &String::from_utf8_lossy(&more[..read]);
+        }
+    };
+    // What is typed is shown too, so what is waited for is written otherwise there.
+    let lock = format!("{} lock {}", env!("CARGO_BIN_EXE_zkr"), scene.path);
+    step(&format!("{lock} -- sh -c 'echo be''gin; read x; echo got-$x'\n"), "begin").await;
+    step("one\n", "got-one").await;
+    // Ctrl-Z, and the shell has its turn.
+    step(&format!("{lock} -- sh -c 'echo be''gin; read x; echo got-$x'\n"), "begin").await;
+    step("\x1a", "Stopped").await;
+    step("fg\n", "read x").await;
+    step("two\n", "got-two").await;
+    // In the background it must not read; in the foreground it may.
+    step(&format!("{lock} -- sh -c 'read x; echo got-$x' &\n"), "[1]").await;
+    let shows = "until jobs | grep -q Stopped; do sleep 0.1; done; echo sto''pped\n";
+    step(shows, "stopped").await;
+    step("fg\n", "read x").await;
+    step("three\n", "got-three").await;
+    // Moved to the background, it leaves the terminal to the shell.
+    step(&format!("{lock} -- sh -c 'echo be''gin; sleep 2'\n"), "begin").await;
+    step("\x1a", "Stopped").await;
+    step("bg; wait; echo al''ive\n", "alive").await;
+    // Ctrl-C ends the command, and a loop around it.
+    step(&format!("for i in 1 2; do {lock} -- sh -c 'echo be''gin; sleep 600'; done; echo o''ver\n"), "begin").await;
+    step("\x03", "^C").await;
+    step("echo still al''ive\n", "still alive").await;
+    until("nothing is held", SOON, || async { scene.is_empty().await.then_some(()) }).await;
 }

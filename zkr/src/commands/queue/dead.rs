@@ -21,8 +21,10 @@ pub enum Dead {
         path: String,
     },
     /// Put items back at the end of the queue, as new ones
+    #[command(override_usage = "zkr queue dead retry <PATH> <NODE-NAME...|--all>")]
     Retry(Letters),
     /// Delete dead letters together with their items
+    #[command(override_usage = "zkr queue dead drop <PATH> <NODE-NAME...|--all>")]
     Drop(Letters),
 }
 
