@@ -49,7 +49,7 @@ const VALUE: usize = size_of::<u64>();
 /// How often a value is read at most that another process is just writing.
 const ATTEMPTS: usize = 3;
 
-/// Returns an empty file for [`write`] and [`read`].
+/// Returns an empty file for [`write()`] and [`read()`].
 pub fn create() -> io::Result<File> {
     #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
     {
