@@ -28,15 +28,15 @@ async fn waits(server: &TestingServer, client: &Client, path: &str) -> tokio::ta
 
 /// Waits until nothing is under way: under the paused clock, nothing that begins earlier takes that long. All who wait
 /// have armed their watches then.
-async fn quiet() {
+pub(crate) async fn quiet() {
     tokio::time::sleep(SOON).await;
 }
 
 /// How long a request of an operator with a slow connection takes, and as long its answer.
-const ONE_WAY: Duration = Duration::from_millis(100);
+pub(crate) const ONE_WAY: Duration = Duration::from_millis(100);
 
 /// Returns once so many of these requests have been sent and served. Their answers are under way then.
-async fn served(server: &TestingServer, what: Operation, count: usize) {
+pub(crate) async fn served(server: &TestingServer, what: Operation, count: usize) {
     within("it asks", SOON * 5, server.until(|| sent(server, what) == count)).await;
     tokio::time::sleep(ONE_WAY + ONE_WAY / 2).await;
 }

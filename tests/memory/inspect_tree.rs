@@ -1,7 +1,5 @@
 //! The tree as an operator sees it: each recipe by the nodes that it creates itself.
 
-use std::time::Duration;
-
 use zookeeper_recipes::double_barrier::DoubleBarrier;
 use zookeeper_recipes::group_member::GroupMember;
 use zookeeper_recipes::inspect::{self, Entry, Node, Queue, Recipe, Tree};
@@ -15,6 +13,7 @@ use zookeeper_recipes::throughput_balancer::{ThroughputBalancer, set_max_through
 use zookeeper_recipes::{Client, CreateMode, ErrorKind};
 
 use crate::fixture::{SOON, requests, within};
+use crate::inspect::{ONE_WAY, quiet, served};
 
 async fn tree(client: &Client, path: &str) -> Tree {
     let tree = within("it has looked", SOON * 5, inspect::tree(client, path)).await.expect("the tree");
@@ -53,7 +52,7 @@ async fn two_clients(server: &TestingServer) -> [Client; 2] {
 
 /// How many requests of each kind a look sends, once nothing else is under way.
 async fn cost(server: &TestingServer, client: &Client, path: &str) -> (Tree, [usize; 3]) {
-    tokio::time::sleep(SOON).await;
+    quiet().await;
     let watches = server.watches();
     server.clear_records();
     let tree = tree(client, path).await;
@@ -198,7 +197,7 @@ async fn a_queue_costs_the_same_whatever_its_depth() {
     while !server.children("/app/orders").is_empty() {
         within("an item", SOON, consumer.take()).await.expect("an item").ack().await.expect("acked");
     }
-    tokio::time::sleep(SOON).await;
+    quiet().await;
     server.delete_by_hand("/app/orders").expect("it is empty");
     let found = tree(&two, "/app").await;
     assert_eq!(paths(&found), ["/app", "/app/orders"]);
@@ -219,7 +218,8 @@ async fn a_balancer_with_its_shares_and_its_leader() {
     for client in &clients {
         members.push(ThroughputBalancer::builder(client, "/app/throughput").join().await.expect("it joins"));
     }
-    tokio::time::sleep(Duration::from_secs(30)).await;
+    let is_divided = || members.iter().map(ThroughputBalancer::throughput).sum::<u64>() == 1000;
+    within("all is divided", SOON * 30, server.until(is_divided)).await;
     let (tree, cost) = cost(&server, &clients[0], "/app").await;
     // The path, the base, its five children; the maximum, two members and two candidates.
     assert_eq!(cost, [7, 5, 0]);
@@ -297,16 +297,6 @@ async fn from_the_root_of_a_namespace() {
     drop(held);
 }
 
-/// How long a request of an operator with a slow connection takes, and as long its answer.
-const ONE_WAY: Duration = Duration::from_millis(100);
-
-/// Returns once so many lists have been served. Their answers are under way then.
-async fn listed(server: &TestingServer, count: usize) {
-    let lists = || requests(server).into_iter().filter(|&sent| sent == Operation::List).count();
-    within("it asks", SOON * 5, server.until(|| lists() == count)).await;
-    tokio::time::sleep(ONE_WAY + ONE_WAY / 2).await;
-}
-
 /// The list shows a writer, and its read finds none. Another directory disappears meanwhile.
 #[tokio::test(start_paused = true)]
 async fn what_changes_meanwhile_is_read_again_or_passed_over() {
@@ -316,11 +306,11 @@ async fn what_changes_meanwhile_is_read_again_or_passed_over() {
     let writes = lock.write().acquire().await.expect("it writes");
     server.create_by_hand("/app/short", "", CreateMode::Persistent).expect("a node");
     server.create_by_hand("/app/short/below", "", CreateMode::Persistent).expect("a node");
-    tokio::time::sleep(SOON).await;
+    quiet().await;
     server.clear_records();
     server.delay(&operator, ONE_WAY);
     let looking = tokio::spawn(async move { inspect::tree(&operator, "/app").await });
-    listed(&server, 3).await;
+    served(&server, Operation::List, 3).await;
     let reads = writes.downgrade().await.expect("it reads now");
     server.delete_by_hand("/app/short/below").expect("it is there");
     let found = within("it has looked", SOON * 5, looking).await.expect("no panic").expect("the tree");

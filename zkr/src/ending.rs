@@ -8,8 +8,10 @@ use zookeeper_recipes::{Error, ErrorKind};
 
 use crate::output::note;
 
-/// The status of a command that Ctrl-C has ended.
-const INTERRUPTED: u8 = 128 + 2;
+/// Returns the status of a process that this signal has ended, as shells tell it.
+pub fn status_of_signal(signal: i32) -> u8 {
+    u8::try_from(128 + signal).unwrap_or(u8::MAX)
+}
 
 /// The statuses of `zkr` itself. They are beyond those that most commands use; 124 to 127 are those of `timeout(1)` and
 /// of shells.
@@ -81,7 +83,7 @@ impl Ending {
             }
             Ending::Command(status) => {
                 // A shell ends its loop only if the signal has ended this process too.
-                if status == INTERRUPTED {
+                if status == status_of_signal(SIGINT) {
                     let _ = emulate_default_handler(SIGINT);
                 }
                 ExitCode::from(status)

@@ -9,6 +9,7 @@ mod ending;
 mod options;
 mod output;
 mod run;
+mod runtime;
 
 use std::ffi::OsStr;
 use std::process::ExitCode;

@@ -17,6 +17,7 @@ use crate::connection::{Connection, path, path_or_root};
 use crate::ending::{Ending, Status};
 use crate::output::Output;
 use crate::run::LookAtLock;
+use crate::runtime::block_on;
 
 /// What is asked.
 #[derive(Subcommand, Debug)]
@@ -69,18 +70,11 @@ impl From<LookAtLock> for Command {
 
 /// Does what was asked.
 pub fn play(connection: Connection, output: Output, command: Command) -> Ending {
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => return Ending::failed(error),
-    };
-    let ending = runtime.block_on(async {
+    block_on(async {
         match answer(&connection, output, command).await {
             Ok(ending) | Err(ending) => ending,
         }
-    });
-    // A thread that still reads the standard input, or writes to a pipe that is full, is not waited for.
-    runtime.shutdown_background();
-    ending
+    })
 }
 
 async fn answer(connection: &Connection, output: Output, command: Command) -> Result<Ending, Ending> {

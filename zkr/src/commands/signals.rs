@@ -2,10 +2,7 @@
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::ending::Ending;
-
-/// What shells add to the number of the signal that ended a command.
-const ENDED_BY_SIGNAL: i32 = 128;
+use crate::ending::{Ending, status_of_signal};
 
 /// The signals that end a command.
 #[derive(Debug)]
@@ -27,6 +24,6 @@ impl Signals {
             _ = self.interrupt.recv() => SignalKind::interrupt(),
             _ = self.terminate.recv() => SignalKind::terminate(),
         };
-        Ending::Command((ENDED_BY_SIGNAL + kind.as_raw_value()).try_into().unwrap_or(u8::MAX))
+        Ending::Command(status_of_signal(kind.as_raw_value()))
     }
 }

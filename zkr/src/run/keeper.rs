@@ -21,7 +21,7 @@ use super::schedule::Schedule;
 use crate::ending::{Ending, Status};
 use crate::output::note;
 
-/// How the conversation ended before anything was held.
+/// Why nothing is held, or not any more, although the supervisor has not said that the command is over.
 enum End {
     /// The supervisor is gone, or it does not want to hold any more.
     NotWanted,
@@ -104,12 +104,15 @@ async fn hold(supervisor: &mut Conversation, client: &Client, plan: &Plan) -> Re
         return wanted(supervisor, hold.release()).await;
     }
     // After that time the next holder does not wait any more.
-    let gave_up = timeout(session_timeout, release(client, plan, hold, mark)).await;
+    let released = timeout(session_timeout, release(client, plan, hold, mark)).await;
     over?;
-    match gave_up {
-        // The command ran to its end under the lock. What was lost cannot be released.
-        Ok(Err((_, why))) if !was_lost => note(why),
-        _ => {}
+    match released {
+        Ok(Ok(())) => {}
+        // What was lost cannot be released.
+        _ if was_lost => {}
+        // The command ran to its end under the lock.
+        Ok(Err((_, why))) => note(why),
+        Err(_) => note(format_args!("{}: no server has confirmed the release; it ends with the session", plan.path)),
     }
     Ok(())
 }
@@ -177,7 +180,7 @@ impl Watch<'_> {
         let timeout_ms = u64::try_from(session_timeout.as_millis()).unwrap_or(u64::MAX);
         let mut looks = interval(self.schedule.interval);
         looks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        let mut end = self.lasts(&mut looks).await;
+        let mut end = self.lasts(&mut looks).await?;
         self.supervisor.say(&ToSupervisor::Held { token: self.hold.token(), timeout_ms }).await;
         // A supervisor that is stopped does not start a command; and so it must not when it goes on.
         match timeout(session_timeout / 2, self.supervisor.hear()).await {
@@ -225,12 +228,14 @@ impl Watch<'_> {
 
     /// Waits until the lease lasts long enough to start the command, or is lost: one who has waited for a lock may have
     /// little of it left. The heartbeats of a holder extend it soon.
-    async fn lasts(&self, looks: &mut Interval) -> Moment {
+    async fn lasts(&mut self, looks: &mut Interval) -> Result<Moment, End> {
         loop {
             let now = Moment::now();
             match self.extend() {
-                Some(end) if !self.schedule.may_start(now, end) => drop(looks.tick().await),
-                end => return end.unwrap_or(now),
+                Some(end) if !self.schedule.may_start(now, end) => {
+                    wanted(self.supervisor, async { Ok(looks.tick().await) }).await?;
+                }
+                end => return Ok(end.unwrap_or(now)),
             }
         }
     }

@@ -44,6 +44,7 @@ use std::time::Duration;
 use crate::connection::Connection;
 use crate::ending::{Ending, Status};
 use crate::output::note;
+use crate::runtime::block_on;
 use options::Work;
 use plan::{Kind, Plan};
 use supervisor::Round;
@@ -59,7 +60,7 @@ const AFTER_FAILURE: Duration = Duration::from_secs(1);
 /// Is the process that keeps the session.
 pub fn keeper() -> Ending {
     crate::show_events();
-    within(keeper::keep())
+    block_on(keeper::keep())
 }
 
 /// Is the process that becomes the command.
@@ -87,7 +88,7 @@ pub fn elect(connection: Connection, options: ElectOptions) -> Ending {
         Ok(plan) => plan,
         Err(ending) => return ending,
     };
-    within(async {
+    block_on(async {
         loop {
             let Round { ending, is_last } = supervisor::play(&plan, &work.command).await;
             if is_last || !requeue || !may_differ_next_time(&ending) {
@@ -120,7 +121,7 @@ fn once(
     work: Work,
 ) -> Ending {
     match plan(connection, path, kind, wait, data, &work) {
-        Ok(plan) => within(async { supervisor::play(&plan, &work.command).await.ending }),
+        Ok(plan) => block_on(async { supervisor::play(&plan, &work.command).await.ending }),
         Err(ending) => ending,
     }
 }
@@ -146,12 +147,4 @@ fn plan(
 fn own_name() -> String {
     let host = nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned());
     format!("{}:{}", host.unwrap_or_else(|_| "unknown".to_owned()), std::process::id())
-}
-
-/// Runs a future on this thread alone: the system kills a command when the thread that has started it ends.
-fn within(work: impl Future<Output = Ending>) -> Ending {
-    match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime.block_on(work),
-        Err(error) => Ending::failed(error),
-    }
 }

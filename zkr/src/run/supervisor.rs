@@ -21,7 +21,7 @@ use super::plan::Plan;
 use super::schedule::{Due, Schedule};
 use super::signals::Signals;
 use super::{KEEPER, terminal};
-use crate::ending::{Ending, Status};
+use crate::ending::{Ending, Status, status_of_signal};
 use crate::output::note;
 
 /// How long the keeper may take to withdraw when it is not wanted any more.
@@ -115,7 +115,7 @@ impl Supervisor {
                 signal = self.signals.next() => if signal != Signal::SIGCHLD {
                     self.asked = Some(signal);
                     self.withdraw().await;
-                    return Err(Ending::Command(of_signal(signal)));
+                    return Err(Ending::Command(status_of_signal(signal as i32)));
                 }
             }
         }
@@ -215,7 +215,7 @@ impl Supervisor {
                 signal = self.signals.next() => if signal != Signal::SIGCHLD {
                     self.asked = Some(signal);
                     self.withdraw().await;
-                    return Some(Ending::Command(of_signal(signal)));
+                    return Some(Ending::Command(status_of_signal(signal as i32)));
                 }
             }
         }
@@ -272,7 +272,7 @@ impl Running {
         while self.ended.is_none() {
             match waitpid(self.group.0, Some(WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED)) {
                 Ok(WaitStatus::Exited(_, status)) => self.end(u8::try_from(status & 0xff).unwrap_or(u8::MAX)),
-                Ok(WaitStatus::Signaled(_, signal, _)) => self.end(of_signal(signal)),
+                Ok(WaitStatus::Signaled(_, signal, _)) => self.end(status_of_signal(signal as i32)),
                 Ok(WaitStatus::Stopped(_, signal)) => self.stopped(signal),
                 Ok(WaitStatus::StillAlive) => return,
                 Ok(_) => {}
@@ -331,9 +331,4 @@ fn ended(heard: Option<ToSupervisor>) -> Option<Ending> {
 
 fn keeper_is_gone() -> Ending {
     Ending::failed("the process that keeps the session has ended")
-}
-
-/// The status of a process that a signal has ended, as shells tell it.
-fn of_signal(signal: Signal) -> u8 {
-    128 + u8::try_from(signal as i32).unwrap_or(0)
 }

@@ -54,23 +54,34 @@ impl Contender {
 
     /// The process that keeps the session.
     pub async fn keeper(&self) -> Pid {
-        self.child_with("__keeper").await
-    }
-
-    /// The child of the supervisor with this argument.
-    async fn child_with(&self, argument: &str) -> Pid {
-        let supervisor = self.supervisor();
-        until("the process is there", SOON, || async {
-            let children = fs::read_to_string(format!("/proc/{supervisor}/task/{supervisor}/children"));
-            let children = children.unwrap_or_default();
-            let mut children = children.split_whitespace();
-            let found = children.find(|child| {
+        until("the keeper is there", SOON, || async {
+            let is_keeper = |child: &String| {
                 let line = fs::read_to_string(format!("/proc/{child}/cmdline")).unwrap_or_default();
-                line.split('\0').any(|one| one == argument)
-            });
+                line.split('\0').any(|argument| argument == "__keeper")
+            };
+            let found = self.children().into_iter().find(is_keeper);
             found.map(|child| Pid::from_raw(child.parse().expect("a number")))
         })
         .await
+    }
+
+    /// Waits until the command is stopped.
+    pub async fn has_stopped(&self) {
+        until("the command is stopped", SOON, || async {
+            let is_stopped = |child: &String| {
+                let stat = fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+                stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T'))
+            };
+            self.children().iter().any(is_stopped).then_some(())
+        })
+        .await;
+    }
+
+    /// The children of the supervisor.
+    fn children(&self) -> Vec<String> {
+        let supervisor = self.supervisor();
+        let children = fs::read_to_string(format!("/proc/{supervisor}/task/{supervisor}/children"));
+        children.unwrap_or_default().split_whitespace().map(str::to_owned).collect()
     }
 
     pub fn signal(&self, signal: Signal) {

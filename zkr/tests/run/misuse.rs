@@ -1,7 +1,6 @@
 //! What users do that was not foreseen.
 
 use std::process::Stdio;
-use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -75,14 +74,27 @@ async fn signals_reach_the_command_also_through_another_zkr() {
     let (_server, scene) = Scene::new().await;
     let (inner, zkr) = (format!("{}-inner", scene.path), env!("CARGO_BIN_EXE_zkr"));
     let script =
-        "trap 'echo hangup >&2' HUP; trap 'echo usr1; exit 3' USR1; echo ready >&2; while :; do sleep 0.1; done";
+        "trap 'echo first >&2' USR2; trap 'echo second; exit 3' USR1; echo ready >&2; while :; do sleep 0.1; done";
     let mut outer = scene.lock(&[zkr, "lock", &inner, "--", "sh", "-c", script]);
     outer.says("ready").await;
-    outer.signal(Signal::SIGHUP);
+    outer.signal(Signal::SIGUSR2);
     // Two signals that are under way at a time have no order.
-    outer.says("hangup").await;
+    outer.says("first").await;
     outer.signal(Signal::SIGUSR1);
-    assert_eq!(outer.ended().await.with(3).out, "usr1\n");
+    assert_eq!(outer.ended().await.with(3).out, "second\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_nohup_has_started_does_not_end_with_its_terminal() {
+    let (_server, scene) = Scene::new().await;
+    let zkr = zkr(&scene.connect, &["lock", &scene.path, "--", "sh", "-c", "echo ready >&2; exec sleep 600"]);
+    let mut nohup = zkr_like(&zkr, "nohup");
+    nohup.arg(zkr.as_std().get_program()).args(zkr.as_std().get_args());
+    let mut holder = Contender::start(nohup);
+    holder.says("ready").await;
+    holder.signal(Signal::SIGHUP);
+    holder.signal(Signal::SIGTERM);
+    holder.ended().await.with(143);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -152,7 +164,7 @@ async fn a_command_that_is_stopped_ends_at_a_signal_to_zkr() {
     let script = "trap 'echo terminated; exit 9' TERM; echo ready >&2; kill -STOP $$; while :; do sleep 0.1; done";
     let mut holder = scene.lock(&["sh", "-c", script]);
     holder.says("ready").await;
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    holder.has_stopped().await;
     holder.signal(Signal::SIGTERM);
     assert_eq!(holder.ended().await.with(9).out, "terminated\n");
 }
@@ -195,8 +207,9 @@ async fn a_member_of_a_barrier_need_not_wait_for_the_others_to_end() {
     let mut long = member("echo ready >&2; exec sleep 600");
     let short = member("true");
     long.says("ready").await;
-    // Its command has ended, and it waits.
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    // Its command has ended, it has left, and it waits.
+    let inside = async || scene.observer.children(&scene.path).await.iter().filter(|name| *name != "ready").count();
+    until("the short one has left", SOON, || async { (inside().await == 1).then_some(()) }).await;
     short.signal(Signal::SIGTERM);
     short.ended().await.with(143);
     long.signal(Signal::SIGTERM);
