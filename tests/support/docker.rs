@@ -18,6 +18,8 @@ use super::leftovers;
 const DEFAULT_IMAGE: &str = "zookeeper:3.9";
 /// A registry behind a wall may leave the engine waiting.
 const PULL_STEP: Duration = Duration::from_secs(60);
+/// Builds the image, from the root of the repository.
+const BUILD: &str = "tests/image/build.sh";
 
 /// A client of the Docker engine; panics with what to do when there is no engine.
 ///
@@ -92,7 +94,9 @@ async fn pull(docker: &Docker, name: &str, tag: &str) -> Result<(), String> {
 }
 
 async fn build(image: &str) -> Result<(), String> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/image/build.sh");
+    // These sources are also a part of the tests of members of the workspace.
+    let mut above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|directory| directory.join(BUILD));
+    let script = above.find(|script| script.exists()).ok_or_else(|| format!("there is no {BUILD}"))?;
     let output = Command::new(&script).arg(image).stdin(Stdio::null()).output().await;
     let output = output.map_err(|error| format!("{} does not start: {error}", script.display()))?;
     if output.status.success() {
