@@ -59,6 +59,8 @@ struct Running {
     schedule: Schedule,
     /// Its status, once it has ended.
     ended: Option<u8>,
+    /// A signal that came after its end.
+    late: Option<Signal>,
     /// When its processes were told to end.
     told: Option<Moment>,
     /// When they were killed first.
@@ -113,21 +115,21 @@ impl Supervisor {
                     (heard, _) => return Err(ended(heard).unwrap_or_else(keeper_is_gone)),
                 },
                 signal = self.signals.next() => if signal != Signal::SIGCHLD {
-                    self.asked = Some(signal);
-                    self.withdraw().await;
-                    return Err(Ending::Command(status_of_signal(signal as i32)));
+                    return Err(self.withdraw(signal).await);
                 }
             }
         }
     }
 
-    /// Has the keeper give up what it waits for.
-    async fn withdraw(&mut self) {
+    /// Has the keeper give up what it waits for, as this signal asks. Returns how to end.
+    async fn withdraw(&mut self, signal: Signal) -> Ending {
+        self.asked = Some(signal);
         self.keeper.finish().await;
         let until_gone = async { while self.keeper.hear::<ToSupervisor>().await.is_some() {} };
         if timeout(WITHDRAWN_WITHIN, until_gone).await.is_err() {
             let _ = self.process.kill();
         }
+        Ending::Command(status_of_signal(signal as i32))
     }
 
     async fn run(&mut self, plan: &Plan, command: &[OsString], token: Option<i64>, schedule: Schedule) -> Ending {
@@ -136,17 +138,17 @@ impl Supervisor {
         let child = match exec::start(&start) {
             Ok(child) => child,
             Err(error) => {
-                self.over().await;
+                self.over(None).await;
                 return Ending::failed(error);
             }
         };
         let group = Group(Pid::from_raw(child.id().cast_signed()));
         self.keeper.say(&ToKeeper::Started { group: group.0.as_raw() }).await;
         let mut running =
-            Running { group, in_foreground, schedule, ended: None, told: None, killed: None, lost: false };
+            Running { group, in_foreground, schedule, ended: None, late: None, told: None, killed: None, lost: false };
         let keeper_is_there = self.until_over(plan, &mut running).await;
         terminal::take_from(group.0);
-        let released = if keeper_is_there { self.over().await } else { None };
+        let released = if keeper_is_there { self.over(running.late).await } else { None };
         match (running.lost, running.ended) {
             // It has been said when it was noticed.
             (true, _) => Ending::Status(Status::Lost, None),
@@ -185,7 +187,7 @@ impl Supervisor {
                     Signal::SIGCHLD => running.look(),
                     signal => {
                         self.asked = Some(signal);
-                        running.pass_on(signal);
+                        running.hear(signal);
                     }
                 },
                 _ = looks.tick() => {
@@ -199,9 +201,13 @@ impl Supervisor {
         }
     }
 
-    /// Tells the keeper that the command is over, and waits until it has released. Returns how to end if that failed.
-    async fn over(&mut self) -> Option<Ending> {
+    /// Tells the keeper that the command is over, and waits until it has released. Returns how to end if that failed,
+    /// or if a signal asked not to wait.
+    async fn over(&mut self, late: Option<Signal>) -> Option<Ending> {
         self.keeper.say(&ToKeeper::Over).await;
+        if let Some(signal) = late {
+            return Some(self.withdraw(signal).await);
+        }
         loop {
             tokio::select! {
                 biased;
@@ -213,9 +219,7 @@ impl Supervisor {
                 },
                 // A member of a barrier waits for the others: it need not.
                 signal = self.signals.next() => if signal != Signal::SIGCHLD {
-                    self.asked = Some(signal);
-                    self.withdraw().await;
-                    return Some(Ending::Command(status_of_signal(signal as i32)));
+                    return Some(self.withdraw(signal).await);
                 }
             }
         }
@@ -241,6 +245,15 @@ impl Running {
             self.told = Some(Moment::now());
             self.pass_on(Signal::SIGTERM);
         }
+    }
+
+    /// Passes on a signal of the user. If the command itself has ended, it concerns what follows.
+    fn hear(&mut self, signal: Signal) {
+        self.look();
+        if self.ended.is_some() {
+            self.late = Some(signal);
+        }
+        self.pass_on(signal);
     }
 
     /// Passes on a signal. A command that is stopped goes on, as it does not notice otherwise.

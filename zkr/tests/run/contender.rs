@@ -77,6 +77,12 @@ impl Contender {
         .await;
     }
 
+    /// Waits until the command has started and ended: of the children of the supervisor the keeper is left.
+    pub async fn command_has_ended(&self) {
+        self.keeper().await;
+        until("the command has ended", SOON, || async { (self.children().len() == 1).then_some(()) }).await;
+    }
+
     /// The children of the supervisor.
     fn children(&self) -> Vec<String> {
         let supervisor = self.supervisor();
