@@ -27,6 +27,7 @@
 //! | a counter for the whole cluster | [`atomic_long`] |
 //! | a maximum for the whole cluster, divided among its live members | [`throughput_balancer`] |
 //! | to see who holds, who waits, which sessions wait for each other, and which recipe uses which node | [`inspect`] |
+//! | to be told when something takes long or fails often | [`metrics`] |
 //!
 //! # Getting started
 //!
@@ -127,6 +128,7 @@
 //! | `throughput-balancer` | yes | [`throughput_balancer`]; enables `leader-latch` |
 //! | `limiter` | yes | [`limiter`]: a rate limiter for a share that changes |
 //! | `inspect` | | [`inspect`]: lines of elections and locks and trees of nodes as values, and deadlocks |
+//! | `metrics` | | [`metrics`]: what clients and recipes do, as numbers, for Prometheus and others |
 //! | `tower` | | the limiter as a `tower::Layer`; enables `limiter` |
 //! | `serde` | | `serde::Serialize` for the values of a health page (see below) |
 //! | `testing` | | [`testing`]: a ZooKeeper in memory for the tests of your own service |
@@ -166,9 +168,14 @@
 //! | span | fields | around |
 //! |---|---|---|
 //! | `session` | `session` | the life of a session |
-//! | `acquire` | `path` | a call that acquires a lock or permits |
-//! | `term` | `path`, `id`, `token` | `take_leadership` of a selector's listener |
-//! | `delivery` | `path`, `item`, `attempt` | a handler of a queue's items |
+//! | `acquire` | `recipe`, `path`, `node`, `behind`, `token` | a call that acquires a lock or permits |
+//! | `term` | `path`, `id`, `token`; of a latch `why` | a term of a latch; `take_leadership` of a selector's listener |
+//! | `delivery` | `path`, `item`, `attempt` | a [`Delivery`](queue::Delivery) until it is settled; a handler |
+//! | `cache_resync` | `path`; at its end `nodes`, `changes` | a comparison of a cache with the servers |
+//!
+//! Some fields are recorded later: `node` and `token` once they are known, `behind` while another is ahead, the rest at
+//! the end. Through a layer for OpenTelemetry they show who waited for whom: the `behind` of the one is the `node` of
+//! the other.
 
 // Without all features, the pages link to what is not there; those that docs.rs shows have all.
 #![cfg_attr(
@@ -196,6 +203,7 @@
         feature = "tls",
         feature = "sasl-digest-md5",
         feature = "inspect",
+        feature = "metrics",
         feature = "testing",
     )),
     allow(rustdoc::broken_intra_doc_links)
@@ -262,6 +270,10 @@ pub mod leader_latch;
 pub mod leader_selector;
 #[cfg(feature = "limiter")]
 pub mod limiter;
+#[cfg(feature = "metrics")]
+pub mod metrics;
+#[cfg(not(feature = "metrics"))]
+mod metrics;
 #[cfg(feature = "multi-lock")]
 pub mod multi_lock;
 #[cfg(feature = "mutex")]

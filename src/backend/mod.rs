@@ -65,6 +65,31 @@ impl Error {
         matches!(self, Error::NotConnected | Error::ConnectionLoss | Error::SessionEnded | Error::Throttled)
     }
 
+    /// Returns its name, for the metrics.
+    #[cfg_attr(not(feature = "metrics"), allow(dead_code))]
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Error::NotConnected => "not_connected",
+            Error::ConnectionLoss => "connection_loss",
+            Error::SessionEnded => "session_ended",
+            Error::Unreachable(_) => "unreachable",
+            Error::AuthFailed => "auth_failed",
+            Error::NoNode => "no_node",
+            Error::NoRoot => "no_root",
+            Error::NodeExists => "node_exists",
+            Error::NotEmpty => "not_empty",
+            Error::BadVersion => "bad_version",
+            Error::NoAuth => "no_auth",
+            Error::NoChildrenForEphemerals => "no_children_for_ephemerals",
+            Error::InvalidAcl => "invalid_acl",
+            Error::QuotaExceeded => "quota_exceeded",
+            Error::Throttled => "throttled",
+            Error::Unimplemented => "unimplemented",
+            Error::BadArguments(_) => "bad_arguments",
+            Error::Other(_) => "other",
+        }
+    }
+
     /// Returns whether a write that failed so may have been carried out.
     pub(crate) fn leaves_outcome_unknown(&self) -> bool {
         matches!(self, Error::ConnectionLoss | Error::SessionEnded | Error::Other(_))
@@ -106,12 +131,21 @@ pub enum Event {
 /// An armed one-shot watch: a future that resolves once. Dropping it removes the watch.
 pub(crate) struct Watch {
     /// In a mutex that is never locked: it makes the watch `Sync`, as its holder must be.
-    event: Mutex<Option<BoxFuture<'static, Event>>>,
+    event: Mutex<Option<BoxFuture<'static, Arrived>>>,
+    arrived_at: Option<tokio::time::Instant>,
 }
 
+/// An event, and when it arrived.
+pub(crate) type Arrived = (Event, tokio::time::Instant);
+
 impl Watch {
-    pub(crate) fn new(event: BoxFuture<'static, Event>) -> Self {
-        Watch { event: Mutex::new(Some(event)) }
+    pub(crate) fn new(event: BoxFuture<'static, Arrived>) -> Self {
+        Watch { event: Mutex::new(Some(event)), arrived_at: None }
+    }
+
+    /// Returns when its event arrived, which may be a while before its holder took it.
+    pub(crate) fn arrived_at(&self) -> Option<tokio::time::Instant> {
+        self.arrived_at
     }
 }
 
@@ -124,11 +158,10 @@ impl Future for Watch {
         let Some(event) = slot else {
             return std::task::Poll::Pending;
         };
-        let polled = event.as_mut().poll(cx);
-        if polled.is_ready() {
-            *slot = None;
-        }
-        polled
+        let (event, arrived_at) = std::task::ready!(event.as_mut().poll(cx));
+        *slot = None;
+        self.arrived_at = Some(arrived_at);
+        std::task::Poll::Ready(event)
     }
 }
 

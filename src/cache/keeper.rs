@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::change::Change;
 use super::error::Error;
+use super::measure::Measured;
 use super::node::{Content, Undecodable};
 use super::reads::{Answer, Answered, Reads};
 use super::scope::Scope;
@@ -83,6 +84,7 @@ pub(super) struct Keeper<T> {
     /// It is being looked for.
     looks_for_chroot: bool,
     backoff: Backoff,
+    measured: Measured,
 }
 
 impl<T: Send + Sync + 'static> Keeper<T> {
@@ -93,6 +95,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
         asked: mpsc::UnboundedReceiver<Waiter<T>>,
     ) -> Self {
         let tracker = Tracker::new(Scope::clone(&plan.scope), plan.with_data);
+        let measured = Measured::new(core, &plan.scope.root);
         Keeper {
             core: Arc::clone(core),
             plan,
@@ -106,6 +109,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
             lacks_chroot: false,
             looks_for_chroot: false,
             backoff: Backoff::new(AGAIN),
+            measured,
         }
     }
 
@@ -147,6 +151,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
         // The sync of the watch is for these calls as well.
         self.waiters.receive();
         let asked = self.core.clock.now();
+        self.measured.resync_begins();
         if let Err(end) = self.arm(session, connection).await {
             return end;
         }
@@ -381,7 +386,9 @@ impl<T: Send + Sync + 'static> Keeper<T> {
                 changes = changes.len() - 1,
                 "compared with the servers"
             );
+            self.measured.resync_ends(snapshot.len(), changes.len() - 1);
         }
+        self.measured.published(&snapshot);
         self.shared.publish(snapshot, changes);
         self.answer_waiters();
         // The error of it is taken back with the publication.
@@ -415,7 +422,9 @@ impl<T: Send + Sync + 'static> Keeper<T> {
         let round = self.tracker.round_of_now();
         if self.tracker.is_over(round) {
             self.confirmed = self.confirmed.max(Some(at));
-            self.shared.latest().confirm(at);
+            let latest = self.shared.latest();
+            latest.confirm(at);
+            self.measured.confirmed(&latest);
         } else {
             self.proofs.retain(|(_, other)| *other != round);
             self.proofs.push((at, round));

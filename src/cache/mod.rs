@@ -72,6 +72,7 @@ mod builder;
 mod change;
 mod error;
 mod keeper;
+mod measure;
 mod node;
 mod nodes;
 mod reads;

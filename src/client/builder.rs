@@ -20,6 +20,7 @@ use super::state::ErrorPolicy;
 use crate::backend;
 use crate::backend::zookeeper::connect_string::ConnectString;
 use crate::backend::zookeeper::{Options, ZooKeeperEnsemble};
+use crate::metrics::Meter;
 use crate::path::Namespace;
 use crate::util::clock::Clock;
 use crate::util::random::Random;
@@ -90,6 +91,8 @@ pub struct ClientBuilder {
     spread_reconnects: bool,
     ensemble_tracker: bool,
     dedicated_runtime: bool,
+    #[cfg(feature = "metrics")]
+    metric_paths: Vec<String>,
     #[cfg(feature = "tls")]
     tls: Option<Tls>,
     #[cfg(feature = "sasl-digest-md5")]
@@ -137,6 +140,8 @@ impl ClientBuilder {
             spread_reconnects: false,
             ensemble_tracker: false,
             dedicated_runtime: false,
+            #[cfg(feature = "metrics")]
+            metric_paths: Vec::new(),
             #[cfg(feature = "tls")]
             tls: None,
             #[cfg(feature = "sasl-digest-md5")]
@@ -296,6 +301,18 @@ impl ClientBuilder {
         self
     }
 
+    /// Sets the templates of paths that stand for the paths which fit them, in the label `path` of [the
+    /// metrics](crate::metrics#the-labels). In a template `{name}` stands for any element: `/orders/{id}` for
+    /// `/orders/4711`. The first that fits counts. Default: none, and each path is told, up to a hundred.
+    ///
+    /// Paths are without the [namespace](Self::namespace). Some recipes use paths below their own: the line of a
+    /// semaphore at `/jobs/{job}` is `/jobs/{job}/locks`.
+    #[cfg(feature = "metrics")]
+    pub fn metric_paths<T: Into<String>>(mut self, templates: impl IntoIterator<Item = T>) -> Self {
+        self.metric_paths = templates.into_iter().map(Into::into).collect();
+        self
+    }
+
     /// Encrypts the connections to all hosts except those after `tcp://`. Default: no encryption; a host after
     /// `tcp+tls://` requires this option.
     #[cfg(feature = "tls")]
@@ -448,7 +465,21 @@ impl ClientBuilder {
             heartbeat: self.heartbeat,
             acls: self.acls.clone(),
             max_request_bytes: self.max_request_bytes,
+            meter: Arc::new(self.meter()?),
         })
+    }
+
+    #[cfg(feature = "metrics")]
+    fn meter(&self) -> Result<Meter, Error> {
+        crate::metrics::Paths::new(&self.metric_paths).map(Meter::new).map_err(|error| {
+            let why = "{name} stands for any element, as in \"/orders/{id}\"";
+            Error::new(ErrorKind::InvalidPath, format!("metric paths: {error}; {why}"))
+        })
+    }
+
+    #[cfg(not(feature = "metrics"))]
+    fn meter(&self) -> Result<Meter, Error> {
+        Ok(Meter::default())
     }
 }
 

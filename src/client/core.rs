@@ -17,6 +17,7 @@ use super::runtime::Runtime;
 use super::session::{EndReason, Session};
 use super::state::{ConnectionState, ErrorPolicy, StatePublisher};
 use crate::backend::Ensemble;
+use crate::metrics::{Label, Meter, table};
 use crate::path::Namespace;
 use crate::util::backoff::Backoff;
 use crate::util::clock::{Clock, Instant};
@@ -56,6 +57,8 @@ pub(crate) struct Config {
     pub(crate) heartbeat: Heartbeat,
     pub(crate) acls: Vec<Acl>,
     pub(crate) max_request_bytes: usize,
+    /// Records what the client and its recipes do.
+    pub(crate) meter: Arc<Meter>,
 }
 
 impl Config {
@@ -154,14 +157,15 @@ impl Core {
         janitor: mpsc::UnboundedSender<Deletion>,
         closing: watch::Sender<bool>,
     ) -> Arc<Self> {
+        let meter = Arc::clone(&config.meter);
         Arc::new(Core {
             config,
             ensemble,
             clock,
             random,
             runtime,
-            states: StatePublisher::new(),
-            log: Arc::default(),
+            states: StatePublisher::new(&meter),
+            log: Arc::new(RequestLog::new(&meter)),
             janitor,
             current: watch::Sender::new(Current::None),
             closing,
@@ -236,7 +240,10 @@ impl Core {
         let now = self.current.borrow().clone();
         match now {
             Current::Closed(_) => return,
-            Current::Live(session) => session.end(EndReason::Closed),
+            Current::Live(session) => {
+                session.end(EndReason::Closed);
+                self.count_end(EndReason::Closed);
+            }
             Current::None => {}
         }
         let asked = self.closing.send_replace(true);
@@ -249,6 +256,16 @@ impl Core {
         self.states.end();
     }
 
+    /// Counts a session that has ended.
+    pub(crate) fn count_end(&self, reason: EndReason) {
+        self.meter().count(&table::SESSIONS_ENDED, &[Label::Is(reason.name())], 1);
+    }
+
+    /// Returns what records the metrics.
+    pub(crate) fn meter(&self) -> &Arc<Meter> {
+        &self.config.meter
+    }
+
     /// Returns the delay after something that began then and has failed now.
     pub(crate) fn next_delay(&self, backoff: &mut Backoff, began: Instant) -> Duration {
         backoff.next(self.clock, &self.random, began)
@@ -257,6 +274,7 @@ impl Core {
     /// Remembers an error that no caller awaits.
     pub(crate) fn report(&self, error: Error) {
         tracing::warn!(event = "background_error", %error, kind = ?error.kind(), "background error");
+        self.meter().count(&table::BACKGROUND_ERRORS, &[Label::Is(error.kind().name())], 1);
         *self.last_error.lock() = Some(error);
     }
 

@@ -85,6 +85,33 @@ fn is_same(full: &str, path: &str) -> bool {
 const PREPOSITIONS: [&str; 7] = [" at", " for", " from", " in", " into", " of", " with"];
 
 impl ErrorKind {
+    /// Returns its name, for the metrics.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            ErrorKind::ConnectionLoss => "connection_loss",
+            ErrorKind::SessionLost => "session_lost",
+            ErrorKind::OutcomeUnknown => "outcome_unknown",
+            ErrorKind::NoNode => "no_node",
+            ErrorKind::NodeExists => "node_exists",
+            ErrorKind::NotEmpty => "not_empty",
+            ErrorKind::BadVersion => "bad_version",
+            ErrorKind::NoAuth => "no_auth",
+            ErrorKind::AuthFailed => "auth_failed",
+            ErrorKind::InvalidAcl => "invalid_acl",
+            ErrorKind::NoChildrenForEphemerals => "no_children_for_ephemerals",
+            ErrorKind::InvalidPath => "invalid_path",
+            ErrorKind::InvalidArgument => "invalid_argument",
+            ErrorKind::SequenceExhausted => "sequence_exhausted",
+            ErrorKind::Fenced => "fenced",
+            ErrorKind::Throttled => "throttled",
+            ErrorKind::QuotaExceeded => "quota_exceeded",
+            ErrorKind::Unimplemented => "unimplemented",
+            ErrorKind::TimedOut => "timed_out",
+            ErrorKind::Closed => "closed",
+            ErrorKind::Other => "other",
+        }
+    }
+
     /// See [`Error::is_retryable`].
     pub(crate) fn is_retryable(self) -> bool {
         matches!(self, ErrorKind::ConnectionLoss | ErrorKind::Throttled | ErrorKind::TimedOut)

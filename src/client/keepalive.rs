@@ -11,6 +11,7 @@ use super::error::{Error, ErrorKind};
 use super::session::{Condition, EndReason, Session};
 use super::state::ConnectionState;
 use crate::backend::{self, Loss, Reply, SessionEvent};
+use crate::metrics::table;
 use crate::util::clock::Instant;
 use crate::util::wait::forever;
 
@@ -249,6 +250,10 @@ impl<'a> Keepalive<'a> {
         let unconfirmed = lease.unconfirmed_timeout().map(|timeout| timeout / BEATS_UNCONFIRMED);
         let regular = lease.least_timeout() / BEATS;
         self.next_beat = Some(now + unconfirmed.unwrap_or(regular).max(CLOSEST));
+        if self.armed {
+            let margin = lease.deadline().since(now).as_secs_f64();
+            self.core.meter().record(&table::LEASE_MARGIN, &[], margin);
+        }
         self.answers.push(self.session.heartbeat());
     }
 

@@ -1,7 +1,13 @@
 //! How many requests a client has sent, by kind.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::backend::Reply;
+use crate::metrics::Meter;
+#[cfg(feature = "metrics")]
+use crate::metrics::{Label, table};
 
 /// The kinds of request that are counted separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,15 +26,43 @@ pub(crate) enum Request {
 
 const KINDS: usize = 9;
 
-/// Counts requests as they are handed over.
-#[derive(Debug, Default)]
+impl Request {
+    /// Returns its name, for the metrics.
+    #[cfg_attr(not(feature = "metrics"), allow(dead_code))]
+    fn name(self) -> &'static str {
+        match self {
+            Request::Create => "create",
+            Request::Delete => "delete",
+            Request::Read => "read",
+            Request::Watch => "watch",
+            Request::SetData => "write",
+            Request::List => "list",
+            Request::Multi => "multi",
+            Request::Sync => "sync",
+            Request::Heartbeat => "heartbeat",
+        }
+    }
+}
+
+/// Counts requests as they are handed over, and measures how long their answers take.
+#[derive(Debug)]
 pub(crate) struct RequestLog {
     counts: [AtomicU64; KINDS],
+    #[cfg_attr(not(feature = "metrics"), allow(dead_code))]
+    meter: Arc<Meter>,
 }
 
 impl RequestLog {
-    pub(crate) fn count(&self, request: Request) {
+    pub(crate) fn new(meter: &Arc<Meter>) -> Self {
+        RequestLog { counts: Default::default(), meter: Arc::clone(meter) }
+    }
+
+    /// Counts a request that was just handed over. Returns its reply.
+    pub(crate) fn follow<T: 'static>(&self, request: Request, reply: Reply<T>) -> Reply<T> {
         self.counts[request as usize].fetch_add(1, Ordering::Relaxed);
+        #[cfg(feature = "metrics")]
+        let reply = measured(Arc::clone(&self.meter), request, reply);
+        reply
     }
 
     pub(crate) fn counts(&self) -> RequestCounts {
@@ -45,6 +79,21 @@ impl RequestLog {
             heartbeats: of(Request::Heartbeat),
         }
     }
+}
+
+/// Returns the reply, and records how long it takes. One that is dropped is not recorded.
+#[cfg(feature = "metrics")]
+fn measured<T: 'static>(meter: Arc<Meter>, request: Request, reply: Reply<T>) -> Reply<T> {
+    let began = tokio::time::Instant::now();
+    Box::pin(async move {
+        let outcome = reply.await;
+        let operation = Label::Is(request.name());
+        meter.record(&table::REQUEST_DURATION, &[operation], began.elapsed().as_secs_f64());
+        if let Err(error) = &outcome {
+            meter.count(&table::REQUEST_ERRORS, &[operation, Label::Is(error.name())], 1);
+        }
+        outcome
+    })
 }
 
 /// How many requests a client has handed to its connection since it was built. A session costs its heartbeats; recipes

@@ -35,6 +35,18 @@ pub(crate) enum EndReason {
     Closed,
 }
 
+impl EndReason {
+    /// Returns its name, for the metrics.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            EndReason::Expired => "expired",
+            EndReason::GivenUp => "given_up",
+            EndReason::Refused => "refused",
+            EndReason::Closed => "closed",
+        }
+    }
+}
+
 /// One session.
 #[derive(Debug)]
 pub(crate) struct Session {
@@ -198,43 +210,38 @@ impl Session {
     /// Sends what extends the lease: a sync, or, when only a quorum's answer is proof, a transaction that changes
     /// nothing.
     pub(crate) fn heartbeat(&self) -> Reply<()> {
-        self.log.count(Request::Heartbeat);
         if !self.lease.needs_quorum() {
-            return self.backend.sync("/");
+            return self.log.follow(Request::Heartbeat, self.backend.sync("/"));
         }
         let reply = self.backend.multi(vec![Op::Check { path: "/".to_owned(), version: None }]);
-        Box::pin(async move {
+        let outcome = async move {
             match reply.await? {
                 // A transaction that the ensemble decided to refuse has been through the quorum as well.
                 Multi::Refused { error, .. } if !error.is_verdict() => Err(error),
                 _ => Ok(()),
             }
-        })
+        };
+        self.log.follow(Request::Heartbeat, Box::pin(outcome))
     }
 
     pub(crate) fn create(&self, path: &str, data: &[u8], mode: CreateMode, acls: &[Acl]) -> Reply<(String, Stat)> {
-        self.log.count(Request::Create);
-        self.backend.create(path, data, mode, acls)
+        self.log.follow(Request::Create, self.backend.create(path, data, mode, acls))
     }
 
     pub(crate) fn delete(&self, path: &str, version: Option<i32>) -> Reply<()> {
-        self.log.count(Request::Delete);
-        self.backend.delete(path, version)
+        self.log.follow(Request::Delete, self.backend.delete(path, version))
     }
 
     pub(crate) fn exists(&self, path: &str) -> Reply<Option<Stat>> {
-        self.log.count(Request::Read);
-        self.backend.exists(path)
+        self.log.follow(Request::Read, self.backend.exists(path))
     }
 
     pub(crate) fn watch_exists(&self, path: &str) -> Reply<(Option<Stat>, Watch)> {
-        self.log.count(Request::Watch);
-        self.backend.watch_exists(path)
+        self.log.follow(Request::Watch, self.backend.watch_exists(path))
     }
 
     pub(crate) fn get_data(&self, path: &str) -> Reply<(Vec<u8>, Stat)> {
-        self.log.count(Request::Read);
-        self.backend.get_data(path)
+        self.log.follow(Request::Read, self.backend.get_data(path))
     }
 
     /// Reads the data of a node as the ensemble knows it: after a sync, because a server may lag.
@@ -245,38 +252,31 @@ impl Session {
     }
 
     pub(crate) fn watch_data(&self, path: &str) -> Reply<(Vec<u8>, Stat, Watch)> {
-        self.log.count(Request::Watch);
-        self.backend.watch_data(path)
+        self.log.follow(Request::Watch, self.backend.watch_data(path))
     }
 
     pub(crate) fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Reply<Stat> {
-        self.log.count(Request::SetData);
-        self.backend.set_data(path, data, version)
+        self.log.follow(Request::SetData, self.backend.set_data(path, data, version))
     }
 
     pub(crate) fn list_children(&self, path: &str) -> Reply<(Vec<String>, Stat)> {
-        self.log.count(Request::List);
-        self.backend.list_children(path)
+        self.log.follow(Request::List, self.backend.list_children(path))
     }
 
     pub(crate) fn watch_children(&self, path: &str) -> Reply<(Vec<String>, Stat, Watch)> {
-        self.log.count(Request::Watch);
-        self.backend.watch_children(path)
+        self.log.follow(Request::Watch, self.backend.watch_children(path))
     }
 
     pub(crate) fn watch_persistent(&self, path: &str, mode: WatchMode) -> Reply<PersistentWatch> {
-        self.log.count(Request::Watch);
-        self.backend.watch_persistent(path, mode)
+        self.log.follow(Request::Watch, self.backend.watch_persistent(path, mode))
     }
 
     pub(crate) fn multi(&self, ops: Vec<Op>) -> Reply<Multi> {
-        self.log.count(Request::Multi);
-        self.backend.multi(ops)
+        self.log.follow(Request::Multi, self.backend.multi(ops))
     }
 
     pub(crate) fn sync(&self, path: &str) -> Reply<()> {
-        self.log.count(Request::Sync);
-        self.backend.sync(path)
+        self.log.follow(Request::Sync, self.backend.sync(path))
     }
 
     /// Returns a grant to rely on an owned node of this session, if the lease is valid now.

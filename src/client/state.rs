@@ -7,6 +7,7 @@ use futures::stream::{BoxStream, StreamExt};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
+use crate::metrics::{Label, Level, Meter, table};
 use crate::util::boxed::boxed_listener;
 use crate::util::mutex::Mutex;
 
@@ -72,17 +73,21 @@ impl ConnectionState {
     pub fn is_connected(self) -> bool {
         matches!(self, ConnectionState::Connected | ConnectionState::Reconnected | ConnectionState::ReadOnly)
     }
-}
 
-impl fmt::Display for ConnectionState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+    fn name(self) -> &'static str {
+        match self {
             ConnectionState::Connected => "connected",
             ConnectionState::Suspended => "suspended",
             ConnectionState::Reconnected => "reconnected",
             ConnectionState::Lost => "lost",
             ConnectionState::ReadOnly => "read-only",
-        })
+        }
+    }
+}
+
+impl fmt::Display for ConnectionState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 
@@ -121,15 +126,22 @@ pub struct Lagged {
 pub(crate) struct StatePublisher {
     latest: Mutex<ConnectionState>,
     changes: Mutex<Option<broadcast::Sender<ConnectionState>>>,
+    meter: Arc<Meter>,
+    /// Counts the client among those in its state.
+    among: Mutex<Option<Level>>,
 }
 
 impl StatePublisher {
     /// Starts as `Connected`: a client exists only once it is connected.
-    pub(crate) fn new() -> Arc<Self> {
-        Arc::new(StatePublisher {
+    pub(crate) fn new(meter: &Arc<Meter>) -> Arc<Self> {
+        let publisher = StatePublisher {
             latest: Mutex::new(ConnectionState::Connected),
             changes: Mutex::new(Some(broadcast::Sender::new(CAPACITY))),
-        })
+            meter: Arc::clone(meter),
+            among: Mutex::new(None),
+        };
+        publisher.measure(ConnectionState::Connected);
+        Arc::new(publisher)
     }
 
     pub(crate) fn latest(&self) -> ConnectionState {
@@ -143,6 +155,7 @@ impl StatePublisher {
             return false;
         }
         *latest = state;
+        self.measure(state);
         if let Some(changes) = &*self.changes.lock() {
             // No subscribers is fine.
             let _ = changes.send(state);
@@ -153,6 +166,15 @@ impl StatePublisher {
     /// Ends all streams: the client is closed.
     pub(crate) fn end(&self) {
         self.changes.lock().take();
+        self.among.lock().take();
+    }
+
+    fn measure(&self, state: ConnectionState) {
+        let held_as = if state.is_connected() { ConnectionState::Connected } else { state };
+        self.meter.count(&table::STATE_CHANGES, &[Label::Is(state.name())], 1);
+        let mut level = self.meter.level(&table::CLIENTS, &[Label::Is(held_as.name())]);
+        level.set(1.0);
+        *self.among.lock() = Some(level);
     }
 
     /// Returns the latest state, then every later one.
@@ -253,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_subscriber_sees_the_latest_state_and_every_change_after_it() {
-        let publisher = StatePublisher::new();
+        let publisher = StatePublisher::new(&Arc::default());
         publisher.publish(ConnectionState::Suspended);
         let mut states = publisher.subscribe();
         publisher.publish(ConnectionState::Suspended);
@@ -266,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_reader_too_far_behind_is_told_and_its_stream_ends() {
-        let publisher = StatePublisher::new();
+        let publisher = StatePublisher::new(&Arc::default());
         let mut states = publisher.subscribe();
         assert_eq!(states.next().now_or_never(), Some(Some(Ok(ConnectionState::Connected))));
         for _ in 0..CAPACITY / 2 + 1 {

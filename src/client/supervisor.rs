@@ -48,6 +48,7 @@ impl Supervisor {
                 tracing::info!(event = "session_ended", session = session.label(), ?reason, %state, "session over");
             }
             session.end(reason);
+            self.core.count_end(reason);
             self.core.current.send_replace(Current::None);
             let told = session.close();
             if reason == EndReason::Closed {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 
+use super::measure::Wait;
 use super::{State, hint};
 use crate::backend;
 use crate::client::{Client, Error, ErrorKind};
@@ -67,6 +68,8 @@ pub(crate) trait Attempt {
 #[derive(Clone)]
 pub(crate) struct Acquire {
     pub(crate) client: Client,
+    /// The name of the recipe, for spans and metrics.
+    pub(crate) recipe: &'static str,
     pub(crate) path: Arc<str>,
     /// What a caller should do instead that waits for itself, for the log; `None` if it may also wait for others.
     pub(crate) advice: Option<&'static str>,
@@ -81,8 +84,10 @@ impl Acquire {
     pub(crate) async fn without_limit<A: Attempt>(&self, mut attempt: A) -> Result<(A, A::Hold), Error> {
         // A loop over what is free must let other tasks run too.
         tokio::task::coop::consume_budget().await;
-        let hold = self.held(&mut attempt, &mut Seen::Nothing).instrument(self.span()).await?;
-        Ok((attempt, hold))
+        let mut wait = self.wait();
+        let hold = self.held(&mut attempt, &mut Seen::Nothing).instrument(self.span()).await;
+        wait.acquired(&hold);
+        Ok((attempt, hold?))
     }
 
     /// Waits for at most `timeout`, leaving included. `None` if another participant was ahead.
@@ -109,6 +114,7 @@ impl Acquire {
         if time.timeout.is_zero() {
             return self.not_had(seen, time.timeout).map(|()| None);
         }
+        let mut wait = self.wait();
         let held = self.held(&mut attempt, &mut seen).instrument(self.span());
         let waited = tokio::select! {
             biased;
@@ -119,8 +125,15 @@ impl Acquire {
             }
         };
         match waited {
-            Some(hold) => Ok(Some((attempt, hold?))),
-            None => self.give_up(attempt, seen, time).await.map(|()| None),
+            Some(hold) => {
+                wait.acquired(&hold);
+                Ok(Some((attempt, hold?)))
+            }
+            None => {
+                let left = self.give_up(attempt, seen, time).await;
+                wait.gave_up(&left);
+                left.map(|()| None)
+            }
         }
     }
 
@@ -140,12 +153,15 @@ impl Acquire {
     ) -> Result<Option<(A, A::Hold)>, Error> {
         tokio::task::coop::consume_budget().await;
         let mut seen = Seen::Nothing;
+        let mut wait = self.wait();
         let free = attempt.if_free(&mut seen).instrument(self.span());
-        match timeout_at(time.wait_until, free).await {
-            Ok(Ok(Some(hold))) => Ok(Some((attempt, hold))),
-            Ok(Err(error)) => Err(error),
-            Ok(Ok(None)) | Err(_) => self.give_up(attempt, seen, time).await.map(|()| None),
+        if let Some(hold) = timeout_at(time.wait_until, free).await.unwrap_or(Ok(None)).transpose() {
+            wait.acquired(&hold);
+            return Ok(Some((attempt, hold?)));
         }
+        let left = self.give_up(attempt, seen, time).await;
+        wait.gave_up(&left);
+        left.map(|()| None)
     }
 
     /// Handles a state of a contender that is none of those that an attempt waits for.
@@ -207,9 +223,21 @@ impl Acquire {
         Err(error.in_doubt(&note))
     }
 
-    /// The span of a call that acquires.
+    /// Begins to measure a call.
+    fn wait(&self) -> Wait<'_> {
+        Wait::begin(self.client.core().meter(), self.recipe, &self.path)
+    }
+
+    /// The span of a call that acquires. What is not known yet is recorded later, by what runs in it.
     fn span(&self) -> tracing::Span {
-        tracing::info_span!("acquire", path = &*self.path)
+        tracing::info_span!(
+            "acquire",
+            recipe = self.recipe,
+            path = &*self.path,
+            node = tracing::field::Empty,
+            behind = tracing::field::Empty,
+            token = tracing::field::Empty
+        )
     }
 }
 

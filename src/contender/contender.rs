@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::entry::Entry;
 use super::place::Place;
-use super::{End, Spec, State};
+use super::{End, Rule, Spec, State};
 use crate::backend;
 use crate::client::core::Core;
 use crate::client::owned_node::HandedOver;
@@ -79,6 +79,10 @@ impl Contender {
             Stage::Entering(entry) => match entry.enter().await {
                 Ok(entered) => {
                     let path = Arc::clone(&entered.path);
+                    if !matches!(self.spec.rule, Rule::Counted) {
+                        // Of a call that acquires several nodes, the one in the line.
+                        tracing::Span::current().record("node", path.rsplit('/').next());
+                    }
                     let place = Place::new(&self.core, &entry.session, &self.spec, entered);
                     self.stage = Stage::Inside(Box::new(place));
                     return State::Entered(path);

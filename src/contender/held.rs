@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+use super::acquire::Acquire;
+use super::measure::Holding;
 use super::{Contender, Hold, Leaving};
 use crate::backend;
 use crate::client::held_paths::HeldPath;
@@ -17,6 +19,7 @@ pub(crate) struct Held {
     pub(crate) path: Arc<str>,
     pub(crate) hold: Hold,
     watcher: Mutex<NodeWatcher>,
+    holding: Holding,
     /// Kept until the node is gone, or its delete was handed over.
     _held: HeldPath,
 }
@@ -42,10 +45,13 @@ enum Asked {
 }
 
 impl Held {
-    pub(crate) fn new(client: &Client, path: &Arc<str>, contender: Contender, hold: Hold) -> Self {
+    pub(crate) fn new(acquire: &Acquire, contender: Contender, hold: Hold) -> Self {
+        let Acquire { client, recipe, path, .. } = acquire;
+        let core = client.core();
         let watcher = Mutex::new(NodeWatcher::Guard(Box::new(contender)));
-        let held = HeldPath::new(&client.core().held_paths, path, client.core().clock.now());
-        Held { client: client.clone(), path: Arc::clone(path), hold, watcher, _held: held }
+        let held = HeldPath::new(&core.held_paths, path, core.clock.now());
+        let holding = Holding::begin(core, recipe, path);
+        Held { client: client.clone(), path: Arc::clone(path), hold, watcher, holding, _held: held }
     }
 
     pub(crate) fn is_held(&self) -> bool {
@@ -98,7 +104,8 @@ impl Held {
     }
 
     /// Ends the hold, then deletes the node.
-    pub(crate) async fn release(self) -> Result<(), Error> {
+    pub(crate) async fn release(mut self) -> Result<(), Error> {
+        self.holding.end(&self.path, self.hold.is_held());
         let watcher = std::mem::replace(&mut *self.watcher(), NodeWatcher::Gone);
         let left = match watcher {
             NodeWatcher::Guard(mut contender) => contender.leave().await,
@@ -114,7 +121,8 @@ impl Held {
 
     /// Hands on the contender, with the hold; `None` if its runtime has ended. Its node is watched no longer.
     #[cfg(feature = "read-write-lock")]
-    pub(crate) async fn into_contender(self) -> Option<Box<Contender>> {
+    pub(crate) async fn into_contender(mut self) -> Option<Box<Contender>> {
+        self.holding.end(&self.path, self.hold.is_held());
         let watcher = std::mem::replace(&mut *self.watcher(), NodeWatcher::Gone);
         match watcher {
             NodeWatcher::Guard(contender) => Some(contender),
@@ -166,6 +174,7 @@ async fn look_after(
 /// Hands over the delete when the last guard is dropped, so that it is ahead of any later request of this client.
 impl Drop for Held {
     fn drop(&mut self) {
+        self.holding.end(&self.path, self.hold.is_held());
         let watcher = std::mem::replace(&mut *self.watcher(), NodeWatcher::Gone);
         match watcher {
             // Dropping the place deletes its node.

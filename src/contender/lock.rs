@@ -39,7 +39,10 @@ impl Attempt for Waiter<'_> {
     async fn first(&mut self, seen: &mut Seen) -> Result<Option<Hold>, Error> {
         loop {
             match self.contender.next().await {
-                State::Held(hold) => return Ok(Some(hold)),
+                State::Held(hold) => {
+                    tracing::Span::current().record("token", hold.token());
+                    return Ok(Some(hold));
+                }
                 State::Behind => {
                     *seen = Seen::Another;
                     return Ok(None);
@@ -55,9 +58,10 @@ impl Attempt for Waiter<'_> {
 }
 
 impl LockLine {
-    /// `advice` is what a caller should do instead that waits for its own lock; for the log.
-    pub(crate) fn new(client: Client, path: Arc<str>, spec: Spec, advice: &'static str) -> Self {
-        LockLine { acquire: Acquire { client, path, advice: Some(advice) }, spec: Arc::new(spec) }
+    /// `recipe` names the lock, for spans and metrics. `advice` is what a caller should do instead that waits for its
+    /// own lock; for the log.
+    pub(crate) fn new(client: Client, recipe: &'static str, path: Arc<str>, spec: Spec, advice: &'static str) -> Self {
+        LockLine { acquire: Acquire { client, recipe, path, advice: Some(advice) }, spec: Arc::new(spec) }
     }
 
     pub(crate) fn path(&self) -> &Arc<str> {
@@ -143,7 +147,7 @@ impl LockLine {
     /// Makes a hold of a contender into what a guard stands on.
     fn take(&self, contender: Contender, hold: Hold) -> Held {
         tracing::debug!(event = "lock_acquired", path = &**self.path(), token = hold.token(), "lock held");
-        Held::new(&self.acquire.client, self.path(), contender, hold)
+        Held::new(&self.acquire, contender, hold)
     }
 }
 

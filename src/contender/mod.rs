@@ -38,6 +38,7 @@ mod leaving;
 mod left_behind;
 #[cfg(any(feature = "mutex", feature = "read-write-lock", feature = "semaphore"))]
 pub(crate) mod lock;
+pub(crate) mod measure;
 #[cfg(any(feature = "leader-latch", feature = "leader-selector"))]
 pub(crate) mod observe;
 pub(crate) mod order;

@@ -12,6 +12,7 @@ use super::entry::Entered;
 #[cfg(feature = "read-write-lock")]
 use super::hold::Hold;
 use super::hold::HoldOwner;
+use super::measure::Takeover;
 use super::position::{Position, Predecessor};
 use super::{End, Rule, Spec, State, queue};
 use crate::backend::{self, Event, Watch};
@@ -70,6 +71,7 @@ pub(super) struct Place {
     state: State,
     /// Whether [`next`](Self::next) has returned the state.
     told: bool,
+    takeover: Takeover,
     _contending: Contending,
 }
 
@@ -94,6 +96,7 @@ impl Place {
             exhaustion_told: false,
             state: State::Entered(Arc::clone(&entered.path)),
             told: true,
+            takeover: Takeover::default(),
             _contending: session.contender(),
         }
     }
@@ -238,6 +241,9 @@ impl Place {
         } else if self.keep_alive.is_none() {
             self.keep_alive = Some(self.core.keep_alive());
         }
+        if let Position::Behind(before) = &position {
+            self.takeover.waits_for(&before.path);
+        }
         self.position = position;
     }
 
@@ -300,6 +306,7 @@ impl Place {
         self.state = State::Held(owner.hold.clone());
         self.told = false;
         self.owner = Some(owner);
+        self.takeover.held(&self.core, &self.spec.dir);
     }
 
     /// Handles an event of our node: it was changed, or deleted by another client.
@@ -314,7 +321,7 @@ impl Place {
         let Position::Behind(predecessor) = &mut self.position else {
             return None;
         };
-        predecessor.watch = None;
+        self.takeover.freed(event, predecessor.watch.take());
         let trusted = condition == Condition::Connected(self.verified) && self.session.condition() == condition;
         if event != Event::NodeDeleted || !trusted {
             return None;

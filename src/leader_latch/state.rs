@@ -43,9 +43,9 @@ pub enum LatchStatus {
     Closed,
 }
 
-impl fmt::Display for LatchStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl LatchStatus {
+    pub(super) fn name(self) -> &'static str {
+        match self {
             LatchStatus::Entering => "entering",
             LatchStatus::Waiting => "waiting",
             LatchStatus::Leading => "leading",
@@ -53,7 +53,13 @@ impl fmt::Display for LatchStatus {
             LatchStatus::Lost => "lost",
             LatchStatus::Failed => "failed",
             LatchStatus::Closed => "closed",
-        })
+        }
+    }
+}
+
+impl fmt::Display for LatchStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 

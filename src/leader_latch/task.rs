@@ -12,7 +12,9 @@ use crate::backend;
 use crate::client::core::Core;
 use crate::client::task::Task;
 use crate::client::{self, Client};
+use crate::contender::measure::Terms;
 use crate::contender::{Contender, Hold, Leaving, Spec, State};
+use crate::util::mutex::Mutex;
 
 /// The state that the handle and the task of a latch share.
 #[derive(Debug)]
@@ -24,6 +26,15 @@ pub(super) struct Shared {
     /// Whether and how the latch must end.
     closing: watch::Sender<Option<Closing>>,
     leaving: Leaving,
+    measured: Mutex<Measured>,
+}
+
+/// What metrics and spans show of the terms.
+#[derive(Debug)]
+struct Measured {
+    terms: Terms,
+    /// That of the present term.
+    span: Option<tracing::Span>,
 }
 
 /// How a latch must end.
@@ -36,7 +47,8 @@ struct Closing {
 }
 
 impl Shared {
-    pub(super) fn new(path: Arc<str>, id: String) -> Self {
+    pub(super) fn new(core: &Core, path: Arc<str>, id: String) -> Self {
+        let measured = Measured { terms: Terms::new(core, "leader_latch", &path), span: None };
         Shared {
             path,
             id,
@@ -44,6 +56,7 @@ impl Shared {
             listeners: Listeners::default(),
             closing: watch::Sender::new(None),
             leaving: Leaving::default(),
+            measured: Mutex::new(measured),
         }
     }
 
@@ -101,7 +114,12 @@ impl Shared {
         if leads {
             // A term follows another directly only if the lease lapsed in between and no state was published for that.
             self.log_end(former, LatchStatus::Suspended);
-            tracing::info!(event = "leading", path = &*self.path, id = self.id, token, "leading");
+            let (path, id) = (&*self.path, &self.id);
+            let span = tracing::info_span!("term", path, id, token, why = tracing::field::Empty);
+            span.in_scope(|| tracing::info!(event = "leading", path, id, token, "leading"));
+            let mut measured = self.measured.lock();
+            measured.terms.begin();
+            measured.span = Some(span);
         }
     }
 
@@ -113,6 +131,12 @@ impl Shared {
     /// Logs the end of a term.
     fn log_end(&self, term: Option<i64>, why: LatchStatus) {
         if let Some(token) = term {
+            let mut measured = self.measured.lock();
+            measured.terms.end(why.name());
+            if let Some(span) = measured.span.take() {
+                span.record("why", why.name());
+            }
+            drop(measured);
             tracing::info!(
                 event = "leadership_ended",
                 path = &*self.path,

@@ -57,6 +57,17 @@ impl fmt::Display for Outcome {
 }
 
 impl TermEnd {
+    /// Returns its name, for the metrics.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            TermEnd::Returned => "returned",
+            TermEnd::Failed(_) => "failed",
+            TermEnd::Panicked(_) => "panicked",
+            TermEnd::Lost => "lost",
+            TermEnd::Interrupted => "interrupted",
+        }
+    }
+
     /// Returns whether the listener failed, with an error or a panic.
     pub fn is_failure(&self) -> bool {
         matches!(self, TermEnd::Failed(_) | TermEnd::Panicked(_))

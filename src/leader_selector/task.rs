@@ -14,6 +14,7 @@ use crate::backend;
 use crate::client::core::Core;
 use crate::client::task::Task;
 use crate::client::{self, Client};
+use crate::contender::measure::Terms;
 use crate::contender::observe::Observer;
 use crate::contender::{Contender, Hold, Spec, State};
 use crate::util::backoff::Backoff;
@@ -37,6 +38,7 @@ pub(super) fn spawn(
         listener,
         left: Ok(()),
         failed_terms: Backoff::new(AFTER_FAILED_TERM),
+        terms: Terms::new(core, "leader_selector", &shared.path),
     };
     Task::spawn(&core.runtime, participant.run())
 }
@@ -60,6 +62,7 @@ struct Participant<L> {
     /// Whether the node could be deleted the last time the contender left the line.
     left: Result<(), Error>,
     failed_terms: Backoff,
+    terms: Terms,
 }
 
 /// Notifies waiters however the task ends, also when it is dropped with its runtime.
@@ -148,7 +151,9 @@ impl<L: LeaderSelectorListener> Participant<L> {
         let (began, fencing_token) = (self.core.clock.now(), hold.token());
         // Before the state is published, so that a caller that sees it lead can requeue.
         self.shared.used();
+        self.terms.begin();
         let end = term::lead(&self.shared, &self.listener, &mut self.contender, hold).await;
+        self.terms.end(end.name());
         let (path, id) = (&*self.shared.path, &self.shared.id);
         let pause = if end.is_failure() {
             tracing::warn!(event = "leadership_ended", path, id, token = fencing_token, %end, "term over");

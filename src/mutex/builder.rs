@@ -68,6 +68,6 @@ impl InterProcessMutexBuilder {
         checked.map_err(|why| Error::InvalidOption { path: Arc::clone(&path), why })?;
         let dir = self.client.core().full_path(&path);
         let spec = Spec::of_lock(dir, BASE, self.also_count, Rule::Alone, self.data);
-        Ok(InterProcessMutex { line: LockLine::new(self.client, path, spec, ADVICE) })
+        Ok(InterProcessMutex { line: LockLine::new(self.client, "mutex", path, spec, ADVICE) })
     }
 }

@@ -85,8 +85,8 @@ impl InterProcessReadWriteLockBuilder {
         let reads = Spec::of_lock(dir.clone(), READ, also_count, Rule::Reads(readers.clone()), self.data.clone());
         let also_count = [&self.writers[..], &readers[..]].concat();
         let writes = Spec::of_lock(dir, WRITE, also_count, Rule::Writes(readers), self.data);
-        let line = |spec| LockLine::new(self.client.clone(), Arc::clone(&path), spec, ADVICE);
-        Ok(InterProcessReadWriteLock { reads: line(reads), writes: line(writes) })
+        let line = |recipe, spec| LockLine::new(self.client.clone(), recipe, Arc::clone(&path), spec, ADVICE);
+        Ok(InterProcessReadWriteLock { reads: line("read_lock", reads), writes: line("write_lock", writes) })
     }
 
     fn check(&self) -> Result<(), String> {

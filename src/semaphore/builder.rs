@@ -109,7 +109,8 @@ impl InterProcessSemaphoreBuilder {
         let full = core.full_path(&path);
         let line = Spec::of_lock(join(&full, LINE.0), LINE.1, Vec::new(), Rule::Alone, self.data.clone());
         let leases = Spec::counted(join(&full, LEASES.0), LEASES.1, self.data);
-        let acquire = Acquire { client: self.client.clone(), path: Arc::clone(&path), advice: None };
+        let acquire =
+            Acquire { client: self.client.clone(), recipe: "semaphore", path: Arc::clone(&path), advice: None };
         let shared = Shared { acquire, line: line.into(), leases: leases.into(), permits };
         Ok(InterProcessSemaphore { shared: Arc::new(shared) })
     }

@@ -281,10 +281,10 @@ impl InterProcessSemaphore {
     /// Makes what was acquired into a guard. The place in the line is given up with the turn.
     fn guard(&self, (turn, holds): (Turn<'_>, Vec<(Contender, Hold)>)) -> SemaphoreGuard {
         drop(turn);
-        let (client, path) = (&self.shared.acquire.client, &self.shared.acquire.path);
-        let leases: Vec<Held> =
-            holds.into_iter().map(|(contender, hold)| Held::new(client, path, contender, hold)).collect();
-        let guard = SemaphoreGuard::new(path, leases);
+        let acquire = &self.shared.acquire;
+        let path = &acquire.path;
+        let held = |(contender, hold)| Held::new(acquire, contender, hold);
+        let guard = SemaphoreGuard::new(path, holds.into_iter().map(held).collect());
         let (permits, token) = (guard.permits(), guard.fencing_token());
         tracing::debug!(event = "permits_acquired", path = &**path, permits, token, "permits held");
         guard

@@ -23,6 +23,7 @@ use crate::client::{self, Client};
 use crate::leader_latch::{LatchStatus, LeaderLatch};
 #[cfg(feature = "limiter")]
 use crate::limiter::ShareLimiter;
+use crate::metrics::{Label, table};
 
 /// The options of a member of a balancer; see [`ThroughputBalancer::builder`].
 ///
@@ -214,8 +215,9 @@ impl ThroughputBalancerBuilder {
         let limited = Limited::new(self.limiter.as_ref()).map_err(|error| of_limiter(&self.base, error))?;
         #[cfg(not(feature = "limiter"))]
         let limited = Limited::default();
-        let channel = Interest(Arc::new(Channel::new(self.initial, self.on_suspended, limited)));
         let core = Arc::clone(self.client.core());
+        let measured = core.meter().level(&table::BALANCER_SHARE, &[Label::Path(&self.base)]);
+        let channel = Interest(Arc::new(Channel::new(self.initial, self.on_suspended, limited, measured)));
         let registrar = Registrar { core: Arc::clone(&core), paths: Arc::clone(&paths) };
         registrar.prepare().await.map_err(|error| Error::client(&self.base, error))?;
         let id = core.random.uuid().to_string();

@@ -13,6 +13,7 @@ use super::member::limiter::Limited;
 use super::record::Decision;
 use crate::client::lease::Grant;
 use crate::client::session::Session;
+use crate::metrics::Level;
 use crate::util::mutex::{Mutex, MutexGuard, RwLock};
 
 /// Sets what a member applies when it is no longer certain of its share, because the connection is in doubt
@@ -189,16 +190,23 @@ pub(super) struct Channel {
     followers: Arc<Followers>,
     /// Follows each share before it is visible, so before it can be acknowledged.
     limited: Limited,
+    measured: Mutex<Level>,
 }
 
 impl Channel {
     /// `initial` is what the member applies until its first share.
-    pub(super) fn new(initial: u64, policy: OnSuspended, limited: Limited) -> Self {
+    pub(super) fn new(initial: u64, policy: OnSuspended, limited: Limited, mut measured: Level) -> Self {
         let worth = Worth { throughput: initial, backing: Backing::Start, policy };
         let newest = Arc::new(RwLock::new(worth.clone()));
         let start = Share { worth, decision: Decision::default(), number: 0, newest };
         limited.follow(start.follower());
-        Channel { shares: watch::Sender::new(start), followers: Arc::default(), limited }
+        measured.set(start.throughput() as f64);
+        Channel {
+            shares: watch::Sender::new(start),
+            followers: Arc::default(),
+            limited,
+            measured: Mutex::new(measured),
+        }
     }
 
     /// Publishes a share for as long as the grant is valid.
@@ -242,6 +250,7 @@ impl Channel {
                 Backing::Left => self.limited.let_go(),
                 _ => self.limited.follow(latest.follower()),
             }
+            self.measured.lock().set(latest.throughput() as f64);
             true
         });
     }

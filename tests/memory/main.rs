@@ -73,6 +73,18 @@ mod leader_latch;
 mod leader_selector;
 #[cfg(feature = "limiter")]
 mod limiter;
+#[cfg(all(
+    feature = "metrics",
+    feature = "leader-latch",
+    feature = "leader-selector",
+    feature = "mutex",
+    feature = "read-write-lock",
+    feature = "semaphore",
+    feature = "queue",
+    feature = "cache",
+    feature = "throughput-balancer"
+))]
+mod metrics;
 #[cfg(all(feature = "multi-lock", feature = "read-write-lock"))]
 mod multi_lock;
 #[cfg(feature = "mutex")]
@@ -87,7 +99,14 @@ mod read_write_lock;
 mod semaphore;
 #[cfg(all(feature = "shared-value", feature = "json"))]
 mod shared_value;
-#[cfg(all(feature = "leader-selector", feature = "mutex", feature = "queue"))]
+#[cfg(all(
+    feature = "cache",
+    feature = "leader-latch",
+    feature = "leader-selector",
+    feature = "mutex",
+    feature = "queue",
+    feature = "semaphore"
+))]
 mod spans;
 #[cfg(all(feature = "leader-latch", feature = "leader-selector", feature = "throughput-balancer"))]
 mod state_receiver;

@@ -109,6 +109,11 @@ impl Told {
         }
     }
 
+    /// All that was printed.
+    pub fn out(&self) -> &str {
+        &self.out
+    }
+
     pub fn lacks(&self, text: &str) {
         assert!(!self.out.contains(text), "{text:?} was printed:\n{}", self.out);
     }

@@ -198,7 +198,7 @@ impl Session for OtherSession {
 }
 
 fn watch(watcher: zk::OneshotWatcher) -> Watch {
-    Watch::new(async move { event(watcher.changed().await.event_type) }.boxed())
+    Watch::new(async move { (event(watcher.changed().await.event_type), tokio::time::Instant::now()) }.boxed())
 }
 
 fn event(event: zk::EventType) -> Event {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::StreamExt;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::errors::refusal;
 use super::outstanding::{Answer, WantedWatch};
@@ -173,9 +174,9 @@ fn committed(response: MultiResponse, chroot: &Namespace) -> Result<Multi, Error
 fn one_shot(HeldWatch { armed, hold }: HeldWatch) -> Result<Watch, Error> {
     let Armed::Once(fired) = armed else { return Err(unexpected()) };
     let event = async move {
-        let event = fired.await.unwrap_or(Event::SessionEnded);
+        let arrived = fired.await.unwrap_or_else(|_| (Event::SessionEnded, Instant::now()));
         drop(hold);
-        event
+        arrived
     };
     Ok(Watch::new(event.boxed()))
 }

@@ -8,8 +8,9 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::BytesMut;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
-use crate::backend::{Event, PersistentEvent, WatchMode};
+use crate::backend::{Arrived, Event, PersistentEvent, WatchMode};
 use crate::protocol::{
     AddWatchMode, SetWatches2Request, SetWatchesRequest, WatcherType, encode_request, ustring_len, xid,
 };
@@ -72,13 +73,13 @@ impl From<WatchMode> for AddWatchMode {
 /// What a holder waits on.
 #[derive(Debug)]
 pub(crate) enum Armed {
-    Once(oneshot::Receiver<Event>),
+    Once(oneshot::Receiver<Arrived>),
     Persistent(Arc<EventQueue>),
 }
 
 #[derive(Debug)]
 enum Holder {
-    Once(oneshot::Sender<Event>),
+    Once(oneshot::Sender<Arrived>),
     Persistent(Arc<EventQueue>),
 }
 
@@ -166,7 +167,7 @@ impl Watches {
         for kind in spent {
             for (_, holder) in self.table(*kind).remove(path).into_iter().flatten() {
                 if let Holder::Once(holder) = holder {
-                    holder.send(event).ok();
+                    holder.send((event, Instant::now())).ok();
                 }
             }
         }
@@ -256,7 +257,7 @@ impl Holder {
     fn end(self) {
         match self {
             Holder::Once(holder) => {
-                holder.send(Event::SessionEnded).ok();
+                holder.send((Event::SessionEnded, Instant::now())).ok();
             }
             Holder::Persistent(queue) => queue.end(),
         }
@@ -325,7 +326,7 @@ mod tests {
 
     fn fired(armed: &mut Armed) -> Option<Event> {
         match armed {
-            Armed::Once(fired) => fired.try_recv().ok(),
+            Armed::Once(fired) => fired.try_recv().ok().map(|(event, _)| event),
             Armed::Persistent(_) => None,
         }
     }

@@ -8,12 +8,14 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::shared::Shared;
 use crate::backend::{self, Multi, Op, OpResult};
 use crate::client;
 use crate::client::parents;
 use crate::client::session::Session;
+use crate::metrics::{Label, table};
 use crate::queue::sizes;
 use crate::znode::{CreateMode, Stat};
 
@@ -39,6 +41,8 @@ pub(crate) struct Claim {
     pub(super) number: i32,
     /// The transaction that made the claim: greater for every later claim on any item.
     pub(super) zxid: i64,
+    /// When it was made, or begun to be.
+    since: Instant,
     /// Whether it was settled, or its node is gone.
     ended: watch::Sender<bool>,
 }
@@ -49,9 +53,20 @@ impl Claim {
         vec![(Arc::clone(&self.node), CLAIM_VERSION), (self.item.as_str().into(), self.number)]
     }
 
+    /// Returns the path of the queue.
+    pub(super) fn path(&self) -> &str {
+        &self.shared.paths.path
+    }
+
     /// Returns the number of this delivery of the item, which is 1 for the first.
     pub(super) fn attempt(&self) -> u32 {
         u32::try_from(self.number).unwrap_or(u32::MAX)
+    }
+
+    /// Tells the metrics how long it lasted, and how it ended.
+    pub(super) fn measure(&self, outcome: &'static str) {
+        let labels = [Label::Path(&self.shared.paths.path), Label::Is(outcome)];
+        self.shared.core.meter().record(&table::QUEUE_DELIVERY, &labels, self.since.elapsed().as_secs_f64());
     }
 
     /// Ends the claim: from now on it is not held.
@@ -149,8 +164,10 @@ impl Claimant {
         let Item { data, created, version } = item;
         let (item, node) = (shared.paths.item(&name), shared.paths.claim(&name).into());
         let (number, ended) = (version.wrapping_add(1), watch::Sender::new(false));
-        let mut claim = Claim { shared, session, name, item, node, data, created, number, zxid: 0, ended };
+        let since = Instant::now();
+        let mut claim = Claim { shared, session, name, item, node, data, created, number, zxid: 0, since, ended };
         claim.zxid = claim.make().await?;
+        claim.since = Instant::now();
         Ok(claim)
     }
 }

@@ -42,6 +42,7 @@ pub struct Delivery<T> {
     claim: ClaimHandle,
     commands: mpsc::UnboundedSender<Command>,
     settled: bool,
+    span: tracing::Span,
 }
 
 /// A command to the task of a consumer.
@@ -55,7 +56,9 @@ pub(super) enum Command {
 
 impl<T> Delivery<T> {
     pub(super) fn new(items: Vec<T>, claim: ClaimHandle, commands: mpsc::UnboundedSender<Command>) -> Self {
-        Delivery { items, claim, commands, settled: false }
+        let path = claim.claim().path();
+        let span = tracing::info_span!("delivery", path, item = claim.name(), attempt = claim.attempt());
+        Delivery { items, claim, commands, settled: false, span }
     }
 
     /// Returns the item; the first one, if several were [put as one node](super::super::Producer::put_many). An
@@ -112,6 +115,13 @@ impl<T> Delivery<T> {
     /// Returns the fencing token, as [`ClaimHandle::fencing_token`].
     pub fn fencing_token(&self) -> i64 {
         self.claim.fencing_token()
+    }
+
+    /// Returns the span of this delivery, for [`Instrument`](tracing::Instrument) or for the spans that follow from it.
+    /// It is a child of the span in which the item was taken. The handlers of
+    /// [`consume`](crate::queue::Consumer::consume) run in it.
+    pub fn span(&self) -> &tracing::Span {
+        &self.span
     }
 
     /// Returns a handle to the claim, for other tasks. Only the delivery can settle it.

@@ -343,7 +343,8 @@ impl<S: Serializer> Consumer<S> {
     ) -> impl Future<Output = ()> + Send + use<S, H> {
         let claim = delivery.claim();
         let items = delivery.take_items();
-        let handled = claim.run_unwatched(self.handle_all(handler, items, &claim)).await.unwrap_or(Handled::Lost);
+        let work = self.handle_all(handler, items, &claim).instrument(delivery.span().clone());
+        let handled = claim.run_unwatched(work).await.unwrap_or(Handled::Lost);
         let is_lost = matches!(handled, Handled::Lost);
         let settled = delivery.settle(self.verdict(&claim, handled));
         let (name, events) = (claim.name().to_owned(), self.inner.shared.events.clone());
@@ -359,9 +360,9 @@ impl<S: Serializer> Consumer<S> {
 
     async fn ack_then_handle(&self, handler: &impl QueueHandler<S::Item>, delivery: Delivery<S::Item>) {
         let claim = delivery.claim();
-        let item = claim.name().to_owned();
+        let (item, span) = (claim.name().to_owned(), delivery.span().clone());
         let event = match delivery.ack().await {
-            Ok(items) => match self.handle_all(handler, items, &claim).await {
+            Ok(items) => match self.handle_all(handler, items, &claim).instrument(span).await {
                 Handled::Done => return,
                 Handled::Failed(reason) | Handled::Permanently(reason) => Event::Dropped { item, reason },
                 Handled::Lost => return,
@@ -378,8 +379,6 @@ impl<S: Serializer> Consumer<S> {
         items: Vec<S::Item>,
         claim: &ClaimHandle,
     ) -> Handled {
-        let path = &*self.inner.shared.paths.path;
-        let delivery = tracing::info_span!("delivery", path, item = claim.name(), attempt = claim.attempt());
         let is_acked = self.inner.options.ack_mode == AckMode::BeforeHandling;
         let running = Running::new(&self.inner.shared.events, claim, is_acked);
         let work = async {
@@ -388,7 +387,7 @@ impl<S: Serializer> Consumer<S> {
             }
             Ok::<(), BoxError>(())
         };
-        let done = AssertUnwindSafe(work.instrument(delivery)).catch_unwind().await;
+        let done = AssertUnwindSafe(work).catch_unwind().await;
         running.finished();
         match done {
             Ok(Ok(())) => Handled::Done,

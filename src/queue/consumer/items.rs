@@ -91,6 +91,11 @@ impl Items {
         Items { strict, ..Items::default() }
     }
 
+    /// Returns how many items the servers have, and how many of these are claimed.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        (self.present.len(), self.claimed.len())
+    }
+
     /// Forgets everything but the hidden items, because claims and events end with the session.
     pub(super) fn end_session(&mut self) {
         let hidden = std::mem::take(&mut self.hidden);

@@ -40,6 +40,7 @@ pub(super) async fn settle_and_tell(
     done: Option<oneshot::Sender<Result<(), Unsettled>>>,
 ) -> Settled {
     let outcome = settle(&claim, &verdict).await;
+    claim.measure(name(&verdict, &outcome));
     let returned_for = match verdict {
         Verdict::Return { hide } => Some(hide),
         Verdict::Ack | Verdict::Bury { .. } => None,
@@ -61,6 +62,18 @@ pub(super) async fn settle_and_tell(
         tell(&claim, returned_for.is_some(), unsettled);
     }
     Settled { claim, item }
+}
+
+/// Returns the name of an outcome, for the metrics.
+fn name(verdict: &Verdict, outcome: &Result<(), Unsettled>) -> &'static str {
+    match (outcome, verdict) {
+        (Ok(()), Verdict::Ack) => "acked",
+        (Ok(()), Verdict::Return { .. }) => "returned",
+        (Ok(()), Verdict::Bury { .. }) => "dead_letter",
+        (Err(Unsettled::Lost | Unsettled::SessionOver { in_doubt: false }), _) => "lost",
+        (Err(Unsettled::SessionOver { in_doubt: true }), _) => "unknown",
+        (Err(Unsettled::Failed(_)), _) => "failed",
+    }
 }
 
 /// Reports as an event why a claim was not settled, because no caller receives it.

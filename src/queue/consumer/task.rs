@@ -20,6 +20,7 @@ use crate::backend;
 use crate::client;
 use crate::client::core::KeepAlive;
 use crate::client::session::{Condition, Session};
+use crate::metrics::{Label, Reading, table};
 use crate::queue::dead_letter;
 use crate::queue::error::Error;
 use crate::queue::events::Event;
@@ -47,7 +48,29 @@ pub(super) struct Task<S: Serializer> {
     closing: bool,
     closers: Vec<oneshot::Sender<()>>,
     failures: Backoff,
+    depth: Depth,
     _keep_alive: KeepAlive,
+}
+
+/// The length of the queue, for the metrics.
+struct Depth {
+    items: Reading,
+    claimed: Reading,
+}
+
+impl Depth {
+    fn new(shared: &Shared) -> Self {
+        let (meter, label) = (shared.core.meter(), [Label::Path(&shared.paths.path)]);
+        Depth {
+            items: meter.reading(&table::QUEUE_ITEMS, &label),
+            claimed: meter.reading(&table::QUEUE_CLAIMED, &label),
+        }
+    }
+
+    fn tell(&self, (items, claimed): (usize, usize)) {
+        self.items.set(items as f64);
+        self.claimed.set(claimed as f64);
+    }
 }
 
 /// An event for the task.
@@ -69,6 +92,7 @@ impl<S: Serializer> Task<S> {
     ) -> Self {
         Task {
             _keep_alive: shared.core.keep_alive(),
+            depth: Depth::new(&shared),
             shared,
             serializer: Arc::clone(serializer),
             buffer: Arc::clone(buffer),
@@ -136,6 +160,9 @@ impl<S: Serializer> Task<S> {
         let claimant = Claimant { shared: Arc::clone(&self.shared), session: Arc::clone(session) };
         let mut view = View::new(claimant);
         loop {
+            if view.is_looking() {
+                self.depth.tell(self.items.counts());
+            }
             let again_at = self.act(&mut view, Instant::now());
             self.answer_closers(view.claiming() > 0);
             if self.is_finished() && view.claiming() == 0 {
@@ -355,6 +382,8 @@ impl<S: Serializer> Task<S> {
     fn deliver(&mut self, claim: Arc<Claim>) {
         let path = &*self.shared.paths.path;
         tracing::debug!(event = "claimed", path, item = claim.name, attempt = claim.number, "claimed");
+        let label = [Label::Path(path)];
+        self.shared.core.meter().record(&table::QUEUE_ATTEMPTS, &label, f64::from(claim.attempt()));
         let delivered = claim.attempt().saturating_sub(1);
         if self.shared.max_deliveries.is_some_and(|most| delivered >= most) {
             let reason = format!("it was claimed {delivered} times without success");

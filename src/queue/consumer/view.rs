@@ -92,6 +92,11 @@ impl View {
         }
     }
 
+    /// Returns whether all changes of the queue are reported.
+    pub(super) fn is_looking(&self) -> bool {
+        self.watches.is_some()
+    }
+
     /// Returns how many claims are under way.
     pub(super) fn claiming(&self) -> usize {
         self.claims.len()

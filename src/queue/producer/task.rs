@@ -19,6 +19,7 @@ use crate::client::parents;
 use crate::client::sequence::Sequence;
 use crate::client::session::Session;
 use crate::client::{self, ErrorKind};
+use crate::metrics::{Label, table};
 use crate::queue::error::Error;
 use crate::queue::sizes;
 use crate::queue::znodes::Paths;
@@ -211,6 +212,13 @@ impl Task {
         // There are no batches without a sequence.
         let (Some(batch), Some(sequence)) = (self.batches.pop_front(), &mut self.sequence) else { return };
         sequence.confirm(batch.ticket);
+        self.has_put(batch);
+    }
+
+    /// Settles the puts of a transaction that was carried out.
+    fn has_put(&self, batch: Batch) {
+        let nodes = batch.puts.len() as u64;
+        self.core.meter().count(&table::QUEUE_PUTS, &[Label::Path(&self.paths.path)], nodes);
         batch.settle(&Ok(()));
     }
 
@@ -230,7 +238,7 @@ impl Task {
         let mut as_they_were = last.is_some();
         for (mut batch, end) in std::mem::take(&mut self.batches).into_iter().zip(ends) {
             if matches!(end, End::Applied) || last.is_some_and(|last| batch.ticket.number <= last) {
-                batch.settle(&Ok(()));
+                self.has_put(batch);
                 continue;
             }
             if let Some((step, error)) = self.refusal(end, &sequence.session).await {

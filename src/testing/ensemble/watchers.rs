@@ -5,17 +5,18 @@ use std::sync::Arc;
 
 use futures::stream::StreamExt;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
 use super::drops::{Dropped, Drops};
 use super::watching::upwards;
 use super::wire::{Kind, Request, ServerWatch};
 use super::{ClientId, Zxid};
-use crate::backend::{Event, PersistentEvent, PersistentWatch, Watch};
+use crate::backend::{Arrived, Event, PersistentEvent, PersistentWatch, Watch};
 
 /// Where the events of a watch go.
 #[derive(Debug)]
 enum Teller {
-    Once(oneshot::Sender<Event>),
+    Once(oneshot::Sender<Arrived>),
     Lasting(mpsc::UnboundedSender<PersistentEvent>),
 }
 
@@ -45,7 +46,7 @@ pub(crate) struct Watchers {
 
 #[derive(Debug)]
 enum Heard {
-    Once(oneshot::Receiver<Event>),
+    Once(oneshot::Receiver<Arrived>),
     Lasting(mpsc::UnboundedReceiver<PersistentEvent>),
 }
 
@@ -77,9 +78,9 @@ impl Armed {
             return None;
         };
         Some(Watch::new(Box::pin(async move {
-            let event = event.await.unwrap_or(Event::SessionEnded);
+            let arrived = event.await.unwrap_or_else(|_| (Event::SessionEnded, Instant::now()));
             drop(guard);
-            event
+            arrived
         })))
     }
 
@@ -126,7 +127,7 @@ impl Watchers {
         };
         for watcher in watchers.extract_if(.., |watcher| watcher.kind.is_resolved_by(event)) {
             if let Teller::Once(teller) = watcher.teller {
-                teller.send(event).ok();
+                teller.send((event, Instant::now())).ok();
             }
         }
         if watchers.is_empty() {
@@ -198,7 +199,7 @@ impl Watchers {
     pub(crate) fn end(&mut self) {
         for watcher in std::mem::take(&mut self.by_path).into_values().flatten() {
             if let Teller::Once(teller) = watcher.teller {
-                teller.send(Event::SessionEnded).ok();
+                teller.send((Event::SessionEnded, Instant::now())).ok();
             }
         }
     }

@@ -9,6 +9,7 @@ use super::plan::{self, Change, PlannedMember, Transition};
 use super::term::{End, Maximum, Term};
 use super::view::{Candidate, Late};
 use super::writer::{self, Preconditions, Stopped, Write};
+use crate::metrics::{Label, table};
 use crate::throughput_balancer::allocation::{AllocationError, Shortfall};
 use crate::throughput_balancer::events::Event;
 use crate::throughput_balancer::record::Decision;
@@ -127,6 +128,8 @@ impl Term<'_> {
             changed = writes.len(),
             "new shares are written"
         );
+        let label = [Label::Path(&registrar.paths.base)];
+        registrar.core.meter().count(&table::BALANCER_DECISIONS, &label, 1);
         let (written, outcome) = writer::write(&self.session, &registrar.paths, &preconditions, writes, limit).await;
         for (write, version) in written.done {
             self.view.wrote(&write.name, write.record, version);
@@ -183,6 +186,7 @@ impl Term<'_> {
     /// Reports what has changed: by how much the maximum is exceeded, and that there is nothing left to do.
     fn tell_progress(&mut self, maximum: u64, members: &[PlannedMember], elsewhere: Held, nothing_to_write: bool) {
         let held = members.iter().map(|member| u128::from(member.held)).sum::<u128>() + u128::from(elsewhere.known);
+        self.measured.tell(maximum, held, members.len());
         let excess = u64::try_from(held.saturating_sub(u128::from(maximum))).unwrap_or(u64::MAX);
         if excess != self.told.exceeded && excess > 0 {
             self.leader.events.tell(Event::Exceeded { maximum, by: excess });

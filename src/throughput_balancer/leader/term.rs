@@ -9,6 +9,8 @@ use super::watches::Watches;
 use super::{Epoch, Leader};
 use crate::backend::{self, Op};
 use crate::client::session::Session;
+use crate::metrics::{Label, Level, table};
+use crate::throughput_balancer::member::registration::Registrar;
 
 /// Why a term is over.
 #[derive(Debug)]
@@ -48,6 +50,34 @@ pub(super) struct Term<'a> {
     /// Whether the last decision gave shares.
     pub(super) is_divided: bool,
     pub(super) told: Told,
+    pub(super) measured: Measured,
+}
+
+/// What the metrics show while this member leads.
+#[derive(Debug)]
+pub(super) struct Measured {
+    maximum: Level,
+    applied: Level,
+    members: Level,
+}
+
+impl Measured {
+    fn new(leader: &Leader) -> Self {
+        let Registrar { core, paths } = &leader.registrar;
+        let label = [Label::Path(&paths.base)];
+        let level = |metric| core.meter().level(metric, &label);
+        Measured {
+            maximum: level(&table::BALANCER_MAXIMUM),
+            applied: level(&table::BALANCER_APPLIED),
+            members: level(&table::BALANCER_MEMBERS),
+        }
+    }
+
+    pub(super) fn tell(&mut self, maximum: u64, applied: u128, members: usize) {
+        self.maximum.set(maximum as f64);
+        self.applied.set(applied as f64);
+        self.members.set(members as f64);
+    }
 }
 
 /// What was reported last.
@@ -77,6 +107,7 @@ impl<'a> Term<'a> {
             withheld: Held::default(),
             is_divided: false,
             told: Told::default(),
+            measured: Measured::new(leader),
         }
     }
 }

@@ -7,7 +7,7 @@ fn decision(sequence: u64) -> Decision {
 }
 
 fn start(initial: u64, policy: OnSuspended) -> Channel {
-    Channel::new(initial, policy, Limited::default())
+    Channel::new(initial, policy, Limited::default(), Level::default())
 }
 
 #[test]

@@ -1,0 +1,178 @@
+//! A dashboard for Grafana, made from the table of the metrics: a panel for each.
+
+use serde_json::{Value, json};
+use zookeeper_recipes::metrics::{Aggregate, METRICS, Metric, MetricKind, MetricUnit};
+
+/// What all names begin with.
+const PREFIX: &str = "zookeeper_recipes_";
+/// The rows, and how the names in each of them begin.
+const ROWS: [(&str, &[&str]); 6] = [
+    ("Clients and sessions", &["clients", "connection", "sessions", "background", "request", "lease"]),
+    ("Locks and permits", &["lock", "takeover"]),
+    ("Leaders", &["leader"]),
+    ("Queues", &["queue"]),
+    ("Balancers", &["balancer"]),
+    ("Caches", &["cache"]),
+];
+/// The panels of a row, and their height; the grid is 24 wide.
+const IN_A_ROW: usize = 3;
+const HEIGHT: usize = 8;
+
+/// Returns the dashboard, in the format of Grafana 10 and later.
+pub(crate) fn dashboard() -> Value {
+    let (mut panels, mut y) = (Vec::new(), 0);
+    for (title, beginnings) in ROWS {
+        panels.push(json!({
+            "id": panels.len() + 1,
+            "type": "row",
+            "title": title,
+            "collapsed": false,
+            "panels": [],
+            "gridPos": { "x": 0, "y": y, "w": 24, "h": 1 }
+        }));
+        y += 1;
+        let is_here = |metric: &&&Metric| beginnings.iter().any(|beginning| short(metric).starts_with(beginning));
+        let metrics: Vec<_> = METRICS.iter().filter(is_here).collect();
+        for (number, metric) in metrics.iter().enumerate() {
+            let (x, down) = (number % IN_A_ROW * 24 / IN_A_ROW, number / IN_A_ROW * HEIGHT);
+            panels.push(panel(panels.len() + 1, metric, x, y + down));
+        }
+        y += metrics.len().div_ceil(IN_A_ROW) * HEIGHT;
+    }
+    json!({
+        "title": "zookeeper-recipes",
+        "uid": "zookeeper-recipes",
+        "description": "Clients and recipes of zookeeper-recipes: a panel for each metric.",
+        "tags": ["zookeeper"],
+        "editable": true,
+        "schemaVersion": 39,
+        "refresh": "30s",
+        "time": { "from": "now-1h", "to": "now" },
+        "templating": { "list": [
+            {
+                "name": "datasource",
+                "label": "Prometheus",
+                "type": "datasource",
+                "query": "prometheus"
+            },
+            variable("job", "Service", "zookeeper_recipes_clients"),
+            // The recipes that a service uses differ, so that none of their metrics has all paths.
+            variable("path", "Path", "{__name__=~\"zookeeper_recipes_.+\", path!=\"\"}"),
+        ] },
+        "panels": panels
+    })
+}
+
+fn variable(name: &str, label: &str, metric: &str) -> Value {
+    json!({
+        "name": name,
+        "label": label,
+        "type": "query",
+        "datasource": datasource(),
+        "query": { "query": format!("label_values({metric}, {name})"), "refId": name },
+        "includeAll": true,
+        "multi": true,
+        "allValue": ".*",
+        "current": { "text": "All", "value": "$__all" },
+        "refresh": 2,
+        "sort": 1
+    })
+}
+
+fn datasource() -> Value {
+    json!({ "type": "prometheus", "uid": "${datasource}" })
+}
+
+fn panel(id: usize, metric: &Metric, x: usize, y: usize) -> Value {
+    let (unit, targets) = queries(metric);
+    json!({
+        "id": id,
+        "type": "timeseries",
+        "title": title(metric),
+        "description": metric.help,
+        "datasource": datasource(),
+        "gridPos": { "x": x, "y": y, "w": 24 / IN_A_ROW, "h": HEIGHT },
+        "fieldConfig": { "defaults": { "unit": unit, "min": 0 }, "overrides": [] },
+        "options": { "legend": { "displayMode": "list", "placement": "bottom" }, "tooltip": { "mode": "multi" } },
+        "targets": targets
+    })
+}
+
+/// Returns the unit of a metric's panel, and what it shows.
+fn queries(metric: &Metric) -> (&'static str, Vec<Value>) {
+    let selector = if metric.labels.contains(&"path") { "{job=~\"$job\", path=~\"$path\"}" } else { "{job=~\"$job\"}" };
+    let (name, labels) = (metric.name, metric.labels.join(", "));
+    let legend: String = metric.labels.iter().map(|label| format!("{{{{{label}}}}} ")).collect();
+    let legend = legend.trim_end();
+    let unit = match (metric.unit, metric.kind) {
+        (MetricUnit::Seconds, _) => "s",
+        (_, MetricKind::Counter) => "ops",
+        _ => "short",
+    };
+    let targets = match metric.kind {
+        MetricKind::Counter => {
+            vec![target("A", format!("sum by ({labels}) (rate({name}{selector}[$__rate_interval]))"), legend)]
+        }
+        MetricKind::Histogram => [("A", "0.5", "median"), ("B", "0.99", "99 %")]
+            .map(|(id, quantile, what)| {
+                let by = [&["le"], metric.labels].concat().join(", ");
+                let rate = format!("sum by ({by}) (rate({name}_bucket{selector}[$__rate_interval]))");
+                let legend = format!("{legend} {what}");
+                target(id, format!("histogram_quantile({quantile}, {rate})"), legend.trim_start())
+            })
+            .into(),
+        _ if metric.unit == MetricUnit::Seconds => {
+            vec![target("A", format!("time() - min by ({labels}) ({name}{selector})"), legend)]
+        }
+        _ => {
+            let aggregate = match metric.aggregate {
+                Aggregate::Max => "max",
+                Aggregate::Min => "min",
+                _ => "sum",
+            };
+            vec![target("A", format!("{aggregate} by ({labels}) ({name}{selector})"), legend)]
+        }
+    };
+    (unit, targets)
+}
+
+fn target(id: &str, expression: String, legend: &str) -> Value {
+    json!({ "refId": id, "expr": expression, "legendFormat": legend, "datasource": datasource() })
+}
+
+/// Returns the title of a panel: the name in words, and what is shown of it.
+fn title(metric: &Metric) -> String {
+    let name = short(metric);
+    let (name, shown) = match metric.kind {
+        MetricKind::Counter => (name.trim_end_matches("_total"), " per second"),
+        MetricKind::Histogram => (name.trim_end_matches("_seconds"), ""),
+        _ if metric.unit == MetricUnit::Seconds => ("cache_age", ""),
+        _ => (name, ""),
+    };
+    let words = name.replace('_', " ");
+    let mut letters = words.chars();
+    letters.next().map_or(String::new(), |first| format!("{}{}{shown}", first.to_uppercase(), letters.as_str()))
+}
+
+fn short(metric: &Metric) -> &'static str {
+    metric.name.trim_start_matches(PREFIX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_metric_has_one_panel() {
+        let dashboard = dashboard();
+        let panels = dashboard["panels"].as_array().expect("a list");
+        for metric in METRICS {
+            let shows = |panel: &&Value| panel["description"] == metric.help;
+            assert_eq!(panels.iter().filter(shows).count(), 1, "{}", metric.name);
+        }
+        let mut ids: Vec<_> = panels.iter().map(|panel| panel["id"].as_u64()).collect();
+        ids.dedup();
+        assert_eq!(ids.len(), panels.len());
+        assert_eq!(panels.len(), METRICS.len() + ROWS.len());
+    }
+}

@@ -1,0 +1,143 @@
+//! What the metrics are told of calls that acquire, of holds and of terms.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use crate::backend::{Event, Watch};
+use crate::client::core::Core;
+use crate::metrics::{Label, Level, Meter, table};
+
+/// How a call that acquires has ended.
+#[derive(Debug, Clone, Copy)]
+enum WaitEnd {
+    /// With what it asked for.
+    Acquired,
+    /// Without: its time was over, or others were ahead.
+    Busy,
+    /// With an error.
+    Failed,
+    /// It has not ended: its caller has dropped it.
+    Dropped,
+}
+
+/// A call that acquires. When it is dropped, it tells how long it has waited.
+#[derive(Debug)]
+pub(super) struct Wait<'a> {
+    meter: &'a Meter,
+    recipe: &'static str,
+    path: &'a str,
+    began: Instant,
+    end: WaitEnd,
+}
+
+impl<'a> Wait<'a> {
+    pub(super) fn begin(meter: &'a Meter, recipe: &'static str, path: &'a str) -> Self {
+        Wait { meter, recipe, path, began: Instant::now(), end: WaitEnd::Dropped }
+    }
+
+    /// Notes the outcome of a call that was not to wait any longer.
+    pub(super) fn acquired<T, E>(&mut self, outcome: &Result<T, E>) {
+        self.end = if outcome.is_ok() { WaitEnd::Acquired } else { WaitEnd::Failed };
+    }
+
+    /// Notes the outcome of a call that has given up.
+    pub(super) fn gave_up<T, E>(&mut self, outcome: &Result<T, E>) {
+        self.end = if outcome.is_ok() { WaitEnd::Busy } else { WaitEnd::Failed };
+    }
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        let outcome = match self.end {
+            WaitEnd::Acquired => "acquired",
+            WaitEnd::Busy => "busy",
+            WaitEnd::Failed => "failed",
+            WaitEnd::Dropped => "dropped",
+        };
+        let labels = [Label::Is(self.recipe), Label::Path(self.path), Label::Is(outcome)];
+        self.meter.record(&table::LOCK_WAIT, &labels, self.began.elapsed().as_secs_f64());
+    }
+}
+
+/// When the event arrived that the node before ours is gone, until we hold.
+#[derive(Debug, Default)]
+pub(super) struct Takeover(Option<Instant>);
+
+impl Takeover {
+    /// Notes the node before ours, for the span of the call too.
+    pub(super) fn waits_for(&mut self, node: &str) {
+        self.0 = None;
+        tracing::Span::current().record("behind", node.rsplit('/').next());
+    }
+
+    /// Notes that it is gone, if that is what this watch has told.
+    pub(super) fn freed(&mut self, event: Event, watch: Option<Watch>) {
+        self.0 = watch.filter(|_| event == Event::NodeDeleted).and_then(|watch| watch.arrived_at());
+    }
+
+    pub(super) fn held(&mut self, core: &Core, dir: &str) {
+        let Some(at) = self.0.take() else { return };
+        let path = Label::Path(core.config.namespace.strip(dir));
+        core.meter().record(&table::TAKEOVER, &[path], at.elapsed().as_secs_f64());
+    }
+}
+
+/// A lock or a permit that is held. It tells when it ends.
+#[derive(Debug)]
+pub(super) struct Holding {
+    meter: Arc<Meter>,
+    recipe: &'static str,
+    began: Instant,
+    level: Option<Level>,
+}
+
+impl Holding {
+    pub(super) fn begin(core: &Core, recipe: &'static str, path: &str) -> Self {
+        let mut level = core.meter().level(&table::LOCKS_HELD, &[Label::Is(recipe), Label::Path(path)]);
+        level.set(1.0);
+        Holding { meter: Arc::clone(core.meter()), recipe, began: Instant::now(), level: Some(level) }
+    }
+
+    /// Notes its end, the first time that it is called.
+    pub(super) fn end(&mut self, path: &str, is_held: bool) {
+        if self.level.take().is_none() {
+            return;
+        }
+        let end = if is_held { "released" } else { "lost" };
+        let labels = [Label::Is(self.recipe), Label::Path(path), Label::Is(end)];
+        self.meter.record(&table::LOCK_HOLD, &labels, self.began.elapsed().as_secs_f64());
+    }
+}
+
+/// The terms of one participant in an election. While it does not lead, it counts as none that leads.
+#[derive(Debug)]
+pub(crate) struct Terms {
+    meter: Arc<Meter>,
+    recipe: &'static str,
+    path: Arc<str>,
+    leads: Level,
+    began: Option<Instant>,
+}
+
+impl Terms {
+    pub(crate) fn new(core: &Core, recipe: &'static str, path: &Arc<str>) -> Self {
+        let meter = Arc::clone(core.meter());
+        let leads = meter.level(&table::LEADERS, &[Label::Is(recipe), Label::Path(path)]);
+        Terms { meter, recipe, path: Arc::clone(path), leads, began: None }
+    }
+
+    pub(crate) fn begin(&mut self) {
+        self.meter.count(&table::LEADER_TERMS, &[Label::Is(self.recipe), Label::Path(&self.path)], 1);
+        self.leads.set(1.0);
+        self.began = Some(Instant::now());
+    }
+
+    /// Ends the term, if there is one, in a way that has this name.
+    pub(crate) fn end(&mut self, end: &'static str) {
+        let Some(began) = self.began.take() else { return };
+        self.leads.set(0.0);
+        let labels = [Label::Is(self.recipe), Label::Path(&self.path), Label::Is(end)];
+        self.meter.record(&table::LEADER_TERM, &labels, began.elapsed().as_secs_f64());
+    }
+}

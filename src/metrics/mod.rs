@@ -1,0 +1,77 @@
+//! What clients and recipes do, as numbers, through the facade of the crate [`metrics`](https://docs.rs/metrics).
+//!
+//! Any recorder of that facade gets them. Install it before the first client connects: what is registered earlier goes
+//! nowhere. [`describe`] tells it what each metric means. Without a recorder they cost little, and without the feature
+//! `metrics` nothing. With Prometheus:
+//!
+//! ```
+//! use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder};
+//! use zookeeper_recipes::metrics::{METRICS, MetricKind, describe};
+//!
+//! fn install() -> Result<(), BuildError> {
+//!     let mut exporter = PrometheusBuilder::new();
+//!     for metric in METRICS {
+//!         if metric.kind == MetricKind::Histogram {
+//!             let name = Matcher::Full(metric.name.to_owned());
+//!             exporter = exporter.set_buckets_for_metric(name, metric.buckets)?;
+//!         }
+//!     }
+//!     exporter.install_recorder()?;
+//!     describe();
+//!     Ok(())
+//! }
+//! # install().unwrap();
+//! ```
+//!
+//! The example `metrics` in the repository serves them over HTTP, and `docs/grafana-dashboard.json` is a dashboard that
+//! is made from this table.
+//!
+//! # The metrics
+//!
+#![doc = include_str!("table.md")]
+//!
+//! All are those of one process. Several clients, and several recipes at one path, add up, except in `queue_items`,
+//! `queue_claimed_items`, `cache_nodes` and `cache_confirmed_timestamp_seconds`: these are what any of them has seen
+//! last. The fourth column tells how the values of several processes make one: what only a leader tells
+//! (`balancer_maximum` and the like) is 0 in all others.
+//!
+//! # The labels
+//!
+//! No label has the name of a node, a session or an error's text, so their number is bounded:
+//!
+//! | label | values |
+//! |---|---|
+//! | `path` | the path of the recipe, without the client's namespace, or the template that stands for it; see below |
+//! | `recipe` | `mutex`, `read_lock`, `write_lock`, `semaphore`; `leader_latch`, `leader_selector` |
+//! | `state` | of a client: `connected`, `suspended`, `lost`; of a change also `reconnected` |
+//! | `reason` | why a session ended: `expired`, `given_up`, `refused`, `closed` |
+//! | `operation` | `create`, `delete`, `read`, `watch`, `write`, `list`, `multi`, `sync`, `heartbeat` |
+//! | `error` | of a request: what the connection or the servers said, such as `connection_loss`, `no_node` |
+//! | `kind` | an [`ErrorKind`](crate::ErrorKind), such as `connection_loss`, `no_auth` |
+//! | `outcome` of a wait | `acquired`, `busy` (its time was over), `failed`, `dropped` |
+//! | `outcome` of a delivery | `acked`, `returned`, `dead_letter`, `lost`, `unknown`, `failed` |
+//! | `end` of a hold | `released`, `lost` |
+//! | `end` of a term | of a latch `suspended`, `lost`, `failed`, `closed`; of a selector as its `TermEnd` |
+//!
+//! A service that has a path for each of its orders would have as many values of `path`. Name the template of such
+//! paths: see [`ClientBuilder::metric_paths`](crate::ClientBuilder::metric_paths). Of the paths that fit no template, a
+//! client tells the first hundred, and calls all others `other`.
+
+// Without the feature the recipes record into nothing.
+#![cfg_attr(not(feature = "metrics"), allow(dead_code, unreachable_pub))]
+
+#[cfg(feature = "metrics")]
+mod describe;
+mod meter;
+#[cfg(feature = "metrics")]
+mod paths;
+pub(crate) mod table;
+
+#[cfg(feature = "metrics")]
+pub use self::describe::describe;
+#[allow(unused_imports)] // Not every recipe has each kind.
+pub(crate) use self::meter::{Label, Level, Meter, Reading};
+#[cfg(feature = "metrics")]
+pub(crate) use self::paths::Paths;
+#[cfg(feature = "metrics")]
+pub use self::table::{Aggregate, METRICS, Metric, MetricKind, MetricUnit};

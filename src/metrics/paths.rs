@@ -1,0 +1,138 @@
+//! The values of the label `path`, of which there is a bounded number.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use crate::path::{InvalidPath, validate};
+use crate::util::mutex::Mutex;
+
+/// So many paths that fit no template are told.
+const MOST: usize = 100;
+/// What all others are called.
+const OTHER: &str = "other";
+
+/// A path in which some elements stand for any.
+#[derive(Debug)]
+struct Template {
+    text: Arc<str>,
+    /// `None` stands for any element.
+    elements: Vec<Option<String>>,
+}
+
+/// The templates of one client, and the paths that fit none of them.
+#[derive(Debug)]
+pub(crate) struct Paths {
+    templates: Vec<Template>,
+    plain: Mutex<Plain>,
+}
+
+#[derive(Debug)]
+struct Plain {
+    known: HashSet<Arc<str>>,
+    other: Arc<str>,
+    /// The log has reported that there are too many.
+    told: bool,
+}
+
+impl Template {
+    fn parse(text: &str) -> Result<Self, InvalidPath> {
+        validate(text)?;
+        let element = |element: &str| {
+            let is_any = element.starts_with('{') && element.ends_with('}');
+            (!is_any).then(|| element.to_owned())
+        };
+        Ok(Template { text: text.into(), elements: text.split('/').map(element).collect() })
+    }
+
+    fn fits(&self, path: &str) -> bool {
+        let mut elements = path.split('/');
+        let fit = |one: &Option<String>| {
+            let element = elements.next();
+            element.is_some_and(|element| one.as_ref().is_none_or(|one| one == element))
+        };
+        self.elements.iter().all(fit) && elements.next().is_none()
+    }
+}
+
+impl Paths {
+    /// Fails for the first template that is no path.
+    pub(crate) fn new(templates: &[String]) -> Result<Self, InvalidPath> {
+        let templates = templates.iter().map(|text| Template::parse(text)).collect::<Result<_, _>>()?;
+        let plain = Plain { known: HashSet::new(), other: OTHER.into(), told: false };
+        Ok(Paths { templates, plain: Mutex::new(plain) })
+    }
+
+    /// Returns what the metrics of a recipe at this path are labelled with.
+    pub(crate) fn label(&self, path: &str) -> Arc<str> {
+        if let Some(template) = self.templates.iter().find(|template| template.fits(path)) {
+            return Arc::clone(&template.text);
+        }
+        let mut plain = self.plain.lock();
+        if let Some(known) = plain.known.get(path) {
+            return Arc::clone(known);
+        }
+        if plain.known.len() < MOST {
+            let label: Arc<str> = path.into();
+            plain.known.insert(Arc::clone(&label));
+            return label;
+        }
+        if !std::mem::replace(&mut plain.told, true) {
+            tracing::warn!(
+                event = "too_many_metric_paths",
+                path,
+                "the metrics tell {MOST} paths, and call this one and all further ones {OTHER:?}; name the templates \
+                 of paths by ClientBuilder::metric_paths"
+            );
+        }
+        Arc::clone(&plain.other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn paths(templates: &[&str]) -> Paths {
+        Paths::new(&templates.iter().map(|&text| text.to_owned()).collect::<Vec<_>>()).expect("they are paths")
+    }
+
+    #[test]
+    fn the_first_template_that_fits_stands_for_a_path() {
+        let paths = paths(&["/orders/{id}", "/orders/{id}/{part}", "/{any}/fixed", "/a/{}"]);
+        let label = |path| paths.label(path).to_string();
+        assert_eq!(label("/orders/4711"), "/orders/{id}");
+        assert_eq!(label("/orders/fixed"), "/orders/{id}", "the first one");
+        assert_eq!(label("/orders/4711/lines"), "/orders/{id}/{part}");
+        assert_eq!(label("/x/fixed"), "/{any}/fixed");
+        assert_eq!(label("/a/b"), "/a/{}");
+        for plain in ["/orders", "/orders/1/2/3", "/a", "/elsewhere"] {
+            assert_eq!(label(plain), plain);
+        }
+    }
+
+    #[test]
+    fn a_template_is_a_path() {
+        for bad in ["orders/{id}", "/orders/", "/a//{b}", "", "/a/../{b}"] {
+            let refused = Paths::new(&["/good/{id}".to_owned(), bad.to_owned()]).expect_err("it is no path");
+            assert_eq!(refused.path, bad);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn however_many_paths_there_are_the_labels_are_few(numbers in proptest::collection::vec(0..1000_u32, 0..2000)) {
+            let paths = paths(&["/orders/{id}"]);
+            let mut labels = HashSet::new();
+            for number in numbers {
+                labels.insert(paths.label(&format!("/orders/{number}")));
+                let plain = paths.label(&format!("/plain-{number}"));
+                // Once it is told, it stays so.
+                prop_assert_eq!(&paths.label(&format!("/plain-{number}")), &plain);
+                labels.insert(plain);
+            }
+            prop_assert!(labels.len() <= MOST + 2, "{}", labels.len());
+        }
+    }
+}

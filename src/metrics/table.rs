@@ -1,0 +1,264 @@
+//! The names, labels and meanings of all metrics.
+
+/// What a metric is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MetricKind {
+    /// It only grows.
+    Counter,
+    /// It goes up and down.
+    Gauge,
+    /// How often each value has occurred.
+    Histogram,
+}
+
+/// What a metric counts or measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MetricUnit {
+    /// Things: sessions, items, permits.
+    Count,
+    /// Seconds, with fractions.
+    Seconds,
+}
+
+/// How the values of several processes make one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Aggregate {
+    /// They add up.
+    Sum,
+    /// All see the same, or only one of them tells it and the others tell 0: the largest.
+    Max,
+    /// The one that is worst off: the smallest.
+    Min,
+}
+
+/// A metric: one row of [the table](crate::metrics#the-metrics).
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct Metric {
+    /// Its name. Those of counters end in `_total`, those in seconds in `_seconds`, as Prometheus asks for.
+    pub name: &'static str,
+    /// What it is.
+    pub kind: MetricKind,
+    /// What it counts or measures.
+    pub unit: MetricUnit,
+    /// How the values of several processes make one.
+    pub aggregate: Aggregate,
+    /// The names of its labels.
+    pub labels: &'static [&'static str],
+    /// What it means, in a sentence.
+    pub help: &'static str,
+    /// The upper bounds of the buckets that suit it; empty if it is no histogram.
+    pub buckets: &'static [f64],
+}
+
+/// From a request on the same machine to one over a slow line.
+const REQUEST: &[f64] = &[0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0];
+/// From one request to a long wait for others.
+const WAIT: &[f64] = &[0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0, 3600.0];
+/// Up to the longest lease that servers grant by default.
+const LEASE: &[f64] = &[0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0, 40.0];
+/// From minutes to months.
+const TERM: &[f64] = &[1.0, 10.0, 60.0, 600.0, 3600.0, 21_600.0, 86_400.0, 604_800.0, 2_592_000.0];
+const ATTEMPTS: &[f64] = &[1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0];
+
+const fn counter(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Metric {
+    let (kind, unit, aggregate) = (MetricKind::Counter, MetricUnit::Count, Aggregate::Sum);
+    Metric { name, kind, unit, aggregate, labels, help, buckets: &[] }
+}
+
+const fn gauge(
+    name: &'static str,
+    labels: &'static [&'static str],
+    aggregate: Aggregate,
+    help: &'static str,
+) -> Metric {
+    let (kind, unit) = (MetricKind::Gauge, MetricUnit::Count);
+    Metric { name, kind, unit, aggregate, labels, help, buckets: &[] }
+}
+
+const fn seconds(
+    name: &'static str,
+    labels: &'static [&'static str],
+    buckets: &'static [f64],
+    help: &'static str,
+) -> Metric {
+    let (kind, unit, aggregate) = (MetricKind::Histogram, MetricUnit::Seconds, Aggregate::Sum);
+    Metric { name, kind, unit, aggregate, labels, help, buckets }
+}
+
+/// Defines the metrics, and the list of all.
+macro_rules! metrics {
+    ($($name:ident = $metric:expr;)*) => {
+        $(pub(crate) static $name: Metric = $metric;)*
+
+        /// All metrics, in the order of [the table](crate::metrics#the-metrics).
+        pub static METRICS: &[&Metric] = &[$(&$name),*];
+    };
+}
+
+metrics! {
+    CLIENTS = gauge(
+        "zookeeper_recipes_clients",
+        &["state"],
+        Aggregate::Sum,
+        "Clients in this state of their connection.",
+    );
+    STATE_CHANGES = counter(
+        "zookeeper_recipes_connection_state_changes_total",
+        &["state"],
+        "Changes of a client to this state of its connection.",
+    );
+    SESSIONS_ENDED = counter(
+        "zookeeper_recipes_sessions_ended_total",
+        &["reason"],
+        "Sessions that have ended, for this reason.",
+    );
+    BACKGROUND_ERRORS = counter(
+        "zookeeper_recipes_background_errors_total",
+        &["kind"],
+        "Errors that no caller awaits, as in `Client::last_error`.",
+    );
+    REQUEST_DURATION = seconds(
+        "zookeeper_recipes_request_duration_seconds",
+        &["operation"],
+        REQUEST,
+        "From handing over a request to its answer, also if that is an error.",
+    );
+    REQUEST_ERRORS = counter(
+        "zookeeper_recipes_request_errors_total",
+        &["operation", "error"],
+        "Requests that ended in this error. A refused transaction is an answer and counts as no error.",
+    );
+    LEASE_MARGIN = seconds(
+        "zookeeper_recipes_lease_margin_seconds",
+        &[],
+        LEASE,
+        "What was left of the lease when a heartbeat was sent to extend it. At 0 everything that is held is lost.",
+    );
+    LOCK_WAIT = seconds(
+        "zookeeper_recipes_lock_wait_seconds",
+        &["recipe", "path", "outcome"],
+        WAIT,
+        "How long a call that acquires has taken.",
+    );
+    LOCK_HOLD = seconds(
+        "zookeeper_recipes_lock_hold_seconds",
+        &["recipe", "path", "end"],
+        WAIT,
+        "From acquiring a lock or a permit until its guard was released or dropped, also if it was lost before that.",
+    );
+    LOCKS_HELD = gauge(
+        "zookeeper_recipes_locks_held",
+        &["recipe", "path"],
+        Aggregate::Sum,
+        "Locks and permits whose guards exist.",
+    );
+    TAKEOVER = seconds(
+        "zookeeper_recipes_takeover_seconds",
+        &["path"],
+        REQUEST,
+        "In a line: from the arrival of the event that the node ahead is gone until this one holds.",
+    );
+    LEADERS = gauge(
+        "zookeeper_recipes_leaders",
+        &["recipe", "path"],
+        Aggregate::Sum,
+        "Participants that lead.",
+    );
+    LEADER_TERM = seconds(
+        "zookeeper_recipes_leader_term_seconds",
+        &["recipe", "path", "end"],
+        TERM,
+        "How long a term lasted that is over.",
+    );
+    LEADER_TERMS = counter(
+        "zookeeper_recipes_leader_terms_total",
+        &["recipe", "path"],
+        "Terms that have begun: changes of the leader to this process.",
+    );
+    QUEUE_ITEMS = gauge(
+        "zookeeper_recipes_queue_items",
+        &["path"],
+        Aggregate::Max,
+        "Items in the queue, claimed ones too, as a consumer saw it last.",
+    );
+    QUEUE_CLAIMED = gauge(
+        "zookeeper_recipes_queue_claimed_items",
+        &["path"],
+        Aggregate::Max,
+        "Items that any consumer has claimed, as a consumer saw it last.",
+    );
+    QUEUE_PUTS = counter(
+        "zookeeper_recipes_queue_puts_total",
+        &["path"],
+        "Nodes put into the queue; one for all items of a `put_many`.",
+    );
+    QUEUE_DELIVERY = seconds(
+        "zookeeper_recipes_queue_delivery_seconds",
+        &["path", "outcome"],
+        WAIT,
+        "From claiming an item until it was settled.",
+    );
+    QUEUE_ATTEMPTS = Metric {
+        name: "zookeeper_recipes_queue_delivery_attempts",
+        kind: MetricKind::Histogram,
+        unit: MetricUnit::Count,
+        aggregate: Aggregate::Sum,
+        labels: &["path"],
+        help: "The number of the delivery, for each item that was claimed: 1 for the first.",
+        buckets: ATTEMPTS,
+    };
+    BALANCER_SHARE = gauge(
+        "zookeeper_recipes_balancer_share",
+        &["path"],
+        Aggregate::Sum,
+        "What the members in this process may apply together.",
+    );
+    BALANCER_MAXIMUM = gauge(
+        "zookeeper_recipes_balancer_maximum",
+        &["path"],
+        Aggregate::Max,
+        "The maximum in force; told by the leader.",
+    );
+    BALANCER_APPLIED = gauge(
+        "zookeeper_recipes_balancer_applied",
+        &["path"],
+        Aggregate::Max,
+        "What all members may be applying together; told by the leader.",
+    );
+    BALANCER_MEMBERS = gauge(
+        "zookeeper_recipes_balancer_members",
+        &["path"],
+        Aggregate::Max,
+        "How many members there are; told by the leader.",
+    );
+    BALANCER_DECISIONS = counter(
+        "zookeeper_recipes_balancer_decisions_total",
+        &["path"],
+        "How often a leader has written other shares.",
+    );
+    CACHE_NODES = gauge(
+        "zookeeper_recipes_cache_nodes",
+        &["path"],
+        Aggregate::Max,
+        "Nodes in the latest snapshot.",
+    );
+    CACHE_CONFIRMED = Metric {
+        name: "zookeeper_recipes_cache_confirmed_timestamp_seconds",
+        kind: MetricKind::Gauge,
+        unit: MetricUnit::Seconds,
+        aggregate: Aggregate::Min,
+        labels: &["path"],
+        help: "As of when the ensemble has confirmed the latest snapshot, since 1970. Its age is the time since then.",
+        buckets: &[],
+    };
+    CACHE_RESYNC = seconds(
+        "zookeeper_recipes_cache_resync_seconds",
+        &["path"],
+        WAIT,
+        "How long it took to compare everything with the servers, at the beginning and after each reconnect.",
+    );
+}

@@ -1,0 +1,194 @@
+//! The spans around the code of users, which give its log lines the fields of the recipe, and those that tell who
+//! waited for whom.
+
+mod recorder;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tracing::Instrument;
+use tracing_subscriber::filter::LevelFilter;
+use zookeeper_recipes::CreateMode;
+use zookeeper_recipes::cache::Cache;
+use zookeeper_recipes::leader_latch::LeaderLatch;
+use zookeeper_recipes::leader_selector::{LeaderSelector, Leadership};
+use zookeeper_recipes::mutex::InterProcessMutex;
+use zookeeper_recipes::queue::{ClaimHandle, DistributedQueue, Utf8};
+use zookeeper_recipes::semaphore::InterProcessSemaphore;
+use zookeeper_recipes::testing::TestingServer;
+
+use self::recorder::Recorder;
+use crate::fixture::log::Log;
+use crate::fixture::{SOON, T};
+use crate::waiting::within;
+
+/// The only line with the message.
+fn line(log: &Log, message: &str) -> String {
+    let lines = log.lines(message);
+    assert_eq!(lines.len(), 1, "{lines:#?}");
+    lines[0].clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_line_of_a_listener_has_the_fields_of_its_term() {
+    let (log, subscriber) = Log::new(LevelFilter::INFO);
+    let _logging = tracing::dispatcher::set_default(&subscriber);
+    let server = TestingServer::start();
+    let client = server.client().await.expect("a client");
+    let leads = Arc::new(Notify::new());
+    let lead = {
+        let leads = Arc::clone(&leads);
+        move |leadership: Leadership| {
+            let leads = Arc::clone(&leads);
+            async move {
+                tracing::info!("the nightly job starts");
+                leads.notify_one();
+                leadership.lost().await;
+            }
+        }
+    };
+    let selector = LeaderSelector::builder(&client, "/job").id("one").start(lead).expect("started");
+    within("it leads", T, leads.notified()).await;
+    let line = line(&log, "the nightly job starts");
+    for field in ["term{", "path=\"/job\"", "id=\"one\"", "token="] {
+        assert!(line.contains(field), "{field}: {line}");
+    }
+    drop(selector);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_line_of_a_handler_has_the_fields_of_its_delivery() {
+    let (log, subscriber) = Log::new(LevelFilter::INFO);
+    let _logging = tracing::dispatcher::set_default(&subscriber);
+    let server = TestingServer::start();
+    let client = server.client().await.expect("a client");
+    let queue = DistributedQueue::builder(&client, "/orders", Utf8).build().expect("built");
+    queue.producer().put("seven".to_owned()).await.expect("put");
+    let consumer = queue.consumer();
+    let handled = Arc::new(Notify::new());
+    let ship = {
+        let handled = Arc::clone(&handled);
+        move |order: String, _: ClaimHandle| {
+            let handled = Arc::clone(&handled);
+            async move {
+                tracing::info!(order, "shipping");
+                handled.notify_one();
+                Ok::<(), std::io::Error>(())
+            }
+        }
+    };
+    let consuming = tokio::spawn(async move { consumer.consume(1, ship).await });
+    within("it is handled", T, handled.notified()).await;
+    let line = line(&log, "shipping");
+    for field in ["delivery{", "path=\"/orders\"", "item=", "attempt=1"] {
+        assert!(line.contains(field), "{field}: {line}");
+    }
+    consuming.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_line_of_a_waiting_caller_has_the_path_of_the_lock() {
+    let (log, subscriber) = Log::new(LevelFilter::INFO);
+    let _logging = tracing::dispatcher::set_default(&subscriber);
+    let server = TestingServer::start();
+    let client = server.client().await.expect("a client");
+    let mutex = InterProcessMutex::builder(&client, "/locks/one").build().expect("built");
+    let guard = mutex.acquire().await.expect("held");
+    // The same client waits for its own lock, which is logged after ten seconds.
+    assert!(mutex.acquire_timeout(Duration::from_secs(20)).await.expect("an answer").is_none());
+    let line = line(&log, "waiting for a lock that this client holds itself");
+    for field in ["acquire{", "recipe=\"mutex\"", "path=\"/locks/one\"", "node=\"_c_", "behind=\"_c_"] {
+        assert!(line.contains(field), "{field}: {line}");
+    }
+    guard.release().await.expect("released");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waited_for_whom_is_the_node_of_the_one_ahead() {
+    let (spans, subscriber) = Recorder::new();
+    let _recording = tracing::dispatcher::set_default(&subscriber);
+    let server = TestingServer::start();
+    let clients = [server.client().await.expect("a client"), server.client().await.expect("a client")];
+    let locks = clients.each_ref().map(|client| InterProcessMutex::new(client, "/lock").expect("a path"));
+    let guard = locks[0].acquire().await.expect("held");
+    let token = guard.fencing_token().to_string();
+    let waiting = tokio::spawn({
+        let other = locks[1].clone();
+        async move { other.acquire().await.expect("held") }
+    });
+    tokio::time::sleep(SOON).await;
+    guard.release().await.expect("released");
+    let _guard = within("it is its turn", T, waiting).await.expect("no panic");
+    let acquired = spans.closed("acquire");
+    let [first, second] = &acquired[..] else { panic!("{acquired:#?}") };
+    assert_eq!((first.field("path"), first.field("recipe")), (Some("/lock"), Some("mutex")));
+    assert_eq!((first.field("token"), first.field("behind")), (Some(&*token), None));
+    assert!(first.field("node").is_some_and(|node| node.contains("-lock-")));
+    assert_eq!(second.field("behind"), first.field("node"));
+    assert_ne!(second.field("node"), first.field("node"));
+
+    let permits = InterProcessSemaphore::builder(&clients[0], "/permits").permits(2).build().expect("built");
+    drop(permits.acquire(2).await.expect("two"));
+    let acquired = spans.closed("acquire");
+    let node = acquired.last().and_then(|span| span.field("node")).expect("a node");
+    assert!(node.contains("-lock-"), "its place in the line, and no lease: {node}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delivery_lasts_until_it_is_settled_and_belongs_to_the_caller() {
+    let (spans, subscriber) = Recorder::new();
+    let _recording = tracing::dispatcher::set_default(&subscriber);
+    let server = TestingServer::start();
+    let client = server.client().await.expect("a client");
+    let queue = DistributedQueue::builder(&client, "/orders", Utf8).build().expect("built");
+    queue.producer().put("seven".to_owned()).await.expect("put");
+    let consumer = queue.consumer();
+    let taken = async { consumer.take().await.expect("an item") }.instrument(tracing::info_span!("request"));
+    let delivery = within("an item", T, taken).await;
+    let name = delivery.name().to_owned();
+    async { tracing::info_span!("ship").in_scope(|| {}) }.instrument(delivery.span().clone()).await;
+    assert_eq!(spans.closed("ship")[0].parent(), Some("delivery"));
+    assert!(spans.closed("delivery").is_empty(), "it is not settled");
+    delivery.ack().await.expect("acked");
+    let closed = spans.closed("delivery");
+    assert_eq!(closed.len(), 1, "{closed:#?}");
+    assert_eq!(closed[0].parent(), Some("request"));
+    assert_eq!(
+        ["path", "item", "attempt"].map(|field| closed[0].field(field)),
+        [Some("/orders"), Some(&*name), Some("1")]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_term_of_a_latch_and_the_comparison_of_a_cache_are_spans() {
+    let (spans, subscriber) = Recorder::new();
+    let _recording = tracing::dispatcher::set_default(&subscriber);
+    let server = TestingServer::start();
+    let client = server.client().await.expect("a client");
+    let latch = LeaderLatch::builder(&client, "/leader").id("one").start().expect("started");
+    let leadership = within("it leads", T, latch.wait_for_leadership()).await.expect("it leads");
+    let token = leadership.fencing_token().to_string();
+    assert!(spans.closed("term").is_empty(), "it leads");
+    latch.close().await.expect("closed");
+    let terms = spans.closed("term");
+    assert_eq!(terms.len(), 1, "{terms:#?}");
+    let fields = ["path", "id", "token", "why"].map(|field| terms[0].field(field));
+    assert_eq!(fields, [Some("/leader"), Some("one"), Some(&*token), Some("closed")]);
+
+    server.create_by_hand("/config", "", CreateMode::Persistent).expect("a node");
+    server.create_by_hand("/config/a", "1", CreateMode::Persistent).expect("a node");
+    let _cache = within("it is there", T, Cache::tree(&client, "/config").start()).await.expect("a cache");
+    let resyncs = spans.closed("cache_resync");
+    assert_eq!(resyncs.len(), 1, "{resyncs:#?}");
+    // What is there at the beginning has not changed.
+    assert_eq!(
+        ["path", "nodes", "changes"].map(|field| resyncs[0].field(field)),
+        [Some("/config"), Some("2"), Some("0")]
+    );
+
+    let session = format!("{:#x}", client.session_id().expect("a session"));
+    client.close().await.expect("closed");
+    let sessions = spans.closed("session");
+    assert_eq!(sessions.iter().filter(|span| span.field("session") == Some(&*session)).count(), 1, "{sessions:#?}");
+}
