@@ -24,6 +24,7 @@ pub struct Builder {
     jvm_flags: Vec<String>,
     files: Vec<(&'static str, Vec<u8>)>,
     ports: Vec<u16>,
+    words: String,
 }
 
 impl Builder {
@@ -42,6 +43,7 @@ impl Builder {
             jvm_flags: jvm_flags.map(str::to_owned).into(),
             files: Vec::new(),
             ports: Vec::new(),
+            words: "*".to_owned(),
         }
     }
 
@@ -80,12 +82,19 @@ impl Builder {
         self
     }
 
+    /// The four-letter words that the server permits, separated by commas. All by default; the rig itself needs `srvr`.
+    #[must_use]
+    pub fn four_letter_words(mut self, words: impl Into<String>) -> Builder {
+        self.words = words.into();
+        self
+    }
+
     /// The settings as the image takes them.
     pub(super) fn settings(&self) -> Settings {
         let env = [
             ("ZOO_TICK_TIME", self.tick.as_millis().to_string()),
             ("ZOO_MAX_CLIENT_CNXNS", "0".to_owned()),
-            ("ZOO_4LW_COMMANDS_WHITELIST", "*".to_owned()),
+            ("ZOO_4LW_COMMANDS_WHITELIST", self.words.clone()),
             ("ZOO_ADMINSERVER_ENABLED", "false".to_owned()),
             ("ZOO_CFG_EXTRA", self.config.join(" ")),
             ("JVMFLAGS", self.jvm_flags.join(" ")),

@@ -82,6 +82,11 @@ impl Connection {
         &self.connect
     }
 
+    /// Returns whether servers are connected to over TLS, where their prefix does not tell it.
+    pub fn encrypts(&self) -> bool {
+        self.tls_ca.is_some()
+    }
+
     /// Returns where the paths are, as variables of the environment.
     pub fn place(&self) -> [(&'static str, &str); 2] {
         [("ZKR_CONNECT", &self.connect), ("ZKR_NAMESPACE", &self.namespace)]
@@ -90,6 +95,16 @@ impl Connection {
     /// Returns the session timeout that is asked for.
     pub fn session_timeout(&self) -> Duration {
         self.session_timeout
+    }
+
+    /// Returns the tickTime of the servers, as it was given.
+    pub fn tick_time(&self) -> Duration {
+        self.tick_time
+    }
+
+    /// Returns the minSessionTimeout of the servers, if it was given.
+    pub fn min_session_timeout(&self) -> Option<Duration> {
+        self.min_session_timeout
     }
 
     /// Returns the least session timeout that the servers may grant, where they have granted this one. As the library

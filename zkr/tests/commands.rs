@@ -19,7 +19,7 @@ use zookeeper_recipes::queue::{DistributedQueue, Utf8};
 use zookeeper_recipes::throughput_balancer::ThroughputBalancer;
 use zookeeper_recipes::{Client, CreateMode};
 
-use support::{ZooKeeper, eventually, unique_path, within};
+use support::{Ensemble, ZooKeeper, eventually, unique_path, within};
 
 /// How long a command may take on a busy machine.
 const SOON: Duration = Duration::from_secs(30);
@@ -46,11 +46,7 @@ impl Fixture {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_zkr"));
-        command.args(["--connect", &self.server.connect_string(), "--tick-time", "500ms"]).args(arguments);
-        command.env_remove("RUST_LOG").kill_on_drop(true);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
+        command_at(&self.server.connect_string(), arguments)
     }
 
     fn start(&self, arguments: &[&str]) -> Child {
@@ -73,6 +69,15 @@ impl Fixture {
         let out = self.zkr(&[&["--json"], arguments].concat()).await.out;
         out.lines().map(|line| serde_json::from_str(line).expect("it is JSON")).collect()
     }
+}
+
+/// A command at these servers.
+fn command_at(hosts: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zkr"));
+    command.args(["--connect", hosts, "--tick-time", "500ms"]).args(arguments);
+    command.env_remove("RUST_LOG").kill_on_drop(true);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
 }
 
 async fn connect(server: &ZooKeeper) -> Client {
@@ -290,6 +295,105 @@ async fn a_session_timeout_that_the_server_changes_and_a_node_without_a_session(
     assert_eq!((told.status, told.out.lines().count()), (1, 4), "{}", told.out);
     assert!(told.out.starts_with(&format!("error: {path}/lock-0000000000: it has no session")), "{}", told.out);
     assert!(told.out.contains("grant a session timeout of 1m, and 1m 30s was asked for"), "{}", told.out);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_servers_tell_of_themselves_is_compared_with_the_options_and_with_each_other() {
+    let fixture = Fixture::new("servers").await;
+    let (path, server) = (fixture.path.as_str(), fixture.server.addr().to_string());
+    fixture.client.create(path, "", CreateMode::Persistent).await.expect("it is created");
+    let told = fixture.zkr(&["doctor", path, "--min-session-timeout", "2s"]).await;
+    assert_eq!((told.status, &*told.err), (1, "zkr: 1 problem found in 0 lines\n"), "{}", told.out);
+    let least = format!("error: {server}: minSessionTimeout is 500ms there, and --min-session-timeout is 2s");
+    assert!(told.out.starts_with(&least), "{}", told.out);
+
+    // One server that does not answer, and one that is another ensemble, permits few words, and has other times.
+    let other = ZooKeeper::builder().tick_time(Duration::from_secs(1)).four_letter_words("srvr,conf").start().await;
+    connect(&other).await.create(path, "", CreateMode::Persistent).await.expect("it is created");
+    let silent = format!("127.0.0.1:{}", support::container::free_port());
+    let hosts = format!("{server},{silent},{}", other.addr());
+    let told = ended(command_at(&hosts, &["doctor", path]).spawn().expect("it starts")).await;
+    assert_eq!(told.status, 1);
+    let problems: Vec<&str> = told.out.lines().step_by(2).collect();
+    let starts = [
+        format!("error: {server},{}: Mode is standalone there", other.addr()),
+        format!("error: {}: tickTime is 1s there, and --tick-time is 500ms: what is held may outlast", other.addr()),
+        format!("warning: {silent}: it does not answer, while another server does: "),
+        format!("warning: {hosts}: tickTime is not the same on all servers ({server} has 500ms, "),
+    ];
+    assert_eq!(problems.len(), starts.len(), "{}", told.out);
+    for start in starts {
+        assert!(problems.iter().any(|problem| problem.starts_with(&start)), "{start} is not in {}", told.out);
+    }
+    let not_examined = "zkr: not examined: watches (permit wchs: 4lw.commands.whitelist on the servers)\n";
+    assert_eq!(told.err, format!("{not_examined}zkr: 4 problems found in 0 lines\n"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_without_a_quorum_is_a_problem_and_a_whole_ensemble_is_none() {
+    let ensemble = Ensemble::start().await;
+    let hosts = ensemble.connect_string();
+    let doctor = async || ended(command_at(&hosts, &["doctor", "/"]).spawn().expect("it starts")).await;
+    let Told { status, out, err } = doctor().await;
+    assert_eq!((status, &*out, &*err), (0, "no problem found in 0 lines\n", ""));
+    let cut_off = ensemble.followers().await[0];
+    ensemble.cut_follower_from_leader(cut_off).await;
+    ensemble.member(cut_off).wait_until_not_serving().await;
+    let told = doctor().await;
+    assert_eq!((told.status, &*told.err), (1, "zkr: 1 problem found in 0 lines\n"), "{}", told.out);
+    let problem = format!("error: {}: it does not serve clients", ensemble.member(cut_off).addr());
+    assert!(told.out.starts_with(&problem), "{}", told.out);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_server_does_not_permit_is_a_note_of_the_doctor_and_an_error_where_it_is_asked_for() {
+    let server = Arc::new(ZooKeeper::builder().four_letter_words("srvr").start().await);
+    let fixture = Fixture { client: connect(&server).await, server, path: unique_path("refused") };
+    let path = fixture.path.as_str();
+    fixture.client.create(path, "", CreateMode::Persistent).await.expect("it is created");
+    let not_examined = "zkr: not examined: tick times, session timeouts and watches (permit conf and wchs: \
+                        4lw.commands.whitelist on the servers)\n";
+    for (json, out) in [(&[][..], "no problem found in 0 lines\n"), (&["--json"], "")] {
+        let told = fixture.zkr(&[&["doctor", path], json].concat()).await;
+        assert_eq!((told.status, &*told.out, &*told.err), (0, out, not_examined));
+    }
+    let why = format!("zkr: --addresses: {} does not permit cons; add it to 4lw.", fixture.server.addr());
+    for command in [&["inspect"][..], &["lock", "ls"], &["latch", "ls"]] {
+        assert_eq!(fixture.zkr(&[command, &[path]].concat()).await.status, 0);
+        let refused = fixture.zkr(&[command, &[path, "--addresses"]].concat()).await;
+        assert_eq!((refused.status, &*refused.out), (125, ""));
+        assert!(refused.err.starts_with(&why), "{}", refused.err);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_addresses_of_sessions_are_shown_where_they_are_asked_for() {
+    let fixture = Fixture::new("addresses").await;
+    let path = fixture.path.as_str();
+    let mutex = InterProcessMutex::new(&fixture.client, path).expect("a good path");
+    let guard = within("it is acquired", SOON, mutex.acquire()).await.expect("it is acquired");
+    let session = format!("{:#x}", fixture.client.session_id().expect("a session"));
+    let values = fixture.values(&["lock", "ls", path, "--addresses"]).await;
+    let address = values[0]["addresses"][&session].as_str().expect("its address").to_owned();
+    assert!(address.parse::<std::net::SocketAddr>().is_ok_and(|address| address.port() > 0), "{address}");
+    assert_eq!(values[0]["places"][0]["path"], guard.node_path());
+    let shown = format!("session {session} from {address}, ");
+    for command in [&["inspect"][..], &["lock", "ls"], &["latch", "ls"]] {
+        let with = fixture.answer(&[command, &[path, "--addresses"]].concat()).await;
+        assert!(with.contains(&shown), "{with}");
+        let without = fixture.answer(&[command, &[path]].concat()).await;
+        assert!(without.contains(&format!("session {session}, ")) && !without.contains(" from "), "{without}");
+        let values = fixture.values(&[command, &[path, "--addresses"]].concat()).await;
+        assert_eq!(values[0]["addresses"], serde_json::json!({ session.as_str(): address.as_str() }));
+        assert_eq!(fixture.values(&[command, &[path]].concat()).await[0].get("addresses"), None);
+    }
+    // A server that does not answer has no sessions to show.
+    let hosts = format!("{},127.0.0.1:{}", fixture.server.addr(), support::container::free_port());
+    let arguments = ["lock", "ls", path, "--addresses"];
+    let told = ended(command_at(&hosts, &arguments).spawn().expect("it starts")).await;
+    assert!(told.status == 0 && told.out.contains(&shown), "{}", told.out);
+    assert!(told.err.starts_with("zkr: addresses of its sessions are not known: 127.0.0.1:"), "{}", told.err);
+    guard.release().await.expect("it is released");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

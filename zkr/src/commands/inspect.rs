@@ -1,10 +1,12 @@
 //! Who holds and who waits, and who waits for whom in a circle.
 
 use serde::Serialize;
-use zookeeper_recipes::inspect::{self, Role};
+use zookeeper_recipes::inspect::{self, Line, Place, Role};
 use zookeeper_recipes::{Client, ErrorKind, mutex};
 
-use super::failed;
+use super::addresses::{Addresses, WithAddresses, from};
+use super::{failed, owners};
+use crate::connection::Connection;
 use crate::ending::{Ending, Status};
 use crate::output::{Output, note};
 
@@ -16,14 +18,42 @@ struct Revoked<'a> {
     owner: &'a str,
 }
 
-/// Shows the line at a path.
-pub async fn line(client: &Client, output: Output, path: &str) -> Result<Ending, Ending> {
+/// Shows the line at a path, with the addresses of its sessions if they are asked for.
+pub async fn line(
+    client: &Client,
+    connection: &Connection,
+    output: Output,
+    path: &str,
+    addresses: bool,
+) -> Result<Ending, Ending> {
     let line = inspect::line(client, path).await.map_err(|error| failed(error.kind(), error))?;
-    output.print(&line, &line).await?;
+    let addresses = if addresses { Some(Addresses::ask(connection).await?) } else { None };
+    let sessions = owners::of_line(&line).map(|owner| owner.session_id);
+    let value = WithAddresses::new(&line, addresses.as_ref(), sessions);
+    output.print(text(&line, addresses.as_ref()), &value).await?;
+    addresses.iter().for_each(Addresses::note_silent);
     if line.places.is_empty() && line.others.iter().any(|name| name == "leases") {
         note(format_args!("{path} is a semaphore: zkr inspect {path} shows its permits"));
     }
     Ok(Ending::Success)
+}
+
+/// Returns a line as text, with the addresses of its sessions.
+fn text(line: &Line, addresses: Option<&Addresses>) -> String {
+    let text = line.to_string();
+    let places = line.places.iter().map(|place| format!("\n  {}", with_address(place, addresses)));
+    text.lines().take(1).map(str::to_owned).chain(places).collect()
+}
+
+fn with_address(place: &Place, addresses: Option<&Addresses>) -> String {
+    let text = place.to_string();
+    let Some((owner, id)) = place.owner.as_ref().zip(place.session_id()) else { return text };
+    // The owner comes last, and its session first of it.
+    let (owner, session) = (owner.to_string(), format!("session {id:#x}"));
+    match (text.strip_suffix(&owner), owner.strip_prefix(&session)) {
+        (Some(start), Some(rest)) => format!("{start}{session}{}{rest}", from(addresses, id)),
+        _ => text,
+    }
 }
 
 /// Asks the owner of a node to release its lock.
@@ -69,7 +99,35 @@ pub async fn deadlocks(client: &Client, output: Output, path: &str) -> Result<En
 
 #[cfg(test)]
 mod tests {
+    use zookeeper_recipes::CreateMode;
+    use zookeeper_recipes::testing::TestingServer;
+
+    use super::super::addresses::tests::addresses;
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_line_with_the_addresses_of_its_sessions() {
+        let server = TestingServer::start();
+        let client = server.client().await.expect("a client");
+        let session = client.session_id().expect("a session");
+        client.create_containers("/l").await.expect("it is created");
+        let data = format!("session {session:#x}, token");
+        for (name, mode) in
+            [("/l/lock-", CreateMode::EphemeralSequential), ("/l/lock-", CreateMode::PersistentSequential)]
+        {
+            client.create(name, data.as_str(), mode).await.expect("it is created");
+        }
+        let line = inspect::line(&client, "/l").await.expect("the line");
+        let addresses = addresses(&[(session, "10.0.0.7:40512"), (0, "10.0.0.8:1")]);
+        assert_eq!(text(&line, None), line.to_string());
+        let expected = line.to_string().replacen(
+            &format!("session {session:#x}, token"),
+            &format!("session {session:#x} from 10.0.0.7:40512, token"),
+            1,
+        );
+        assert_eq!(text(&line, Some(&addresses)), expected);
+        assert!(expected.contains("holds (lock), session") && expected.contains("no session, token"), "{expected}");
+    }
 
     #[test]
     fn only_nodes_of_locks_are_marked() {

@@ -1,9 +1,12 @@
 //! Commands that ask the servers, or tell them something, and end.
 
+mod addresses;
 mod balancer;
 mod doctor;
 mod inspect;
+mod owners;
 mod queue;
+mod servers;
 mod signals;
 mod tree;
 
@@ -45,7 +48,10 @@ pub enum Command {
     },
     /// Show everything at a path and below: locks, semaphores, queues, barriers, shares, groups
     Inspect(tree::TreeOptions),
-    /// Find what is wrong with locks and elections; status 1 if anything is
+    /// Find what is wrong with locks, elections and the servers; status 1 if anything is
+    ///
+    /// The servers are asked by ZooKeeper's four-letter words, of which they permit only srvr by default. Tick times,
+    /// session timeouts and watches are examined if 4lw.commands.whitelist of the servers has conf and wchs too.
     Doctor(doctor::Options),
 }
 
@@ -57,13 +63,16 @@ pub enum Latch {
         /// The path of the election
         #[arg(value_parser = path)]
         path: String,
+        /// Show the address of each session too; the servers must permit the four-letter word cons
+        #[arg(long)]
+        addresses: bool,
     },
 }
 
 impl From<LookAtLock> for Command {
     fn from(look: LookAtLock) -> Command {
         match look {
-            LookAtLock::Ls { path } => Command::Latch(Latch::Ls { path }),
+            LookAtLock::Ls { path, addresses } => Command::Latch(Latch::Ls { path, addresses }),
         }
     }
 }
@@ -98,12 +107,14 @@ async fn answer(connection: &Connection, output: Output, command: Command) -> Re
 impl Command {
     async fn run(self, client: &Client, connection: &Connection, output: Output) -> Result<Ending, Ending> {
         match self {
-            Command::Latch(Latch::Ls { path }) => inspect::line(client, output, &path).await,
+            Command::Latch(Latch::Ls { path, addresses }) => {
+                inspect::line(client, connection, output, &path, addresses).await
+            }
             Command::Revoke { node } => inspect::revoke(client, output, &node).await,
             Command::Queue(queue) => queue.run(client, output).await,
             Command::Balancer(balancer) => balancer.run(client, output).await,
             Command::Deadlocks { path } => inspect::deadlocks(client, output, &path).await,
-            Command::Inspect(options) => tree::tree(client, output, &options).await,
+            Command::Inspect(options) => tree::tree(client, connection, output, &options).await,
             Command::Doctor(options) => doctor::examine(client, connection, output, &options).await,
         }
     }

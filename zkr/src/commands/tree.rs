@@ -7,10 +7,12 @@ use std::time::{Duration, SystemTime};
 
 use anstream::{AutoStream, ColorChoice};
 use clap::Args;
-use zookeeper_recipes::{Client, inspect};
+use zookeeper_recipes::Client;
+use zookeeper_recipes::inspect::{self, Tree};
 
-use super::failed;
-use crate::connection::path_or_root;
+use super::addresses::{Addresses, WithAddresses};
+use super::{failed, owners};
+use crate::connection::{Connection, path_or_root};
 use crate::ending::Ending;
 use crate::output::Output;
 
@@ -26,17 +28,30 @@ pub struct TreeOptions {
         value_parser = interval
     )]
     pub watch: Option<Duration>,
+    /// Show the address of each session too; the servers must permit the four-letter word cons
+    #[arg(long)]
+    pub addresses: bool,
 }
 
 /// Shows the tree at a path, once or again and again.
-pub async fn tree(client: &Client, output: Output, options: &TreeOptions) -> Result<Ending, Ending> {
+pub async fn tree(
+    client: &Client,
+    connection: &Connection,
+    output: Output,
+    options: &TreeOptions,
+) -> Result<Ending, Ending> {
+    let addresses = async || if options.addresses { Addresses::ask(connection).await.map(Some) } else { Ok(None) };
+    let found = async || inspect::tree(client, &options.path).await.map_err(|error| failed(error.kind(), error));
     let Some(interval) = options.watch else {
-        output.print_tree(client, &options.path, Screen::Keep).await?;
+        let (tree, addresses) = (found().await?, addresses().await?);
+        output.print_tree(&tree, addresses.as_ref(), Screen::Keep).await?;
+        addresses.iter().for_each(Addresses::note_silent);
         return Ok(Ending::Success);
     };
     let mut screen = if std::io::stdout().is_terminal() && !output.json { Screen::Clear } else { Screen::Keep };
     loop {
-        output.print_tree(client, &options.path, screen).await?;
+        let (tree, addresses) = (found().await?, addresses().await?);
+        output.print_tree(&tree, addresses.as_ref(), screen).await?;
         screen = screen.next();
         tokio::time::sleep(interval).await;
     }
@@ -71,11 +86,17 @@ impl Screen {
 }
 
 impl Output {
-    async fn print_tree(self, client: &Client, path: &str, screen: Screen) -> Result<(), Ending> {
-        let tree = inspect::tree(client, path).await.map_err(|error| failed(error.kind(), error))?;
-        let text = draw::text(&tree, SystemTime::now());
-        self.print(screen.drawing(in_colour_if_wanted(text)), &tree).await
+    async fn print_tree(self, tree: &Tree, addresses: Option<&Addresses>, screen: Screen) -> Result<(), Ending> {
+        let text = draw::text(tree, addresses, SystemTime::now());
+        let value = WithAddresses::new(tree, addresses, sessions(tree));
+        self.print(screen.drawing(in_colour_if_wanted(text)), &value).await
     }
+}
+
+/// Returns the sessions that own nodes, some of them several times.
+fn sessions(tree: &Tree) -> impl Iterator<Item = i64> {
+    let plain = tree.nodes.iter().filter_map(|node| node.stat.as_ref()?.session_id);
+    plain.chain(owners::of_tree(tree).map(|owner| owner.session_id))
 }
 
 /// Removes the colours unless the output is a terminal that shows them and `NO_COLOR` is not set.

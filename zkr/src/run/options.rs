@@ -48,6 +48,9 @@ pub enum LookAtLock {
         /// The path of the lock
         #[arg(value_parser = path)]
         path: String,
+        /// Show the address of each session too; the servers must permit the four-letter word cons
+        #[arg(long)]
+        addresses: bool,
     },
 }
 

@@ -33,11 +33,11 @@ pub struct Finding {
 }
 
 impl Finding {
-    fn error(path: &str, what: String, next: String) -> Finding {
+    pub(super) fn error(path: &str, what: String, next: String) -> Finding {
         Finding { severity: Severity::Error, path: path.to_owned(), what, next }
     }
 
-    fn warning(path: &str, what: String, next: String) -> Finding {
+    pub(super) fn warning(path: &str, what: String, next: String) -> Finding {
         Finding { severity: Severity::Warning, path: path.to_owned(), what, next }
     }
 
@@ -134,12 +134,12 @@ fn waiting_behind(line: &Line, place: &Place) -> usize {
 }
 
 /// Returns how many wait.
-fn wait(number: usize) -> String {
+pub(super) fn wait(number: usize) -> String {
     format!("{number} {}", if number == 1 { "waits" } else { "wait" })
 }
 
 /// Returns a time as people say it: hours do not have milliseconds.
-fn rounded(time: Duration) -> humantime::FormattedDuration {
+pub(super) fn rounded(time: Duration) -> humantime::FormattedDuration {
     humantime::format_duration(Duration::from_secs(time.as_secs()))
 }
 

@@ -1,23 +1,27 @@
-//! Says what is wrong with locks and elections, and what to do.
+//! Says what is wrong with locks, elections and the servers, and what to do.
 
 mod finding;
+mod nodes;
+mod servers;
 
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
-use zookeeper_recipes::inspect::{self, Deadlock};
+use zookeeper_recipes::inspect::{self, Deadlock, Line, Recipe, Tree};
 use zookeeper_recipes::{Client, Error};
 
 use self::finding::Finding;
+use self::servers::{Expected, Survey};
 use super::failed;
+use super::servers::Hosts;
 use crate::connection::{Connection, path_or_root};
 use crate::ending::{Ending, Status};
-use crate::output::{Output, count};
+use crate::output::{Output, count, note};
 
 /// What is examined.
 #[derive(Args, Debug)]
 pub struct Options {
-    /// Lines of locks and elections at this path and below
+    /// Locks, elections and semaphores at this path and below
     #[arg(value_parser = path_or_root)]
     path: String,
     /// From when on a node that others wait for is worth a look; that a leader leads on is not
@@ -31,26 +35,36 @@ struct Report {
     lines: usize,
 }
 
-/// Examines all lines at a path and below, and the session.
+/// Examines all lines at a path and below, the session, and the servers.
 pub async fn examine(
     client: &Client,
     connection: &Connection,
     output: Output,
     options: &Options,
 ) -> Result<Ending, Ending> {
-    let mut report = Report::read(client, options).await.map_err(|error| failed(error.kind(), error))?;
-    let granted = client.session_timeout();
-    report.findings.extend(Finding::session_timeout(connection.servers(), connection.session_timeout(), granted));
+    let (servers, survey) = (connection.servers(), Survey::ask(Hosts::of(connection)));
+    let (report, survey) = tokio::join!(Report::read(client, servers, options), survey);
+    let mut report = report.map_err(|error| failed(error.kind(), error))?;
+    let expected = Expected {
+        servers,
+        tick: connection.tick_time(),
+        min: connection.min_session_timeout(),
+        asked: connection.session_timeout(),
+        granted: client.session_timeout(),
+    };
+    report.findings.extend(Finding::session_timeout(expected.servers, expected.asked, expected.granted));
+    report.findings.extend(survey.findings(&expected));
     report.findings.sort();
     for finding in &report.findings {
         output.print(finding, finding).await?;
     }
     let lines = count(report.lines, "line", "lines");
+    // Of JSON each line is a finding.
+    if report.findings.is_empty() && !output.json {
+        output.print(format_args!("no problem found in {lines}"), &()).await?;
+    }
+    survey.not_examined().iter().for_each(note);
     if report.findings.is_empty() {
-        // Of JSON each line is a finding.
-        if !output.json {
-            output.print(format_args!("no problem found in {lines}"), &()).await?;
-        }
         return Ok(Ending::Success);
     }
     let problems = count(report.findings.len(), "problem", "problems");
@@ -58,24 +72,40 @@ pub async fn examine(
 }
 
 impl Report {
-    async fn read(client: &Client, options: &Options) -> Result<Report, Error> {
-        let all = inspect::lines(client, &options.path).await?;
+    async fn read(client: &Client, servers: &str, options: &Options) -> Result<Report, Error> {
+        let tree = inspect::tree(client, &options.path).await?;
         // Confirmed only if there seem to be any: the lines were not read at one moment.
-        let circles = match &Deadlock::detect(&all.lines)[..] {
+        let circles = match &Deadlock::detect(lines(&tree))[..] {
             [] => Vec::new(),
             _ => inspect::deadlocks(client, &options.path).await?.found,
         };
         // The servers tell when a node was created. A clock that differs from theirs by minutes does not matter here.
         let now = SystemTime::now();
         let mut findings: Vec<Finding> = circles.iter().map(|circle| Finding::deadlock(circle, now)).collect();
-        findings.extend(all.denied.iter().map(|path| Finding::denied(path)));
-        for line in &all.lines {
+        findings.extend(tree.denied.iter().map(|path| Finding::denied(path)));
+        for line in lines(&tree) {
             findings.extend(Finding::counter(&line.path, line.sequence_numbers_left));
             findings.extend(Finding::orphans(line));
             findings.extend(Finding::stuck(line, &circles, now, options.stuck));
         }
-        Ok(Report { findings, lines: all.lines.len() })
+        for recipe in tree.nodes.iter().flat_map(|node| &node.recipes) {
+            if let Recipe::Semaphore(semaphore) = recipe {
+                findings.extend(Finding::orphaned_leases(semaphore));
+            }
+        }
+        findings.extend(Finding::clock(servers, &tree, now));
+        Ok(Report { findings, lines: lines(&tree).filter(|line| !line.places.is_empty()).count() })
     }
+}
+
+/// Returns all lines in a tree. Those of semaphores and of balancers may be empty.
+fn lines(tree: &Tree) -> impl Iterator<Item = &Line> {
+    tree.nodes.iter().flat_map(|node| &node.recipes).filter_map(|recipe| match recipe {
+        Recipe::Line(line) => Some(line),
+        Recipe::Semaphore(semaphore) => Some(&semaphore.line),
+        Recipe::ThroughputBalancer(balancer) => Some(&balancer.leader),
+        _ => None,
+    })
 }
 
 #[cfg(test)]
@@ -89,7 +119,7 @@ mod tests {
 
     async fn findings(client: &Client, path: &str, stuck: Duration) -> Vec<Finding> {
         let options = Options { path: path.to_owned(), stuck };
-        let mut findings = Report::read(client, &options).await.expect("it can be read").findings;
+        let mut findings = Report::read(client, "zk", &options).await.expect("it can be read").findings;
         findings.sort();
         findings
     }
@@ -108,6 +138,28 @@ mod tests {
         let [orphan] = &findings(&client, "/", LONG).await[..] else { panic!("one finding") };
         assert_eq!((orphan.severity, &*orphan.path), (Severity::Error, "/l/a/x-lock-0000000000"));
         assert!(orphan.what.contains("1 waits behind it"), "{orphan}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_without_a_session_takes_a_permit_also_where_nothing_waits() {
+        let server = TestingServer::start();
+        let client = server.client().await.expect("a client");
+        for directory in ["/s/locks", "/s/leases"] {
+            client.create_containers(directory).await.expect("it is created");
+        }
+        server.set_sequence("/s/locks", i32::MAX - 10).expect("it is set");
+        for mode in [CreateMode::PersistentSequential, CreateMode::EphemeralSequential] {
+            client.create("/s/leases/x-lease-", "", mode).await.expect("it is created");
+        }
+        let told = |found: &[Finding]| found.iter().map(|one| (one.severity, one.path.clone())).collect::<Vec<_>>();
+        let (lease, counter) = ("/s/leases/x-lease-0000000000".to_owned(), "/s/locks".to_owned());
+        let found = findings(&client, "/", LONG).await;
+        assert_eq!(told(&found), [(Severity::Warning, lease.clone()), (Severity::Warning, counter.clone())]);
+        assert!(found[0].what.contains("it takes a permit until it is deleted"), "{}", found[0]);
+        client.create("/s/locks/x-lock-", "", CreateMode::EphemeralSequential).await.expect("it is created");
+        let found = findings(&client, "/", LONG).await;
+        assert_eq!(told(&found), [(Severity::Error, lease), (Severity::Warning, counter)]);
+        assert!(found[0].what.ends_with("and 1 waits for permits"), "{}", found[0]);
     }
 
     #[tokio::test(start_paused = true)]

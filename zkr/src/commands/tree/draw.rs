@@ -6,6 +6,8 @@ use anstyle::{AnsiColor, Style};
 use zookeeper_recipes::inspect::{DoubleBarrier, Entry, Line, Node, Owner, Place, Queue, Recipe, Role, Semaphore};
 use zookeeper_recipes::inspect::{ThroughputBalancer, Tree};
 
+use crate::commands::addresses::{Addresses, from};
+
 const NAME: Style = Style::new().bold();
 const KIND: Style = AnsiColor::Cyan.on_default();
 const HOLDS: Style = AnsiColor::Green.on_default();
@@ -22,9 +24,9 @@ struct Row {
     text: String,
 }
 
-/// Returns the tree as it is shown at this time.
-pub fn text(tree: &Tree, now: SystemTime) -> String {
-    let mut rows = Rows { rows: Vec::new(), depth: 0, now };
+/// Returns the tree as it is shown at this time, with the addresses of sessions if they were asked for.
+pub fn text(tree: &Tree, addresses: Option<&Addresses>, now: SystemTime) -> String {
+    let mut rows = Rows { rows: Vec::new(), depth: 0, now, addresses };
     tree.nodes.iter().for_each(|node| rows.node(node));
     let denied = tree.denied.iter().map(|path| painted(WRONG, format_args!("not readable: {}", shown(path))));
     with_branches(&rows.rows).into_iter().chain(denied).collect::<Vec<_>>().join("\n")
@@ -54,14 +56,15 @@ fn with_branches(rows: &[Row]) -> Vec<String> {
 }
 
 /// The rows so far.
-struct Rows {
+struct Rows<'a> {
     rows: Vec<Row>,
     /// The level of what is in the present node.
     depth: usize,
     now: SystemTime,
+    addresses: Option<&'a Addresses>,
 }
 
-impl Rows {
+impl Rows<'_> {
     fn node(&mut self, node: &Node) {
         let depth = node.depth.min(MOST_LEVELS);
         let is_named = depth > 0 && node.depth <= MOST_LEVELS;
@@ -71,7 +74,7 @@ impl Rows {
             (_, false) => kinds.join(", "),
             (None, true) => painted(FAINT, "not read"),
             (Some(stat), true) => {
-                let session = stat.session_id.map(|id| format!(", session {id:#x}")).unwrap_or_default();
+                let session = stat.session_id.map(|id| format!(", {}", self.session(id))).unwrap_or_default();
                 // The servers do not tell when they created their own nodes.
                 let age = Some(age(self.now, stat.created())).filter(|_| stat.created_ms > 0);
                 let age = age.map(|age| format!(", {age}")).unwrap_or_default();
@@ -140,12 +143,15 @@ impl Rows {
         self.rows.push(Row { depth: self.depth, text: format!("{what} {text}") });
     }
 
+    fn session(&self, id: i64) -> String {
+        format!("session {id:#x}{}", from(self.addresses, id))
+    }
+
     /// A node, its owner, its data and its age.
     fn owned(&self, name: &str, owner: Option<&Owner>, with_data: bool) -> String {
         let name = shown(name);
         let Some(owner) = owner else { return format!("{name}, {}", painted(WRONG, "not readable")) };
-        let session =
-            if owner.is_orphan() { painted(WRONG, "no session") } else { format!("session {:#x}", owner.session_id) };
+        let session = if owner.is_orphan() { painted(WRONG, "no session") } else { self.session(owner.session_id) };
         let data = if owner.is_revoked() {
             format!(", {}", painted(WAITS, "asked to release"))
         } else if with_data && !owner.data.is_empty() {
@@ -226,6 +232,7 @@ mod tests {
     use zookeeper_recipes::{Client, CreateMode, inspect};
 
     use super::*;
+    use crate::commands::addresses::tests::addresses;
 
     #[test]
     fn branches_end_at_the_last_of_a_level() {
@@ -244,9 +251,9 @@ mod tests {
     }
 
     /// Without colours. All ages are those of a clock that is late.
-    async fn drawn(client: &Client) -> String {
+    async fn drawn(client: &Client, addresses: Option<&Addresses>) -> String {
         let tree = inspect::tree(client, "/app").await.expect("the tree");
-        anstream::adapter::strip_str(&text(&tree, SystemTime::UNIX_EPOCH)).to_string()
+        anstream::adapter::strip_str(&text(&tree, addresses, SystemTime::UNIX_EPOCH)).to_string()
     }
 
     #[tokio::test]
@@ -289,10 +296,14 @@ mod tests {
              │  └─ lease a-lease-0000000000, session {session:#x}, 0s\n\
              └─ version  5 bytes, 0 children, 0s"
         );
-        assert_eq!(drawn(&client).await, expected);
+        assert_eq!(drawn(&client, None).await, expected);
+        let addresses = addresses(&[(session, "10.0.0.7:40512"), (0, "10.0.0.8:1")]);
+        let session = format!("session {session:#x}");
+        let with_addresses = expected.replace(&session, &format!("{session} from 10.0.0.7:40512"));
+        assert_eq!(drawn(&client, Some(&addresses)).await, with_addresses);
         server.deny("/app/version");
         let denied = expected.replace("5 bytes, 0 children, 0s", "not read\nnot readable: /app/version");
-        assert_eq!(drawn(&client).await, denied);
+        assert_eq!(drawn(&client, None).await, denied);
     }
 
     #[test]
