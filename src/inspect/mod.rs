@@ -36,9 +36,10 @@
 //! | recipe | what decides |
 //! |---|---|
 //! | [`ThroughputBalancer`] | `global-config/max-throughput`; or `client/client-N` and `leader`, `ack` or `epoch` |
-//! | [`Semaphore`] | `leases/…lease-N`; or both `locks` and `leases` |
-//! | [`Queue`] | `queue-N`; or beside it, in `<path>-claims`, `<path>-producers` or `<path>-dead`, nodes with the |
-//! | | names and owners of claims, producers and dead letters |
+//! | [`Semaphore`] | `leases/…lease-N`; or both `locks` and `leases`; of kazoo, ephemeral nodes named by a |
+//! | | UUID, and `<path>-__lock__` beside it |
+//! | [`Queue`] | `queue-N`, or `entry-P-N` of kazoo, also in `entries`; or beside it, in `<path>-claims`, |
+//! | | `<path>-producers` or `<path>-dead`, nodes with the names and owners of claims, producers and dead letters |
 //! | [`Line`] | nodes that have a [`Role`] |
 //! | [`DoubleBarrier`] | every ephemeral node that is left is named by a UUID; or there is a persistent node `ready`, |
 //! | | and one that is, or nothing else |
@@ -50,10 +51,12 @@
 //! * Any ephemeral node, such as one of another program, looks like the member of a group.
 //! * Items are not read. So where consumers have a lock path of their own, as Curator's have, their locks look like the
 //!   items of another queue. The same is so for claims if the tree begins at their directory.
+//! * A semaphore of kazoo without leases is a plain node, with a line beside it if one asks for a lease.
 //! * Sharing a directory, a mutex, an election and a read-write lock are one line.
-//! * The locks of a multi-lock are lines. Shared values, numbers, barriers and the nodes of other programs are plain.
+//! * The locks of a multi-lock are lines. Shared values, numbers with the nodes of their handles, barriers and the
+//!   nodes of other programs are plain. The handle of a number that was never written looks like a double barrier.
 //!
-//! The directories beside a queue are read also if the tree begins at the queue.
+//! The directories beside a queue or a semaphore of kazoo are read also if the tree begins there.
 //!
 //! # What it costs
 //!
@@ -65,8 +68,8 @@
 //! members of a balancer: those are in the list of their directory. It sends a second one for an ephemeral node whose
 //! name is not that of a contender, lease, claim, producer, or member of a barrier or balancer, and for a node that
 //! has such a name and children. If the tree begins at a queue or at a node without children, it sends three more, for
-//! the directories that a queue has beside it. It reads the data of ephemeral nodes, of nodes with such a name, and of
-//! `max-throughput`, and no other data.
+//! the directories that a queue has beside it, and one at a semaphore or a double barrier of kazoo. It reads the data
+//! of ephemeral nodes, of nodes with such a name, and of `max-throughput`, and no other data.
 //!
 //! At most 64 requests are under way at a time. No watch is set.
 

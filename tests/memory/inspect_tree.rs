@@ -1,5 +1,7 @@
 //! The tree as an operator sees it: each recipe by the nodes that it creates itself.
 
+#[cfg(feature = "atomic-long")]
+use zookeeper_recipes::atomic_long::DistributedAtomicLong;
 use zookeeper_recipes::double_barrier::DoubleBarrier;
 use zookeeper_recipes::group_member::GroupMember;
 use zookeeper_recipes::inspect::{self, Entry, Node, Queue, Recipe, Tree};
@@ -253,6 +255,19 @@ async fn a_group_with_its_data() {
     assert_eq!(member["owner"]["data"], "10.0.0.1:80");
     let id = clients[0].session_id().expect("a session");
     assert_eq!(member["owner"]["session_id"], format!("{id:#x}"));
+}
+
+#[cfg(feature = "atomic-long")]
+#[tokio::test(start_paused = true)]
+async fn a_number_and_its_handle_are_plain_nodes() {
+    let server = TestingServer::start();
+    let client = server.client().await.expect("a client");
+    let number = DistributedAtomicLong::new(&client, "/numbers/orders").expect("a good path");
+    number.increment().await.expect("added");
+    assert_eq!(server.children("/numbers/orders").len(), 1, "the handle");
+    let tree = tree(&client, "/numbers").await;
+    assert_eq!(tree.nodes.len(), 3, "{tree}");
+    assert!(tree.nodes.iter().all(|node| node.recipes.is_empty()), "{tree}");
 }
 
 #[tokio::test(start_paused = true)]

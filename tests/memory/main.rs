@@ -54,6 +54,8 @@ mod health_page;
     feature = "queue"
 ))]
 mod inspect;
+#[cfg(all(feature = "inspect", feature = "json"))]
+mod inspect_recorded;
 #[cfg(all(
     feature = "inspect",
     feature = "serde",

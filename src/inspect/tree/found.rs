@@ -1,7 +1,7 @@
 //! What was found at a path and below, before it is known what it is.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::super::line::{Owner, is_session};
 use super::value::Entry;
@@ -46,6 +46,8 @@ pub(super) struct Found {
     contents: HashMap<String, Content>,
     /// The names of the children of each directory, those that were taken too.
     children: BTreeMap<String, BTreeSet<String>>,
+    /// The paths of recipes that have all their nodes elsewhere.
+    paths_of_recipes: HashSet<String>,
 }
 
 impl Found {
@@ -55,7 +57,7 @@ impl Found {
             let (directory, name) = split(path);
             children.entry(directory.to_owned()).or_default().insert(name.to_owned());
         }
-        Found { contents, children }
+        Found { contents, children, paths_of_recipes: HashSet::new() }
     }
 
     /// Returns the directories that have children.
@@ -83,9 +85,15 @@ impl Found {
     pub(super) fn leaves(&self, directory: &str, is: impl Fn(&str, &Content) -> bool) -> Vec<String> {
         let names = self.children(directory).filter(|name| {
             let path = join(directory, name);
-            !self.children.contains_key(&path) && self.contents.get(&path).is_some_and(|content| is(name, content))
+            let is_leaf = !self.children.contains_key(&path) && !self.paths_of_recipes.contains(&path);
+            is_leaf && self.contents.get(&path).is_some_and(|content| is(name, content))
         });
         names.map(str::to_owned).collect()
+    }
+
+    /// Keeps the node at the path of a recipe for that: it is part of no other one.
+    pub(super) fn keep(&mut self, path: &str) {
+        self.paths_of_recipes.insert(path.to_owned());
     }
 
     /// Takes a node for a recipe.

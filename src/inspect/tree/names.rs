@@ -9,6 +9,8 @@ use crate::contender::order::number_of;
 pub(super) const LOCKS: &str = "locks";
 pub(super) const LEASES: &str = "leases";
 const LEASE: &str = "lease-";
+/// Of kazoo's semaphore, beside its path. Its leases are in the path itself.
+pub(super) const KAZOO_LOCKS: &str = "-__lock__";
 
 /// Of a double barrier.
 pub(super) const READY: &str = "ready";
@@ -18,6 +20,10 @@ pub(super) const CLAIMS: &str = "-claims";
 pub(super) const PRODUCERS: &str = "-producers";
 pub(super) const DEAD: &str = "-dead";
 const ITEM: &str = "queue-";
+/// Of kazoo's `Queue`, in its path, and of its `LockingQueue`, in directories below its path.
+const ENTRY: &str = "entry-";
+pub(super) const ENTRIES: &str = "entries";
+pub(super) const TAKEN: &str = "taken";
 const LETTER: &str = "letter-";
 
 /// Of a throughput balancer, below its path.
@@ -34,8 +40,12 @@ const ACKNOWLEDGED: char = '~';
 const NUMBER_BYTES: usize = 10;
 /// The sign and the hexadecimal digits of a priority, in the names of Curator's `DistributedPriorityQueue`.
 const PRIORITY_BYTES: usize = 9;
+/// The digits of a priority, in the names of kazoo's queues.
+const KAZOO_PRIORITY_BYTES: usize = 3;
 /// The lengths of the parts of a UUID.
 const UUID: [usize; 5] = [8, 4, 4, 4, 12];
+/// The length of a UUID as kazoo writes it.
+const HEX_BYTES: usize = 32;
 
 /// What is read of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,8 +84,18 @@ pub(super) fn is_lease(name: &str) -> bool {
 }
 
 /// Returns whether it is an item of a queue: the base and a number, and between them what Curator's queues by priority,
-/// with a delay, and with ids write there.
+/// with a delay, and with ids write there, or kazoo's queues.
 pub(super) fn is_item(name: &str) -> bool {
+    is_entry(name) || is_item_of_curator(name)
+}
+
+fn is_entry(name: &str) -> bool {
+    let priority = name.strip_prefix(ENTRY).and_then(before_number).and_then(|priority| priority.strip_suffix('-'));
+    priority
+        .is_some_and(|digits| digits.len() == KAZOO_PRIORITY_BYTES && digits.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+fn is_item_of_curator(name: &str) -> bool {
     let parts = name.strip_prefix(ITEM).and_then(before_number);
     parts.is_some_and(|between| {
         let is_priority =
@@ -109,13 +129,23 @@ pub(super) fn is_ack(name: &str) -> bool {
 /// Returns whether it is a UUID and nothing else: a member of a double barrier, or a producer of a queue.
 pub(super) fn is_uuid(name: &str) -> bool {
     let parts = name.split('-').map(str::len);
-    parts.eq(UUID) && name.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit())
+    is_hex_uuid(name) || (parts.eq(UUID) && name.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit()))
+}
+
+/// Returns whether it is a UUID without hyphens: a member of kazoo's double barrier, or a lease of its semaphore.
+pub(super) fn is_hex_uuid(name: &str) -> bool {
+    name.len() == HEX_BYTES && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Returns what is before the number at the end of a name.
 fn before_number(name: &str) -> Option<&str> {
     let (before, number) = name.split_at_checked(name.len().checked_sub(NUMBER_BYTES)?)?;
     number.bytes().all(|byte| byte.is_ascii_digit()).then_some(before)
+}
+
+/// Returns the path of kazoo's semaphore whose line this directory may have.
+pub(super) fn kazoo_semaphore_of(directory: &str) -> Option<&str> {
+    directory.strip_suffix(KAZOO_LOCKS).filter(|path| !path.is_empty() && !path.ends_with('/'))
 }
 
 /// Returns the path of the queue whose claims, producers or dead letters this directory may have.
@@ -142,6 +172,11 @@ mod tests {
             ("client-0000000003".to_owned(), Reading::Data),
             ("max-throughput".to_owned(), Reading::Data),
             (uuid.to_owned(), Reading::Data),
+            (uuid.replace('-', ""), Reading::Data),
+            ("entry-100-0000000001".to_owned(), Reading::Nothing),
+            ("entry-0000000001".to_owned(), Reading::Children),
+            ("entry-10-0000000001".to_owned(), Reading::Children),
+            (format!("{}__party__", uuid.replace('-', "")), Reading::Children),
             (format!("queue-{uuid}"), Reading::Children),
             ("queue-".to_owned(), Reading::Children),
             ("queue-äöü00000000".to_owned(), Reading::Children),
@@ -162,5 +197,9 @@ mod tests {
     fn the_queue_of_a_directory_beside_it() {
         assert_eq!(["/q-claims", "/a/q-dead", "/q-producers"].map(queue_of), [Some("/q"), Some("/a/q"), Some("/q")]);
         assert_eq!(["/q", "/-claims", "/a/-dead", "-dead", "/"].map(queue_of), [None; 5]);
+        assert_eq!(
+            ["/s-__lock__", "/s", "/-__lock__", "/a/-__lock__"].map(kazoo_semaphore_of),
+            [Some("/s"), None, None, None]
+        );
     }
 }

@@ -3,9 +3,12 @@
 use std::collections::BTreeSet;
 
 use super::found::{Content, Found, is_at_or_below};
-use super::names::{self, CLAIMS, DEAD, PRODUCERS};
+use super::names::{self, CLAIMS, DEAD, ENTRIES, PRODUCERS, TAKEN};
 use super::value::{Queue, Recipe};
 use crate::path::join;
+
+/// In place of a directory that a queue does not have. No node has this path.
+const NONE: &str = "";
 
 /// Takes the nodes of all queues, and returns each with its path, and the directories that they have beside it.
 pub(super) fn queues(root: &str, found: &mut Found) -> (Vec<(String, Recipe)>, Vec<String>) {
@@ -13,35 +16,46 @@ pub(super) fn queues(root: &str, found: &mut Found) -> (Vec<(String, Recipe)>, V
     let directories = found.directories();
     let beside: BTreeSet<&str> = directories.iter().filter_map(|directory| names::queue_of(directory)).collect();
     for path in beside.into_iter().map(str::to_owned) {
-        if let Some(queue) = queue(found, &path) {
-            used.extend([CLAIMS, PRODUCERS, DEAD].map(|suffix| format!("{path}{suffix}")));
+        let beside = [CLAIMS, PRODUCERS, DEAD].map(|suffix| format!("{path}{suffix}"));
+        if let Some(queue) = queue(found, &path, beside.each_ref().map(String::as_str)) {
+            used.extend(beside);
+            found.keep(&path);
             let at = if is_at_or_below(&path, root) { path } else { root.to_owned() };
             recipes.push((at, Recipe::Queue(queue)));
         }
     }
+    for path in &directories {
+        let [entries, taken] = [ENTRIES, TAKEN].map(|name| join(path, name));
+        if found.has(&entries)
+            && found.has(&taken)
+            && let Some(queue) = queue(found, &entries, [&taken, NONE, NONE])
+        {
+            used.extend([entries, taken]);
+            recipes.push((path.clone(), Recipe::Queue(queue)));
+        }
+    }
     // Those that have nothing beside them.
     for path in &directories {
-        if let Some(queue) = queue(found, path) {
+        if let Some(queue) = queue(found, path, [NONE; 3]) {
             recipes.push((path.clone(), Recipe::Queue(queue)));
         }
     }
     (recipes, used)
 }
 
-/// Takes the nodes of a queue. `None` if there are none.
-fn queue(found: &mut Found, path: &str) -> Option<Queue> {
-    let [claims, producers, dead] = [CLAIMS, PRODUCERS, DEAD].map(|suffix| format!("{path}{suffix}"));
+/// Takes the nodes of a queue in these directories. `None` if there are none.
+fn queue(found: &mut Found, items_in: &str, [claims, producers, dead]: [&str; 3]) -> Option<Queue> {
     // Those that were not read are items of a queue that is called as if they were claims.
     let is_claim = |name: &str, content: &Content| names::is_item(name) && *content != Content::Unread;
     let is_producer = |name: &str, content: &Content| names::is_uuid(name) && content.is_ephemeral();
-    let claimed = found.leaves(&claims, is_claim);
-    let producing = found.leaves(&producers, is_producer);
-    let mut dead_letters = found.leaves(&dead, |name, _| names::is_letter(name));
-    let items = found.leaves(path, |name, content| names::is_item(name) && *content == Content::Unread);
+    let claimed = found.leaves(claims, is_claim);
+    let producing = found.leaves(producers, is_producer);
+    let mut dead_letters = found.leaves(dead, |name, _| names::is_letter(name));
+    let items = found.leaves(items_in, |name, content| names::is_item(name) && *content == Content::Unread);
     if [&claimed, &producing, &dead_letters, &items].iter().all(|names| names.is_empty()) {
         return None;
     }
-    for (directory, names) in [(&dead, &dead_letters), (&path.to_owned(), &items)] {
+    for (directory, names) in [(dead, &dead_letters), (items_in, &items)] {
         for name in names {
             found.take(&join(directory, name));
         }
@@ -50,8 +64,8 @@ fn queue(found: &mut Found, path: &str) -> Option<Queue> {
     dead_letters.sort_by(|one, other| one.rsplit('-').next().cmp(&other.rsplit('-').next()));
     Some(Queue {
         depth: items.len(),
-        claims: found.entries(&claims, claimed),
-        producers: found.entries(&producers, producing),
+        claims: found.entries(claims, claimed),
+        producers: found.entries(producers, producing),
         dead_letters,
     })
 }

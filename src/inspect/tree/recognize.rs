@@ -5,13 +5,16 @@ use std::collections::{BTreeMap, HashMap};
 use super::super::line::{Child, Line, is_session};
 use super::super::role::Role;
 use super::found::{Content, Found, Place, is_at_or_below};
-use super::names::{self, ACKS, CONFIG, EPOCH, LEADER, LEASES, LOCKS, MAXIMUM, MEMBERS, READY};
+use super::names::{self, ACKS, CONFIG, EPOCH, KAZOO_LOCKS, LEADER, LEASES, LOCKS, MAXIMUM, MEMBERS, READY};
 use super::queues::queues;
 use super::value::{
     BalancerMember, DoubleBarrier, Entry, Group, Node, NodeStat, Recipe, Semaphore, ThroughputBalancer,
 };
 use crate::path::join;
 use crate::znode::Stat;
+
+/// The length of the data of an atomic number.
+const NUMBER_BYTES: i32 = 8;
 
 /// Returns the nodes at `root` and below with their recipes. Each node that was found is one of them, or in a recipe,
 /// or a directory of a recipe that has nothing else in it.
@@ -28,6 +31,12 @@ pub(super) fn nodes(root: &str, contents: HashMap<String, Content>) -> Vec<Node>
         }
         if let Some(semaphore) = semaphore(&mut found, &path) {
             used.extend([LOCKS, LEASES].map(|name| join(&path, name)));
+            recipes.entry(Place(path)).or_default().push(Recipe::Semaphore(semaphore));
+        }
+    }
+    for path in kazoo_semaphores(&found) {
+        if let Some(semaphore) = kazoo_semaphore(&mut found, &path) {
+            used.push(format!("{path}{KAZOO_LOCKS}"));
             recipes.entry(Place(path)).or_default().push(Recipe::Semaphore(semaphore));
         }
     }
@@ -54,6 +63,9 @@ fn parents(found: &Found) -> Vec<String> {
 /// Takes what the recipes have that use one directory, and no further one.
 fn alone(found: &mut Found, path: &str) -> Vec<(String, Recipe)> {
     let line = line(found, path).map(Recipe::Line);
+    if is_number(found, path) {
+        return line.into_iter().map(|recipe| (path.to_owned(), recipe)).collect();
+    }
     let barrier = double_barrier(found, path).map(Recipe::DoubleBarrier);
     let group = group(found, path).map(Recipe::Group);
     [line, barrier, group].into_iter().flatten().map(|recipe| (path.to_owned(), recipe)).collect()
@@ -93,6 +105,21 @@ fn semaphore(found: &mut Found, path: &str) -> Option<Semaphore> {
     Some(Semaphore { line: line_or_empty(found, &locks), leases: found.entries(&leases, names) })
 }
 
+/// Returns the paths beside which kazoo's semaphores have their lines.
+fn kazoo_semaphores(found: &Found) -> Vec<String> {
+    let directories = found.directories();
+    let paths = directories.iter().flat_map(|path| found.children(path).map(|name| join(path, name)));
+    paths.filter_map(|path| names::kazoo_semaphore_of(&path).map(str::to_owned)).collect()
+}
+
+fn kazoo_semaphore(found: &mut Found, path: &str) -> Option<Semaphore> {
+    let names = found.leaves(path, |name, content| names::is_hex_uuid(name) && content.is_ephemeral());
+    if names.is_empty() {
+        return None;
+    }
+    Some(Semaphore { line: line_or_empty(found, &format!("{path}{KAZOO_LOCKS}")), leases: found.entries(path, names) })
+}
+
 fn balancer(found: &mut Found, path: &str) -> Option<ThroughputBalancer> {
     let [config, leader, members, acks, epoch] = [CONFIG, LEADER, MEMBERS, ACKS, EPOCH].map(|name| join(path, name));
     let has_maximum = !found.leaves(&config, |name, _| name == MAXIMUM).is_empty();
@@ -127,6 +154,12 @@ fn member(entry: Entry) -> BalancerMember {
     let record: serde_json::Value = record.unwrap_or_default();
     let id = record.get("id").and_then(|id| id.as_str()).map(str::to_owned);
     BalancerMember { id, throughput: record.get("throughput").and_then(|share| share.as_u64()), entry }
+}
+
+/// Each handle of this library that writes a number has a node below it, and the lock of some has a line there.
+fn is_number(found: &Found, path: &str) -> bool {
+    found.stat(path).is_some_and(|stat| stat.data_length == NUMBER_BYTES)
+        && found.children(path).all(|name| names::is_uuid(name) || Role::of(name).is_some())
 }
 
 /// All names of members are UUIDs. Beside `ready` one such name is enough, as every other node counts as a member.

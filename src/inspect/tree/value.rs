@@ -91,7 +91,7 @@ pub struct Entry {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Semaphore {
-    /// The line in `locks`. The first one is the next to get permits.
+    /// The line in `locks`, or in `<path>-__lock__` of kazoo. The first one is the next to get permits.
     pub line: Line,
     /// Each is a permit that is taken, or that the first of the line asks for; the oldest one first.
     pub leases: Vec<Entry>,
@@ -115,7 +115,8 @@ pub struct DoubleBarrier {
 pub struct Queue {
     /// The number of its items, those that are claimed included, and those of Curator's other kinds of queue.
     pub depth: usize,
-    /// The claims on items in `<path>-claims`, the oldest one first. The name of each is that of the item.
+    /// The claims on items in `<path>-claims`, or in `taken` of kazoo's `LockingQueue`, the oldest one first. The name
+    /// of each is that of the item.
     pub claims: Vec<Entry>,
     /// The producers in `<path>-producers`, the oldest one first.
     pub producers: Vec<Entry>,

@@ -8,7 +8,7 @@ use super::super::line::is_session;
 use super::super::read::{AT_ONCE, ATTEMPTS};
 use super::super::role::Role;
 use super::found::Content;
-use super::names::{self, CLAIMS, DEAD, PRODUCERS, Reading};
+use super::names::{self, CLAIMS, DEAD, ENTRIES, KAZOO_LOCKS, PRODUCERS, Reading, TAKEN};
 use crate::client::{Client, Error, ErrorKind};
 use crate::path::{join, split};
 use crate::znode::Stat;
@@ -29,7 +29,7 @@ struct Walk<'a> {
     denied: BTreeSet<String>,
     /// The directories whose children may be claims.
     claims: HashSet<String>,
-    /// The directories beside the root that a queue at the root has.
+    /// The directories beside the root that a queue or kazoo's semaphore at the root has.
     beside: HashSet<String>,
     /// How often a directory was read again, because a writer had disappeared from it.
     repeats: HashMap<String, usize>,
@@ -93,7 +93,8 @@ impl<'a> Walk<'a> {
         }
         for name in &names {
             let child = join(&path, name);
-            if name.strip_suffix(CLAIMS).is_some_and(|queue| siblings.contains(queue)) {
+            let is_beside_queue = name.strip_suffix(CLAIMS).is_some_and(|queue| siblings.contains(queue));
+            if is_beside_queue || (name == TAKEN && siblings.contains(ENTRIES)) {
                 self.claims.insert(child.clone());
             }
             match Reading::of(name, self.claims.contains(&path)) {
@@ -106,13 +107,20 @@ impl<'a> Walk<'a> {
         self.found.insert(path, Content::Read { stat, data });
     }
 
-    /// A queue at the root has directories beside it. An empty one looks like any empty node.
+    /// A queue and kazoo's semaphore at the root have directories beside it. An empty queue looks like any empty node.
     fn look_beside(&mut self, names: &[String]) {
-        if self.root == "/" || !(names.is_empty() || names.iter().any(|name| names::is_item(name))) {
+        if self.root == "/" {
             return;
         }
-        self.beside = [CLAIMS, PRODUCERS, DEAD].map(|suffix| format!("{}{suffix}", self.root)).into();
-        self.claims.insert(format!("{}{CLAIMS}", self.root));
+        let mut suffixes = Vec::new();
+        if names.is_empty() || names.iter().any(|name| names::is_item(name)) {
+            suffixes.extend([CLAIMS, PRODUCERS, DEAD]);
+            self.claims.insert(format!("{}{CLAIMS}", self.root));
+        }
+        if names.iter().any(|name| names::is_hex_uuid(name)) {
+            suffixes.push(KAZOO_LOCKS);
+        }
+        self.beside = suffixes.into_iter().map(|suffix| format!("{}{suffix}", self.root)).collect();
         self.next.extend(self.beside.iter().map(|path| (path.clone(), Reading::Children)));
     }
 

@@ -7,6 +7,7 @@ use crate::path::split;
 
 const ONE: &str = "8d2b5a0e-6a86-4c3c-8a27-3f1f5f4c9a01";
 const TWO: &str = "8d2b5a0e-6a86-4c3c-8a27-3f1f5f4c9a02";
+const HEX: &str = "8d2b5a0e6a864c3c8a273f1f5f4c9a03";
 
 /// Nodes, and what is shown of them.
 type Case<'a> = (&'a [(&'a str, i64)], &'a [&'a str]);
@@ -116,12 +117,13 @@ fn each_recipe_by_its_nodes() {
 #[test]
 fn what_looks_like_a_recipe_in_part() {
     let (uuid, other) = (format!("/g/{ONE}"), format!("/r/{ONE}"));
-    let cases: [Case<'_>; 11] = [
+    let cases: [Case<'_>; 12] = [
         (&[("/q-dead/letter-queue-0000000007-0000000001", -1)], &["/", "/q queue 0 0 0 1"]),
         (
             &[("/q-dead/letter-queue-0000000007-0000000001", -1), ("/q-dead/x", 0)],
             &["/", "/q queue 0 0 0 1", "/q-dead", "/q-dead/x"],
         ),
+        (&[("/q", 1), ("/q-claims/queue-0000000000", 2)], &["/", "/q queue 0 1 0 0"]),
         (&[("/q-claims/queue-0000000000", -1)], &["/", "/q-claims queue 1 0 0 0"]),
         (&[(&uuid, 1), ("/g/m1", 2)], &["/", "/g group 2"]),
         (&[(&uuid, 1)], &["/", "/g barrier 1 false"]),
@@ -138,6 +140,38 @@ fn what_looks_like_a_recipe_in_part() {
     for (nodes, expected) in cases {
         assert_eq!(shown(&tree(nodes)), expected, "{nodes:?}");
     }
+}
+
+#[test]
+fn the_recipes_of_kazoo() {
+    let (lease, asked) = (format!("/s/{HEX}"), format!("/s-__lock__/{HEX}__lock__0000000000"));
+    let (member, party) = (format!("/b/{HEX}"), format!("/p/{HEX}__party__"));
+    let cases: [Case<'_>; 9] = [
+        (&[(&lease, 1), (&asked, 2)], &["/", "/s semaphore 1 1"]),
+        (&[("/s", 0), ("/s-__lock__", 0)], &["/", "/s", "/s-__lock__"]),
+        (&[("/s/x", 0), (&asked, 2)], &["/", "/s", "/s/x", "/s-__lock__ line 1"]),
+        (&[(&asked, 2)], &["/", "/s-__lock__ line 1"]),
+        (&[(&member, 1)], &["/", "/b barrier 1 false"]),
+        (&[(&member, 1), ("/b/ready", 0)], &["/", "/b barrier 1 true"]),
+        (&[(&party, 1)], &["/", "/p group 1"]),
+        (&[("/q/entry-100-0000000000", -1), ("/q/entry-007-0000000001", -1)], &["/", "/q queue 2 0 0 0"]),
+        (&[("/q/entries/entry-100-0000000000", -1), ("/q/taken/entry-100-0000000000", 1)], &["/", "/q queue 1 1 0 0"]),
+    ];
+    for (nodes, expected) in cases {
+        assert_eq!(shown(&tree(nodes)), expected, "{nodes:?}");
+    }
+}
+
+#[test]
+fn the_handles_of_a_number_are_plain_nodes() {
+    let handle = format!("/n/{ONE}");
+    let Content::Read { stat, data } = read(0, 1, "") else { unreachable!() };
+    let number = Content::Read { stat: Stat { data_length: 8, ..stat }, data };
+    let contents =
+        HashMap::from([("/".to_owned(), read(0, 0, "")), ("/n".to_owned(), number), (handle.clone(), read(7, 2, "1"))]);
+    assert_eq!(shown(&nodes_of(contents.clone())), ["/", "/n", &handle]);
+    let with_lock = contents.into_iter().chain([("/n/lock-1".to_owned(), read(7, 3, ""))]);
+    assert_eq!(shown(&nodes_of(with_lock.collect())), ["/", "/n line 1", &handle]);
 }
 
 #[test]
@@ -200,8 +234,9 @@ fn told(nodes: &[Node], found: &HashMap<String, Content>) -> (Vec<String>, usize
 /// What no value tells: a node that a recipe stands for.
 fn is_part_of_a_recipe(path: &str, paths: &HashMap<String, Content>, told: &BTreeSet<String>) -> bool {
     let name = split(path).1;
-    let is_directory =
-        [LOCKS, LEASES, LEADER, CONFIG, MEMBERS, ACKS].contains(&name) || names::queue_of(path).is_some();
+    let is_directory = [LOCKS, LEASES, LEADER, CONFIG, MEMBERS, ACKS, names::ENTRIES, names::TAKEN].contains(&name)
+        || names::queue_of(path).is_some()
+        || names::kazoo_semaphore_of(path).is_some();
     let children: Vec<_> = paths.keys().filter(|other| *other != "/" && split(other).0 == path).collect();
     let is_in = |directory| split(split(path).0).1 == directory;
     let is_epoch = name == EPOCH && children.is_empty();
@@ -229,6 +264,9 @@ fn element() -> impl Strategy<Value = String> {
         "q-claims",
         "q-producers",
         "q-dead",
+        "q-__lock__",
+        "entries",
+        "taken",
         "locks",
         "leases",
         "leader",
@@ -244,11 +282,13 @@ fn element() -> impl Strategy<Value = String> {
         "latch-0000000002",
         "queue-0000000003",
         "queue-|id|0000000004",
+        "entry-100-0000000003",
         "letter-queue-0000000003-0000000005",
         "client-0000000006",
         "client-0000000006~1.2",
         ONE,
         TWO,
+        HEX,
     ];
     prop_oneof![9 => prop::sample::select(names.to_vec()).prop_map(str::to_owned), 1 => "[a-zäß~|_-]{1,4}[0-9]{0,11}"]
 }
