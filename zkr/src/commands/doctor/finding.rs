@@ -44,11 +44,12 @@ impl Finding {
     /// Sessions wait for each other.
     pub fn deadlock(circle: &Deadlock, now: SystemTime) -> Finding {
         let path = circle.waits.first().map_or("", |wait| &wait.node);
-        let release = circle.waits.first().map_or("", |wait| &wait.waits_for);
+        let release = circle.waits.iter().map(|wait| &wait.waits_for).find(|node| can_be_asked(node));
         let waits: Vec<String> = circle.waits.iter().map(ToString::to_string).collect();
         let age = rounded(now.duration_since(circle.since()).unwrap_or_default());
         let what = format!("{} sessions wait for each other, for {age} by now: {}", waits.len(), waits.join("; "));
-        let next = format!("end the process of one of them, or ask it to release: zkr revoke {release}");
+        let ask = release.map(|node| format!(", or ask it to release: zkr revoke {node}")).unwrap_or_default();
+        let next = format!("end the process of one of them{ask}");
         Finding::error(path, what, next)
     }
 
@@ -125,6 +126,11 @@ impl Finding {
             "set --session-timeout within minSessionTimeout and maxSessionTimeout of the servers, or change these";
         Some(Finding::warning(servers, what, next.to_owned()))
     }
+}
+
+/// Returns whether the owner of a node in a circle may know the mark of `zkr revoke`.
+fn can_be_asked(node: &str) -> bool {
+    Role::of(node.rsplit('/').next().unwrap_or(node)) != Some(Role::KazooLock)
 }
 
 /// Returns how many wait behind a place that it excludes.

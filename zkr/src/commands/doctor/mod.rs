@@ -220,4 +220,21 @@ mod tests {
         assert!(circle.next.contains("zkr revoke /locks/"), "{circle}");
         waiting.iter().for_each(tokio::task::JoinHandle::abort);
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn in_a_circle_kazoo_is_not_asked_to_release() {
+        let server = TestingServer::start();
+        let clients = [server.client().await.expect("a client"), server.client().await.expect("a client")];
+        for directory in ["/locks/a", "/locks/b"] {
+            clients[0].create_containers(directory).await.expect("it is created");
+        }
+        let [one, two] = &clients;
+        for (client, name) in [(one, "/locks/a/"), (two, "/locks/b/"), (one, "/locks/b/"), (two, "/locks/a/")] {
+            let prefix = format!("{name}x__lock__");
+            client.create(&prefix, "", CreateMode::EphemeralSequential).await.expect("it is created");
+        }
+        let found = findings(&clients[0], "/locks", LONG).await;
+        let [circle] = &found[..] else { panic!("one finding: {found:?}") };
+        assert_eq!(circle.next, "end the process of one of them");
+    }
 }
