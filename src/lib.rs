@@ -168,14 +168,14 @@
 //! | span | fields | around |
 //! |---|---|---|
 //! | `session` | `session` | the life of a session |
-//! | `acquire` | `recipe`, `path`, `node`, `behind`, `token` | a call that acquires a lock or permits |
+//! | `acquire` | `recipe`, `path`, `node`, `behind`, `token`, `outcome` | a call that acquires a lock or permits |
 //! | `term` | `path`, `id`, `token`; of a latch `why` | a term of a latch; `take_leadership` of a selector's listener |
 //! | `delivery` | `path`, `item`, `attempt` | a [`Delivery`](queue::Delivery) until it is settled; a handler |
 //! | `cache_resync` | `path`; at its end `nodes`, `changes` | a comparison of a cache with the servers |
 //!
-//! Some fields are recorded later: `node` and `token` once they are known, `behind` while another is ahead, the rest at
-//! the end. Through a layer for OpenTelemetry they show who waited for whom: the `behind` of the one is the `node` of
-//! the other.
+//! Some fields are recorded later: `node`, and of a lock `token`, once they are known, `behind` while another is ahead
+//! (the last one counts), the rest at the end. `node` and `behind` are names in the directory of `path`. Through a
+//! layer for OpenTelemetry they show who waited for whom: the `behind` of the one is the `node` of the other.
 
 // Without all features, the pages link to what is not there; those that docs.rs shows have all.
 #![cfg_attr(

@@ -134,7 +134,9 @@ impl<T: Send + Sync + 'static> Keeper<T> {
                 Err(error) => return error,
             };
             let began = self.core.clock.now();
-            match self.follow(&session).await {
+            let end = self.follow(&session).await;
+            self.measured.resync_breaks_off();
+            match end {
                 End::Gap => continue,
                 End::Throttled => {}
                 End::Failed(error) => self.failed(error),

@@ -34,11 +34,16 @@ impl Measured {
         Measured { meter, root: Arc::clone(root), nodes, confirmed, resync: None }
     }
 
-    /// Begins a comparison; one that was broken off ends with that.
+    /// Begins a comparison.
     pub(super) fn resync_begins(&mut self) {
         let empty = tracing::field::Empty;
         let span = tracing::info_span!("cache_resync", path = &*self.root, nodes = empty, changes = empty);
         self.resync = Some(Resync { began: Instant::now(), span });
+    }
+
+    /// Ends the span of a comparison that is not over: the connection was lost.
+    pub(super) fn resync_breaks_off(&mut self) {
+        self.resync = None;
     }
 
     pub(super) fn resync_ends(&mut self, nodes: usize, changes: usize) {

@@ -303,10 +303,11 @@ impl ClientBuilder {
 
     /// Sets the templates of paths that stand for the paths which fit them, in the label `path` of [the
     /// metrics](crate::metrics#the-labels). In a template `{name}` stands for any element: `/orders/{id}` for
-    /// `/orders/4711`. The first that fits counts. Default: none, and each path is told, up to a hundred.
+    /// `/orders/4711`. The first that fits counts. Default: none, and each path is told, up to a hundred of each
+    /// metric.
     ///
-    /// Paths are without the [namespace](Self::namespace). Some recipes use paths below their own: the line of a
-    /// semaphore at `/jobs/{job}` is `/jobs/{job}/locks`.
+    /// Templates are without the [namespace](Self::namespace), which the label has. For the permits of `/jobs/4711`
+    /// name two: `/jobs/{job}`, and `/jobs/{job}/locks`, which is their line.
     #[cfg(feature = "metrics")]
     pub fn metric_paths<T: Into<String>>(mut self, templates: impl IntoIterator<Item = T>) -> Self {
         self.metric_paths = templates.into_iter().map(Into::into).collect();
@@ -471,10 +472,8 @@ impl ClientBuilder {
 
     #[cfg(feature = "metrics")]
     fn meter(&self) -> Result<Meter, Error> {
-        crate::metrics::Paths::new(&self.metric_paths).map(Meter::new).map_err(|error| {
-            let why = "{name} stands for any element, as in \"/orders/{id}\"";
-            Error::new(ErrorKind::InvalidPath, format!("metric paths: {error}; {why}"))
-        })
+        let paths = crate::metrics::Paths::new(Namespace::new(&self.namespace)?, &self.metric_paths);
+        paths.map(Meter::new).map_err(|error| Error::new(ErrorKind::InvalidPath, format!("metric paths: {error}")))
     }
 
     #[cfg(not(feature = "metrics"))]

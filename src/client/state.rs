@@ -155,26 +155,30 @@ impl StatePublisher {
             return false;
         }
         *latest = state;
-        self.measure(state);
         if let Some(changes) = &*self.changes.lock() {
             // No subscribers is fine.
             let _ = changes.send(state);
         }
+        drop(latest);
+        self.measure(state);
         true
     }
 
     /// Ends all streams: the client is closed.
     pub(crate) fn end(&self) {
         self.changes.lock().take();
-        self.among.lock().take();
+        let among = self.among.lock().take();
+        drop(among);
     }
 
+    /// The recorder is code of the user, which may ask for the state: no lock is held.
     fn measure(&self, state: ConnectionState) {
         let held_as = if state.is_connected() { ConnectionState::Connected } else { state };
         self.meter.count(&table::STATE_CHANGES, &[Label::Is(state.name())], 1);
-        let mut level = self.meter.level(&table::CLIENTS, &[Label::Is(held_as.name())]);
+        let level = self.meter.level(&table::CLIENTS, &[Label::Is(held_as.name())]);
         level.set(1.0);
-        *self.among.lock() = Some(level);
+        let before = self.among.lock().replace(level);
+        drop(before);
     }
 
     /// Returns the latest state, then every later one.

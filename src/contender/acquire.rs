@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 
 use super::measure::Wait;
 use super::{State, hint};
@@ -51,6 +51,9 @@ pub(crate) trait Attempt {
     /// What it has when it has acquired.
     type Hold;
 
+    /// Tells this span of the call what is known of its place in the line.
+    fn follow(&mut self, span: Span);
+
     /// Waits until it has acquired. Returns `None` if others are ahead; another call waits for them. It may be dropped
     /// at any await and called again.
     async fn first(&mut self, seen: &mut Seen) -> Result<Option<Self::Hold>, Error>;
@@ -85,7 +88,8 @@ impl Acquire {
         // A loop over what is free must let other tasks run too.
         tokio::task::coop::consume_budget().await;
         let mut wait = self.wait();
-        let hold = self.held(&mut attempt, &mut Seen::Nothing).instrument(self.span()).await;
+        attempt.follow(wait.span());
+        let hold = self.held(&mut attempt, &mut Seen::Nothing).instrument(wait.span()).await;
         wait.acquired(&hold);
         Ok((attempt, hold?))
     }
@@ -115,7 +119,8 @@ impl Acquire {
             return self.not_had(seen, time.timeout).map(|()| None);
         }
         let mut wait = self.wait();
-        let held = self.held(&mut attempt, &mut seen).instrument(self.span());
+        attempt.follow(wait.span());
+        let held = self.held(&mut attempt, &mut seen).instrument(wait.span());
         let waited = tokio::select! {
             biased;
             waited = timeout_at(time.wait_until, held) => waited.ok(),
@@ -154,7 +159,8 @@ impl Acquire {
         tokio::task::coop::consume_budget().await;
         let mut seen = Seen::Nothing;
         let mut wait = self.wait();
-        let free = attempt.if_free(&mut seen).instrument(self.span());
+        attempt.follow(wait.span());
+        let free = attempt.if_free(&mut seen).instrument(wait.span());
         if let Some(hold) = timeout_at(time.wait_until, free).await.unwrap_or(Ok(None)).transpose() {
             wait.acquired(&hold);
             return Ok(Some((attempt, hold?)));
@@ -225,18 +231,19 @@ impl Acquire {
 
     /// Begins to measure a call.
     fn wait(&self) -> Wait<'_> {
-        Wait::begin(self.client.core().meter(), self.recipe, &self.path)
+        Wait::begin(self.client.core().meter(), self.recipe, &self.path, self.span())
     }
 
     /// The span of a call that acquires. What is not known yet is recorded later, by what runs in it.
-    fn span(&self) -> tracing::Span {
+    fn span(&self) -> Span {
         tracing::info_span!(
             "acquire",
             recipe = self.recipe,
             path = &*self.path,
             node = tracing::field::Empty,
             behind = tracing::field::Empty,
-            token = tracing::field::Empty
+            token = tracing::field::Empty,
+            outcome = tracing::field::Empty
         )
     }
 }

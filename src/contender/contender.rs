@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tracing::Span;
 
-use super::entry::Entry;
+use super::entry::{Entered, Entry};
 use super::place::Place;
-use super::{End, Rule, Spec, State};
+use super::{End, Spec, State};
 use crate::backend;
 use crate::client::core::Core;
 use crate::client::owned_node::HandedOver;
@@ -43,6 +44,8 @@ pub(crate) struct Contender {
     began: clock::Instant,
     /// A node of an earlier place may still exist; the janitor deletes it.
     left_behind: bool,
+    /// That of the call that waits; none outside of calls, and once it holds.
+    span: Span,
 }
 
 impl Contender {
@@ -56,7 +59,14 @@ impl Contender {
             deletions: Backoff::new(AFTER_DELETION),
             began: core.clock.now(),
             left_behind: false,
+            span: Span::none(),
         }
+    }
+
+    /// Tells this span of a call what is known of its nodes, until it holds.
+    #[cfg(any(feature = "mutex", feature = "read-write-lock", feature = "semaphore"))]
+    pub(crate) fn follow(&mut self, span: Span) {
+        self.span = span;
     }
 
     /// Waits for the next state. If it is dropped at an await, the next call resumes it. Without a call nothing
@@ -79,10 +89,7 @@ impl Contender {
             Stage::Entering(entry) => match entry.enter().await {
                 Ok(entered) => {
                     let path = Arc::clone(&entered.path);
-                    if !matches!(self.spec.rule, Rule::Counted) {
-                        // Of a call that acquires several nodes, the one in the line.
-                        tracing::Span::current().record("node", path.rsplit('/').next());
-                    }
+                    let entered = Entered { span: self.span.clone(), ..entered };
                     let place = Place::new(&self.core, &entry.session, &self.spec, entered);
                     self.stage = Stage::Inside(Box::new(place));
                     return State::Entered(path);
@@ -94,6 +101,7 @@ impl Contender {
                     if let State::Held(_) = state {
                         // The first of the line has no node before it, so it has none of its own there either.
                         self.left_behind = false;
+                        self.span = Span::none();
                     }
                     return state;
                 }

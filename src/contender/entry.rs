@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use futures::future::{Join, OptionFuture, join};
+use tracing::Span;
 
 use super::{End, Rule, Spec};
 use crate::backend::{self, Reply};
@@ -26,6 +27,8 @@ pub(super) struct Entered {
     pub(super) children: Option<Vec<String>>,
     /// The connection on which all this was seen.
     pub(super) connection: u64,
+    /// The span of the call that waits.
+    pub(super) span: Span,
 }
 
 /// The outcome of one attempt.
@@ -102,7 +105,7 @@ impl Entry {
                 Attempt::Created { path, czxid, children } => {
                     let mut node = self.node.take().unwrap_or_else(|| self.expected());
                     node.created(Arc::clone(&path));
-                    return Ok(Entered { node, path, czxid, children, connection });
+                    return Ok(Entered { node, path, czxid, children, connection, span: Span::none() });
                 }
                 Attempt::NoDirectory => {
                     self.not_created();

@@ -4,8 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tracing::Span;
+
 use super::acquire::{Acquire, Attempt, CallTime, Seen};
 use super::held::Held;
+use super::measure::announce;
 use super::{Contender, Hold, REVOKED, Spec, State};
 use crate::backend;
 use crate::client::{Client, Error};
@@ -31,16 +34,22 @@ pub(crate) struct LockLine {
 struct Waiter<'a> {
     line: &'a LockLine,
     contender: Contender,
+    span: Span,
 }
 
 impl Attempt for Waiter<'_> {
     type Hold = Hold;
 
+    fn follow(&mut self, span: Span) {
+        self.contender.follow(span.clone());
+        self.span = span;
+    }
+
     async fn first(&mut self, seen: &mut Seen) -> Result<Option<Hold>, Error> {
         loop {
             match self.contender.next().await {
                 State::Held(hold) => {
-                    tracing::Span::current().record("token", hold.token());
+                    std::mem::replace(&mut self.span, Span::none()).record("token", hold.token());
                     return Ok(Some(hold));
                 }
                 State::Behind => {
@@ -61,6 +70,7 @@ impl LockLine {
     /// `recipe` names the lock, for spans and metrics. `advice` is what a caller should do instead that waits for its
     /// own lock; for the log.
     pub(crate) fn new(client: Client, recipe: &'static str, path: Arc<str>, spec: Spec, advice: &'static str) -> Self {
+        announce(client.core(), recipe, &path);
         LockLine { acquire: Acquire { client, recipe, path, advice: Some(advice) }, spec: Arc::new(spec) }
     }
 
@@ -137,7 +147,7 @@ impl LockLine {
     }
 
     fn waiter(&self) -> Waiter<'_> {
-        Waiter { line: self, contender: Contender::new(self.acquire.client.core(), &self.spec) }
+        Waiter { line: self, contender: Contender::new(self.acquire.client.core(), &self.spec), span: Span::none() }
     }
 
     fn had(&self, (waiter, hold): (Waiter<'_>, Hold)) -> Held {

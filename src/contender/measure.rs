@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tokio::time::Instant;
+use tracing::Span;
 
 use crate::backend::{Event, Watch};
 use crate::client::core::Core;
@@ -27,13 +28,22 @@ pub(super) struct Wait<'a> {
     meter: &'a Meter,
     recipe: &'static str,
     path: &'a str,
+    span: Span,
     began: Instant,
     end: WaitEnd,
+    _waits: Level,
 }
 
 impl<'a> Wait<'a> {
-    pub(super) fn begin(meter: &'a Meter, recipe: &'static str, path: &'a str) -> Self {
-        Wait { meter, recipe, path, began: Instant::now(), end: WaitEnd::Dropped }
+    /// `span` is told the outcome.
+    pub(super) fn begin(meter: &'a Meter, recipe: &'static str, path: &'a str, span: Span) -> Self {
+        let waits = meter.level(&table::LOCK_WAITERS, &[Label::Is(recipe), Label::Path(path)]);
+        waits.set(1.0);
+        Wait { meter, recipe, path, span, began: Instant::now(), end: WaitEnd::Dropped, _waits: waits }
+    }
+
+    pub(super) fn span(&self) -> Span {
+        self.span.clone()
     }
 
     /// Notes the outcome of a call that was not to wait any longer.
@@ -55,31 +65,52 @@ impl Drop for Wait<'_> {
             WaitEnd::Failed => "failed",
             WaitEnd::Dropped => "dropped",
         };
+        self.span.record("outcome", outcome);
         let labels = [Label::Is(self.recipe), Label::Path(self.path), Label::Is(outcome)];
         self.meter.record(&table::LOCK_WAIT, &labels, self.began.elapsed().as_secs_f64());
     }
 }
 
-/// When the event arrived that the node before ours is gone, until we hold.
-#[derive(Debug, Default)]
-pub(super) struct Takeover(Option<Instant>);
+/// What a place tells of its way to the head of the line.
+#[derive(Debug)]
+pub(super) struct Takeover {
+    /// That of the call that waits; none outside of calls, and once it holds.
+    span: Span,
+    /// When the event arrived that the node before ours is gone, until we hold.
+    freed_at: Option<Instant>,
+}
 
 impl Takeover {
-    /// Notes the node before ours, for the span of the call too.
+    /// Begins with our node.
+    pub(super) fn new(span: Span, node: &str) -> Self {
+        span.record("node", node.rsplit('/').next());
+        Takeover { span, freed_at: None }
+    }
+
+    /// Notes the node before ours.
     pub(super) fn waits_for(&mut self, node: &str) {
-        self.0 = None;
-        tracing::Span::current().record("behind", node.rsplit('/').next());
+        self.freed_at = None;
+        self.span.record("behind", node.rsplit('/').next());
     }
 
     /// Notes that it is gone, if that is what this watch has told.
     pub(super) fn freed(&mut self, event: Event, watch: Option<Watch>) {
-        self.0 = watch.filter(|_| event == Event::NodeDeleted).and_then(|watch| watch.arrived_at());
+        self.freed_at = watch.filter(|_| event == Event::NodeDeleted).and_then(|watch| watch.arrived_at());
     }
 
+    /// Notes that we hold.
     pub(super) fn held(&mut self, core: &Core, dir: &str) {
-        let Some(at) = self.0.take() else { return };
+        self.span = Span::none();
+        let Some(at) = self.freed_at.take() else { return };
         let path = Label::Path(core.config.namespace.strip(dir));
         core.meter().record(&table::TAKEOVER, &[path], at.elapsed().as_secs_f64());
+    }
+}
+
+/// Shows how holds of a lock may end, before one does.
+pub(crate) fn announce(core: &Core, recipe: &'static str, path: &str) {
+    for end in ["released", "lost"] {
+        core.meter().announce(&table::LOCK_HOLD, &[Label::Is(recipe), Label::Path(path), Label::Is(end)]);
     }
 }
 
@@ -94,7 +125,7 @@ pub(super) struct Holding {
 
 impl Holding {
     pub(super) fn begin(core: &Core, recipe: &'static str, path: &str) -> Self {
-        let mut level = core.meter().level(&table::LOCKS_HELD, &[Label::Is(recipe), Label::Path(path)]);
+        let level = core.meter().level(&table::LOCKS_HELD, &[Label::Is(recipe), Label::Path(path)]);
         level.set(1.0);
         Holding { meter: Arc::clone(core.meter()), recipe, began: Instant::now(), level: Some(level) }
     }
@@ -118,13 +149,21 @@ pub(crate) struct Terms {
     path: Arc<str>,
     leads: Level,
     began: Option<Instant>,
+    _takes_part: Level,
 }
 
 impl Terms {
-    pub(crate) fn new(core: &Core, recipe: &'static str, path: &Arc<str>) -> Self {
-        let meter = Arc::clone(core.meter());
-        let leads = meter.level(&table::LEADERS, &[Label::Is(recipe), Label::Path(path)]);
-        Terms { meter, recipe, path: Arc::clone(path), leads, began: None }
+    /// `ends` are the ways in which a term may end that an operator has to know of.
+    pub(crate) fn new(core: &Core, recipe: &'static str, path: &Arc<str>, ends: &[&'static str]) -> Self {
+        let (meter, labels) = (Arc::clone(core.meter()), [Label::Is(recipe), Label::Path(path)]);
+        meter.announce(&table::LEADER_TERMS, &labels);
+        for end in ends {
+            meter.announce(&table::LEADER_TERM, &[labels[0], labels[1], Label::Is(end)]);
+        }
+        let leads = meter.level(&table::LEADERS, &labels);
+        let takes_part = meter.level(&table::PARTICIPANTS, &labels);
+        takes_part.set(1.0);
+        Terms { meter, recipe, path: Arc::clone(path), leads, began: None, _takes_part: takes_part }
     }
 
     pub(crate) fn begin(&mut self) {

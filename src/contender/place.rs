@@ -96,7 +96,7 @@ impl Place {
             exhaustion_told: false,
             state: State::Entered(Arc::clone(&entered.path)),
             told: true,
-            takeover: Takeover::default(),
+            takeover: Takeover::new(entered.span, &entered.path),
             _contending: session.contender(),
         }
     }

@@ -31,7 +31,9 @@
 //!
 //! No node tells by which recipe it was created. [`tree()`] decides by the names of the nodes, by whether they are
 //! ephemeral, and by whether they have children. A node with children is never taken for a contender, a lease, a member
-//! or another node of a recipe.
+//! or another node of a recipe, except for one whose name is that of an item of a queue (`queue-0000000042`), a dead
+//! letter or an acknowledgement: these are not read, as there may be very many, so what is below one is not found. Ask
+//! for its own path.
 //!
 //! | recipe | what decides |
 //! |---|---|

@@ -48,7 +48,7 @@ struct Closing {
 
 impl Shared {
     pub(super) fn new(core: &Core, path: Arc<str>, id: String) -> Self {
-        let measured = Measured { terms: Terms::new(core, "leader_latch", &path), span: None };
+        let measured = Measured { terms: Terms::new(core, "leader_latch", &path, &[]), span: None };
         Shared {
             path,
             id,

@@ -38,7 +38,7 @@ pub(super) fn spawn(
         listener,
         left: Ok(()),
         failed_terms: Backoff::new(AFTER_FAILED_TERM),
-        terms: Terms::new(core, "leader_selector", &shared.path),
+        terms: Terms::new(core, "leader_selector", &shared.path, &["failed", "panicked"]),
     };
     Task::spawn(&core.runtime, participant.run())
 }

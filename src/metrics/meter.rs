@@ -4,6 +4,10 @@
 use ::metrics::{Key, Metadata, SharedString, with_recorder};
 
 use super::table::Metric;
+#[cfg(feature = "metrics")]
+use crate::util::mutex::Mutex;
+#[cfg(feature = "metrics")]
+use crate::util::panic::caught;
 
 /// The value of a label.
 #[derive(Debug, Clone, Copy)]
@@ -30,7 +34,9 @@ impl Meter {
     /// Counts so many more.
     pub(crate) fn count(&self, metric: &'static Metric, labels: &[Label<'_>], more: u64) {
         #[cfg(feature = "metrics")]
-        with_recorder(|recorder| recorder.register_counter(&self.key(metric, labels), &METADATA).increment(more));
+        recording(|| {
+            with_recorder(|recorder| recorder.register_counter(&self.key(metric, labels), &METADATA).increment(more));
+        });
         #[cfg(not(feature = "metrics"))]
         let _ = (metric, labels, more);
     }
@@ -38,24 +44,56 @@ impl Meter {
     /// Records one value.
     pub(crate) fn record(&self, metric: &'static Metric, labels: &[Label<'_>], value: f64) {
         #[cfg(feature = "metrics")]
-        with_recorder(|recorder| recorder.register_histogram(&self.key(metric, labels), &METADATA).record(value));
+        recording(|| {
+            with_recorder(|recorder| recorder.register_histogram(&self.key(metric, labels), &METADATA).record(value));
+        });
         #[cfg(not(feature = "metrics"))]
         let _ = (metric, labels, value);
     }
 
-    /// Returns what one of several contributes to a gauge. At first that is nothing.
-    pub(crate) fn level(&self, metric: &'static Metric, labels: &[Label<'_>]) -> Level {
-        Level { value: 0.0, gauge: self.reading(metric, labels) }
+    /// Shows a counter or a histogram from now on, though nothing has happened: of one that appears with its first
+    /// event a rate does not see that event.
+    pub(crate) fn announce(&self, metric: &'static Metric, labels: &[Label<'_>]) {
+        #[cfg(feature = "metrics")]
+        recording(|| {
+            with_recorder(|recorder| match metric.kind {
+                super::MetricKind::Histogram => drop(recorder.register_histogram(&self.key(metric, labels), &METADATA)),
+                _ => drop(recorder.register_counter(&self.key(metric, labels), &METADATA)),
+            });
+        });
+        #[cfg(not(feature = "metrics"))]
+        let _ = (metric, labels);
     }
 
-    /// Returns a gauge that shows what was read last.
+    /// Returns what one of several contributes to a gauge. At first that is nothing.
+    pub(crate) fn level(&self, metric: &'static Metric, labels: &[Label<'_>]) -> Level {
+        #[cfg(not(feature = "metrics"))]
+        let _ = (metric, labels);
+        Level {
+            #[cfg(feature = "metrics")]
+            value: Mutex::default(),
+            #[cfg(feature = "metrics")]
+            gauge: Some(self.gauge(metric, labels)),
+        }
+    }
+
+    /// Returns a gauge that shows what was read last. At first it shows no number.
     pub(crate) fn reading(&self, metric: &'static Metric, labels: &[Label<'_>]) -> Reading {
         #[cfg(not(feature = "metrics"))]
         let _ = (metric, labels);
-        Reading {
+        let reading = Reading {
             #[cfg(feature = "metrics")]
-            gauge: with_recorder(|recorder| recorder.register_gauge(&self.key(metric, labels), &METADATA)),
-        }
+            gauge: self.gauge(metric, labels),
+        };
+        reading.set(f64::NAN);
+        reading
+    }
+
+    #[cfg(feature = "metrics")]
+    fn gauge(&self, metric: &'static Metric, labels: &[Label<'_>]) -> ::metrics::Gauge {
+        let gauge =
+            recording(|| with_recorder(|recorder| recorder.register_gauge(&self.key(metric, labels), &METADATA)));
+        gauge.unwrap_or_else(::metrics::Gauge::noop)
     }
 
     #[cfg(feature = "metrics")]
@@ -63,54 +101,68 @@ impl Meter {
         debug_assert_eq!(metric.labels.len(), labels.len(), "{}", metric.name);
         let label = |(&name, value): (&&'static str, &Label<'_>)| match (value, &self.paths) {
             (Label::Is(value), _) => ::metrics::Label::from_static_parts(name, value),
-            (Label::Path(path), Some(paths)) => ::metrics::Label::new(name, SharedString::from(paths.label(path))),
+            (Label::Path(path), Some(paths)) => {
+                ::metrics::Label::new(name, SharedString::from(paths.label(metric.name, path)))
+            }
             (Label::Path(path), None) => ::metrics::Label::new(name, (*path).to_owned()),
         };
         Key::from_parts(metric.name, metric.labels.iter().zip(labels).map(label).collect::<Vec<_>>())
     }
 }
 
+/// Runs code of the recorder. A recorder that panics must not end a session, nor abort the process in a destructor.
+#[cfg(feature = "metrics")]
+fn recording<T>(record: impl FnOnce() -> T) -> Option<T> {
+    let recorded = caught(record);
+    recorded
+        .inspect_err(|panic| tracing::warn!(event = "recorder_panicked", panic, "the recorder of metrics panicked"))
+        .ok()
+}
+
 #[cfg(feature = "metrics")]
 static METADATA: Metadata<'static> =
     Metadata::new("zookeeper_recipes", ::metrics::Level::INFO, Some("zookeeper_recipes"));
 
-/// A gauge that shows what was read last. The default is none.
+/// A gauge that shows what was read last. Once it is dropped, it shows no number.
 #[derive(Debug)]
-#[cfg_attr(not(feature = "metrics"), derive(Default))]
 pub(crate) struct Reading {
     #[cfg(feature = "metrics")]
     gauge: ::metrics::Gauge,
 }
 
-#[cfg(feature = "metrics")]
-impl Default for Reading {
-    fn default() -> Self {
-        Reading { gauge: ::metrics::Gauge::noop() }
-    }
-}
-
 impl Reading {
     pub(crate) fn set(&self, value: f64) {
         #[cfg(feature = "metrics")]
-        self.gauge.set(value);
+        recording(|| self.gauge.set(value));
         #[cfg(not(feature = "metrics"))]
         let _ = value;
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.set(f64::NAN);
     }
 }
 
 /// What one of several contributes to a gauge. It is taken back with the drop. The default contributes to none.
 #[derive(Debug, Default)]
 pub(crate) struct Level {
-    value: f64,
-    #[cfg_attr(not(feature = "metrics"), allow(dead_code))]
-    gauge: Reading,
+    #[cfg(feature = "metrics")]
+    value: Mutex<f64>,
+    #[cfg(feature = "metrics")]
+    gauge: Option<::metrics::Gauge>,
 }
 
 impl Level {
-    pub(crate) fn set(&mut self, value: f64) {
+    pub(crate) fn set(&self, value: f64) {
         #[cfg(feature = "metrics")]
-        self.gauge.gauge.increment(value - self.value);
-        self.value = value;
+        if let Some(gauge) = &self.gauge {
+            let before = std::mem::replace(&mut *self.value.lock(), value);
+            recording(|| gauge.increment(value - before));
+        }
+        #[cfg(not(feature = "metrics"))]
+        let _ = value;
     }
 }
 

@@ -5,10 +5,12 @@
 //! `metrics` nothing. With Prometheus:
 //!
 //! ```
-//! use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder};
+//! use metrics_exporter_prometheus::{
+//!     BuildError, Matcher, PrometheusBuilder, PrometheusHandle,
+//! };
 //! use zookeeper_recipes::metrics::{METRICS, MetricKind, describe};
 //!
-//! fn install() -> Result<(), BuildError> {
+//! fn install() -> Result<PrometheusHandle, BuildError> {
 //!     let mut exporter = PrometheusBuilder::new();
 //!     for metric in METRICS {
 //!         if metric.kind == MetricKind::Histogram {
@@ -16,15 +18,18 @@
 //!             exporter = exporter.set_buckets_for_metric(name, metric.buckets)?;
 //!         }
 //!     }
-//!     exporter.install_recorder()?;
+//!     let handle = exporter.install_recorder()?;
 //!     describe();
-//!     Ok(())
+//!     Ok(handle)
 //! }
 //! # install().unwrap();
 //! ```
 //!
-//! The example `metrics` in the repository serves them over HTTP, and `docs/grafana-dashboard.json` is a dashboard that
-//! is made from this table.
+//! Serve what `handle.render()` returns, and call `handle.run_upkeep()` every few seconds, or histograms grow without
+//! an end. With the exporter's feature `http-listener`, `exporter.install()` does both. The example `metrics` in the
+//! repository does so, and `docs/grafana-dashboard.json` is a dashboard that is made from this table.
+//!
+//! A recorder may ask the client and its recipes. If it panics, that is logged, and nothing else happens.
 //!
 //! # The metrics
 //!
@@ -35,13 +40,18 @@
 //! last. The fourth column tells how the values of several processes make one: what only a leader tells
 //! (`balancer_maximum` and the like) is 0 in all others.
 //!
+//! What has ended is told no longer: a gauge that several add up to goes down, the others show no number (NaN). What an
+//! operator has to know of (a session that is lost, a lock that is lost, a dead letter) is there with 0 before it
+//! happens, as Prometheus sees no change in what appears with its first event. A wait, a hold and a term are told when
+//! they end; `lock_waiters`, `locks_held` and `leaders` tell of those that have not.
+//!
 //! # The labels
 //!
 //! No label has the name of a node, a session or an error's text, so their number is bounded:
 //!
 //! | label | values |
 //! |---|---|
-//! | `path` | the path of the recipe, without the client's namespace, or the template that stands for it; see below |
+//! | `path` | the path of the recipe, or the template that stands for it (see below), in the client's namespace |
 //! | `recipe` | `mutex`, `read_lock`, `write_lock`, `semaphore`; `leader_latch`, `leader_selector` |
 //! | `state` | of a client: `connected`, `suspended`, `lost`; of a change also `reconnected` |
 //! | `reason` | why a session ended: `expired`, `given_up`, `refused`, `closed` |
@@ -51,11 +61,13 @@
 //! | `outcome` of a wait | `acquired`, `busy` (its time was over), `failed`, `dropped` |
 //! | `outcome` of a delivery | `acked`, `returned`, `dead_letter`, `lost`, `unknown`, `failed` |
 //! | `end` of a hold | `released`, `lost` |
-//! | `end` of a term | of a latch `suspended`, `lost`, `failed`, `closed`; of a selector as its `TermEnd` |
+//! | `end` of a term | of a latch `suspended`, `waiting` (its lease was not proven), `lost`, `failed`, `closed` |
+//! | | of a selector `returned`, `failed`, `panicked`, `lost`, `interrupted` |
 //!
 //! A service that has a path for each of its orders would have as many values of `path`. Name the template of such
-//! paths: see [`ClientBuilder::metric_paths`](crate::ClientBuilder::metric_paths). Of the paths that fit no template, a
-//! client tells the first hundred, and calls all others `other`.
+//! paths: see [`ClientBuilder::metric_paths`](crate::ClientBuilder::metric_paths). Of the paths that fit no template,
+//! each metric of a client tells the first hundred, and calls all others `other`. Let no alert rely on what is in
+//! `other`.
 
 // Without the feature the recipes record into nothing.
 #![cfg_attr(not(feature = "metrics"), allow(dead_code, unreachable_pub))]

@@ -1,12 +1,12 @@
 //! The values of the label `path`, of which there is a bounded number.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::path::{InvalidPath, validate};
+use crate::path::{InvalidPath, Namespace, validate};
 use crate::util::mutex::Mutex;
 
-/// So many paths that fit no template are told.
+/// So many paths that fit no template are told of each metric: many locks must not hide the one election.
 const MOST: usize = 100;
 /// What all others are called.
 const OTHER: &str = "other";
@@ -14,6 +14,7 @@ const OTHER: &str = "other";
 /// A path in which some elements stand for any.
 #[derive(Debug)]
 struct Template {
+    /// With the namespace.
     text: Arc<str>,
     /// `None` stands for any element.
     elements: Vec<Option<String>>,
@@ -22,26 +23,28 @@ struct Template {
 /// The templates of one client, and the paths that fit none of them.
 #[derive(Debug)]
 pub(crate) struct Paths {
+    namespace: Namespace,
     templates: Vec<Template>,
     plain: Mutex<Plain>,
 }
 
 #[derive(Debug)]
 struct Plain {
-    known: HashSet<Arc<str>>,
+    /// By metric.
+    known: HashMap<&'static str, HashSet<Arc<str>>>,
     other: Arc<str>,
     /// The log has reported that there are too many.
     told: bool,
 }
 
 impl Template {
-    fn parse(text: &str) -> Result<Self, InvalidPath> {
+    fn parse(text: &str, namespace: &Namespace) -> Result<Self, InvalidPath> {
         validate(text)?;
         let element = |element: &str| {
             let is_any = element.starts_with('{') && element.ends_with('}');
             (!is_any).then(|| element.to_owned())
         };
-        Ok(Template { text: text.into(), elements: text.split('/').map(element).collect() })
+        Ok(Template { text: namespace.full(text).into(), elements: text.split('/').map(element).collect() })
     }
 
     fn fits(&self, path: &str) -> bool {
@@ -56,31 +59,34 @@ impl Template {
 
 impl Paths {
     /// Fails for the first template that is no path.
-    pub(crate) fn new(templates: &[String]) -> Result<Self, InvalidPath> {
-        let templates = templates.iter().map(|text| Template::parse(text)).collect::<Result<_, _>>()?;
-        let plain = Plain { known: HashSet::new(), other: OTHER.into(), told: false };
-        Ok(Paths { templates, plain: Mutex::new(plain) })
+    pub(crate) fn new(namespace: Namespace, templates: &[String]) -> Result<Self, InvalidPath> {
+        let templates = templates.iter().map(|text| Template::parse(text, &namespace)).collect::<Result<_, _>>()?;
+        let plain = Plain { known: HashMap::new(), other: OTHER.into(), told: false };
+        Ok(Paths { namespace, templates, plain: Mutex::new(plain) })
     }
 
-    /// Returns what the metrics of a recipe at this path are labelled with.
-    pub(crate) fn label(&self, path: &str) -> Arc<str> {
+    /// Returns what this metric of a recipe at this path is labelled with.
+    pub(crate) fn label(&self, metric: &'static str, path: &str) -> Arc<str> {
         if let Some(template) = self.templates.iter().find(|template| template.fits(path)) {
             return Arc::clone(&template.text);
         }
+        let label = self.namespace.full(path);
         let mut plain = self.plain.lock();
-        if let Some(known) = plain.known.get(path) {
+        let known = plain.known.entry(metric).or_default();
+        if let Some(known) = known.get(&*label) {
             return Arc::clone(known);
         }
-        if plain.known.len() < MOST {
-            let label: Arc<str> = path.into();
-            plain.known.insert(Arc::clone(&label));
+        if known.len() < MOST {
+            let label: Arc<str> = label.into();
+            known.insert(Arc::clone(&label));
             return label;
         }
         if !std::mem::replace(&mut plain.told, true) {
             tracing::warn!(
                 event = "too_many_metric_paths",
                 path,
-                "the metrics tell {MOST} paths, and call this one and all further ones {OTHER:?}; name the templates \
+                metric,
+                "each metric tells {MOST} paths, and calls this one and all further ones {OTHER:?}; name the templates \
                  of paths by ClientBuilder::metric_paths"
             );
         }
@@ -94,14 +100,16 @@ mod tests {
 
     use super::*;
 
-    fn paths(templates: &[&str]) -> Paths {
-        Paths::new(&templates.iter().map(|&text| text.to_owned()).collect::<Vec<_>>()).expect("they are paths")
+    fn paths(namespace: &str, templates: &[&str]) -> Paths {
+        let namespace = Namespace::new(namespace).expect("a path");
+        Paths::new(namespace, &templates.iter().map(|&text| text.to_owned()).collect::<Vec<_>>())
+            .expect("they are paths")
     }
 
     #[test]
     fn the_first_template_that_fits_stands_for_a_path() {
-        let paths = paths(&["/orders/{id}", "/orders/{id}/{part}", "/{any}/fixed", "/a/{}"]);
-        let label = |path| paths.label(path).to_string();
+        let paths = paths("", &["/orders/{id}", "/orders/{id}/{part}", "/{any}/fixed", "/a/{}"]);
+        let label = |path| paths.label("metric", path).to_string();
         assert_eq!(label("/orders/4711"), "/orders/{id}");
         assert_eq!(label("/orders/fixed"), "/orders/{id}", "the first one");
         assert_eq!(label("/orders/4711/lines"), "/orders/{id}/{part}");
@@ -113,9 +121,27 @@ mod tests {
     }
 
     #[test]
+    fn the_namespace_is_a_part_of_the_label_but_not_of_the_template() {
+        let paths = paths("shop", &["/orders/{id}"]);
+        assert_eq!(&*paths.label("metric", "/orders/4711"), "/shop/orders/{id}");
+        assert_eq!(&*paths.label("metric", "/plain"), "/shop/plain");
+    }
+
+    #[test]
+    fn the_many_paths_of_one_metric_leave_room_for_those_of_another() {
+        let paths = paths("", &[]);
+        for number in 0..2 * MOST {
+            paths.label("locks", &format!("/lock-{number}"));
+        }
+        assert_eq!(&*paths.label("locks", "/leader"), OTHER);
+        assert_eq!(&*paths.label("leaders", "/leader"), "/leader");
+    }
+
+    #[test]
     fn a_template_is_a_path() {
         for bad in ["orders/{id}", "/orders/", "/a//{b}", "", "/a/../{b}"] {
-            let refused = Paths::new(&["/good/{id}".to_owned(), bad.to_owned()]).expect_err("it is no path");
+            let refused = Paths::new(Namespace::new("").expect("none"), &["/good/{id}".to_owned(), bad.to_owned()])
+                .expect_err("it is no path");
             assert_eq!(refused.path, bad);
         }
     }
@@ -123,13 +149,13 @@ mod tests {
     proptest! {
         #[test]
         fn however_many_paths_there_are_the_labels_are_few(numbers in proptest::collection::vec(0..1000_u32, 0..2000)) {
-            let paths = paths(&["/orders/{id}"]);
+            let paths = paths("", &["/orders/{id}"]);
             let mut labels = HashSet::new();
             for number in numbers {
-                labels.insert(paths.label(&format!("/orders/{number}")));
-                let plain = paths.label(&format!("/plain-{number}"));
+                labels.insert(paths.label("metric", &format!("/orders/{number}")));
+                let plain = paths.label("metric", &format!("/plain-{number}"));
                 // Once it is told, it stays so.
-                prop_assert_eq!(&paths.label(&format!("/plain-{number}")), &plain);
+                prop_assert_eq!(&paths.label("metric", &format!("/plain-{number}")), &plain);
                 labels.insert(plain);
             }
             prop_assert!(labels.len() <= MOST + 2, "{}", labels.len());

@@ -125,18 +125,27 @@ metrics! {
         "zookeeper_recipes_request_duration_seconds",
         &["operation"],
         REQUEST,
-        "From handing over a request to its answer, also if that is an error.",
+        "From handing over a request to its answer, also if that is an error. One that is given up is not told.",
     );
     REQUEST_ERRORS = counter(
         "zookeeper_recipes_request_errors_total",
         &["operation", "error"],
         "Requests that ended in this error. A refused transaction is an answer and counts as no error.",
     );
-    LEASE_MARGIN = seconds(
-        "zookeeper_recipes_lease_margin_seconds",
-        &[],
-        LEASE,
-        "What was left of the lease when a heartbeat was sent to extend it. At 0 everything that is held is lost.",
+    LEASE_MARGIN = Metric {
+        name: "zookeeper_recipes_lease_margin_seconds",
+        kind: MetricKind::Histogram,
+        unit: MetricUnit::Seconds,
+        aggregate: Aggregate::Min,
+        labels: &[],
+        help: "What was left of the lease when a heartbeat was sent to extend it. At 0 all that is held is lost.",
+        buckets: LEASE,
+    };
+    LOCK_WAITERS = gauge(
+        "zookeeper_recipes_lock_waiters",
+        &["recipe", "path"],
+        Aggregate::Sum,
+        "Calls that are about to acquire.",
     );
     LOCK_WAIT = seconds(
         "zookeeper_recipes_lock_wait_seconds",
@@ -161,6 +170,12 @@ metrics! {
         &["path"],
         REQUEST,
         "In a line: from the arrival of the event that the node ahead is gone until this one holds.",
+    );
+    PARTICIPANTS = gauge(
+        "zookeeper_recipes_election_participants",
+        &["recipe", "path"],
+        Aggregate::Sum,
+        "Participants in an election, whether they lead or not.",
     );
     LEADERS = gauge(
         "zookeeper_recipes_leaders",

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures::future::{OptionFuture, join};
 use tokio::time::timeout;
+use tracing::Span;
 
 use super::leases::Leases;
 use super::permits::look;
@@ -135,6 +136,10 @@ async fn has_room(shared: &Shared, number: usize) -> Result<bool, Error> {
 
 impl Attempt for Turn<'_> {
     type Hold = Vec<(Contender, Hold)>;
+
+    fn follow(&mut self, span: Span) {
+        self.place.follow(span);
+    }
 
     async fn first(&mut self, seen: &mut Seen) -> Result<Option<Self::Hold>, Error> {
         self.go_on(seen, true).await

@@ -9,6 +9,7 @@ use super::shared::Shared;
 use crate::client::Client;
 use crate::contender::acquire::Acquire;
 use crate::contender::lock::check_data;
+use crate::contender::measure::announce;
 use crate::contender::{Rule, Spec};
 use crate::path::join;
 
@@ -111,6 +112,7 @@ impl InterProcessSemaphoreBuilder {
         let leases = Spec::counted(join(&full, LEASES.0), LEASES.1, self.data);
         let acquire =
             Acquire { client: self.client.clone(), recipe: "semaphore", path: Arc::clone(&path), advice: None };
+        announce(core, acquire.recipe, &path);
         let shared = Shared { acquire, line: line.into(), leases: leases.into(), permits };
         Ok(InterProcessSemaphore { shared: Arc::new(shared) })
     }

@@ -190,23 +190,18 @@ pub(super) struct Channel {
     followers: Arc<Followers>,
     /// Follows each share before it is visible, so before it can be acknowledged.
     limited: Limited,
-    measured: Mutex<Level>,
+    measured: Level,
 }
 
 impl Channel {
     /// `initial` is what the member applies until its first share.
-    pub(super) fn new(initial: u64, policy: OnSuspended, limited: Limited, mut measured: Level) -> Self {
+    pub(super) fn new(initial: u64, policy: OnSuspended, limited: Limited, measured: Level) -> Self {
         let worth = Worth { throughput: initial, backing: Backing::Start, policy };
         let newest = Arc::new(RwLock::new(worth.clone()));
         let start = Share { worth, decision: Decision::default(), number: 0, newest };
         limited.follow(start.follower());
         measured.set(start.throughput() as f64);
-        Channel {
-            shares: watch::Sender::new(start),
-            followers: Arc::default(),
-            limited,
-            measured: Mutex::new(measured),
-        }
+        Channel { shares: watch::Sender::new(start), followers: Arc::default(), limited, measured }
     }
 
     /// Publishes a share for as long as the grant is valid.
@@ -237,7 +232,7 @@ impl Channel {
 
     /// Publishes what follows from the latest share, if anything does.
     fn send(&self, next: impl FnOnce(&Share) -> Option<(u64, Decision, Backing)>) {
-        self.shares.send_if_modified(|latest| {
+        let sent = self.shares.send_if_modified(|latest| {
             if latest.is_last() {
                 return false;
             }
@@ -250,9 +245,12 @@ impl Channel {
                 Backing::Left => self.limited.let_go(),
                 _ => self.limited.follow(latest.follower()),
             }
-            self.measured.lock().set(latest.throughput() as f64);
             true
         });
+        if sent {
+            // The recorder is code of the user, which may ask for the share.
+            self.measured.set(self.latest().throughput() as f64);
+        }
     }
 
     pub(super) fn latest(&self) -> Share {

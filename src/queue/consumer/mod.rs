@@ -89,6 +89,7 @@ impl<S: Serializer> Consumer<S> {
             holder: core.random.uuid().to_string(),
             max_deliveries: options.max_deliveries,
         });
+        outcome::announce(&shared);
         let items = Items::new(options.strict_order);
         let task = Task::new(Arc::clone(&shared), serializer, &buffer, items, commanded);
         core.runtime.spawn(task.run());

@@ -9,9 +9,10 @@ use tokio::sync::oneshot;
 
 use super::claim::Claim;
 use super::settle::{Unsettled, Verdict, settle};
-use super::shared::{AFTER_FAILURE, AFTER_REFUSAL};
+use super::shared::{AFTER_FAILURE, AFTER_REFUSAL, Shared};
 use crate::client;
 use crate::client::session::Condition;
+use crate::metrics::{Label, table};
 use crate::queue::error::Error;
 use crate::queue::events::Event;
 use crate::util::backoff::Backoff;
@@ -62,6 +63,14 @@ pub(super) async fn settle_and_tell(
         tell(&claim, returned_for.is_some(), unsettled);
     }
     Settled { claim, item }
+}
+
+/// Shows in the metrics what an operator has to know of, before it happens.
+pub(super) fn announce(shared: &Shared) {
+    for outcome in ["acked", "dead_letter", "lost", "failed"] {
+        let labels = [Label::Path(&shared.paths.path), Label::Is(outcome)];
+        shared.core.meter().announce(&table::QUEUE_DELIVERY, &labels);
+    }
 }
 
 /// Returns the name of an outcome, for the metrics.

@@ -73,7 +73,7 @@ impl Measured {
         }
     }
 
-    pub(super) fn tell(&mut self, maximum: u64, applied: u128, members: usize) {
+    pub(super) fn tell(&self, maximum: u64, applied: u128, members: usize) {
         self.maximum.set(maximum as f64);
         self.applied.set(applied as f64);
         self.members.set(members as f64);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use zookeeper_recipes::metrics::{Aggregate, METRICS, MetricKind, MetricUnit};
+use zookeeper_recipes::metrics::{Aggregate, METRICS, Metric, MetricKind, MetricUnit};
 
 use super::*;
 
@@ -54,6 +54,30 @@ fn names_and_buckets_are_as_prometheus_asks_for() {
         let none = ["node", "session", "id", "host", "message"];
         assert!(metric.labels.iter().all(|label| !none.contains(label)), "{name}: without an end: {:?}", metric.labels);
     }
+}
+
+#[test]
+fn the_alerts_are_on_metrics_and_labels_of_the_table() {
+    let alerts = include_str!("../../../docs/prometheus-alerts.yml");
+    let mut found = 0;
+    for (at, _) in alerts.match_indices("zookeeper_recipes_") {
+        let end = alerts[at..].find(|char: char| !char.is_ascii_lowercase() && char != '_').expect("an end");
+        let name = &alerts[at..at + end];
+        let is_it = |metric: &&&Metric| {
+            let part = |part| metric.kind == MetricKind::Histogram && name.strip_suffix(part) == Some(metric.name);
+            metric.name == name || part("_bucket") || part("_count") || part("_sum")
+        };
+        let metric = METRICS.iter().find(is_it).unwrap_or_else(|| panic!("{name} is no metric"));
+        if let Some(selector) = alerts[at + end..].strip_prefix('{') {
+            let selector = selector.split('}').next().expect("a selector");
+            for matcher in selector.split(',').filter(|matcher| !matcher.contains("job=")) {
+                let label = matcher.split(['=', '!']).next().expect("a label");
+                assert!(metric.labels.contains(&label), "{name} has no {label}");
+            }
+        }
+        found += 1;
+    }
+    assert!(found > 15, "{found}");
 }
 
 /// A metric that nothing tells is a promise that is not kept.

@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tracing::Instrument;
-use tracing_subscriber::filter::LevelFilter;
+use tracing::{Instrument, Level};
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::{Layer, Registry};
 use zookeeper_recipes::CreateMode;
 use zookeeper_recipes::cache::Cache;
 use zookeeper_recipes::leader_latch::LeaderLatch;
@@ -19,7 +21,7 @@ use zookeeper_recipes::semaphore::InterProcessSemaphore;
 use zookeeper_recipes::testing::TestingServer;
 
 use self::recorder::Recorder;
-use crate::fixture::log::Log;
+use crate::fixture::log::{Log, ask_each_thread};
 use crate::fixture::{SOON, T};
 use crate::waiting::within;
 
@@ -124,6 +126,7 @@ async fn who_waited_for_whom_is_the_node_of_the_one_ahead() {
     let [first, second] = &acquired[..] else { panic!("{acquired:#?}") };
     assert_eq!((first.field("path"), first.field("recipe")), (Some("/lock"), Some("mutex")));
     assert_eq!((first.field("token"), first.field("behind")), (Some(&*token), None));
+    assert_eq!(first.field("outcome"), Some("acquired"));
     assert!(first.field("node").is_some_and(|node| node.contains("-lock-")));
     assert_eq!(second.field("behind"), first.field("node"));
     assert_ne!(second.field("node"), first.field("node"));
@@ -191,4 +194,52 @@ async fn the_term_of_a_latch_and_the_comparison_of_a_cache_are_spans() {
     client.close().await.expect("closed");
     let sessions = spans.closed("session");
     assert_eq!(sessions.iter().filter(|span| span.field("session") == Some(&*session)).count(), 1, "{sessions:#?}");
+}
+
+/// A span of the user's own, with fields of the same names.
+fn own_span() -> tracing::Span {
+    let empty = tracing::field::Empty;
+    tracing::info_span!(target: "shop", "own", node = empty, behind = empty, token = empty, outcome = empty)
+}
+
+fn is_untouched(spans: &Recorder) {
+    let own = spans.closed("own");
+    assert_eq!(own.len(), 1, "{own:#?}");
+    assert_eq!(["node", "behind", "token", "outcome"].map(|field| own[0].field(field)), [None; 4]);
+}
+
+/// The usual way to make a library quiet: `RUST_LOG=info,zookeeper_recipes=warn`.
+#[tokio::test(start_paused = true)]
+async fn without_spans_of_the_library_nothing_is_recorded_into_those_of_the_user() {
+    ask_each_thread();
+    let spans = Recorder::default();
+    let filter = Targets::new().with_target("zookeeper_recipes", Level::WARN).with_target("shop", Level::INFO);
+    let dispatch = tracing::Dispatch::new(Registry::default().with(spans.clone().with_filter(filter)));
+    let _recording = tracing::dispatcher::set_default(&dispatch);
+    let server = TestingServer::start();
+    let client = server.client().await.expect("a client");
+    let mutex = InterProcessMutex::new(&client, "/lock").expect("a path");
+    let guard = mutex.acquire().instrument(own_span()).await.expect("held");
+    drop(guard);
+    is_untouched(&spans);
+}
+
+/// All tasks of a runtime of one thread run inside of the span around it.
+#[test]
+fn the_tasks_of_a_latch_record_nothing_into_the_span_around_their_runtime() {
+    let (spans, subscriber) = Recorder::new();
+    let _recording = tracing::dispatcher::set_default(&subscriber);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    let runtime = runtime.expect("a runtime");
+    let two_latches = async {
+        let server = TestingServer::start();
+        let clients = [server.client().await.expect("a client"), server.client().await.expect("a client")];
+        let first = LeaderLatch::builder(&clients[0], "/latch").start().expect("started");
+        within("it leads", T, first.wait_for_leadership()).await.expect("it leads");
+        let _second = LeaderLatch::builder(&clients[1], "/latch").start().expect("started");
+        tokio::time::sleep(SOON).await;
+    };
+    own_span().in_scope(|| runtime.block_on(two_latches));
+    drop(runtime);
+    is_untouched(&spans);
 }

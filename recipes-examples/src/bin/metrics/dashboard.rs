@@ -9,7 +9,7 @@ const PREFIX: &str = "zookeeper_recipes_";
 const ROWS: [(&str, &[&str]); 6] = [
     ("Clients and sessions", &["clients", "connection", "sessions", "background", "request", "lease"]),
     ("Locks and permits", &["lock", "takeover"]),
-    ("Leaders", &["leader"]),
+    ("Leaders", &["election", "leader"]),
     ("Queues", &["queue"]),
     ("Balancers", &["balancer"]),
     ("Caches", &["cache"]),
@@ -56,8 +56,9 @@ pub(crate) fn dashboard() -> Value {
                 "query": "prometheus"
             },
             variable("job", "Service", "zookeeper_recipes_clients"),
+            variable("instance", "Process", "zookeeper_recipes_clients{job=~\"$job\"}"),
             // The recipes that a service uses differ, so that none of their metrics has all paths.
-            variable("path", "Path", "{__name__=~\"zookeeper_recipes_.+\", path!=\"\"}"),
+            variable("path", "Path", "{__name__=~\"zookeeper_recipes_.+\", job=~\"$job\", path!=\"\"}"),
         ] },
         "panels": panels
     })
@@ -98,42 +99,79 @@ fn panel(id: usize, metric: &Metric, x: usize, y: usize) -> Value {
     })
 }
 
+/// What a panel shows of a metric.
+enum Shown {
+    /// How much it grows in a second.
+    Rate,
+    /// The value, or how long ago it is.
+    Value,
+    /// The times that half of all take, and the worst ones.
+    Quantiles,
+    /// How often there was one within an hour: for what lasts long.
+    AnHour,
+    /// The part of all that is more than one.
+    MoreThanOne,
+}
+
+impl Shown {
+    fn of(metric: &Metric) -> Shown {
+        const LONG: f64 = 86_400.0;
+        match metric.kind {
+            MetricKind::Counter => Shown::Rate,
+            MetricKind::Histogram if metric.unit == MetricUnit::Count => Shown::MoreThanOne,
+            MetricKind::Histogram if metric.buckets.iter().any(|bound| *bound > LONG) => Shown::AnHour,
+            MetricKind::Histogram => Shown::Quantiles,
+            _ => Shown::Value,
+        }
+    }
+}
+
 /// Returns the unit of a metric's panel, and what it shows.
 fn queries(metric: &Metric) -> (&'static str, Vec<Value>) {
-    let selector = if metric.labels.contains(&"path") { "{job=~\"$job\", path=~\"$path\"}" } else { "{job=~\"$job\"}" };
-    let (name, labels) = (metric.name, metric.labels.join(", "));
-    let legend: String = metric.labels.iter().map(|label| format!("{{{{{label}}}}} ")).collect();
-    let legend = legend.trim_end();
-    let unit = match (metric.unit, metric.kind) {
-        (MetricUnit::Seconds, _) => "s",
-        (_, MetricKind::Counter) => "ops",
-        _ => "short",
+    let has_path = metric.labels.contains(&"path");
+    let selector = if has_path {
+        r#"job=~"$job", instance=~"$instance", path=~"$path""#
+    } else {
+        r#"job=~"$job", instance=~"$instance""#
     };
-    let targets = match metric.kind {
-        MetricKind::Counter => {
-            vec![target("A", format!("sum by ({labels}) (rate({name}{selector}[$__rate_interval]))"), legend)]
+    // Who leads is of interest, and which process has trouble; what concerns a path rarely depends on the process.
+    let with_instance = !has_path || metric.name.ends_with("_leaders");
+    let labels = [if with_instance { &["instance"][..] } else { &[] }, metric.labels].concat();
+    let (name, by) = (metric.name, labels.join(", "));
+    let legend: Vec<String> = labels.iter().map(|label| format!("{{{{{label}}}}}")).collect();
+    let legend = legend.join(" ");
+    let aggregate = match metric.aggregate {
+        Aggregate::Max => "max",
+        Aggregate::Min => "min",
+        _ => "sum",
+    };
+    match Shown::of(metric) {
+        Shown::Rate => {
+            ("ops", vec![target("A", format!("sum by ({by}) (rate({name}{{{selector}}}[$__rate_interval]))"), &legend)])
         }
-        MetricKind::Histogram => [("A", "0.5", "median"), ("B", "0.99", "99 %")]
-            .map(|(id, quantile, what)| {
-                let by = [&["le"], metric.labels].concat().join(", ");
-                let rate = format!("sum by ({by}) (rate({name}_bucket{selector}[$__rate_interval]))");
-                let legend = format!("{legend} {what}");
-                target(id, format!("histogram_quantile({quantile}, {rate})"), legend.trim_start())
-            })
-            .into(),
-        _ if metric.unit == MetricUnit::Seconds => {
-            vec![target("A", format!("time() - min by ({labels}) ({name}{selector})"), legend)]
+        Shown::Value if metric.unit == MetricUnit::Seconds => {
+            ("s", vec![target("A", format!("time() - min by ({by}) ({name}{{{selector}}})"), &legend)])
         }
-        _ => {
-            let aggregate = match metric.aggregate {
-                Aggregate::Max => "max",
-                Aggregate::Min => "min",
-                _ => "sum",
+        Shown::Value => ("short", vec![target("A", format!("{aggregate} by ({by}) ({name}{{{selector}}})"), &legend)]),
+        Shown::Quantiles => {
+            // Of what should be large, the smallest are the worst.
+            let (worst, what) = if metric.aggregate == Aggregate::Min { ("0.01", "1 %") } else { ("0.99", "99 %") };
+            let quantile = |id, quantile: &str, what: &str| {
+                let by = [&["le"][..], &labels].concat().join(", ");
+                let rate = format!("sum by ({by}) (rate({name}_bucket{{{selector}}}[$__rate_interval]))");
+                target(id, format!("histogram_quantile({quantile}, {rate})"), format!("{legend} {what}").trim_start())
             };
-            vec![target("A", format!("{aggregate} by ({labels}) ({name}{selector})"), legend)]
+            ("s", vec![quantile("A", "0.5", "median"), quantile("B", worst, what)])
         }
-    };
-    (unit, targets)
+        Shown::AnHour => {
+            ("short", vec![target("A", format!("sum by ({by}) (increase({name}_count{{{selector}}}[1h]))"), &legend)])
+        }
+        Shown::MoreThanOne => {
+            let once = format!("sum by ({by}) (rate({name}_bucket{{{selector}, le=\"1\"}}[$__rate_interval]))");
+            let all = format!("sum by ({by}) (rate({name}_count{{{selector}}}[$__rate_interval]))");
+            ("percentunit", vec![target("A", format!("1 - {once} / {all}"), &legend)])
+        }
+    }
 }
 
 fn target(id: &str, expression: String, legend: &str) -> Value {
@@ -143,11 +181,13 @@ fn target(id: &str, expression: String, legend: &str) -> Value {
 /// Returns the title of a panel: the name in words, and what is shown of it.
 fn title(metric: &Metric) -> String {
     let name = short(metric);
-    let (name, shown) = match metric.kind {
-        MetricKind::Counter => (name.trim_end_matches("_total"), " per second"),
-        MetricKind::Histogram => (name.trim_end_matches("_seconds"), ""),
-        _ if metric.unit == MetricUnit::Seconds => ("cache_age", ""),
-        _ => (name, ""),
+    let (name, shown) = match Shown::of(metric) {
+        Shown::Rate => (name.trim_end_matches("_total"), " per second"),
+        Shown::Quantiles => (name.trim_end_matches("_seconds"), ""),
+        Shown::AnHour => (name.trim_end_matches("_seconds"), "s ended within an hour"),
+        Shown::MoreThanOne => (name, ": the part above one"),
+        Shown::Value if metric.unit == MetricUnit::Seconds => ("cache_age", ""),
+        Shown::Value => (name, ""),
     };
     let words = name.replace('_', " ");
     let mut letters = words.chars();

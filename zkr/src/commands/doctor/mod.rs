@@ -44,13 +44,22 @@ pub async fn examine(
 ) -> Result<Ending, Ending> {
     let (servers, survey) = (connection.servers(), Survey::ask(Hosts::of(connection)));
     let (report, survey) = tokio::join!(Report::read(client, servers, options), survey);
-    let mut report = report.map_err(|error| failed(error.kind(), error))?;
     let expected = Expected {
         servers,
         tick: connection.tick_time(),
         min: connection.min_session_timeout(),
         asked: connection.session_timeout(),
         granted: client.session_timeout(),
+    };
+    let mut report = match report {
+        Ok(report) => report,
+        Err(error) => {
+            // What the servers say may be the reason.
+            for finding in survey.findings(&expected) {
+                output.print(&finding, &finding).await?;
+            }
+            return Err(failed(error.kind(), error));
+        }
     };
     report.findings.extend(Finding::session_timeout(expected.servers, expected.asked, expected.granted));
     report.findings.extend(survey.findings(&expected));

@@ -7,7 +7,7 @@ use futures::future::{join, join_all};
 use humantime::format_duration;
 
 use super::finding::Finding;
-use crate::commands::servers::{Answer, Host, Hosts, Times, ask, mode, watches};
+use crate::commands::servers::{Answer, Host, Hosts, Times, ask, distinct, mode, watches};
 
 /// More watches than these on one server are told: each takes some of its memory, also while nothing happens.
 const MANY_WATCHES: u64 = 1_000_000;
@@ -49,13 +49,17 @@ struct Server {
     watches: Option<u64>,
     /// The words that it does not permit.
     refused: Vec<&'static str>,
+    /// The words that it does not answer, and why.
+    unanswered: Vec<String>,
 }
 
 impl Survey {
     /// Asks all servers.
     pub async fn ask(hosts: Hosts) -> Survey {
-        let answers = join_all(hosts.plain.iter().map(Server::ask)).await;
-        Survey { servers: hosts.plain.into_iter().zip(answers).collect(), encrypted: hosts.encrypted }
+        // One server may have several names.
+        let plain = distinct(hosts.plain).await;
+        let answers = join_all(plain.iter().map(Server::ask)).await;
+        Survey { servers: plain.into_iter().zip(answers).collect(), encrypted: hosts.encrypted }
     }
 
     /// Returns what is wrong.
@@ -83,6 +87,9 @@ impl Survey {
         // This client has a session: it is the words that do not come through.
         if let (None, Some((host, Err(why)))) = (self.answered().next(), self.servers.first()) {
             parts.push(format!("the servers themselves ({host}: {why})"));
+        }
+        for (host, server) in self.answered() {
+            parts.extend(server.unanswered.iter().map(|why| format!("{host} ({why})")));
         }
         if !self.encrypted.is_empty() {
             let hosts: Vec<String> = self.encrypted.iter().map(Host::to_string).collect();
@@ -113,7 +120,7 @@ impl Survey {
     fn alone(&self) -> Option<Finding> {
         let alone = |server: &Server| server.mode.as_deref().filter(|mode| *mode == "standalone").map(drop);
         let alone = self.values(alone);
-        let several = self.servers.len() + self.encrypted.len() > 1;
+        let several = self.answered().count() + self.encrypted.len() > 1;
         (several && !alone.is_empty()).then(|| {
             let what = "Mode is standalone there, and --connect names several servers: what is held there is not held \
                         at the others";
@@ -196,10 +203,16 @@ impl Server {
         }
         if server.is_serving {
             let (conf, wchs) = join(ask(host, "conf"), ask(host, "wchs")).await;
-            server.times = server.text("conf", conf?).map(|text| Times::of(&text)).unwrap_or_default();
-            server.watches = server.text("wchs", wchs?).and_then(|text| watches(&text));
+            server.times = server.text_if_any("conf", conf).map(|text| Times::of(&text)).unwrap_or_default();
+            server.watches = server.text_if_any("wchs", wchs).and_then(|text| watches(&text));
         }
         Ok(server)
+    }
+
+    /// As [`text`](Self::text). Without an answer to this word, what the server has said already still counts.
+    fn text_if_any(&mut self, word: &'static str, answer: Result<Answer, String>) -> Option<String> {
+        let answer = answer.map_err(|why| self.unanswered.push(format!("{word}: {why}"))).ok()?;
+        self.text(word, answer)
     }
 
     /// Returns what was asked for, or remembers why it is missing.

@@ -6,6 +6,7 @@
 mod answers;
 mod hosts;
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -28,6 +29,20 @@ pub async fn ask(host: &Host, word: &str) -> Result<Answer, String> {
         Ok(answer) => answer.map(|bytes| Answer::of(&bytes)),
         Err(_) => Err(format!("no answer to {word} within {}", humantime::format_duration(PATIENCE))),
     }
+}
+
+/// Returns the hosts without those that are another one by its address. One whose name cannot be resolved stays.
+pub async fn distinct(hosts: Vec<Host>) -> Vec<Host> {
+    let (mut distinct, mut known) = (Vec::new(), HashSet::new());
+    for host in hosts {
+        let addresses = timeout(PATIENCE, lookup_host((host.name.as_str(), host.port))).await;
+        let addresses: Vec<SocketAddr> = addresses.ok().and_then(Result::ok).into_iter().flatten().collect();
+        if !addresses.iter().any(|address| known.contains(address)) {
+            distinct.push(host);
+        }
+        known.extend(addresses);
+    }
+    distinct
 }
 
 async fn answer(host: &Host, word: &str) -> Result<Vec<u8>, String> {
@@ -81,6 +96,14 @@ mod tests {
         assert_eq!(ask(&host, "srvr").await, Ok(Answer::Text("Mode: leader\n".to_owned())));
         let host = server(b"srvr is not executed because it is not in the whitelist.\n".to_vec()).await;
         assert_eq!(ask(&host, "srvr").await, Ok(Answer::NotPermitted));
+    }
+
+    #[tokio::test]
+    async fn one_server_under_two_names_is_one() {
+        let host = |name: &str, port| Host { name: name.to_owned(), port };
+        let hosts = vec![host("127.0.0.1", 1), host("localhost", 1), host("127.0.0.1", 2), host("no such name", 1)];
+        let expected = [host("127.0.0.1", 1), host("127.0.0.1", 2), host("no such name", 1)];
+        assert_eq!(distinct(hosts).await, expected);
     }
 
     #[tokio::test]
