@@ -62,7 +62,7 @@ impl LeaderLatchBuilder {
         if let Err(why) = check_id(&self.id) {
             return Err(Error::InvalidOption { path, why });
         }
-        let shared = Arc::new(Shared::new(self.client.core(), path, self.id));
+        let shared = Arc::new(Shared::new(path, self.id));
         let task = task::spawn(&self.client, &shared);
         Ok(LeaderLatch { client: self.client, shared, close_mode: self.close_mode, told: AtomicU64::new(0), task })
     }

@@ -14,7 +14,6 @@ use crate::client::task::Task;
 use crate::client::{self, Client};
 use crate::contender::measure::Terms;
 use crate::contender::{Contender, Hold, Leaving, Spec, State};
-use crate::util::mutex::Mutex;
 
 /// The state that the handle and the task of a latch share.
 #[derive(Debug)]
@@ -26,15 +25,6 @@ pub(super) struct Shared {
     /// Whether and how the latch must end.
     closing: watch::Sender<Option<Closing>>,
     leaving: Leaving,
-    measured: Mutex<Measured>,
-}
-
-/// What metrics and spans show of the terms.
-#[derive(Debug)]
-struct Measured {
-    terms: Terms,
-    /// That of the present term.
-    span: Option<tracing::Span>,
 }
 
 /// How a latch must end.
@@ -47,8 +37,7 @@ struct Closing {
 }
 
 impl Shared {
-    pub(super) fn new(core: &Core, path: Arc<str>, id: String) -> Self {
-        let measured = Measured { terms: Terms::new(core, "leader_latch", &path, &[]), span: None };
+    pub(super) fn new(path: Arc<str>, id: String) -> Self {
         Shared {
             path,
             id,
@@ -56,7 +45,6 @@ impl Shared {
             listeners: Listeners::default(),
             closing: watch::Sender::new(None),
             leaving: Leaving::default(),
-            measured: Mutex::new(measured),
         }
     }
 
@@ -94,85 +82,37 @@ impl Shared {
         // The sender is here.
         let _ = closing.wait_for(|closing| closing.is_some_and(|closing| closing.silently)).await;
     }
-
-    fn publish(&self, state: LatchState) {
-        let former = self.term();
-        self.log_end(former, state.status());
-        self.listeners.publish(&self.state, state);
-    }
-
-    /// Publishes a term, unless the latch is ending, as its node is about to be deleted.
-    fn publish_term(&self, state: LatchState, token: i64) {
-        let former = self.term();
-        let leads = self.leaving.in_order(|| {
-            let leads = self.closing.borrow().is_none();
-            if leads {
-                self.listeners.publish(&self.state, state);
-            }
-            leads
-        });
-        if leads {
-            // A term follows another directly only if the lease lapsed in between and no state was published for that.
-            self.log_end(former, LatchStatus::Suspended);
-            let (path, id) = (&*self.path, &self.id);
-            let span = tracing::info_span!("term", path, id, token, why = tracing::field::Empty);
-            span.in_scope(|| tracing::info!(event = "leading", path, id, token, "leading"));
-            let mut measured = self.measured.lock();
-            measured.terms.begin();
-            measured.span = Some(span);
-        }
-    }
-
-    /// Returns the token of the term that the published state began.
-    fn term(&self) -> Option<i64> {
-        self.state.borrow().term().map(Hold::token)
-    }
-
-    /// Logs the end of a term.
-    fn log_end(&self, term: Option<i64>, why: LatchStatus) {
-        if let Some(token) = term {
-            let mut measured = self.measured.lock();
-            measured.terms.end(why.name());
-            if let Some(span) = measured.span.take() {
-                span.record("why", why.name());
-            }
-            drop(measured);
-            tracing::info!(
-                event = "leadership_ended",
-                path = &*self.path,
-                id = self.id,
-                token,
-                %why,
-                "leading no more"
-            );
-        }
-    }
 }
 
 /// Starts the task. The task does not keep a handle of the client, so the latch keeps its client alive only while it
 /// exists.
 pub(super) fn spawn(client: &Client, shared: &Arc<Shared>) -> Task<Result<(), Error>> {
     let core = Arc::clone(client.core());
-    let participant = Participant { core, shared: Arc::clone(shared) };
+    let terms = Terms::new(&core, "leader_latch", &shared.path, &[]);
+    let participant = Participant { core, shared: Arc::clone(shared), terms, term_span: None };
     Task::spawn(&client.core().runtime, participant.run())
 }
 
 struct Participant {
     core: Arc<Core>,
     shared: Arc<Shared>,
+    /// What the metrics show. They end with the task, however long the handle is kept.
+    terms: Terms,
+    /// That of the present term.
+    term_span: Option<tracing::Span>,
 }
 
 /// Notifies waiters however the task ends, also when it is dropped with its runtime.
 impl Drop for Participant {
     fn drop(&mut self) {
         let closed = self.next_state(State::Closed);
-        self.shared.publish(closed);
+        self.publish(closed);
         self.shared.listeners.clear();
     }
 }
 
 impl Participant {
-    async fn run(self) -> Result<(), Error> {
+    async fn run(mut self) -> Result<(), Error> {
         let spec = Arc::new(Spec::of_participant(&self.core, &self.shared.path, BASE, &self.shared.id));
         let mut contender = Contender::new(&self.core, &spec);
         loop {
@@ -190,7 +130,7 @@ impl Participant {
             let next = self.next_state(state);
             match next.term().map(Hold::token) {
                 Some(token) => {
-                    self.shared.publish_term(next, token);
+                    self.publish_term(next, token);
                     // Tasks that wait for the leadership run before the place writes its next requests.
                     tokio::task::yield_now().await;
                 }
@@ -199,13 +139,57 @@ impl Participant {
                     *state = next;
                     false
                 })),
-                None => self.shared.publish(next),
+                None => self.publish(next),
             }
         }
     }
 
     fn next_state(&self, state: State) -> LatchState {
         self.shared.state.borrow().next(state, &self.shared.path, &self.core.config.namespace)
+    }
+
+    fn publish(&mut self, state: LatchState) {
+        let former = self.term();
+        self.end_term(former, state.status());
+        self.shared.listeners.publish(&self.shared.state, state);
+    }
+
+    /// Publishes a term, unless the latch is ending, as its node is about to be deleted.
+    fn publish_term(&mut self, state: LatchState, token: i64) {
+        let former = self.term();
+        let shared = &*self.shared;
+        let leads = shared.leaving.in_order(|| {
+            let leads = shared.closing.borrow().is_none();
+            if leads {
+                shared.listeners.publish(&shared.state, state);
+            }
+            leads
+        });
+        if leads {
+            // A term follows another directly only if the lease lapsed in between and no state was published for that.
+            self.end_term(former, LatchStatus::Suspended);
+            let (path, id) = (&*self.shared.path, &self.shared.id);
+            let span = tracing::info_span!("term", path, id, token, why = tracing::field::Empty);
+            span.in_scope(|| tracing::info!(event = "leading", path, id, token, "leading"));
+            self.term_span = Some(span);
+            self.terms.begin();
+        }
+    }
+
+    /// Returns the token of the term that the published state began.
+    fn term(&self) -> Option<i64> {
+        self.shared.state.borrow().term().map(Hold::token)
+    }
+
+    /// Tells the end of a term, if there is one.
+    fn end_term(&mut self, term: Option<i64>, why: LatchStatus) {
+        let Some(token) = term else { return };
+        self.terms.end(why.name());
+        if let Some(span) = self.term_span.take() {
+            span.record("why", why.name());
+        }
+        let (path, id) = (&*self.shared.path, &self.shared.id);
+        tracing::info!(event = "leadership_ended", path, id, token, %why, "leading no more");
     }
 
     fn log(&self, state: &State) {
@@ -231,12 +215,13 @@ impl Participant {
     }
 
     /// Ends the leadership, notifies listeners, then deletes the node. In this order, as two would lead otherwise.
-    async fn leave(&self, mut contender: Contender, mode: CloseMode) -> Result<(), Error> {
-        let shared = &*self.shared;
-        let handed = shared.leaving.handed_over();
+    async fn leave(&mut self, mut contender: Contender, mode: CloseMode) -> Result<(), Error> {
+        let handed = self.shared.leaving.handed_over();
         contender.relinquish();
         let closed = self.next_state(State::Closed);
-        shared.log_end(shared.term(), closed.status());
+        let former = self.term();
+        self.end_term(former, closed.status());
+        let shared = &*self.shared;
         match mode {
             CloseMode::Silent => {
                 shared.listeners.clear();

@@ -3,6 +3,7 @@
 #[cfg(feature = "metrics")]
 use ::metrics::{Key, Metadata, SharedString, with_recorder};
 
+use super::reading::Reading;
 use super::table::Metric;
 #[cfg(feature = "metrics")]
 use crate::util::mutex::Mutex;
@@ -73,27 +74,21 @@ impl Meter {
             #[cfg(feature = "metrics")]
             value: Mutex::default(),
             #[cfg(feature = "metrics")]
-            gauge: Some(self.gauge(metric, labels)),
+            gauge: recording(|| {
+                with_recorder(|recorder| recorder.register_gauge(&self.key(metric, labels), &METADATA))
+            }),
         }
     }
 
     /// Returns a gauge that shows what was read last. At first it shows no number.
     pub(crate) fn reading(&self, metric: &'static Metric, labels: &[Label<'_>]) -> Reading {
+        #[cfg(feature = "metrics")]
+        return Reading::new(self.key(metric, labels));
         #[cfg(not(feature = "metrics"))]
-        let _ = (metric, labels);
-        let reading = Reading {
-            #[cfg(feature = "metrics")]
-            gauge: self.gauge(metric, labels),
-        };
-        reading.set(f64::NAN);
-        reading
-    }
-
-    #[cfg(feature = "metrics")]
-    fn gauge(&self, metric: &'static Metric, labels: &[Label<'_>]) -> ::metrics::Gauge {
-        let gauge =
-            recording(|| with_recorder(|recorder| recorder.register_gauge(&self.key(metric, labels), &METADATA)));
-        gauge.unwrap_or_else(::metrics::Gauge::noop)
+        {
+            let _ = (metric, labels);
+            Reading
+        }
     }
 
     #[cfg(feature = "metrics")]
@@ -112,7 +107,7 @@ impl Meter {
 
 /// Runs code of the recorder. A recorder that panics must not end a session, nor abort the process in a destructor.
 #[cfg(feature = "metrics")]
-fn recording<T>(record: impl FnOnce() -> T) -> Option<T> {
+pub(super) fn recording<T>(record: impl FnOnce() -> T) -> Option<T> {
     let recorded = caught(record);
     recorded
         .inspect_err(|panic| tracing::warn!(event = "recorder_panicked", panic, "the recorder of metrics panicked"))
@@ -120,30 +115,8 @@ fn recording<T>(record: impl FnOnce() -> T) -> Option<T> {
 }
 
 #[cfg(feature = "metrics")]
-static METADATA: Metadata<'static> =
+pub(super) static METADATA: Metadata<'static> =
     Metadata::new("zookeeper_recipes", ::metrics::Level::INFO, Some("zookeeper_recipes"));
-
-/// A gauge that shows what was read last. Once it is dropped, it shows no number.
-#[derive(Debug)]
-pub(crate) struct Reading {
-    #[cfg(feature = "metrics")]
-    gauge: ::metrics::Gauge,
-}
-
-impl Reading {
-    pub(crate) fn set(&self, value: f64) {
-        #[cfg(feature = "metrics")]
-        recording(|| self.gauge.set(value));
-        #[cfg(not(feature = "metrics"))]
-        let _ = value;
-    }
-}
-
-impl Drop for Reading {
-    fn drop(&mut self) {
-        self.set(f64::NAN);
-    }
-}
 
 /// What one of several contributes to a gauge. It is taken back with the drop. The default contributes to none.
 #[derive(Debug, Default)]

@@ -77,13 +77,15 @@ mod describe;
 mod meter;
 #[cfg(feature = "metrics")]
 mod paths;
+mod reading;
 pub(crate) mod table;
 
 #[cfg(feature = "metrics")]
 pub use self::describe::describe;
 #[allow(unused_imports)] // Not every recipe has each kind.
-pub(crate) use self::meter::{Label, Level, Meter, Reading};
+pub(crate) use self::meter::{Label, Level, Meter};
 #[cfg(feature = "metrics")]
 pub(crate) use self::paths::Paths;
+pub(crate) use self::reading::Reading;
 #[cfg(feature = "metrics")]
 pub use self::table::{Aggregate, METRICS, Metric, MetricKind, MetricUnit};

@@ -1,0 +1,89 @@
+//! Gauges that show what was read last.
+
+#[cfg(feature = "metrics")]
+use std::collections::BTreeMap;
+
+#[cfg(feature = "metrics")]
+use ::metrics::{Gauge, Key, Recorder, with_recorder};
+
+#[cfg(feature = "metrics")]
+use super::meter::{METADATA, recording};
+#[cfg(feature = "metrics")]
+use crate::util::mutex::Mutex;
+
+/// A gauge that shows what was read last. Several that have the same name and labels, such as those of two consumers of
+/// one queue, are one gauge: once all of them are dropped, it shows no number.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    #[cfg(feature = "metrics")]
+    gauge: Gauge,
+    #[cfg(feature = "metrics")]
+    at: Place,
+}
+
+/// A gauge, and the address of the recorder that shows it.
+#[cfg(feature = "metrics")]
+type Place = (usize, Key);
+
+/// How many readings there are in this process of each gauge.
+#[cfg(feature = "metrics")]
+static READERS: Mutex<BTreeMap<Place, usize>> = Mutex::new(BTreeMap::new());
+
+impl Reading {
+    #[cfg(feature = "metrics")]
+    pub(super) fn new(key: Key) -> Self {
+        let registered =
+            recording(|| with_recorder(|recorder| (address(recorder), recorder.register_gauge(&key, &METADATA))));
+        let (recorder, gauge) = registered.unwrap_or_else(|| (0, Gauge::noop()));
+        let reading = Reading { gauge, at: (recorder, key) };
+        if reading.enter() {
+            reading.set(f64::NAN);
+        }
+        reading
+    }
+
+    pub(crate) fn set(&self, value: f64) {
+        #[cfg(feature = "metrics")]
+        recording(|| self.gauge.set(value));
+        #[cfg(not(feature = "metrics"))]
+        let _ = value;
+    }
+
+    /// Returns whether it is the first one of its gauge.
+    #[cfg(feature = "metrics")]
+    fn enter(&self) -> bool {
+        let mut readers = READERS.lock();
+        let number = readers.entry(self.at.clone()).or_default();
+        *number += 1;
+        *number == 1
+    }
+
+    /// Returns whether it was the last one of its gauge.
+    #[cfg(feature = "metrics")]
+    fn leave(&self) -> bool {
+        let mut readers = READERS.lock();
+        let others = readers.get_mut(&self.at).is_some_and(|number| {
+            *number -= 1;
+            *number > 0
+        });
+        if !others {
+            readers.remove(&self.at);
+        }
+        !others
+    }
+}
+
+#[cfg(feature = "metrics")]
+impl Drop for Reading {
+    fn drop(&mut self) {
+        // The lock is free by now: a recorder may be anything, also one that uses this library.
+        if self.leave() {
+            self.set(f64::NAN);
+        }
+    }
+}
+
+#[cfg(feature = "metrics")]
+fn address(recorder: &dyn Recorder) -> usize {
+    std::ptr::from_ref(recorder).cast::<()>().addr()
+}
