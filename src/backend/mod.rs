@@ -305,6 +305,8 @@ pub(crate) trait Session: Send + Sync + fmt::Debug {
     fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Reply<Stat>;
     fn list_children(&self, path: &str) -> Reply<(Vec<String>, Stat)>;
     fn watch_children(&self, path: &str) -> Reply<(Vec<String>, Stat, Watch)>;
+    /// The hash of a digest may be hidden, from a session that has no right to change the ACL.
+    fn get_acl(&self, path: &str) -> Reply<(Vec<Acl>, Stat)>;
     fn multi(&self, ops: Vec<Op>) -> Reply<Multi>;
     fn sync(&self, path: &str) -> Reply<()>;
 

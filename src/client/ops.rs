@@ -50,6 +50,31 @@ impl Client {
         Ok(children)
     }
 
+    /// Returns the access control list of a node: who may do what with it.
+    ///
+    /// The servers hide the hash in the id of a `digest` (they tell `user:x`) from a client that has no
+    /// [`ADMIN`](crate::Permissions::ADMIN) permission there.
+    ///
+    /// ```no_run
+    /// # async fn example(client: zookeeper_recipes::Client) -> Result<(), zookeeper_recipes::Error> {
+    /// for entry in client.acl("/my-service").await? {
+    ///     println!("{entry}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`get`](Self::get). [`ErrorKind::NoAuth`] if this client may neither read the node nor change its ACL.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: nothing is left behind.
+    #[doc(alias = "getACL")]
+    pub async fn acl(&self, path: &str) -> Result<Vec<Acl>, Error> {
+        let (acl, _) = self.core().read("read the ACL of", path, |session, path| session.get_acl(path)).await?;
+        Ok(acl)
+    }
+
     /// Sets the data of a node, and returns its new stat. If a `version` is given, the node must have that version.
     ///
     /// # Errors

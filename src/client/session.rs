@@ -271,6 +271,10 @@ impl Session {
         self.log.follow(Request::Watch, self.backend.watch_persistent(path, mode))
     }
 
+    pub(crate) fn get_acl(&self, path: &str) -> Reply<(Vec<Acl>, Stat)> {
+        self.log.follow(Request::Read, self.backend.get_acl(path))
+    }
+
     pub(crate) fn multi(&self, ops: Vec<Op>) -> Reply<Multi> {
         self.log.follow(Request::Multi, self.backend.multi(ops))
     }

@@ -48,6 +48,7 @@ contract! {
         data_has_versions
         what_is_not_there_cannot_be_read
         children_are_listed
+        an_acl_is_read_and_hides_hashes
         what_is_not_granted_is_refused
         a_spent_container_is_removed_and_an_unused_one_is_not
         a_node_with_a_time_to_live_is_removed_without_children_and_writes

@@ -180,6 +180,29 @@ pub(super) async fn children_are_listed(scene: &Scene) {
     assert_eq!(session.exists(&scene.path("")).await, Ok(Some(stat)));
 }
 
+pub(super) async fn an_acl_is_read_and_hides_hashes(scene: &Scene) {
+    let session = scene.session().await;
+    let path = scene.path("owned");
+    assert_eq!(session.get_acl(&path).await, Err(Error::NoNode));
+    let digest = |permissions, id: &str| Acl::new(permissions, "digest", id);
+    let world = |permissions| Acl::new(permissions, "world", "anyone");
+    let (all, read) = (Permissions::ALL, Permissions::READ);
+    let create = async |path: &str, acls: Vec<Acl>| {
+        let (_, stat) = session.create(path, b"", CreateMode::Persistent, &acls).await.unwrap();
+        stat
+    };
+    let stat = create(&path, anyone()).await;
+    assert_eq!(session.get_acl(&path).await, Ok((anyone(), stat)));
+    let (hidden, shown, closed) = (scene.path("hidden"), scene.path("shown"), scene.path("nobody"));
+    let stat = create(&hidden, vec![digest(all, "me:hash"), world(read)]).await;
+    assert_eq!(session.get_acl(&hidden).await, Ok((vec![digest(all, "me:x"), world(read)], stat)));
+    let administers = vec![digest(all, "me:hash"), world(Permissions::ADMIN)];
+    let stat = create(&shown, administers.clone()).await;
+    assert_eq!(session.get_acl(&shown).await, Ok((administers, stat)), "though it cannot be read");
+    create(&closed, vec![digest(all, "me:hash"), world(Permissions::WRITE)]).await;
+    assert_eq!(session.get_acl(&closed).await, Err(Error::NoAuth));
+}
+
 pub(super) async fn what_is_not_granted_is_refused(scene: &Scene) {
     let session = scene.session().await;
     let path = scene.path("closed");

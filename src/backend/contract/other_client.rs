@@ -160,6 +160,14 @@ impl Session for OtherSession {
         })
     }
 
+    fn get_acl(&self, path: &str) -> Reply<(Vec<Acl>, Stat)> {
+        let path = path.to_owned();
+        self.request(|client| async move {
+            let (acls, found) = client.get_acl(&path).await?;
+            Ok((acls.iter().map(from_acl).collect(), stat(&found)))
+        })
+    }
+
     fn multi(&self, ops: Vec<Op>) -> Reply<Multi> {
         self.request(|client| async move {
             let mut writer = client.new_multi_writer();
@@ -258,15 +266,21 @@ fn to_acls(acls: &[Acl]) -> Vec<zk::Acl> {
     acls.iter().map(|acl| zk::Acl::new(permission(acl.permissions), zk::AuthId::new(&acl.scheme, &acl.id))).collect()
 }
 
+fn from_acl(acl: &zk::Acl) -> Acl {
+    let granted = PERMISSIONS.into_iter().filter(|(_, theirs)| acl.permission().has(*theirs));
+    Acl::new(granted.fold(Permissions(0), |sum, (ours, _)| sum | ours), acl.scheme(), acl.id())
+}
+
+const PERMISSIONS: [(Permissions, zk::Permission); 5] = [
+    (Permissions::READ, zk::Permission::READ),
+    (Permissions::WRITE, zk::Permission::WRITE),
+    (Permissions::CREATE, zk::Permission::CREATE),
+    (Permissions::DELETE, zk::Permission::DELETE),
+    (Permissions::ADMIN, zk::Permission::ADMIN),
+];
+
 fn permission(permissions: Permissions) -> zk::Permission {
-    let pairs = [
-        (Permissions::READ, zk::Permission::READ),
-        (Permissions::WRITE, zk::Permission::WRITE),
-        (Permissions::CREATE, zk::Permission::CREATE),
-        (Permissions::DELETE, zk::Permission::DELETE),
-        (Permissions::ADMIN, zk::Permission::ADMIN),
-    ];
-    let granted = pairs.into_iter().filter(|(ours, _)| permissions.contains(*ours));
+    let granted = PERMISSIONS.into_iter().filter(|(ours, _)| permissions.contains(*ours));
     granted.fold(zk::Permission::NONE, |sum, (_, theirs)| sum | theirs)
 }
 

@@ -19,8 +19,8 @@ use crate::backend::{
 use crate::path::Namespace;
 use crate::protocol::{
     AddWatchRequest, AnyResponse, CheckRequest, CreateRequest, CreateTtlRequest, DeleteRequest, ExistsRequest,
-    GetChildren2Request, GetDataRequest, MultiOp, MultiRequest, MultiResponse, MultiResult, Request, SetDataRequest,
-    SyncRequest,
+    GetAclRequest, GetChildren2Request, GetDataRequest, MultiOp, MultiRequest, MultiResponse, MultiResult, Request,
+    SetDataRequest, SyncRequest,
 };
 use crate::znode::{Acl, CreateMode, Stat};
 
@@ -257,6 +257,13 @@ impl Session for ZooKeeperSession {
         let request = GetChildren2Request { path: &full, watch: true };
         let reply = self.watching(Kind::Child, path, &full, &request, children);
         reply.map(|answer| answer.and_then(|((names, stat), watch)| Ok((names, stat, one_shot(watch)?)))).boxed()
+    }
+
+    fn get_acl(&self, path: &str) -> Reply<(Vec<Acl>, Stat)> {
+        self.request(check::node(path), &GetAclRequest { path: &self.full(path) }, |outcome| match outcome? {
+            AnyResponse::GetAcl(found) => Ok((found.acl, found.stat)),
+            _ => Err(unexpected()),
+        })
     }
 
     fn multi(&self, ops: Vec<Op>) -> Reply<Multi> {

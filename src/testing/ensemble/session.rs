@@ -190,6 +190,14 @@ impl Session for MemorySession {
         })
     }
 
+    fn get_acl(&self, path: &str) -> Reply<(Vec<Acl>, Stat)> {
+        let path = path.to_owned();
+        self.plain(Call::GetAcl { path }, |answer| match answer {
+            Answer::Acl(acls, stat) => Some((acls, stat)),
+            _ => None,
+        })
+    }
+
     fn multi(&self, ops: Vec<Op>) -> Reply<Multi> {
         if ops.is_empty() && self.is_connected() {
             return futures::future::ready(Ok(Multi::Committed(Vec::new()))).boxed();

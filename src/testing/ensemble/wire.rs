@@ -25,6 +25,8 @@ pub enum Operation {
     SetData,
     /// Reads the names of the children.
     List,
+    /// Reads the ACL of a node.
+    GetAcl,
     /// Commits a transaction.
     Multi,
     /// Waits until the server has caught up with the leader.
@@ -45,6 +47,7 @@ pub(crate) enum Call {
     Exists { path: String, watch: bool },
     GetData { path: String, watch: bool },
     List { path: String, watch: bool },
+    GetAcl { path: String },
     Sync { path: String },
     AddWatch { path: String, mode: WatchMode },
 }
@@ -62,6 +65,7 @@ impl Call {
             Call::Exists { .. } => Operation::Exists,
             Call::GetData { .. } => Operation::GetData,
             Call::List { .. } => Operation::List,
+            Call::GetAcl { .. } => Operation::GetAcl,
             Call::Sync { .. } => Operation::Sync,
             Call::AddWatch { .. } => Operation::AddWatch,
         }
@@ -72,7 +76,11 @@ impl Call {
         match self {
             Call::Write(_) | Call::Multi(_) => Proof::Quorum,
             Call::Sync { .. } => Proof::Leader,
-            Call::Exists { .. } | Call::GetData { .. } | Call::List { .. } | Call::AddWatch { .. } => Proof::Contact,
+            Call::Exists { .. }
+            | Call::GetData { .. }
+            | Call::List { .. }
+            | Call::GetAcl { .. }
+            | Call::AddWatch { .. } => Proof::Contact,
         }
     }
 
@@ -84,6 +92,7 @@ impl Call {
             Call::Exists { path, .. }
             | Call::GetData { path, .. }
             | Call::List { path, .. }
+            | Call::GetAcl { path }
             | Call::Sync { path }
             | Call::AddWatch { path, .. } => path,
         }
@@ -108,7 +117,7 @@ impl Call {
             Call::Write(op) => op_size(op),
             Call::Multi(ops) => ops.iter().map(|op| STEP + op_size(op)).sum::<usize>() + STEP,
             Call::Exists { path, .. } | Call::GetData { path, .. } | Call::List { path, .. } => text(path) + 1,
-            Call::Sync { path } => text(path),
+            Call::GetAcl { path } | Call::Sync { path } => text(path),
             Call::AddWatch { path, .. } => text(path) + 4,
         };
         HEADER + body
@@ -232,6 +241,7 @@ pub(crate) enum Answer {
     Data(Arc<[u8]>, Stat),
     Changed(Stat),
     Children(Vec<String>, Stat),
+    Acl(Vec<Acl>, Stat),
     Multi(Multi),
 }
 

@@ -2,7 +2,7 @@
 
 pub(crate) mod life;
 
-use zookeeper_recipes::{Client, CreateMode, Error, ErrorKind};
+use zookeeper_recipes::{Acl, Client, CreateMode, Error, ErrorKind};
 
 use crate::harness::{Run, cases};
 
@@ -10,6 +10,7 @@ cases! {
     get: "Client::get", at least 90 drops, 60 faults;
     exists: "Client::exists", at least 90 drops, 60 faults;
     children: "Client::children", at least 80 drops, 60 faults;
+    acl: "Client::acl", at least 80 drops, 60 faults;
     set: "Client::set", at least 70 drops, 40 faults;
     create: "Client::create", at least 70 drops, 40 faults;
     create_sequential: "Client::create", at least 70 drops, 40 faults;
@@ -52,6 +53,15 @@ async fn children(run: &mut Run) {
     let client = run.client().await;
     if let Some(listed) = run.cut(client.children("/node")).await.done() {
         assert_eq!(listed.expect("a read is repeated"), ["child"]);
+    }
+    run.is_silent().await;
+}
+
+async fn acl(run: &mut Run) {
+    run.directory("/node");
+    let client = run.client().await;
+    if let Some(read) = run.cut(client.acl("/node")).await.done() {
+        assert_eq!(read.expect("a read is repeated"), [Acl::anyone_all()]);
     }
     run.is_silent().await;
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::backend::{Error, Multi, OpResult};
-use crate::znode::Stat;
+use crate::znode::{Acl, Stat};
 
 #[derive(Debug)]
 pub(super) enum Seen {
@@ -15,6 +15,7 @@ pub(super) enum Seen {
     Changed(Result<Stat, Error>),
     /// In order of the names.
     Children(Result<(Vec<String>, Stat), Error>),
+    Acl(Result<(Vec<Acl>, Stat), Error>),
     Multi(Result<Multi, Error>),
 }
 
@@ -28,6 +29,7 @@ impl Seen {
             Seen::Data(outcome) => outcome.is_err(),
             Seen::Changed(outcome) => outcome.is_err(),
             Seen::Children(outcome) => outcome.is_err(),
+            Seen::Acl(outcome) => outcome.is_err(),
             Seen::Multi(outcome) => !matches!(outcome, Ok(Multi::Committed(_))),
         }
     }
@@ -76,6 +78,10 @@ impl Likeness {
             (Seen::Changed(here), Seen::Changed(there)) => self.both(here, there, Likeness::stats),
             (Seen::Children(here), Seen::Children(there)) => self.both(here, there, |this, here, there| {
                 same("children", &here.0, &there.0)?;
+                this.stats(&here.1, &there.1)
+            }),
+            (Seen::Acl(here), Seen::Acl(there)) => self.both(here, there, |this, here, there| {
+                same("ACLs", &here.0, &there.0)?;
                 this.stats(&here.1, &there.1)
             }),
             (Seen::Multi(here), Seen::Multi(there)) => self.both(here, there, Likeness::multis),

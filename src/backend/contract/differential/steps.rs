@@ -11,6 +11,8 @@ pub(super) enum Read {
     Exists,
     Data,
     Children,
+    /// It leaves no watch.
+    Acl,
 }
 
 #[derive(Debug)]
@@ -80,6 +82,7 @@ impl Read {
             (Read::Exists, false) => (Seen::Found(session.exists(path).await), None),
             (Read::Data, false) => (Seen::Data(session.get_data(path).await), None),
             (Read::Children, false) => (Seen::Children(session.list_children(path).await.map(sorted)), None),
+            (Read::Acl, _) => (Seen::Acl(session.get_acl(path).await), None),
             (Read::Exists, true) => match session.watch_exists(path).await {
                 Ok((found, watch)) => (Seen::Found(Ok(found)), Some(watch)),
                 Err(error) => (Seen::Found(Err(error)), None),
@@ -188,9 +191,10 @@ impl Generator {
             56..=59 if watches > 0 => Step::Unwatch { watch: self.below(watches) },
             60 => Step::Reopen { session },
             _ => {
-                let read = match self.below(3) {
-                    0 => Read::Exists,
-                    1 => Read::Data,
+                let read = match self.below(10) {
+                    0..=2 => Read::Exists,
+                    3..=5 => Read::Data,
+                    6 => Read::Acl,
                     _ => Read::Children,
                 };
                 Step::Read { session, read, path: self.path(), watch: self.below(2) == 0 }

@@ -11,7 +11,7 @@ use crate::testing::ensemble::watching::{Lost, Watches};
 use crate::testing::ensemble::wire::{Answer, Call, Message, Operation, Request};
 use crate::testing::ensemble::world::World;
 use crate::testing::ensemble::{ConnId, Zxid};
-use crate::znode::Permissions;
+use crate::znode::{Acl, Permissions};
 
 impl World {
     /// Whether a lever takes this request (not applied) or its answer (applied).
@@ -122,8 +122,12 @@ impl World {
         }
         let found = replica.tree.get(path);
         if let Some(node) = found {
+            let may = |wanted| self.leader.permit(path, &node.acls, wanted);
+            if let Call::GetAcl { .. } = call {
+                return told_acl(node, may);
+            }
             // Also to ask whether it exists, since 3.9.
-            self.leader.permit(path, &node.acls, Permissions::READ)?;
+            may(Permissions::READ)?;
         }
         let answer = match (call, found) {
             (Call::Exists { .. }, found) => Answer::Stat(found.map(Node::stat)),
@@ -152,6 +156,21 @@ impl World {
             None => self.answered(conn, ticket, Message::Expired),
         }
     }
+}
+
+/// A real server hides the hashes of digests from those who may not change the ACL.
+fn told_acl(node: &Node, may: impl Fn(Permissions) -> Result<(), Error>) -> Result<Answer, Error> {
+    let administers = may(Permissions::ADMIN).is_ok();
+    if !administers {
+        may(Permissions::READ)?;
+    }
+    let told = |acl: &Acl| match acl.id().split_once(':') {
+        Some((user, _)) if acl.scheme() == "digest" && !administers => {
+            Acl::new(acl.permissions(), "digest", format!("{user}:x"))
+        }
+        _ => acl.clone(),
+    };
+    Ok(Answer::Acl(node.acls.iter().map(told).collect(), node.stat()))
 }
 
 /// A real server lists children in the order of a hash table: never sorted, but always the same.
