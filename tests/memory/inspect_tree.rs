@@ -178,10 +178,14 @@ async fn a_queue_costs_the_same_whatever_its_depth() {
     let delivery = within("an item", SOON, consumer.take()).await.expect("an item");
     let (found, cost) = cost(&server, &two, "/app").await;
     let beside = |suffix: &str| server.children(&format!("/app/orders{suffix}"));
-    assert_eq!(cost, [5, beside("-claims").len() + 1, 0], "the path, the queue's four directories, claims, a producer");
+    let reads = beside("-claims").len() + 1;
+    assert_eq!(cost, [5, reads, 1], "the path, the queue's four directories, claims, a producer, the first item");
     assert_eq!(paths(&found), ["/app", "/app/orders"]);
     let queue = queue_at(&found, "/app/orders");
     assert_eq!(queue.depth, 98);
+    let first = queue.first.as_ref().expect("there are items");
+    assert_eq!((first.name(), first.name()), (delivery.name(), "queue-0000000002"));
+    assert!(first.stat.is_some_and(|stat| first.ready_since() == Some(stat.created()) && stat.session_id.is_none()));
     assert!(names(&queue.claims).contains(&delivery.name()), "{found}");
     assert_eq!(names(&queue.claims), beside("-claims"));
     assert!(sessions(&queue.claims).iter().all(|&session| session == one.session_id()));
@@ -206,6 +210,7 @@ async fn a_queue_costs_the_same_whatever_its_depth() {
     assert_eq!(found.nodes[1].stat, None, "it does not exist");
     let queue = queue_at(&found, "/app/orders");
     assert_eq!((queue.depth, queue.claims.len(), queue.dead_letters.len()), (0, 0, 2));
+    assert_eq!(queue.first, None);
 }
 
 #[tokio::test(start_paused = true)]

@@ -17,7 +17,7 @@ use zookeeper_recipes::leader_latch::LeaderLatch;
 use zookeeper_recipes::mutex::InterProcessMutex;
 use zookeeper_recipes::queue::{DistributedQueue, Utf8};
 use zookeeper_recipes::throughput_balancer::ThroughputBalancer;
-use zookeeper_recipes::{Client, CreateMode};
+use zookeeper_recipes::{Acl, Client, CreateMode, ErrorKind};
 
 use support::{Ensemble, ZooKeeper, eventually, unique_path, within};
 
@@ -295,6 +295,31 @@ async fn a_session_timeout_that_the_server_changes_and_a_node_without_a_session(
     assert_eq!((told.status, told.out.lines().count()), (1, 4), "{}", told.out);
     assert!(told.out.starts_with(&format!("error: {path}/lock-0000000000: it has no session")), "{}", told.out);
     assert!(told.out.contains("grant a session timeout of 1m, and 1m 30s was asked for"), "{}", told.out);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_line_that_its_own_acls_hide_from_a_member() {
+    let fixture = Fixture::new("hidden").await;
+    let path = fixture.path.as_str();
+    let connect_as = async |users: &[&str]| {
+        let builder = Client::builder(fixture.server.addr().to_string()).acls([Acl::creator_all()]);
+        let builder = users.iter().fold(builder, |builder, user| builder.auth("digest", format!("{user}:secret")));
+        within("it connects", SOON, builder.connect()).await.expect("it connects")
+    };
+    connect_as(&["a", "b"]).await.create(path, "", CreateMode::Persistent).await.expect("it is created");
+    let (one, other) = (connect_as(&["a"]).await, connect_as(&["b"]).await);
+    let mutex = InterProcessMutex::new(&one, path).expect("a good path");
+    let guard = within("it is acquired", SOON, mutex.acquire()).await.expect("it is acquired");
+    let node = guard.node_path().rsplit('/').next().expect("a name").to_owned();
+    let told = fixture.zkr(&["doctor", path, "--auth", "digest:a:secret"]).await;
+    let what =
+        format!("warning: {path}: digest:b may enter the line, and not read 1 node of it (READ), such as {node}: ");
+    assert!(told.status == 1 && told.out.starts_with(&what), "{}{}", told.out, told.err);
+    // What the finding says of such a member.
+    let mutex = InterProcessMutex::new(&other, path).expect("a good path");
+    let refused = within("it fails", SOON, mutex.acquire()).await.expect_err("it may not read the node before its own");
+    assert_eq!(refused.kind(), ErrorKind::NoAuth, "{refused}");
+    guard.release().await.expect("it is released");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,10 +1,11 @@
 //! Everything at a path and below, and which recipe each directory belongs to.
 //!
-//! `walk.rs` reads. The rest has no I/O: `names.rs` knows the names of nodes, `found.rs` has what was read,
+//! `walk.rs` reads, and `items.rs` the first item of each queue. The rest has no I/O: `names.rs` knows the names of nodes, `found.rs` has what was read,
 //! `recognize.rs` and `queues.rs` give each node to the recipe that it belongs to, `value.rs` has what comes out, and
 //! `text.rs` shows it.
 
 mod found;
+mod items;
 mod names;
 mod queues;
 mod recognize;
@@ -12,12 +13,14 @@ mod text;
 mod value;
 mod walk;
 
-pub use self::value::{BalancerMember, DoubleBarrier, Entry, Group, Node, NodeStat, Queue, Recipe, Semaphore};
+pub use self::value::{BalancerMember, DoubleBarrier, Entry, Group, Item, Node, NodeStat, Queue, Recipe, Semaphore};
 pub use self::value::{ThroughputBalancer, Tree};
 use crate::client::{Client, Error};
 
 /// Reads everything at `root` and below.
 pub(super) async fn read(client: &Client, root: &str) -> Result<Tree, Error> {
     let (found, denied) = walk::walk(client, root).await?;
-    Ok(Tree { nodes: recognize::nodes(root, found), denied: denied.into_iter().collect() })
+    let mut nodes = recognize::nodes(root, found);
+    items::read_first(client, &mut nodes).await?;
+    Ok(Tree { nodes, denied: denied.into_iter().collect() })
 }

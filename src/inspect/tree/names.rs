@@ -105,6 +105,15 @@ fn is_item_of_curator(name: &str) -> bool {
     })
 }
 
+/// Returns the time that the name of an item in a queue with a delay has: the item must not be taken before. In the name
+/// it is in milliseconds since 1970, in hexadecimal digits (Curator's `DistributedDelayQueue`). The name of an item in a
+/// queue with ids may look the same.
+pub(super) fn ready_at_ms(name: &str) -> Option<i64> {
+    let marked = name.strip_prefix(ITEM).and_then(before_number)?;
+    let digits = marked.strip_prefix('|')?.strip_suffix('|')?;
+    i64::from_str_radix(digits, 16).ok().filter(|time| *time >= 0)
+}
+
 /// Returns whether it is a dead letter of a queue.
 pub(super) fn is_letter(name: &str) -> bool {
     let letter = name.strip_prefix(LETTER).and_then(before_number);
@@ -191,6 +200,13 @@ mod tests {
             assert_eq!(Reading::of(&name, false), reading, "{name}");
         }
         assert_eq!(Reading::of("queue-0000000001", true), Reading::Data);
+    }
+
+    #[test]
+    fn the_time_in_the_name_of_an_item() {
+        assert_eq!(ready_at_ms("queue-|19F9A4A7A00|0000000001"), Some(0x19f_9a4a_7a00));
+        let others = ["queue-|user-7|0000000001", "queue-|-1|0000000001", "queue-||0000000001", "queue-0000000001"];
+        assert_eq!(others.map(ready_at_ms), [None; 4]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::found::{Content, Found, is_at_or_below};
 use super::names::{self, CLAIMS, DEAD, ENTRIES, PRODUCERS, TAKEN};
-use super::value::{Queue, Recipe};
+use super::value::{Item, Queue, Recipe};
 use crate::path::join;
 
 /// In place of a directory that a queue does not have. No node has this path.
@@ -60,10 +60,12 @@ fn queue(found: &mut Found, items_in: &str, [claims, producers, dead]: [&str; 3]
             found.take(&join(directory, name));
         }
     }
+    let first = items.first().map(|name| Item { path: join(items_in, name), stat: None });
     // By the number that the server has given them.
     dead_letters.sort_by(|one, other| one.rsplit('-').next().cmp(&other.rsplit('-').next()));
     Some(Queue {
         depth: items.len(),
+        first,
         claims: found.entries(claims, claimed),
         producers: found.entries(producers, producing),
         dead_letters,

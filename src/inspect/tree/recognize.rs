@@ -199,7 +199,7 @@ fn in_order(root: &str, found: Found, recipes: BTreeMap<Place, Vec<Recipe>>) -> 
     nodes.map(|(Place(path), (stat, recipes))| Node { depth: depth(root, &path), path, stat, recipes }).collect()
 }
 
-fn summary(stat: &Stat) -> NodeStat {
+pub(super) fn summary(stat: &Stat) -> NodeStat {
     NodeStat {
         session_id: Some(stat.ephemeral_owner).filter(|&id| is_session(id)),
         created_ms: stat.ctime,

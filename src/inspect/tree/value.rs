@@ -3,6 +3,7 @@
 use std::time::SystemTime;
 
 use super::super::line::{Line, Owner, is_session, time_of};
+use super::names;
 use crate::path::split;
 
 /// Everything at a path and below, as [`tree`](crate::inspect::tree()) finds it.
@@ -108,13 +109,15 @@ pub struct DoubleBarrier {
     pub members: Vec<Entry>,
 }
 
-/// A queue. Its items are counted by their names, and not read.
+/// A queue. Its items are counted by their names; only the first one is looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Queue {
     /// The number of its items, those that are claimed included, and those of Curator's other kinds of queue.
     pub depth: usize,
+    /// The first of the items by their names, which is the order in which consumers take them.
+    pub first: Option<Item>,
     /// The claims on items in `<path>-claims`, or in `taken` of kazoo's `LockingQueue`, the oldest one first. The name
     /// of each is that of the item.
     pub claims: Vec<Entry>,
@@ -122,6 +125,17 @@ pub struct Queue {
     pub producers: Vec<Entry>,
     /// The names of the dead letters in `<path>-dead`, the oldest one first.
     pub dead_letters: Vec<String>,
+}
+
+/// An item of a queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Item {
+    /// The path of the node.
+    pub path: String,
+    /// What the servers tell of it. `None` if a consumer has taken it meanwhile, or if this client may not read it.
+    pub stat: Option<NodeStat>,
 }
 
 /// A throughput balancer.
@@ -189,6 +203,21 @@ impl Entry {
     /// hand.
     pub fn is_orphan(&self) -> bool {
         self.owner.as_ref().is_some_and(Owner::is_orphan)
+    }
+}
+
+impl Item {
+    /// Returns the last element of its path.
+    pub fn name(&self) -> &str {
+        split(&self.path).1
+    }
+
+    /// Returns since when a consumer may take it, if the item is known: since it was created, by the clock of the server
+    /// that led then; or since its delay is over, which may be in the future. The delay is the one that is in the names
+    /// of the items of Curator's `DistributedDelayQueue`, not one with which a consumer of this library has returned it.
+    pub fn ready_since(&self) -> Option<SystemTime> {
+        let stat = self.stat?;
+        Some(stat.created().max(names::ready_at_ms(self.name()).map_or(SystemTime::UNIX_EPOCH, time_of)))
     }
 }
 

@@ -1,13 +1,15 @@
-//! Says what is wrong with locks, elections and the servers, and what to do.
+//! Says what is wrong with locks, elections, queues and the servers, and what to do.
 
+mod access;
 mod finding;
 mod nodes;
+mod queue;
 mod servers;
 
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
-use zookeeper_recipes::inspect::{self, Deadlock, Line, Recipe, Tree};
+use zookeeper_recipes::inspect::{self, Deadlock, Line, Queue, Recipe, Tree};
 use zookeeper_recipes::{Client, Error};
 
 use self::finding::Finding;
@@ -21,21 +23,23 @@ use crate::output::{Output, count, note};
 /// What is examined.
 #[derive(Args, Debug)]
 pub struct Options {
-    /// Locks, elections and semaphores at this path and below
+    /// Locks, elections, semaphores and queues at this path and below
     #[arg(value_parser = path_or_root)]
     path: String,
-    /// From when on a node that others wait for is worth a look; that a leader leads on is not
+    /// From when on a node that others wait for, or an item that nobody takes, is worth a look; that a leader leads on
+    /// is not
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = humantime::parse_duration)]
     stuck: Duration,
 }
 
-/// What was found, and in how many lines.
+/// What was found, and in how many lines and queues.
 struct Report {
     findings: Vec<Finding>,
     lines: usize,
+    queues: usize,
 }
 
-/// Examines all lines at a path and below, the session, and the servers.
+/// Examines all lines and queues at a path and below, the session, and the servers.
 pub async fn examine(
     client: &Client,
     connection: &Connection,
@@ -67,17 +71,17 @@ pub async fn examine(
     for finding in &report.findings {
         output.print(finding, finding).await?;
     }
-    let lines = count(report.lines, "line", "lines");
+    let examined = report.examined();
     // Of JSON each line is a finding.
     if report.findings.is_empty() && !output.json {
-        output.print(format_args!("no problem found in {lines}"), &()).await?;
+        output.print(format_args!("no problem found in {examined}"), &()).await?;
     }
     survey.not_examined().iter().for_each(note);
     if report.findings.is_empty() {
         return Ok(Ending::Success);
     }
     let problems = count(report.findings.len(), "problem", "problems");
-    Err(Ending::because(Status::No, format_args!("{problems} found in {lines}")))
+    Err(Ending::because(Status::No, format_args!("{problems} found in {examined}")))
 }
 
 impl Report {
@@ -102,8 +106,22 @@ impl Report {
                 findings.extend(Finding::orphaned_leases(semaphore));
             }
         }
+        for (path, queue) in queues(&tree) {
+            findings.extend(Finding::unread(path, queue, now, options.stuck));
+            findings.extend(Finding::dead_letters(path, queue));
+        }
+        findings.extend(Finding::access(client, &tree).await?);
         findings.extend(Finding::clock(servers, &tree, now));
-        Ok(Report { findings, lines: lines(&tree).filter(|line| !line.places.is_empty()).count() })
+        let lines = lines(&tree).filter(|line| !line.places.is_empty()).count();
+        Ok(Report { findings, lines, queues: queues(&tree).count() })
+    }
+
+    fn examined(&self) -> String {
+        let lines = count(self.lines, "line", "lines");
+        match self.queues {
+            0 => lines,
+            queues => format!("{lines} and {}", count(queues, "queue", "queues")),
+        }
     }
 }
 
@@ -117,11 +135,20 @@ fn lines(tree: &Tree) -> impl Iterator<Item = &Line> {
     })
 }
 
+/// Returns all queues in a tree, each with its path.
+fn queues(tree: &Tree) -> impl Iterator<Item = (&str, &Queue)> {
+    let recipes = tree.nodes.iter().flat_map(|node| node.recipes.iter().map(|recipe| (node.path.as_str(), recipe)));
+    recipes.filter_map(|(path, recipe)| match recipe {
+        Recipe::Queue(queue) => Some((path, queue)),
+        _ => None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use zookeeper_recipes::CreateMode;
     use zookeeper_recipes::mutex::InterProcessMutex;
     use zookeeper_recipes::testing::TestingServer;
+    use zookeeper_recipes::{Acl, CreateMode, Permissions};
 
     use super::finding::Severity;
     use super::*;
@@ -228,6 +255,65 @@ mod tests {
         assert!(circle.what.starts_with("2 sessions wait for each other"), "{circle}");
         assert!(circle.next.contains("zkr revoke /locks/"), "{circle}");
         waiting.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_queue_that_nobody_reads_and_its_dead_letters() {
+        let server = TestingServer::start();
+        let client = server.client().await.expect("a client");
+        for directory in ["/q", "/q-claims", "/q-dead", "/locks"] {
+            client.create_containers(directory).await.expect("it is created");
+        }
+        for _ in 0..2 {
+            client.create("/q/queue-", "", CreateMode::PersistentSequential).await.expect("it is created");
+        }
+        assert!(findings(&client, "/", LONG).await.is_empty());
+        let found = findings(&client, "/", Duration::ZERO).await;
+        let [unread] = &found[..] else { panic!("one finding: {found:?}") };
+        assert_eq!((unread.severity, &*unread.path), (Severity::Warning, "/q"));
+        let what =
+            "no consumer seems to read this queue of 2 items: none is claimed, and queue-0000000000 has been ready";
+        assert!(unread.what.starts_with(what), "{unread}");
+        // A claim tells that there is a consumer, and what is named as an item may be the lock of one.
+        let claim = "/q-claims/queue-0000000001";
+        client.create(claim, "", CreateMode::Ephemeral).await.expect("it is created");
+        client.create("/locks/queue-0000000001", "", CreateMode::Ephemeral).await.expect("it is created");
+        assert!(findings(&client, "/", Duration::ZERO).await.is_empty());
+        let letter = "/q-dead/letter-queue-0000000000-";
+        client.create(letter, "", CreateMode::PersistentSequential).await.expect("it is created");
+        let found = findings(&client, "/", Duration::ZERO).await;
+        let [dead] = &found[..] else { panic!("one finding: {found:?}") };
+        assert_eq!((dead.severity, &*dead.path), (Severity::Warning, "/q"));
+        assert!(dead.what.starts_with("1 dead letter:") && dead.next.contains("zkr queue dead ls /q)"), "{dead}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_item_with_a_delay_is_not_unread_before_its_time() {
+        let server = TestingServer::start();
+        let client = server.client().await.expect("a client");
+        client.create_containers("/q").await.expect("it is created");
+        let item = client.create("/q/queue-|FFFFFFFFFFF|", "", CreateMode::PersistentSequential).await;
+        let item = item.expect("it is created");
+        assert!(findings(&client, "/", Duration::ZERO).await.is_empty());
+        client.delete(&item, None).await.expect("it is deleted");
+        client.create("/q/queue-|1|", "", CreateMode::PersistentSequential).await.expect("it is created");
+        assert_eq!(findings(&client, "/", Duration::ZERO).await.len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_directory_that_members_cannot_leave() {
+        let server = TestingServer::start();
+        let client = server.client().await.expect("a client");
+        let rights = Permissions::READ | Permissions::CREATE;
+        let acls = vec![Acl::new(rights, "world", "anyone")];
+        let guarded = Client::builder_for(&server).acls(acls).connect().await.expect("a client");
+        guarded.create("/l", "", CreateMode::Persistent).await.expect("it is created");
+        client.create("/l/lock-", "", CreateMode::EphemeralSequential).await.expect("it is created");
+        let found = findings(&client, "/", LONG).await;
+        let [stays] = &found[..] else { panic!("one finding: {found:?}") };
+        assert_eq!((stays.severity, &*stays.path), (Severity::Warning, "/l"));
+        assert!(stays.what.starts_with("anyone may create nodes in it, and not delete them (DELETE)"), "{stays}");
+        assert!(stays.next.ends_with("(zkCli.sh: getAcl /l)"), "{stays}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,0 +1,249 @@
+//! Who may enter a line, and not see it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+
+use futures::stream::{self, StreamExt};
+use zookeeper_recipes::inspect::{Line, Recipe, Tree};
+use zookeeper_recipes::{Acl, Client, Error, ErrorKind, Permissions};
+
+use super::finding::Finding;
+use crate::output::count;
+
+/// How many ACLs are read at a time.
+const AT_ONCE: usize = 64;
+
+/// The ACLs of nodes, by their paths.
+type Acls = HashMap<String, Vec<Acl>>;
+
+/// A directory that members of a line create nodes in, and those of the nodes that each of them has to read.
+#[derive(Debug)]
+struct Shared<'a> {
+    directory: &'a str,
+    nodes: Vec<&'a str>,
+}
+
+/// Whom an entry of an ACL is for.
+#[derive(Clone, Copy)]
+struct Member<'a>(&'a Acl);
+
+impl Finding {
+    /// Compares the ACLs in lines: who may enter one has to see the others, and be able to leave.
+    pub async fn access(client: &Client, tree: &Tree) -> Result<Vec<Finding>, Error> {
+        let shared: Vec<Shared<'_>> = tree.nodes.iter().flat_map(|node| &node.recipes).flat_map(Shared::of).collect();
+        let paths = shared.iter().flat_map(|shared| shared.nodes.iter().copied().chain([shared.directory]));
+        let acls = read(client, paths.map(str::to_owned).collect()).await?;
+        Ok(shared.iter().flat_map(|shared| shared.findings(&acls)).collect())
+    }
+}
+
+/// Returns the ACL of each of these nodes, but of none that may not be read, as that is told already, or that is gone.
+async fn read(client: &Client, paths: Vec<String>) -> Result<Acls, Error> {
+    let reads = paths.into_iter().map(|path| {
+        let client = client.clone();
+        async move { (client.acl(&path).await, path) }
+    });
+    let mut reads = stream::iter(reads).buffer_unordered(AT_ONCE);
+    let mut acls = Acls::new();
+    while let Some((read, path)) = reads.next().await {
+        match read {
+            Ok(acl) => drop(acls.insert(path, acl)),
+            Err(error) if matches!(error.kind(), ErrorKind::NoAuth | ErrorKind::NoNode) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(acls)
+}
+
+impl<'a> Shared<'a> {
+    fn of(recipe: &'a Recipe) -> Vec<Shared<'a>> {
+        match recipe {
+            Recipe::Line(line) => vec![Shared::line(line)],
+            Recipe::ThroughputBalancer(balancer) => vec![Shared::line(&balancer.leader)],
+            Recipe::Semaphore(semaphore) => {
+                // Leases are counted, and not read.
+                let leases = semaphore.leases.first().and_then(|lease| lease.path.rsplit_once('/'));
+                let leases = leases.map(|(directory, _)| Shared { directory, nodes: Vec::new() });
+                [Shared::line(&semaphore.line)].into_iter().chain(leases).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn line(line: &'a Line) -> Self {
+        Shared { directory: &line.path, nodes: line.places.iter().map(|place| place.path.as_str()).collect() }
+    }
+
+    fn findings(&self, acls: &Acls) -> Vec<Finding> {
+        let Some(acl) = acls.get(self.directory) else { return Vec::new() };
+        let members = members(acl);
+        let without = |wanted| listed(members.iter().filter(|member| !member.may(wanted, acl)));
+        let blind = without(Permissions::READ).map(|who| {
+            format!("{who} may create nodes in it, and not list it (READ): such a member does not see the line")
+        });
+        let stuck = without(Permissions::DELETE).map(|who| {
+            format!(
+                "{who} may create nodes in it, and not delete them (DELETE): what such a member has held blocks others \
+                 until its session ends"
+            )
+        });
+        let hidden = self.hidden(acls, &members);
+        let next = format!(
+            "give all members READ, CREATE and DELETE there, and READ on each node of the line: the same ACL in all \
+             clients (zkCli.sh: getAcl {})",
+            self.directory
+        );
+        let all = blind.into_iter().chain(stuck).chain(hidden);
+        all.map(|what| Finding::warning(self.directory, what, next.clone())).collect()
+    }
+
+    /// Returns what is wrong with the ACLs of the nodes: each time for all nodes that are hidden from the same members.
+    fn hidden(&self, acls: &Acls, members: &[Member<'_>]) -> Vec<String> {
+        let mut hidden: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+        for path in &self.nodes {
+            let acl = acls.get(*path);
+            let from = acl.and_then(|acl| listed(members.iter().filter(|member| !member.may(Permissions::READ, acl))));
+            if let Some(who) = from {
+                hidden.entry(who).or_default().push(path);
+            }
+        }
+        let what = |(who, nodes): (String, Vec<&str>)| {
+            let name = nodes.first().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
+            let some = count(nodes.len(), "node", "nodes");
+            format!(
+                "{who} may enter the line, and not read {some} of it (READ), such as {name}: a member that has to wait \
+                 for one fails"
+            )
+        };
+        hidden.into_iter().map(what).collect()
+    }
+}
+
+/// Returns who may create nodes in a directory with this ACL, each once.
+fn members(acl: &[Acl]) -> Vec<Member<'_>> {
+    let mut members: Vec<Member<'_>> = Vec::new();
+    for member in acl.iter().filter(|entry| entry.permissions().contains(Permissions::CREATE)).map(Member) {
+        if !members.iter().any(|known| known.is(member.0)) {
+            members.push(member);
+        }
+    }
+    members
+}
+
+impl Member<'_> {
+    /// Returns whether an ACL permits this to a client that has only this identity.
+    fn may(self, wanted: Permissions, acl: &[Acl]) -> bool {
+        let is_meant = |entry: &Acl| Member(entry).is_anyone() || self.is(entry);
+        acl.iter().any(|entry| is_meant(entry) && entry.permissions().contains(wanted))
+    }
+
+    fn is_anyone(self) -> bool {
+        self.0.scheme() == "world"
+    }
+
+    fn is(self, entry: &Acl) -> bool {
+        self.0.scheme() == entry.scheme() && (self.0.id() == entry.id() || self.is_hidden_as(entry))
+    }
+
+    /// Returns whether both are the same user, and the servers have hidden the hash of one of them.
+    fn is_hidden_as(self, entry: &Acl) -> bool {
+        let (Some((one, hash)), Some((other, other_hash))) = (self.0.id().split_once(':'), entry.id().split_once(':'))
+        else {
+            return false;
+        };
+        self.0.scheme() == "digest" && one == other && (hash == "x" || other_hash == "x")
+    }
+}
+
+/// Without the hash of a digest.
+impl fmt::Display for Member<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (scheme, id) = (self.0.scheme(), self.0.id());
+        match scheme {
+            "world" => f.write_str("anyone"),
+            "digest" => write!(f, "digest:{}", id.split(':').next().unwrap_or(id)),
+            _ => write!(f, "{scheme}:{id}"),
+        }
+    }
+}
+
+/// Returns who that is. `None` if it is nobody.
+fn listed<'a>(members: impl Iterator<Item = &'a Member<'a>>) -> Option<String> {
+    let members: Vec<String> = members.map(Member::to_string).collect();
+    (!members.is_empty()).then(|| members.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATHS: [&str; 3] = ["/l/lock-0000000000", "/l/lock-0000000001", "/l/lock-0000000002"];
+
+    fn entry(permissions: Permissions, who: &str) -> Acl {
+        let (scheme, id) = who.split_once(':').expect("a scheme and an id");
+        Acl::new(permissions, scheme, id)
+    }
+
+    fn all(members: &[&str]) -> Vec<Acl> {
+        members.iter().map(|who| entry(Permissions::ALL, who)).collect()
+    }
+
+    /// What is told of a line with these ACLs: that of the directory, and those of its first nodes. The others are gone.
+    fn told(directory: Vec<Acl>, nodes: &[Vec<Acl>]) -> Vec<String> {
+        let shared = Shared { directory: "/l", nodes: PATHS.to_vec() };
+        let nodes = PATHS.iter().zip(nodes).map(|(path, acl)| ((*path).to_owned(), acl.clone()));
+        let acls = nodes.chain([("/l".to_owned(), directory)]).collect();
+        shared.findings(&acls).into_iter().map(|finding| format!("{} {}", finding.path, finding.what)).collect()
+    }
+
+    #[test]
+    fn members_with_the_same_rights_see_each_other() {
+        let anyone = all(&["world:anyone"]);
+        let two = all(&["digest:a:1", "digest:b:2"]);
+        assert_eq!(told(anyone.clone(), &[anyone.clone(), anyone.clone()]), [""; 0]);
+        assert_eq!(told(two.clone(), &[two.clone(), anyone.clone()]), [""; 0]);
+        // Who may only look is no member.
+        let with_operator = [two.clone(), vec![entry(Permissions::READ, "digest:operator:3")]].concat();
+        assert_eq!(told(with_operator, &[two.clone()]), [""; 0]);
+        // The servers hide hashes from those who may not change the ACL.
+        assert_eq!(told(two, &[all(&["digest:a:x", "digest:b:x"])]), [""; 0]);
+        assert_eq!(Shared { directory: "/gone", nodes: PATHS.to_vec() }.findings(&Acls::new()), []);
+    }
+
+    #[test]
+    fn nodes_that_some_members_may_not_read_are_told_once() {
+        let own = |who: &str| all(&[who]);
+        let nodes = [own("digest:a:1"), own("digest:a:1"), own("digest:b:2")];
+        let found = told(all(&["digest:a:1", "digest:b:2"]), &nodes);
+        let fails = "a member that has to wait for one fails";
+        let expected = [
+            format!(
+                "/l digest:a may enter the line, and not read 1 node of it (READ), such as lock-0000000002: {fails}"
+            ),
+            format!(
+                "/l digest:b may enter the line, and not read 2 nodes of it (READ), such as lock-0000000000: {fails}"
+            ),
+        ];
+        assert_eq!(found, expected);
+        // Another password is another identity.
+        assert_eq!(told(own("digest:a:1"), &[own("digest:a:2")]).len(), 1);
+        let open = told(all(&["world:anyone", "sasl:web"]), &[own("sasl:web")]);
+        assert!(open.len() == 1 && open[0].starts_with("/l anyone may enter the line"), "{open:?}");
+    }
+
+    #[test]
+    fn members_that_may_not_list_the_line_or_not_leave_it() {
+        let create = Permissions::CREATE;
+        let directory = vec![
+            entry(create | Permissions::READ, "ip:10.0.0.1"),
+            entry(create | Permissions::DELETE, "digest:a:1"),
+            entry(Permissions::ALL, "x509:CN=b"),
+        ];
+        let found = told(directory.clone(), &[all(&["world:anyone"])]);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].starts_with("/l digest:a may create nodes in it, and not list it"), "{}", found[0]);
+        assert!(found[1].starts_with("/l ip:10.0.0.1 may create nodes in it, and not delete them"), "{}", found[1]);
+        let rest = entry(Permissions::READ | Permissions::DELETE, "world:anyone");
+        assert_eq!(told([directory, vec![rest]].concat(), &[]), [""; 0], "what anyone may, each may");
+    }
+}
