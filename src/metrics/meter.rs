@@ -1,14 +1,13 @@
 //! Records the metrics of one client. Without the feature `metrics` nothing is recorded or kept.
 
 #[cfg(feature = "metrics")]
-use ::metrics::{Key, Metadata, SharedString, with_recorder};
+use ::metrics::{Key, SharedString, with_recorder};
 
-use super::reading::Reading;
+#[cfg(feature = "metrics")]
+use super::recorder::{METADATA, recording};
 use super::table::Metric;
 #[cfg(feature = "metrics")]
 use crate::util::mutex::Mutex;
-#[cfg(feature = "metrics")]
-use crate::util::panic::caught;
 
 /// The value of a label.
 #[derive(Debug, Clone, Copy)]
@@ -80,19 +79,8 @@ impl Meter {
         }
     }
 
-    /// Returns a gauge that shows what was read last. At first it shows no number.
-    pub(crate) fn reading(&self, metric: &'static Metric, labels: &[Label<'_>]) -> Reading {
-        #[cfg(feature = "metrics")]
-        return Reading::new(self.key(metric, labels));
-        #[cfg(not(feature = "metrics"))]
-        {
-            let _ = (metric, labels);
-            Reading
-        }
-    }
-
     #[cfg(feature = "metrics")]
-    fn key(&self, metric: &'static Metric, labels: &[Label<'_>]) -> Key {
+    pub(super) fn key(&self, metric: &'static Metric, labels: &[Label<'_>]) -> Key {
         debug_assert_eq!(metric.labels.len(), labels.len(), "{}", metric.name);
         let label = |(&name, value): (&&'static str, &Label<'_>)| match (value, &self.paths) {
             (Label::Is(value), _) => ::metrics::Label::from_static_parts(name, value),
@@ -104,19 +92,6 @@ impl Meter {
         Key::from_parts(metric.name, metric.labels.iter().zip(labels).map(label).collect::<Vec<_>>())
     }
 }
-
-/// Runs code of the recorder. A recorder that panics must not end a session, nor abort the process in a destructor.
-#[cfg(feature = "metrics")]
-pub(super) fn recording<T>(record: impl FnOnce() -> T) -> Option<T> {
-    let recorded = caught(record);
-    recorded
-        .inspect_err(|panic| tracing::warn!(event = "recorder_panicked", panic, "the recorder of metrics panicked"))
-        .ok()
-}
-
-#[cfg(feature = "metrics")]
-pub(super) static METADATA: Metadata<'static> =
-    Metadata::new("zookeeper_recipes", ::metrics::Level::INFO, Some("zookeeper_recipes"));
 
 /// What one of several contributes to a gauge. It is taken back with the drop. The default contributes to none.
 #[derive(Debug, Default)]

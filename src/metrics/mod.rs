@@ -2,7 +2,7 @@
 //!
 //! Any recorder of that facade gets them. Install it before the first client connects: what is registered earlier goes
 //! nowhere. [`describe`] tells it what each metric means. Without a recorder they cost little, and without the feature
-//! `metrics` nothing. With Prometheus:
+//! `metrics` no more than some looks at the clock. With Prometheus:
 //!
 //! ```
 //! use metrics_exporter_prometheus::{
@@ -40,7 +40,8 @@
 //! last. The fourth column tells how the values of several processes make one: what only a leader tells
 //! (`balancer_maximum` and the like) is 0 in all others.
 //!
-//! What has ended is told no longer: a gauge that several add up to goes down, the others show no number (NaN). What an
+//! What has ended is told no longer: a gauge that several add up to goes down, the others show no number (NaN) once the
+//! last of those has ended that it stands for. What an
 //! operator has to know of (a session that is lost, a lock that is lost, a dead letter) is there with 0 before it
 //! happens, as Prometheus sees no change in what appears with its first event. A wait, a hold and a term are told when
 //! they end; `lock_waiters`, `locks_held` and `leaders` tell of those that have not.
@@ -78,6 +79,8 @@ mod meter;
 #[cfg(feature = "metrics")]
 mod paths;
 mod reading;
+#[cfg(feature = "metrics")]
+mod recorder;
 pub(crate) mod table;
 
 #[cfg(feature = "metrics")]
@@ -86,6 +89,7 @@ pub use self::describe::describe;
 pub(crate) use self::meter::{Label, Level, Meter};
 #[cfg(feature = "metrics")]
 pub(crate) use self::paths::Paths;
+#[allow(unused_imports)]
 pub(crate) use self::reading::Reading;
 #[cfg(feature = "metrics")]
 pub use self::table::{Aggregate, METRICS, Metric, MetricKind, MetricUnit};

@@ -6,8 +6,10 @@ use std::collections::BTreeMap;
 #[cfg(feature = "metrics")]
 use ::metrics::{Gauge, Key, Recorder, with_recorder};
 
+use super::meter::{Label, Meter};
 #[cfg(feature = "metrics")]
-use super::meter::{METADATA, recording};
+use super::recorder::{METADATA, recording};
+use super::table::Metric;
 #[cfg(feature = "metrics")]
 use crate::util::mutex::Mutex;
 
@@ -29,9 +31,22 @@ type Place = (usize, Key);
 #[cfg(feature = "metrics")]
 static READERS: Mutex<BTreeMap<Place, usize>> = Mutex::new(BTreeMap::new());
 
+impl Meter {
+    /// Returns a gauge that shows what was read last. At first it shows no number.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn reading(&self, metric: &'static Metric, labels: &[Label<'_>]) -> Reading {
+        Reading::new(self.key(metric, labels))
+    }
+
+    #[cfg(not(feature = "metrics"))]
+    pub(crate) fn reading(&self, _metric: &'static Metric, _labels: &[Label<'_>]) -> Reading {
+        Reading {}
+    }
+}
+
 impl Reading {
     #[cfg(feature = "metrics")]
-    pub(super) fn new(key: Key) -> Self {
+    fn new(key: Key) -> Self {
         let registered =
             recording(|| with_recorder(|recorder| (address(recorder), recorder.register_gauge(&key, &METADATA))));
         let (recorder, gauge) = registered.unwrap_or_else(|| (0, Gauge::noop()));

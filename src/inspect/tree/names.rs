@@ -105,9 +105,9 @@ fn is_item_of_curator(name: &str) -> bool {
     })
 }
 
-/// Returns the time that the name of an item in a queue with a delay has: the item must not be taken before. In the name
-/// it is in milliseconds since 1970, in hexadecimal digits (Curator's `DistributedDelayQueue`). The name of an item in a
-/// queue with ids may look the same.
+/// Returns the time that the name of an item in a queue with a delay has: the item must not be taken before. It is in
+/// milliseconds since 1970, in hexadecimal digits (Curator's `DistributedDelayQueue`). The name of an item in a queue
+/// with ids may look the same.
 pub(super) fn ready_at_ms(name: &str) -> Option<i64> {
     let marked = name.strip_prefix(ITEM).and_then(before_number)?;
     let digits = marked.strip_prefix('|')?.strip_suffix('|')?;

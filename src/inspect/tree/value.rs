@@ -212,9 +212,9 @@ impl Item {
         split(&self.path).1
     }
 
-    /// Returns since when a consumer may take it, if the item is known: since it was created, by the clock of the server
-    /// that led then; or since its delay is over, which may be in the future. The delay is the one that is in the names
-    /// of the items of Curator's `DistributedDelayQueue`, not one with which a consumer of this library has returned it.
+    /// Returns since when a consumer may take it, if that is known: since it was created, by the clock of the server
+    /// that led then; or since its delay is over, which may be in the future. The delay is the one that Curator's
+    /// `DistributedDelayQueue` writes into the name, not one with which a consumer of this library has returned it.
     pub fn ready_since(&self) -> Option<SystemTime> {
         let stat = self.stat?;
         Some(stat.created().max(names::ready_at_ms(self.name()).map_or(SystemTime::UNIX_EPOCH, time_of)))

@@ -167,7 +167,7 @@ impl fmt::Display for Member<'_> {
     }
 }
 
-/// Returns who that is. `None` if it is nobody.
+/// Returns who these are. `None` if there are none.
 fn listed<'a>(members: impl Iterator<Item = &'a Member<'a>>) -> Option<String> {
     let members: Vec<String> = members.map(Member::to_string).collect();
     (!members.is_empty()).then(|| members.join(", "))
@@ -188,7 +188,7 @@ mod tests {
         members.iter().map(|who| entry(Permissions::ALL, who)).collect()
     }
 
-    /// What is told of a line with these ACLs: that of the directory, and those of its first nodes. The others are gone.
+    /// What is told of a line with these ACLs: that of the directory, and those of its first nodes. Others are gone.
     fn told(directory: Vec<Acl>, nodes: &[Vec<Acl>]) -> Vec<String> {
         let shared = Shared { directory: "/l", nodes: PATHS.to_vec() };
         let nodes = PATHS.iter().zip(nodes).map(|(path, acl)| ((*path).to_owned(), acl.clone()));
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(told(two.clone(), &[two.clone(), anyone.clone()]), [""; 0]);
         // Who may only look is no member.
         let with_operator = [two.clone(), vec![entry(Permissions::READ, "digest:operator:3")]].concat();
-        assert_eq!(told(with_operator, &[two.clone()]), [""; 0]);
+        assert_eq!(told(with_operator, std::slice::from_ref(&two)), [""; 0]);
         // The servers hide hashes from those who may not change the ACL.
         assert_eq!(told(two, &[all(&["digest:a:x", "digest:b:x"])]), [""; 0]);
         assert_eq!(Shared { directory: "/gone", nodes: PATHS.to_vec() }.findings(&Acls::new()), []);

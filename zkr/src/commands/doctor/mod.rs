@@ -26,8 +26,8 @@ pub struct Options {
     /// Locks, elections, semaphores and queues at this path and below
     #[arg(value_parser = path_or_root)]
     path: String,
-    /// From when on a node that others wait for, or an item that nobody takes, is worth a look; that a leader leads on
-    /// is not
+    /// From when on a node that others wait for, or an item that no consumer takes, is worth a look; that a leader
+    /// leads on is not
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = humantime::parse_duration)]
     stuck: Duration,
 }

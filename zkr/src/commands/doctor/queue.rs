@@ -1,4 +1,4 @@
-//! What can be wrong with queues: items that nobody takes, and those that nobody looks at.
+//! What can be wrong with queues: items that no consumer takes, and dead letters.
 
 use std::time::{Duration, SystemTime};
 
@@ -30,7 +30,8 @@ impl Finding {
     /// Items that have failed too often: only a person takes them from there.
     pub fn dead_letters(path: &str, queue: &Queue) -> Option<Finding> {
         let letters = queue.dead_letters.len();
-        let what = format!("{}: consumers have given up on these", count(letters, "dead letter", "dead letters"));
+        let items = count(letters, "dead letter: an item", "dead letters: items");
+        let what = format!("{items} that consumers have given up");
         let next = format!(
             "look at them (zkr queue dead ls {path}), then put them back (dead retry) or delete them (dead drop)"
         );
