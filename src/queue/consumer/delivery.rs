@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::claim::Claim;
 use super::handle::{ClaimHandle, ClaimLost};
-use super::outcome::Settlement;
+use super::outcome::{Settlement, Told};
 use super::settle::{Unsettled, Verdict};
 use crate::client::Fence;
 use crate::queue::error::Error;
@@ -49,7 +49,7 @@ pub struct Delivery<T> {
 #[derive(Debug)]
 pub(super) enum Command {
     /// Settle a claim.
-    Settle { claim: Arc<Claim>, verdict: Verdict, done: Option<oneshot::Sender<Result<(), Unsettled>>> },
+    Settle { claim: Arc<Claim>, verdict: Verdict, told: Told },
     /// Claim no more items. Answered when no item is claimed that no caller has taken.
     Close(Option<oneshot::Sender<()>>),
 }
@@ -57,7 +57,8 @@ pub(super) enum Command {
 impl<T> Delivery<T> {
     pub(super) fn new(items: Vec<T>, claim: ClaimHandle, commands: mpsc::UnboundedSender<Command>) -> Self {
         let path = claim.claim().path();
-        let span = tracing::info_span!("delivery", path, item = claim.name(), attempt = claim.attempt());
+        let (item, attempt, outcome) = (claim.name(), claim.attempt(), tracing::field::Empty);
+        let span = tracing::info_span!("delivery", path, item, attempt, outcome);
         Delivery { items, claim, commands, settled: false, span }
     }
 
@@ -219,8 +220,9 @@ impl<T> Delivery<T> {
         self.settled = true;
         let claim = Arc::clone(self.claim.claim());
         claim.end();
+        let told = Told { done, span: Some(self.span.clone()) };
         // The task is missing only if its runtime has ended.
-        let _ = self.commands.send(Command::Settle { claim, verdict, done });
+        let _ = self.commands.send(Command::Settle { claim, verdict, told });
     }
 }
 

@@ -6,6 +6,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tracing::Span;
 
 use super::claim::Claim;
 use super::settle::{Unsettled, Verdict, settle};
@@ -34,14 +35,24 @@ pub(super) enum After {
     StillClaimed(Duration),
 }
 
+/// Who is told of the outcome of a settlement. The default is for a claim that was never delivered.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// The caller that waits for it.
+    pub(super) done: Option<oneshot::Sender<Result<(), Unsettled>>>,
+    /// The span of the delivery.
+    pub(super) span: Option<Span>,
+}
+
 /// Settles a claim, and sends the outcome to the caller, or to the events if there is none.
-pub(super) async fn settle_and_tell(
-    claim: Arc<Claim>,
-    verdict: Verdict,
-    done: Option<oneshot::Sender<Result<(), Unsettled>>>,
-) -> Settled {
+pub(super) async fn settle_and_tell(claim: Arc<Claim>, verdict: Verdict, told: Told) -> Settled {
     let outcome = settle(&claim, &verdict).await;
-    claim.measure(name(&verdict, &outcome));
+    let name = name(&verdict, &outcome);
+    claim.measure(name);
+    // The span ends before the caller goes on.
+    if let Some(span) = told.span {
+        span.record("outcome", name);
+    }
     let returned_for = match verdict {
         Verdict::Return { hide } => Some(hide),
         Verdict::Ack | Verdict::Bury { .. } => None,
@@ -55,7 +66,7 @@ pub(super) async fn settle_and_tell(
     if let (Ok(()), Verdict::Bury { attempts, reason }) = (&outcome, verdict) {
         claim.shared.events.tell(Event::DeadLetter { item: claim.name.clone(), attempts, reason });
     }
-    let untold = match done {
+    let untold = match told.done {
         Some(done) => done.send(outcome).err(),
         None => Some(outcome),
     };

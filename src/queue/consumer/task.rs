@@ -12,8 +12,8 @@ use super::buffer::{Buffer, Ready};
 use super::claim::{Claim, Claimant, End, Item};
 use super::delivery::Command;
 use super::items::{Change, Items};
-use super::outcome::{After, Settled, return_at_last, settle_and_tell};
-use super::settle::{Unsettled, Verdict};
+use super::outcome::{After, Settled, Told, return_at_last, settle_and_tell};
+use super::settle::Verdict;
 use super::shared::{AFTER_FAILURE, AFTER_REFUSAL, Shared};
 use super::view::{Listing, Seen, View};
 use crate::backend;
@@ -214,7 +214,7 @@ impl<S: Serializer> Task<S> {
     fn act(&mut self, view: &mut View, now: Instant) -> Option<Instant> {
         self.items.show_hidden(now);
         for ready in self.unwanted() {
-            self.settle(ready.claim, Verdict::RELEASE, None);
+            self.settle(ready.claim, Verdict::RELEASE, Told::default());
         }
         let surplus_at = self.buffer.surplus_at();
         if self.closing {
@@ -253,7 +253,7 @@ impl<S: Serializer> Task<S> {
 
     fn obey(&mut self, command: Option<Command>) {
         match command {
-            Some(Command::Settle { claim, verdict, done }) => self.settle(claim, verdict, done),
+            Some(Command::Settle { claim, verdict, told }) => self.settle(claim, verdict, told),
             Some(Command::Close(done)) => {
                 self.closing = true;
                 self.buffer.end(self.shared.closed());
@@ -263,12 +263,12 @@ impl<S: Serializer> Task<S> {
         }
     }
 
-    fn settle(&mut self, claim: Arc<Claim>, verdict: Verdict, done: Option<oneshot::Sender<Result<(), Unsettled>>>) {
+    fn settle(&mut self, claim: Arc<Claim>, verdict: Verdict, told: Told) {
         claim.end();
         if verdict == Verdict::RELEASE {
             self.items.note_returning(&claim.name, claim.zxid);
         }
-        self.settling.push(settle_and_tell(claim, verdict, done));
+        self.settling.push(settle_and_tell(claim, verdict, told));
     }
 
     fn take_settled(&mut self, Settled { claim, item }: Settled) {
@@ -387,15 +387,15 @@ impl<S: Serializer> Task<S> {
         let delivered = claim.attempt().saturating_sub(1);
         if self.shared.max_deliveries.is_some_and(|most| delivered >= most) {
             let reason = format!("it was claimed {delivered} times without success");
-            return self.settle(claim, Verdict::Bury { attempts: delivered, reason }, None);
+            return self.settle(claim, Verdict::Bury { attempts: delivered, reason }, Told::default());
         }
         match dead_letter::items(&*self.serializer, &claim.data) {
             Err(why) => {
                 let verdict = Verdict::rejected(&claim, format!("it cannot be decoded: {why}"));
-                self.settle(claim, verdict, None);
+                self.settle(claim, verdict, Told::default());
             }
             // A node without items needs no handling.
-            Ok(items) if items.is_empty() => self.settle(claim, Verdict::Ack, None),
+            Ok(items) if items.is_empty() => self.settle(claim, Verdict::Ack, Told::default()),
             Ok(items) => self.buffer.put(Ready { claim, items }),
         }
     }

@@ -18,7 +18,7 @@ use zookeeper_recipes::leader_selector::{LeaderSelector, Leadership};
 use zookeeper_recipes::mutex::InterProcessMutex;
 use zookeeper_recipes::queue::{ClaimHandle, DistributedQueue, Utf8};
 use zookeeper_recipes::semaphore::InterProcessSemaphore;
-use zookeeper_recipes::testing::TestingServer;
+use zookeeper_recipes::testing::{Loss, Operation, TestingServer};
 
 use self::recorder::Recorder;
 use crate::fixture::log::{Log, ask_each_thread};
@@ -158,9 +158,16 @@ async fn a_delivery_lasts_until_it_is_settled_and_belongs_to_the_caller() {
     assert_eq!(closed.len(), 1, "{closed:#?}");
     assert_eq!(closed[0].parent(), Some("request"));
     assert_eq!(
-        ["path", "item", "attempt"].map(|field| closed[0].field(field)),
-        [Some("/orders"), Some(&*name), Some("1")]
+        ["path", "item", "attempt", "outcome"].map(|field| closed[0].field(field)),
+        [Some("/orders"), Some(&*name), Some("1"), Some("acked")]
     );
+    // Also if no caller waits for it.
+    queue.producer().put("eight".to_owned()).await.expect("put");
+    drop(within("an item", T, consumer.take()).await.expect("an item"));
+    within("it is returned", T, consumer.take()).await.expect("the item").reject("bad").await.expect("rejected");
+    let outcomes: Vec<_> =
+        spans.closed("delivery").iter().map(|span| span.field("outcome").map(str::to_owned)).collect();
+    assert_eq!(outcomes, ["acked", "returned", "dead_letter"].map(|outcome| Some(outcome.to_owned())));
 }
 
 #[tokio::test(start_paused = true)]
@@ -181,7 +188,7 @@ async fn the_term_of_a_latch_and_the_comparison_of_a_cache_are_spans() {
 
     server.create_by_hand("/config", "", CreateMode::Persistent).expect("a node");
     server.create_by_hand("/config/a", "1", CreateMode::Persistent).expect("a node");
-    let _cache = within("it is there", T, Cache::tree(&client, "/config").start()).await.expect("a cache");
+    let cache = within("it is there", T, Cache::tree(&client, "/config").start()).await.expect("a cache");
     let resyncs = spans.closed("cache_resync");
     assert_eq!(resyncs.len(), 1, "{resyncs:#?}");
     // What is there at the beginning has not changed.
@@ -189,6 +196,14 @@ async fn the_term_of_a_latch_and_the_comparison_of_a_cache_are_spans() {
         ["path", "nodes", "changes"].map(|field| resyncs[0].field(field)),
         [Some("/config"), Some("2"), Some("0")]
     );
+    // One is broken off by another loss of the connection; its span ends then, and not with the next comparison.
+    server.lose_next_reply(&client, Operation::Exists, Loss::Applied);
+    server.disconnect(&client);
+    within("it is compared once more", T, server.until(|| spans.closed("cache_resync").len() == 3)).await;
+    let nodes: Vec<_> =
+        spans.closed("cache_resync").iter().map(|span| span.field("nodes").map(str::to_owned)).collect();
+    assert_eq!(nodes, [Some("2".to_owned()), None, Some("2".to_owned())]);
+    assert!(within("it is synced", T, cache.synced()).await.is_ok());
 
     let session = format!("{:#x}", client.session_id().expect("a session"));
     client.close().await.expect("closed");

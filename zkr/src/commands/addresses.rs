@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use futures::future::join_all;
 use serde::Serialize;
 
-use super::servers::{Answer, Connected, Host, Hosts, ask, connections};
+use super::servers::{Answer, Connected, Host, Hosts, ask, connections, distinct};
 use crate::connection::Connection;
 use crate::ending::{Ending, Status};
 use crate::output::note;
@@ -32,15 +32,17 @@ pub struct WithAddresses<'a, T> {
 impl Addresses {
     /// Asks all servers. One that does not answer is passed over: its clients connect to the other ones.
     pub async fn ask(connection: &Connection) -> Result<Addresses, Ending> {
-        let hosts = Hosts::of(connection);
-        let answers = join_all(hosts.plain.iter().map(|host| ask(host, "cons"))).await;
+        let Hosts { plain, encrypted } = Hosts::of(connection);
+        // One server may have several names.
+        let plain = distinct(plain).await;
+        let answers = join_all(plain.iter().map(|host| ask(host, "cons"))).await;
         let mut addresses = Addresses::default();
-        for (host, answer) in hosts.plain.iter().zip(answers) {
+        for (host, answer) in plain.iter().zip(answers) {
             addresses.add(host, answer)?;
         }
-        let encrypted = hosts.encrypted.iter().map(|host| format!("{host}: servers are not asked over TLS"));
-        addresses.silent.extend(encrypted);
-        if addresses.silent.len() == hosts.plain.len() + hosts.encrypted.len() {
+        let not_asked = encrypted.iter().map(|host| format!("{host}: servers are not asked over TLS"));
+        addresses.silent.extend(not_asked);
+        if addresses.silent.len() == plain.len() + encrypted.len() {
             let why = format!("--addresses: no server tells them: {}", addresses.silent.join("; "));
             return Err(Ending::because(Status::Unreachable, why));
         }
@@ -49,7 +51,10 @@ impl Addresses {
 
     fn add(&mut self, host: &Host, answer: Result<Answer, String>) -> Result<(), Ending> {
         match answer {
-            Ok(Answer::Text(text)) => connections(&text).for_each(|connected| self.insert(connected)),
+            Ok(Answer::Text(text)) => match connections(&text) {
+                Some(connections) => connections.for_each(|connected| self.insert(connected)),
+                None => self.silent.push(format!("{host}: it does not answer as a ZooKeeper server does")),
+            },
             Ok(Answer::NotPermitted) => {
                 let next = "add it to 4lw.commands.whitelist in the configuration of the servers";
                 return Err(Ending::failed(format_args!("--addresses: {host} does not permit cons; {next}")));
@@ -123,7 +128,9 @@ pub mod tests {
         let mut addresses = Addresses::default();
         assert!(addresses.add(&host, Err("refused".to_owned())).is_ok());
         assert!(addresses.add(&host, Ok(Answer::NotServing)).is_ok());
-        assert_eq!(addresses.silent, ["zk1:2181: refused", "zk1:2181: it serves no clients now"]);
+        assert!(addresses.add(&host, Ok(Answer::Text("HTTP/1.1 400 Bad Request\n".to_owned()))).is_ok());
+        let silent = ["refused", "it serves no clients now", "it does not answer as a ZooKeeper server does"];
+        assert_eq!(addresses.silent, silent.map(|why| format!("zk1:2181: {why}")));
         let refused = addresses.add(&host, Ok(Answer::NotPermitted)).expect_err("it is not permitted");
         let Ending::Status(Status::Failed, Some(why)) = refused else { panic!("{refused:?}") };
         assert!(why.contains("zk1:2181 does not permit cons; add it to 4lw.commands.whitelist"), "{why}");

@@ -79,9 +79,11 @@ impl Times {
     }
 }
 
-/// Returns the connections of sessions in an answer to `cons`.
-pub fn connections(cons: &str) -> impl Iterator<Item = Connected> {
-    cons.lines().filter_map(connection)
+/// Returns the connections of sessions in an answer to `cons`; `None` if no ZooKeeper server answers so. Connections
+/// without a session, such as that of the question, are passed over.
+pub fn connections(cons: &str) -> Option<impl Iterator<Item = Connected>> {
+    let is_answer = cons.lines().all(|line| line.trim().is_empty() || line.contains("]("));
+    is_answer.then(|| cons.lines().filter_map(connection))
 }
 
 /// Parses `/10.0.0.7:40512[1](queued=0,…,sid=0x100003a7c2b0004,…)`. A name of the client may stand before the slash.
@@ -164,12 +166,13 @@ mod tests {
             connected(1, "[::1]:40514", 7),
             connected(2, "[fe80::1%eth0]:40515", 7),
         ];
-        assert_eq!(connections(CONS).collect::<Vec<_>>(), expected);
+        assert_eq!(connections(CONS).expect("connections").collect::<Vec<_>>(), expected);
+        assert!(connections(SRVR).is_none() && connections("\n").is_some_and(|mut none| none.next().is_none()));
     }
 
     fn is_read_without_a_panic(text: &str) {
         let _ = (Answer::of(text.as_bytes()), mode(text), watches(text), Times::of(text));
-        for Connected { address, .. } in connections(text) {
+        for Connected { address, .. } in connections(text).into_iter().flatten() {
             assert!(!address.contains(char::is_control), "{address:?}");
         }
     }
