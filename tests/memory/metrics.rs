@@ -1,6 +1,7 @@
 //! The metrics as an exporter reads them.
 
 mod recorder;
+#[path = "../support/scrape.rs"]
 mod scrape;
 mod table;
 

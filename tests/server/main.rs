@@ -30,6 +30,8 @@ mod leader_latch;
 mod leader_selector;
 #[cfg(feature = "leader-latch")]
 mod lease;
+#[cfg(all(feature = "metrics", feature = "mutex", feature = "queue", feature = "cache", feature = "leader-latch"))]
+mod metrics;
 #[cfg(feature = "multi-lock")]
 mod multi_lock;
 #[cfg(feature = "mutex")]

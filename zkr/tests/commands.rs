@@ -331,6 +331,10 @@ async fn what_servers_tell_of_themselves_is_compared_with_the_options_and_with_e
     assert_eq!((told.status, &*told.err), (1, "zkr: 1 problem found in 0 lines\n"), "{}", told.out);
     let least = format!("error: {server}: minSessionTimeout is 500ms there, and --min-session-timeout is 2s");
     assert!(told.out.starts_with(&least), "{}", told.out);
+    // Also if nothing else can be told: it may be the reason.
+    let missing = fixture.zkr(&["doctor", &format!("{path}/missing"), "--min-session-timeout", "2s"]).await;
+    assert!(missing.status == 1 && missing.out.starts_with(&least), "{}", missing.out);
+    assert!(missing.err.contains("check the path, --namespace and --connect"), "{}", missing.err);
 
     // One server that does not answer, and one that is another ensemble, permits few words, and has other times.
     let other = ZooKeeper::builder().tick_time(Duration::from_secs(1)).four_letter_words("srvr,conf").start().await;

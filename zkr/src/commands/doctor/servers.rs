@@ -268,6 +268,9 @@ fn named<T>(values: &[(&Host, T)]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
     use super::super::finding::Severity;
     use super::*;
 
@@ -382,6 +385,30 @@ mod tests {
             &told([with(1_000_001)], &expected()),
             &["warning zk1:2181 it has 1000001 watches, more than 1000000"],
         );
+    }
+
+    #[tokio::test]
+    async fn a_word_without_an_answer_is_told_and_the_others_count() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("its address").port();
+        tokio::spawn(async move {
+            while let Ok((mut connection, _)) = listener.accept().await {
+                let mut word = [0; 4];
+                connection.read_exact(&mut word).await.expect("a word");
+                let answer: &[u8] = match &word {
+                    b"srvr" => b"Mode: standalone\n",
+                    b"wchs" => b"Total watches:1000001\n",
+                    _ => b"",
+                };
+                connection.write_all(answer).await.expect("it is read");
+            }
+        });
+        let host = Host { name: "127.0.0.1".to_owned(), port };
+        let survey = Survey::ask(Hosts { plain: vec![host.clone()], encrypted: Vec::new() }).await;
+        let not_examined = format!("not examined: {host} (conf: it closes the connection without an answer to conf)");
+        assert_eq!(survey.not_examined(), Some(not_examined));
+        let found = survey.findings(&expected());
+        assert!(found.len() == 1 && found[0].what.starts_with("it has 1000001 watches"), "{found:?}");
     }
 
     #[test]

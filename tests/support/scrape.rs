@@ -8,16 +8,16 @@ use zookeeper_recipes::metrics::{METRICS, MetricKind, describe};
 const PREFIX: &str = "zookeeper_recipes_";
 
 /// Gets the metrics of this thread while it exists.
-pub(super) struct Exporter {
+pub(crate) struct Exporter {
     handle: PrometheusHandle,
     _installed: LocalRecorderGuard<'static>,
 }
 
 /// What an exporter shows at one time.
-pub(super) struct Scrape(String);
+pub(crate) struct Scrape(String);
 
 impl Exporter {
-    pub(super) fn install() -> Self {
+    pub(crate) fn install() -> Self {
         let histograms = METRICS.iter().filter(|metric| metric.kind == MetricKind::Histogram);
         let builder = histograms.fold(PrometheusBuilder::new(), |builder, metric| {
             let name = Matcher::Full(metric.name.to_owned());
@@ -31,29 +31,29 @@ impl Exporter {
         Exporter { handle, _installed: installed }
     }
 
-    pub(super) fn scrape(&self) -> Scrape {
+    pub(crate) fn scrape(&self) -> Scrape {
         Scrape(self.handle.render())
     }
 }
 
 impl Scrape {
     /// Returns the sum of all values of this name that have these labels; 0 if there is none.
-    pub(super) fn value(&self, name: &str, labels: &[&str]) -> f64 {
+    pub(crate) fn value(&self, name: &str, labels: &[&str]) -> f64 {
         self.lines(name).filter(|line| labels.iter().all(|label| line.contains(label))).map(number).sum()
     }
 
     /// Returns how many values of this name there are.
-    pub(super) fn count(&self, name: &str) -> usize {
+    pub(crate) fn count(&self, name: &str) -> usize {
         self.lines(name).count()
     }
 
     /// Returns the names of the metrics that are shown.
-    pub(super) fn names(&self) -> Vec<&str> {
+    pub(crate) fn names(&self) -> Vec<&str> {
         self.0.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect()
     }
 
     /// Returns what is said of this metric.
-    pub(super) fn help(&self, name: &str) -> Option<&str> {
+    pub(crate) fn help(&self, name: &str) -> Option<&str> {
         self.0.lines().find_map(|line| line.strip_prefix("# HELP ")?.strip_prefix(name)?.strip_prefix(' '))
     }
 
