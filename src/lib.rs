@@ -170,7 +170,7 @@
 //! | `session` | `session` | the life of a session |
 //! | `acquire` | `recipe`, `path`, `node`, `behind`, `token`, `outcome` | a call that acquires a lock or permits |
 //! | `term` | `path`, `id`, `token`; of a latch `why` | a term of a latch; `take_leadership` of a selector's listener |
-//! | `delivery` | `path`, `item`, `attempt`, `outcome` | a [`Delivery`](queue::Delivery) until it is settled; a handler |
+//! | `delivery` | `path`, `item`, `attempt`, `outcome` | a [`Delivery`](queue::Delivery) until settled; a handler |
 //! | `cache_resync` | `path`; at its end `nodes`, `changes` | a comparison of a cache with the servers |
 //!
 //! Some fields are recorded later: `node`, and of a lock `token`, once they are known, `behind` while another is ahead

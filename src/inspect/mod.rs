@@ -69,7 +69,7 @@
 //! [`tree()`] sends one request for each node, but none for items of queues, dead letters, and acknowledgements of
 //! members of a balancer: those are in the list of their directory. It sends a second one for an ephemeral node whose
 //! name is not that of a contender, lease, claim, producer, or member of a barrier or balancer, and for a node that
-//! has such a name and children. It sends one more for the first item of each queue. If the tree begins at a queue or
+//! has such a name and children. It sends one more for the oldest item of each queue. If the tree begins at a queue or
 //! at a node without children, it sends three more, for the directories that a queue has beside it, and one at a
 //! semaphore or a double barrier of kazoo. It reads the data of ephemeral nodes, of nodes with such a name, and of
 //! `max-throughput`, and no other data.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use futures::stream::{self, StreamExt};
 
 use super::Lines;
-use super::line::{Child, Line};
+use super::line::{Child, Line, is_session};
 use super::role::Role;
 use crate::client::{Client, Error, ErrorKind};
 use crate::path::join;
@@ -30,7 +30,7 @@ struct Directory {
 /// What has become of a name that was listed.
 enum Read {
     Child(Child),
-    /// It has children, so it is no contender, whatever its name.
+    /// It is no contender, whatever its name: it has children, or may have some.
     Directory(String),
     Vanished(String),
 }
@@ -182,9 +182,13 @@ impl Contents {
     }
 }
 
+fn is_contender(name: &str, stat: &Stat) -> bool {
+    stat.num_children == 0 && Role::of_node(name, is_session(stat.ephemeral_owner)).is_some()
+}
+
 async fn child(client: &Client, path: &str, name: String) -> Result<Read, Error> {
     match client.get(path).await {
-        Ok((_, stat)) if stat.num_children > 0 => Ok(Read::Directory(name)),
+        Ok((_, stat)) if !is_contender(&name, &stat) => Ok(Read::Directory(name)),
         Ok(node) => Ok(Read::Child(Child { name, node: Some(node) })),
         Err(error) if error.kind() == ErrorKind::NoNode => Ok(Read::Vanished(name)),
         Err(error) if error.kind() == ErrorKind::NoAuth => Ok(Read::Child(Child { name, node: None })),

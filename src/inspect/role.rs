@@ -32,6 +32,9 @@ const BASES: [(&str, Role); 6] = [
     ("__lock__", Role::KazooLock),
 ];
 
+/// The length of the number that a server appends.
+const NUMBER_BYTES: usize = 10;
+
 /// All of them, for a list of the line.
 pub(super) fn bases() -> [&'static str; 6] {
     BASES.map(|(base, _)| base)
@@ -43,6 +46,12 @@ impl Role {
     /// Returns the role of a node with this name; `None` if it belongs to no line.
     pub fn of(name: &str) -> Option<Role> {
         BASES.iter().find_map(|&(base, role)| number_of(name, &[base]).map(|_| role))
+    }
+
+    /// Returns the role of a node that has no children. A server appends ten digits. With fewer, only an ephemeral node
+    /// is a contender: else it is rather the directory of a free lock, such as `db-lock-1`.
+    pub(super) fn of_node(name: &str, is_ephemeral: bool) -> Option<Role> {
+        Role::of(name).filter(|_| is_ephemeral || has_number_of_server(name))
     }
 
     /// Returns whether two nodes of one line with these roles never hold together.
@@ -57,6 +66,12 @@ impl Role {
             (Reader | Writer, Reader | Writer) => true,
         }
     }
+}
+
+/// Returns whether a server may have appended the number of this name: ten places, of which a sign is one.
+fn has_number_of_server(name: &str) -> bool {
+    let before = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    name.len() - before.len() + usize::from(before.ends_with('-')) >= NUMBER_BYTES
 }
 
 impl fmt::Display for Role {
@@ -98,6 +113,16 @@ mod tests {
         ];
         for (name, role) in names {
             assert_eq!(Role::of(&name), role, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_directory_of_a_lock_is_no_contender() {
+        for name in ["db-lock-1", "my-latch-2025", "x__lock__1", "lock-12345678"] {
+            assert_eq!((Role::of_node(name, true), Role::of_node(name, false)), (Role::of(name), None), "{name}");
+        }
+        for name in ["by-hand-lock-0000000001", "lock--2147483648", "x__lock__-000000001"] {
+            assert_eq!((Role::of_node(name, false), Role::of(name).is_some()), (Role::of(name), true), "{name}");
         }
     }
 

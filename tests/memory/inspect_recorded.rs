@@ -213,14 +213,14 @@ async fn the_queues_of_curator() {
     let parcels = replay.queue("/curator/parcels").await;
     assert_eq!((parcels.depth, names(&parcels.claims)), (3, vec!["queue-0000000000"]));
     assert_eq!(all(&parcels.claims), ["host-2"]);
-    let first = orders.first.expect("it has items");
-    assert_eq!((first.name(), first.ready_since()), ("queue-0000000000", first.stat.map(|stat| stat.created())));
+    let oldest = orders.oldest.expect("it has items");
+    assert_eq!((oldest.name(), oldest.ready_since()), ("queue-0000000000", oldest.stat.map(|stat| stat.created())));
     for (path, depth) in [("/curator/by-priority", 2), ("/curator/delayed", 1), ("/curator/by-id", 1)] {
         assert_eq!(replay.queue(path).await.depth, depth);
     }
-    let urgent = replay.queue("/curator/by-priority").await.first.expect("it has items");
-    let delayed = replay.queue("/curator/delayed").await.first.expect("it has an item");
-    assert_eq!(urgent.name(), "queue-0FFFFFFFF0000000001", "a priority that is less comes first");
+    let by_priority = replay.queue("/curator/by-priority").await.oldest.expect("it has items");
+    let delayed = replay.queue("/curator/delayed").await.oldest.expect("it has an item");
+    assert_eq!(by_priority.name(), "queue-1000000FF0000000000", "whatever its priority");
     let tomorrow = SystemTime::UNIX_EPOCH + Duration::from_millis(0x1a2_1a1c_e4e3);
     assert_eq!((delayed.name(), delayed.ready_since()), ("queue-|1A21A1CE4E3|0000000000", Some(tomorrow)));
 }

@@ -179,13 +179,13 @@ async fn a_queue_costs_the_same_whatever_its_depth() {
     let (found, cost) = cost(&server, &two, "/app").await;
     let beside = |suffix: &str| server.children(&format!("/app/orders{suffix}"));
     let reads = beside("-claims").len() + 1;
-    assert_eq!(cost, [5, reads, 1], "the path, the queue's four directories, claims, a producer, the first item");
+    assert_eq!(cost, [5, reads, 1], "the path, the queue's four directories, claims, a producer, the oldest item");
     assert_eq!(paths(&found), ["/app", "/app/orders"]);
     let queue = queue_at(&found, "/app/orders");
     assert_eq!(queue.depth, 98);
-    let first = queue.first.as_ref().expect("there are items");
-    assert_eq!((first.name(), first.name()), (delivery.name(), "queue-0000000002"));
-    assert!(first.stat.is_some_and(|stat| first.ready_since() == Some(stat.created()) && stat.session_id.is_none()));
+    let oldest = queue.oldest.as_ref().expect("there are items");
+    assert_eq!((oldest.name(), delivery.name()), ("queue-0000000002", "queue-0000000002"));
+    assert!(oldest.stat.is_some_and(|stat| oldest.ready_since() == Some(stat.created()) && stat.session_id.is_none()));
     assert!(names(&queue.claims).contains(&delivery.name()), "{found}");
     assert_eq!(names(&queue.claims), beside("-claims"));
     assert!(sessions(&queue.claims).iter().all(|&session| session == one.session_id()));
@@ -210,7 +210,7 @@ async fn a_queue_costs_the_same_whatever_its_depth() {
     assert_eq!(found.nodes[1].stat, None, "it does not exist");
     let queue = queue_at(&found, "/app/orders");
     assert_eq!((queue.depth, queue.claims.len(), queue.dead_letters.len()), (0, 0, 2));
-    assert_eq!(queue.first, None);
+    assert_eq!(queue.oldest, None);
 }
 
 #[tokio::test(start_paused = true)]

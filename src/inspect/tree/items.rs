@@ -1,4 +1,4 @@
-//! Looks at the first item of each queue.
+//! Looks at the oldest item of each queue.
 
 use futures::stream::{self, StreamExt};
 
@@ -7,12 +7,12 @@ use super::recognize::summary;
 use super::value::{Item, Node, Recipe};
 use crate::client::{Client, Error, ErrorKind};
 
-/// Reads what the servers tell of the first item of each queue. One that a consumer has taken meanwhile stays unknown.
-pub(super) async fn read_first(client: &Client, nodes: &mut [Node]) -> Result<(), Error> {
+/// Reads what the servers tell of the oldest item of each queue. One that a consumer has taken meanwhile stays unknown.
+pub(super) async fn read_oldest(client: &Client, nodes: &mut [Node]) -> Result<(), Error> {
     let recipes = nodes.iter_mut().flat_map(|node| &mut node.recipes);
     let items: Vec<&mut Item> = recipes
         .filter_map(|recipe| match recipe {
-            Recipe::Queue(queue) => queue.first.as_mut(),
+            Recipe::Queue(queue) => queue.oldest.as_mut(),
             _ => None,
         })
         .collect();

@@ -1,6 +1,6 @@
 //! Everything at a path and below, and which recipe each directory belongs to.
 //!
-//! `walk.rs` reads, and `items.rs` the first item of each queue. The rest has no I/O: `names.rs` knows the names of
+//! `walk.rs` reads, and `items.rs` the oldest item of each queue. The rest has no I/O: `names.rs` knows the names of
 //! nodes, `found.rs` has what was read, `recognize.rs` and `queues.rs` give each node to the recipe that it belongs to,
 //! `value.rs` has what comes out, and `text.rs` shows it.
 
@@ -21,6 +21,6 @@ use crate::client::{Client, Error};
 pub(super) async fn read(client: &Client, root: &str) -> Result<Tree, Error> {
     let (found, denied) = walk::walk(client, root).await?;
     let mut nodes = recognize::nodes(root, found);
-    items::read_first(client, &mut nodes).await?;
+    items::read_oldest(client, &mut nodes).await?;
     Ok(Tree { nodes, denied: denied.into_iter().collect() })
 }

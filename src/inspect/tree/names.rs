@@ -40,6 +40,8 @@ const ACKNOWLEDGED: char = '~';
 const NUMBER_BYTES: usize = 10;
 /// The sign and the hexadecimal digits of a priority, in the names of Curator's `DistributedPriorityQueue`.
 const PRIORITY_BYTES: usize = 9;
+/// The hexadecimal digits of a time in milliseconds, from 2004 to 10889.
+const TIME_DIGITS: std::ops::RangeInclusive<usize> = 11..=12;
 /// The digits of a priority, in the names of kazoo's queues.
 const KAZOO_PRIORITY_BYTES: usize = 3;
 /// The lengths of the parts of a UUID.
@@ -105,13 +107,20 @@ fn is_item_of_curator(name: &str) -> bool {
     })
 }
 
-/// Returns the time that the name of an item in a queue with a delay has: the item must not be taken before. It is in
-/// milliseconds since 1970, in hexadecimal digits (Curator's `DistributedDelayQueue`). The name of an item in a queue
-/// with ids may look the same.
-pub(super) fn ready_at_ms(name: &str) -> Option<i64> {
+/// Returns when the delay ends that the name of an item has: in milliseconds since 1970, in hexadecimal digits, as
+/// Curator's `DistributedDelayQueue` writes it. In a queue with ids, an id of such digits and capitals looks the same.
+pub(super) fn delayed_until_ms(name: &str) -> Option<i64> {
     let marked = name.strip_prefix(ITEM).and_then(before_number)?;
     let digits = marked.strip_prefix('|')?.strip_suffix('|')?;
-    i64::from_str_radix(digits, 16).ok().filter(|time| *time >= 0)
+    let is_time = TIME_DIGITS.contains(&digits.len())
+        && digits.bytes().all(|byte| byte.is_ascii_digit() || (b'A'..=b'F').contains(&byte));
+    is_time.then(|| i64::from_str_radix(digits, 16).ok()).flatten()
+}
+
+/// Returns what is less the longer an item has been ready: the end of its delay, or the number that the server gave it.
+pub(super) fn age_of(name: &str) -> (Option<i64>, Option<u64>) {
+    let number = name.len().checked_sub(NUMBER_BYTES).and_then(|at| name.get(at..)?.parse().ok());
+    (delayed_until_ms(name), number)
 }
 
 /// Returns whether it is a dead letter of a queue.
@@ -203,10 +212,23 @@ mod tests {
     }
 
     #[test]
-    fn the_time_in_the_name_of_an_item() {
-        assert_eq!(ready_at_ms("queue-|19F9A4A7A00|0000000001"), Some(0x19f_9a4a_7a00));
-        let others = ["queue-|user-7|0000000001", "queue-|-1|0000000001", "queue-||0000000001", "queue-0000000001"];
-        assert_eq!(others.map(ready_at_ms), [None; 4]);
+    fn the_delay_in_the_name_of_an_item() {
+        assert_eq!(delayed_until_ms("queue-|19F9A4A7A00|0000000001"), Some(0x19f_9a4a_7a00));
+        let others =
+            ["|user-7|", "|-19F9A4A7A0|", "|19f9a4a7a00|", "|1|", "||", "", "|7FFFFFFFFFFFFFFF|", "|+19F9A4A7A00|"];
+        for between in others {
+            assert_eq!(delayed_until_ms(&format!("queue-{between}0000000001")), None, "{between}");
+        }
+    }
+
+    #[test]
+    fn the_item_that_is_ready_first() {
+        let oldest = |names: &[&'static str]| names.iter().copied().min_by_key(|name| age_of(name));
+        let [urgent, late] = ["queue-0FFFFFFFF0000000009", "queue-1000000FF0000000002"];
+        assert_eq!(oldest(&[urgent, late]), Some(late), "whatever its priority");
+        assert_eq!(oldest(&["entry-100-0000000003", "entry-200-0000000002"]), Some("entry-200-0000000002"));
+        let [soon, later] = ["queue-|19F9A4A7A00|0000000009", "queue-|19F9A4A7A01|0000000002"];
+        assert_eq!(oldest(&[later, soon]), Some(soon));
     }
 
     #[test]

@@ -60,12 +60,16 @@ fn queue(found: &mut Found, items_in: &str, [claims, producers, dead]: [&str; 3]
             found.take(&join(directory, name));
         }
     }
-    let first = items.first().map(|name| Item { path: join(items_in, name), stat: None });
+    let oldest = items.iter().min_by_key(|name| names::age_of(name)).map(|name| Item {
+        path: join(items_in, name),
+        delayed_until_ms: names::delayed_until_ms(name),
+        stat: None,
+    });
     // By the number that the server has given them.
     dead_letters.sort_by(|one, other| one.rsplit('-').next().cmp(&other.rsplit('-').next()));
     Some(Queue {
         depth: items.len(),
-        first,
+        oldest,
         claims: found.entries(claims, claimed),
         producers: found.entries(producers, producing),
         dead_letters,

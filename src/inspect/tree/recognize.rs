@@ -73,7 +73,7 @@ fn alone(found: &mut Found, path: &str) -> Vec<(String, Recipe)> {
 
 /// Takes the contenders in a directory. `None` if there are none.
 fn line(found: &mut Found, path: &str) -> Option<Line> {
-    let names = found.leaves(path, |name, _| Role::of(name).is_some());
+    let names = found.leaves(path, |name, content| Role::of_node(name, content.is_ephemeral()).is_some());
     if names.is_empty() {
         return None;
     }
@@ -203,6 +203,7 @@ pub(super) fn summary(stat: &Stat) -> NodeStat {
     NodeStat {
         session_id: Some(stat.ephemeral_owner).filter(|&id| is_session(id)),
         created_ms: stat.ctime,
+        modified_ms: stat.mtime,
         data_length: stat.data_length.try_into().unwrap_or_default(),
         num_children: stat.num_children.try_into().unwrap_or_default(),
     }

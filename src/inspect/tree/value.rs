@@ -3,7 +3,6 @@
 use std::time::SystemTime;
 
 use super::super::line::{Line, Owner, is_session, time_of};
-use super::names;
 use crate::path::split;
 
 /// Everything at a path and below, as [`tree`](crate::inspect::tree()) finds it.
@@ -51,6 +50,9 @@ pub struct NodeStat {
     pub session_id: Option<i64>,
     /// When it was created, in milliseconds since 1970, by the clock of the server that led then.
     pub created_ms: i64,
+    /// When its data was written last, likewise. Of an item of a queue, that is when it was claimed last by a consumer
+    /// of this library.
+    pub modified_ms: i64,
     /// The number of bytes of its data.
     pub data_length: u32,
     /// The number of its children, those that are in recipes as well.
@@ -109,15 +111,16 @@ pub struct DoubleBarrier {
     pub members: Vec<Entry>,
 }
 
-/// A queue. Its items are counted by their names; only the first one is looked at.
+/// A queue. Its items are counted by their names; only the oldest one is looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Queue {
     /// The number of its items, those that are claimed included, and those of Curator's other kinds of queue.
     pub depth: usize,
-    /// The first of the items by their names, which is the order in which consumers take them.
-    pub first: Option<Item>,
+    /// The item that has been ready for the longest time, as the names tell: the one that was put first, or whose delay
+    /// ends first.
+    pub oldest: Option<Item>,
     /// The claims on items in `<path>-claims`, or in `taken` of kazoo's `LockingQueue`, the oldest one first. The name
     /// of each is that of the item.
     pub claims: Vec<Entry>,
@@ -134,6 +137,8 @@ pub struct Queue {
 pub struct Item {
     /// The path of the node.
     pub path: String,
+    /// When its delay ends, in milliseconds since 1970, if its name has one, as in Curator's `DistributedDelayQueue`.
+    pub delayed_until_ms: Option<i64>,
     /// What the servers tell of it. `None` if a consumer has taken it meanwhile, or if this client may not read it.
     pub stat: Option<NodeStat>,
 }
@@ -186,6 +191,11 @@ impl NodeStat {
     pub fn created(&self) -> SystemTime {
         time_of(self.created_ms)
     }
+
+    /// Returns when its data was written last, by the clock of the server that led then.
+    pub fn modified(&self) -> SystemTime {
+        time_of(self.modified_ms)
+    }
 }
 
 impl Entry {
@@ -213,11 +223,10 @@ impl Item {
     }
 
     /// Returns since when a consumer may take it, if that is known: since it was created, by the clock of the server
-    /// that led then; or since its delay is over, which may be in the future. The delay is the one that Curator's
-    /// `DistributedDelayQueue` writes into the name, not one with which a consumer of this library has returned it.
+    /// that led then; or since the delay in its name is over, which may be in the future.
     pub fn ready_since(&self) -> Option<SystemTime> {
-        let stat = self.stat?;
-        Some(stat.created().max(names::ready_at_ms(self.name()).map_or(SystemTime::UNIX_EPOCH, time_of)))
+        let created = self.stat?.created();
+        Some(self.delayed_until_ms.map_or(created, |delayed| created.max(time_of(delayed))))
     }
 }
 

@@ -48,7 +48,11 @@ pub enum Command {
     },
     /// Show everything at a path and below: locks, semaphores, queues, barriers, shares, groups
     Inspect(tree::TreeOptions),
-    /// Find what is wrong with locks, elections and the servers; status 1 if anything is
+    /// Find what is wrong with locks, elections, semaphores, queues and the servers; status 1 if anything is
+    ///
+    /// Of locks, elections and semaphores: deadlocks, nodes and leases without a session, holders that others wait for
+    /// too long, counters that end, and ACLs that hide a line from those who may enter it. Of queues: items without a
+    /// consumer, and dead letters. What this client may not read is not examined, and told.
     ///
     /// The servers are asked by ZooKeeper's four-letter words, of which they permit only srvr by default. Tick times,
     /// session timeouts and watches are examined if 4lw.commands.whitelist of the servers has conf and wchs too.

@@ -1,13 +1,14 @@
 //! Who may enter a line, and not see it.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 
 use futures::stream::{self, StreamExt};
 use zookeeper_recipes::inspect::{Line, Recipe, Tree};
 use zookeeper_recipes::{Acl, Client, Error, ErrorKind, Permissions};
 
-use super::finding::Finding;
+use super::finding::{Finding, argument};
+use super::members::Members;
+use super::problem::Problem;
 use crate::output::count;
 
 /// How many ACLs are read at a time.
@@ -22,10 +23,6 @@ struct Shared<'a> {
     directory: &'a str,
     nodes: Vec<&'a str>,
 }
-
-/// Whom an entry of an ACL is for.
-#[derive(Clone, Copy)]
-struct Member<'a>(&'a Acl);
 
 impl Finding {
     /// Compares the ACLs in lines: who may enter one has to see the others, and be able to leave.
@@ -76,101 +73,49 @@ impl<'a> Shared<'a> {
 
     fn findings(&self, acls: &Acls) -> Vec<Finding> {
         let Some(acl) = acls.get(self.directory) else { return Vec::new() };
-        let members = members(acl);
-        let without = |wanted| listed(members.iter().filter(|member| !member.may(wanted, acl)));
-        let blind = without(Permissions::READ).map(|who| {
+        let members = Members::of(acl);
+        let blind = members.without(Permissions::READ, acl).map(|who| {
             format!("{who} may create nodes in it, and not list it (READ): such a member does not see the line")
         });
-        let stuck = without(Permissions::DELETE).map(|who| {
+        let stuck = members.without(Permissions::DELETE, acl).map(|who| {
             format!(
                 "{who} may create nodes in it, and not delete them (DELETE): what such a member has held blocks others \
                  until its session ends"
             )
         });
-        let hidden = self.hidden(acls, &members);
-        let next = format!(
-            "give all members READ, CREATE and DELETE there, and READ on each node of the line: the same ACL in all \
-             clients (zkCli.sh: getAcl {})",
-            self.directory
-        );
-        let all = blind.into_iter().chain(stuck).chain(hidden);
-        all.map(|what| Finding::warning(self.directory, what, next.clone())).collect()
+        let of_directory = blind.into_iter().chain(stuck).map(|what| (what, self.directory));
+        of_directory.chain(self.hidden(acls, &members)).map(|(what, look_at)| self.finding(what, look_at)).collect()
     }
 
-    /// Returns what is wrong with the ACLs of the nodes: each time for all nodes that are hidden from the same members.
-    fn hidden(&self, acls: &Acls, members: &[Member<'_>]) -> Vec<String> {
+    fn finding(&self, what: String, look_at: &str) -> Finding {
+        let next = format!(
+            "give READ, CREATE and DELETE in it, and READ on the nodes of the line, to all members, and CREATE to no \
+             others (zkCli.sh: getAcl {})",
+            argument(look_at)
+        );
+        Finding::warning(Problem::Acl, self.directory, what, next)
+    }
+
+    /// Returns what is wrong with the ACLs of nodes, once for all nodes that are hidden from the same members, and the
+    /// first of these nodes.
+    fn hidden(&self, acls: &Acls, members: &Members<'_>) -> Vec<(String, &'a str)> {
         let mut hidden: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-        for path in &self.nodes {
-            let acl = acls.get(*path);
-            let from = acl.and_then(|acl| listed(members.iter().filter(|member| !member.may(Permissions::READ, acl))));
-            if let Some(who) = from {
+        for &path in &self.nodes {
+            if let Some(who) = acls.get(path).and_then(|acl| members.without(Permissions::READ, acl)) {
                 hidden.entry(who).or_default().push(path);
             }
         }
-        let what = |(who, nodes): (String, Vec<&str>)| {
-            let name = nodes.first().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
-            let some = count(nodes.len(), "node", "nodes");
-            format!(
+        let what = |(who, nodes): (String, Vec<&'a str>)| {
+            let first = *nodes.first()?;
+            let (some, name) = (count(nodes.len(), "node", "nodes"), first.rsplit('/').next()?);
+            let what = format!(
                 "{who} may enter the line, and not read {some} of it (READ), such as {name}: a member that has to wait \
                  for one fails"
-            )
+            );
+            Some((what, first))
         };
-        hidden.into_iter().map(what).collect()
+        hidden.into_iter().filter_map(what).collect()
     }
-}
-
-/// Returns who may create nodes in a directory with this ACL, each once.
-fn members(acl: &[Acl]) -> Vec<Member<'_>> {
-    let mut members: Vec<Member<'_>> = Vec::new();
-    for member in acl.iter().filter(|entry| entry.permissions().contains(Permissions::CREATE)).map(Member) {
-        if !members.iter().any(|known| known.is(member.0)) {
-            members.push(member);
-        }
-    }
-    members
-}
-
-impl Member<'_> {
-    /// Returns whether an ACL permits this to a client that has only this identity.
-    fn may(self, wanted: Permissions, acl: &[Acl]) -> bool {
-        let is_meant = |entry: &Acl| Member(entry).is_anyone() || self.is(entry);
-        acl.iter().any(|entry| is_meant(entry) && entry.permissions().contains(wanted))
-    }
-
-    fn is_anyone(self) -> bool {
-        self.0.scheme() == "world"
-    }
-
-    fn is(self, entry: &Acl) -> bool {
-        self.0.scheme() == entry.scheme() && (self.0.id() == entry.id() || self.is_hidden_as(entry))
-    }
-
-    /// Returns whether both are the same user, and the servers have hidden the hash of one of them.
-    fn is_hidden_as(self, entry: &Acl) -> bool {
-        let (Some((one, hash)), Some((other, other_hash))) = (self.0.id().split_once(':'), entry.id().split_once(':'))
-        else {
-            return false;
-        };
-        self.0.scheme() == "digest" && one == other && (hash == "x" || other_hash == "x")
-    }
-}
-
-/// Without the hash of a digest.
-impl fmt::Display for Member<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (scheme, id) = (self.0.scheme(), self.0.id());
-        match scheme {
-            "world" => f.write_str("anyone"),
-            "digest" => write!(f, "digest:{}", id.split(':').next().unwrap_or(id)),
-            _ => write!(f, "{scheme}:{id}"),
-        }
-    }
-}
-
-/// Returns who these are. `None` if there are none.
-fn listed<'a>(members: impl Iterator<Item = &'a Member<'a>>) -> Option<String> {
-    let members: Vec<String> = members.map(Member::to_string).collect();
-    (!members.is_empty()).then(|| members.join(", "))
 }
 
 #[cfg(test)]
@@ -207,6 +152,9 @@ mod tests {
         assert_eq!(told(with_operator, std::slice::from_ref(&two)), [""; 0]);
         // The servers hide hashes from those who may not change the ACL.
         assert_eq!(told(two, &[all(&["digest:a:x", "digest:b:x"])]), [""; 0]);
+        // Addresses within others.
+        let within = [all(&["ip:10.0.0.0/8"]), vec![entry(Permissions::CREATE, "ip:10.0.0.7")]].concat();
+        assert_eq!(told(within, &[]), [""; 0]);
         assert_eq!(Shared { directory: "/gone", nodes: PATHS.to_vec() }.findings(&Acls::new()), []);
     }
 
@@ -227,6 +175,8 @@ mod tests {
         assert_eq!(found, expected);
         // Another password is another identity.
         assert_eq!(told(own("digest:a:1"), &[own("digest:a:2")]).len(), 1);
+        let two = told(all(&["digest:a:1", "digest:a:2"]), &[own("digest:a:2")]);
+        assert!(two.len() == 1 && two[0].starts_with("/l digest:a (with one of its passwords) may enter"), "{two:?}");
         let open = told(all(&["world:anyone", "sasl:web"]), &[own("sasl:web")]);
         assert!(open.len() == 1 && open[0].starts_with("/l anyone may enter the line"), "{open:?}");
     }

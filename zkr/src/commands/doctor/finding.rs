@@ -1,10 +1,13 @@
 //! What can be wrong, and what to do about it.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 use zookeeper_recipes::inspect::{Deadlock, Line, Owner, Place, Role};
+
+use super::problem::Problem;
 
 /// At this many numbers left, a directory is told: at a hundred nodes a second they last for two days.
 const FEW_NUMBERS: u32 = 1 << 24;
@@ -26,6 +29,8 @@ pub struct Finding {
     pub severity: Severity,
     /// Where: a node, or the servers.
     pub path: String,
+    /// What kind of problem it is.
+    pub problem: Problem,
     /// What is wrong.
     pub what: String,
     /// What to do next.
@@ -33,12 +38,12 @@ pub struct Finding {
 }
 
 impl Finding {
-    pub(super) fn error(path: &str, what: String, next: String) -> Finding {
-        Finding { severity: Severity::Error, path: path.to_owned(), what, next }
+    pub(super) fn error(problem: Problem, path: &str, what: String, next: String) -> Finding {
+        Finding { severity: Severity::Error, path: path.to_owned(), problem, what, next }
     }
 
-    pub(super) fn warning(path: &str, what: String, next: String) -> Finding {
-        Finding { severity: Severity::Warning, path: path.to_owned(), what, next }
+    pub(super) fn warning(problem: Problem, path: &str, what: String, next: String) -> Finding {
+        Finding { severity: Severity::Warning, path: path.to_owned(), problem, what, next }
     }
 
     /// Sessions wait for each other.
@@ -48,16 +53,21 @@ impl Finding {
         let waits: Vec<String> = circle.waits.iter().map(ToString::to_string).collect();
         let age = rounded(now.duration_since(circle.since()).unwrap_or_default());
         let what = format!("{} sessions wait for each other, for {age} by now: {}", waits.len(), waits.join("; "));
-        let ask = release.map(|node| format!(", or ask it to release: zkr revoke {node}")).unwrap_or_default();
+        let ask = release.map(|node| format!(", or ask it to release: zkr revoke {}", argument(node)));
+        let ask = ask.unwrap_or_default();
         let next = format!("end the process of one of them{ask}");
-        Finding::error(path, what, next)
+        Finding::error(Problem::Deadlock, path, what, next)
     }
 
     /// Something may not be read.
     pub fn denied(path: &str) -> Finding {
         let what = "this client may not read it, or not list it: what is there was not examined".to_owned();
-        let next = format!("compare its ACL (zkCli.sh: getAcl {path}) with --auth or --sasl");
-        Finding::warning(path, what, next)
+        let next = format!(
+            "give this client an identity that has READ there (--auth, --sasl); with READ or ADMIN, zkCli.sh tells who \
+             has (getAcl {})",
+            argument(path)
+        );
+        Finding::warning(Problem::NotReadable, path, what, next)
     }
 
     /// The counter of a directory ends soon, or has ended.
@@ -66,11 +76,11 @@ impl Finding {
         match left {
             0 => {
                 let what = "the counter of the directory is exhausted: other libraries do not know the order any more";
-                Some(Finding::error(path, what.to_owned(), next.to_owned()))
+                Some(Finding::error(Problem::Counter, path, what.to_owned(), next.to_owned()))
             }
             1..FEW_NUMBERS => {
                 let what = format!("{left} numbers are left in the counter of the directory, less than {FEW_NUMBERS}");
-                Some(Finding::warning(path, what, next.to_owned()))
+                Some(Finding::warning(Problem::Counter, path, what, next.to_owned()))
             }
             _ => None,
         }
@@ -81,11 +91,13 @@ impl Finding {
         let orphans = line.places.iter().filter(|place| place.owner.as_ref().is_some_and(Owner::is_orphan));
         orphans.map(move |place| {
             let path = &place.path;
-            let next = format!("look at it (zkCli.sh: get {path}); if no process uses it, delete it");
+            let next = format!("look at it (zkCli.sh: get {}); if no process uses it, delete it", argument(path));
             let what = "it has no session whose end would delete it".to_owned();
             match waiting_behind(line, place) {
-                0 => Finding::warning(path, what, next),
-                waiting => Finding::error(path, format!("{what}, and {} behind it", wait(waiting)), next),
+                0 => Finding::warning(Problem::NoSession, path, what, next),
+                waiting => {
+                    Finding::error(Problem::NoSession, path, format!("{what}, and {} behind it", wait(waiting)), next)
+                }
             }
         })
     }
@@ -111,9 +123,12 @@ impl Finding {
         let next = match place.role {
             Role::KazooLock => "if it is no leader of an election, look at what its process does".to_owned(),
             _ if owner.is_revoked() => "it does not release: look at what its process does, or end it".to_owned(),
-            _ => format!("look at its process, or ask it to release: zkr revoke {path} (a selector may lead for long)"),
+            _ => format!(
+                "look at its process, or ask it to release: zkr revoke {}; the leader of a selector may lead for long",
+                argument(path)
+            ),
         };
-        Finding::warning(path, what, next)
+        Finding::warning(Problem::LongHeld, path, what, next)
     }
 
     /// The servers have granted another session timeout.
@@ -124,8 +139,14 @@ impl Finding {
         let what = format!("the servers grant a session timeout of {granted}, and {asked} was asked for");
         let next =
             "set --session-timeout within minSessionTimeout and maxSessionTimeout of the servers, or change these";
-        Some(Finding::warning(servers, what, next.to_owned()))
+        Some(Finding::warning(Problem::SessionTimeout, servers, what, next.to_owned()))
     }
+}
+
+/// Returns a path as a shell takes it.
+pub(super) fn argument(path: &str) -> Cow<'_, str> {
+    // Only a zero byte cannot be quoted, and no path has one.
+    shlex::try_quote(path).unwrap_or(Cow::Borrowed(path))
 }
 
 /// Returns whether the owner of a node in a circle may know the mark of `zkr revoke`.
@@ -160,7 +181,7 @@ impl fmt::Display for Severity {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Finding { severity, path, what, next } = self;
+        let Finding { severity, path, what, next, .. } = self;
         write!(f, "{severity}: {path}: {what}\n  {next}")
     }
 }
@@ -189,7 +210,8 @@ mod tests {
         let text = other.to_string();
         assert!(text.starts_with("warning: zk:2181: the servers grant") && text.lines().count() == 2, "{text}");
         let json = serde_json::to_value(&other).expect("it is a value");
-        assert_eq!((&json["severity"], &json["path"]), (&"warning".into(), &"zk:2181".into()));
+        let expected = ["warning", "zk:2181", "session-timeout"];
+        assert_eq!(["severity", "path", "problem"].map(|field| json[field].clone()), expected);
     }
 
     #[test]

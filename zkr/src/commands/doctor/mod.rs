@@ -2,7 +2,9 @@
 
 mod access;
 mod finding;
+mod members;
 mod nodes;
+mod problem;
 mod queue;
 mod servers;
 
@@ -77,6 +79,13 @@ pub async fn examine(
         output.print(format_args!("no problem found in {examined}"), &()).await?;
     }
     survey.not_examined().iter().for_each(note);
+    let [_, (_, namespace)] = connection.place();
+    if !namespace.is_empty() && report.findings.iter().any(|finding| finding.next.contains("zkCli.sh")) {
+        note(format_args!(
+            "zkCli.sh does not know the namespace: it takes /{} before the paths",
+            namespace.trim_matches('/')
+        ));
+    }
     if report.findings.is_empty() {
         return Ok(Ending::Success);
     }
@@ -107,7 +116,7 @@ impl Report {
             }
         }
         for (path, queue) in queues(&tree) {
-            findings.extend(Finding::unread(path, queue, now, options.stuck));
+            findings.extend(Finding::unread(path, queue, &tree, now, options.stuck));
             findings.extend(Finding::dead_letters(path, queue));
         }
         findings.extend(Finding::access(client, &tree).await?);
@@ -258,7 +267,22 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_queue_that_nobody_reads_and_its_dead_letters() {
+    async fn the_directory_of_a_free_lock_is_no_orphan_whatever_its_name() {
+        let server = TestingServer::start();
+        let client = server.client().await.expect("a client");
+        for name in ["db-lock-1", "db-lock-2", "my-latch-2025", "x__lock__1"] {
+            client.create_containers(&format!("/locks/{name}")).await.expect("it is created");
+        }
+        assert!(findings(&client, "/", LONG).await.is_empty());
+        assert!(inspect::lines(&client, "/").await.expect("read").lines.is_empty());
+        // A session owns no directory.
+        client.create("/locks/by-hand-lock-1", "", CreateMode::Ephemeral).await.expect("it is created");
+        let line = inspect::line(&client, "/locks").await.expect("read");
+        assert_eq!((line.places.len(), line.others.len()), (1, 4), "{line}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_queue_without_a_consumer_and_its_dead_letters() {
         let server = TestingServer::start();
         let client = server.client().await.expect("a client");
         for directory in ["/q", "/q-claims", "/q-dead", "/locks"] {
@@ -271,9 +295,13 @@ mod tests {
         let found = findings(&client, "/", Duration::ZERO).await;
         let [unread] = &found[..] else { panic!("one finding: {found:?}") };
         assert_eq!((unread.severity, &*unread.path), (Severity::Warning, "/q"));
-        let what =
-            "no consumer seems to read this queue of 2 items: none is claimed, and queue-0000000000 has been ready";
+        let what = "of 2 items none is claimed, and queue-0000000000 has been ready for ";
         assert!(unread.what.starts_with(what), "{unread}");
+        server.deny("/q-claims");
+        let found = findings(&client, "/", Duration::ZERO).await;
+        let [hidden] = &found[..] else { panic!("one finding: {found:?}") };
+        assert_eq!(hidden.path, "/q-claims", "what is claimed cannot be told");
+        server.allow("/q-claims");
         // A claim tells that there is a consumer, and what is named as an item may be the lock of one.
         let claim = "/q-claims/queue-0000000001";
         client.create(claim, "", CreateMode::Ephemeral).await.expect("it is created");
@@ -284,7 +312,7 @@ mod tests {
         let found = findings(&client, "/", Duration::ZERO).await;
         let [dead] = &found[..] else { panic!("one finding: {found:?}") };
         assert_eq!((dead.severity, &*dead.path), (Severity::Warning, "/q"));
-        assert!(dead.what.starts_with("1 dead letter:") && dead.next.contains("zkr queue dead ls /q)"), "{dead}");
+        assert!(dead.what.starts_with("1 dead letter:") && dead.next.contains("zkr queue dead ls /q), then"), "{dead}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -4,7 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use zookeeper_recipes::inspect::{Semaphore, Tree};
 
-use super::finding::{Finding, rounded, wait};
+use super::finding::{Finding, argument, rounded, wait};
+use super::problem::Problem;
 use crate::commands::owners;
 
 /// How far the clocks of the servers may be ahead of that of this machine.
@@ -17,10 +18,12 @@ impl Finding {
         semaphore.orphans().map(move |lease| {
             let path = &lease.path;
             let what = "it is a lease without a session: it takes a permit until it is deleted".to_owned();
-            let next = format!("look at it (zkCli.sh: get {path}); if no process uses it, delete it");
+            let next = format!("look at it (zkCli.sh: get {}); if no process uses it, delete it", argument(path));
             match waiting {
-                0 => Finding::warning(path, what, next),
-                waiting => Finding::error(path, format!("{what}, and {} for permits", wait(waiting)), next),
+                0 => Finding::warning(Problem::NoSession, path, what, next),
+                waiting => {
+                    Finding::error(Problem::NoSession, path, format!("{what}, and {} for permits", wait(waiting)), next)
+                }
             }
         })
     }
@@ -34,7 +37,7 @@ impl Finding {
             rounded(ahead)
         );
         let next = "compare the clocks of this machine and of the servers (date), and whether they are synchronized";
-        Some(Finding::warning(servers, what, next.to_owned()))
+        Some(Finding::warning(Problem::Clock, servers, what, next.to_owned()))
     }
 }
 

@@ -2,29 +2,31 @@
 
 use std::time::{Duration, SystemTime};
 
-use zookeeper_recipes::inspect::Queue;
+use zookeeper_recipes::inspect::{Queue, Tree};
 
-use super::finding::{Finding, rounded};
+use super::finding::{Finding, argument, rounded};
+use super::problem::Problem;
 use crate::output::count;
 
 impl Finding {
-    /// Items that have been there for long while no consumer has a claim.
-    pub fn unread(path: &str, queue: &Queue, now: SystemTime, limit: Duration) -> Option<Finding> {
-        let item = queue.first.as_ref().filter(|_| queue.claims.is_empty())?;
+    /// Items that have been ready for long, while none is claimed.
+    pub fn unread(path: &str, queue: &Queue, tree: &Tree, now: SystemTime, limit: Duration) -> Option<Finding> {
+        let item = queue.oldest.as_ref().filter(|_| queue.claims.is_empty() && may_see_claims(path, tree))?;
         // What a session owns is the lock of a consumer of Curator, which is named as the item that it is for.
-        item.stat.filter(|stat| stat.session_id.is_none())?;
-        let age = now.duration_since(item.ready_since()?).ok().filter(|age| *age >= limit)?;
-        let items = count(queue.depth, "item", "items");
+        let stat = item.stat.filter(|stat| stat.session_id.is_none())?;
+        // A consumer of this library writes to an item when it claims it.
+        let since = item.ready_since()?.max(stat.modified());
+        let age = now.duration_since(since).ok().filter(|age| *age >= limit)?;
+        let (items, name) = (count(queue.depth, "item", "items"), item.name());
         let what = format!(
-            "no consumer seems to read this queue of {items}: none is claimed, and {} has been ready for {}",
-            item.name(),
+            "of {items} none is claimed, and {name} has been ready for {}: there is no consumer, or too few",
             rounded(age)
         );
         let next = format!(
-            "start a consumer, or look at the log of one: it may be refused or wait after a failure; zkr queue take \
-             {path} takes an item by hand"
+            "start a consumer, or look at the log of one: it may be refused, or wait after failures (claims elsewhere \
+             than in {path}-claims are not seen, such as in a lock path of Curator)"
         );
-        Some(Finding::warning(path, what, next))
+        Some(Finding::warning(Problem::NoConsumer, path, what, next))
     }
 
     /// Items that have failed too often: only a person takes them from there.
@@ -32,9 +34,17 @@ impl Finding {
         let letters = queue.dead_letters.len();
         let items = count(letters, "dead letter: an item", "dead letters: items");
         let what = format!("{items} that consumers have given up");
+        let path_argument = argument(path);
         let next = format!(
-            "look at them (zkr queue dead ls {path}), then put them back (dead retry) or delete them (dead drop)"
+            "look at them (zkr queue dead ls {path_argument}), then put them back (zkr queue dead retry --all \
+             {path_argument}) or delete them (dead drop)"
         );
-        (letters > 0).then(|| Finding::warning(path, what, next))
+        (letters > 0).then(|| Finding::warning(Problem::DeadLetters, path, what, next))
     }
+}
+
+/// Returns whether nothing is hidden where a queue has its claims.
+fn may_see_claims(path: &str, tree: &Tree) -> bool {
+    let claims = [format!("{path}-claims"), format!("{}/taken", path.trim_end_matches('/'))];
+    !tree.denied.iter().any(|denied| claims.iter().any(|claims| denied.starts_with(claims.as_str())))
 }

@@ -7,6 +7,7 @@ use futures::future::{join, join_all};
 use humantime::format_duration;
 
 use super::finding::Finding;
+use super::problem::Problem;
 use crate::commands::servers::{Answer, Host, Hosts, Times, ask, distinct, mode, watches};
 
 /// More watches than these on one server are told: each takes some of its memory, also while nothing happens.
@@ -125,7 +126,7 @@ impl Survey {
             let what = "Mode is standalone there, and --connect names several servers: what is held there is not held \
                         at the others";
             let next = "make one ensemble of them (server.N in their configuration), or name one of them";
-            Finding::error(&named(&alone), what.to_owned(), next.to_owned())
+            Finding::error(Problem::Standalone, &named(&alone), what.to_owned(), next.to_owned())
         })
     }
 
@@ -137,7 +138,12 @@ impl Survey {
                 let each = values.iter().map(|(host, value)| format!("{host} has {}", format_duration(*value)));
                 let each: Vec<String> = each.collect();
                 let what = format!("{name} is not the same on all servers ({}): {why}", each.join(", "));
-                Finding::warning(expected.servers, what, format!("set the same {name} on all servers"))
+                Finding::warning(
+                    Problem::Settings,
+                    expected.servers,
+                    what,
+                    format!("set the same {name} on all servers"),
+                )
             })
         };
         let for_sessions = "after a reconnect to another server a session may be granted less, and leases are shorter";
@@ -158,9 +164,9 @@ impl Survey {
         let is = format!("tickTime is {longest} there, and --tick-time is {given}");
         let next = format!("set --tick-time, and tick_time of all clients, to {longest}");
         Some(if others.iter().any(|(_, tick)| *tick > expected.tick) {
-            Finding::error(&path, format!("{is}: what is held may outlast its session"), next)
+            Finding::error(Problem::Times, &path, format!("{is}: what is held may outlast its session"), next)
         } else {
-            Finding::warning(&path, format!("{is}: leases are shorter than they need to be"), next)
+            Finding::warning(Problem::Times, &path, format!("{is}: leases are shorter than they need to be"), next)
         })
     }
 
@@ -174,7 +180,7 @@ impl Survey {
                  session"
             );
             let next = format!("set --min-session-timeout, and min_session_timeout of all clients, to {min} at most");
-            Finding::error(&path, what, next)
+            Finding::error(Problem::Times, &path, what, next)
         });
         // What the server of this client has granted is told already.
         let is_told = expected.granted.is_some_and(|granted| granted.as_millis() < expected.asked.as_millis());
@@ -187,7 +193,7 @@ impl Survey {
                  reconnect"
             );
             let next = format!("set --session-timeout to {max} at most, or raise maxSessionTimeout of the servers");
-            Finding::warning(&named(&most), what, next)
+            Finding::warning(Problem::Times, &named(&most), what, next)
         });
         below.into_iter().chain(above)
     }
@@ -231,7 +237,7 @@ impl Finding {
         let what = format!("it does not answer, while another server does: {why}");
         let next = "start it, or look at its log and at the network; if it is no server any more, take it out of \
                     --connect";
-        Finding::warning(&host.to_string(), what, next.to_owned())
+        Finding::warning(Problem::NoAnswer, &host.to_string(), what, next.to_owned())
     }
 
     fn not_serving(host: &Host, server: &Server) -> Option<Finding> {
@@ -242,13 +248,13 @@ impl Finding {
         };
         let next = "look at its log, and whether it reaches the other servers at their ports (server.N in its \
                     configuration)";
-        Some(Finding::error(&host.to_string(), what.to_owned(), next.to_owned()))
+        Some(Finding::error(Problem::NotServing, &host.to_string(), what.to_owned(), next.to_owned()))
     }
 
     fn watches(host: &Host, number: u64) -> Option<Finding> {
         let what = format!("it has {number} watches, more than {MANY_WATCHES}: they take memory of the server");
         let next = "find the clients that set them: wchc lists them by session, and takes the server a while";
-        (number > MANY_WATCHES).then(|| Finding::warning(&host.to_string(), what, next.to_owned()))
+        (number > MANY_WATCHES).then(|| Finding::warning(Problem::Watches, &host.to_string(), what, next.to_owned()))
     }
 }
 

@@ -100,8 +100,8 @@ impl Rows<'_> {
             Recipe::DoubleBarrier(DoubleBarrier { members, .. }) => {
                 members.iter().for_each(|member| self.entry("member", HOLDS, member, true));
             }
-            Recipe::Queue(Queue { first, claims, producers, dead_letters, .. }) => {
-                first.iter().for_each(|item| self.first_item(item));
+            Recipe::Queue(Queue { oldest, claims, producers, dead_letters, .. }) => {
+                oldest.iter().for_each(|item| self.oldest_item(item));
                 claims.iter().for_each(|claim| self.entry("claim", HOLDS, claim, true));
                 producers.iter().for_each(|producer| self.entry("producer", FAINT, producer, false));
                 dead_letters.iter().for_each(|name| self.push(painted(WRONG, "dead letter"), shown(name)));
@@ -125,13 +125,13 @@ impl Rows<'_> {
         balancer.leader.places.iter().for_each(|place| self.place(place, true));
     }
 
-    fn first_item(&mut self, item: &Item) {
+    fn oldest_item(&mut self, item: &Item) {
         let since = item.ready_since().zip(item.stat).map(|(ready, stat)| {
             let is_delayed = ready > stat.created() && ready > self.now;
             let since = if is_delayed { "delayed".to_owned() } else { age(self.now, ready) };
             format!(", {}", painted(FAINT, since))
         });
-        self.push(painted(WAITS, "first item"), shown(item.name()) + &since.unwrap_or_default());
+        self.push(painted(WAITS, "oldest item"), shown(item.name()) + &since.unwrap_or_default());
     }
 
     fn place(&mut self, place: &Place, may_hold: bool) {
@@ -302,7 +302,7 @@ mod tests {
              │  ├─ holds a-lock-0000000000, session {session:#x}, \"host-1\", 0s\n\
              │  └─ waits b-lock-0000000001, no session, asked to release, 0s\n\
              ├─ orders  queue: 1 item, 1 claimed, 1 dead letter\n\
-             │  ├─ first item queue-0000000003, 0s\n\
+             │  ├─ oldest item queue-0000000003, 0s\n\
              │  ├─ claim queue-0000000003, session {session:#x}, 0s\n\
              │  └─ dead letter letter-queue-0000000001-0000000000\n\
              ├─ permits  semaphore: 1 lease, 0 wait\n\
