@@ -180,3 +180,10 @@ impl Terms {
         self.meter.record(&table::LEADER_TERM, &labels, began.elapsed().as_secs_f64());
     }
 }
+
+/// A term may end with the runtime of its task.
+impl Drop for Terms {
+    fn drop(&mut self) {
+        self.end("interrupted");
+    }
+}

@@ -102,3 +102,34 @@ impl Drop for Reading {
 fn address(recorder: &dyn Recorder) -> usize {
     std::ptr::from_ref(recorder).cast::<()>().addr()
 }
+
+#[cfg(all(test, feature = "metrics"))]
+mod tests {
+    use metrics_exporter_prometheus::PrometheusBuilder;
+
+    use super::*;
+    use crate::metrics::table;
+
+    #[test]
+    fn each_recorder_has_its_readers_and_none_is_remembered() {
+        let meter = Meter::default();
+        let reading = || meter.reading(&table::CACHE_NODES, &[Label::Path("/each-recorder")]);
+        let recorders = [PrometheusBuilder::new().build_recorder(), PrometheusBuilder::new().build_recorder()];
+        let [one, other] = recorders.each_ref().map(|recorder| ::metrics::with_local_recorder(recorder, reading));
+        let second = ::metrics::with_local_recorder(&recorders[0], reading);
+        let values = || {
+            recorders.each_ref().map(|recorder| recorder.handle().render().trim().rsplit(' ').next().map(str::to_owned))
+        };
+        let are = |values: [&str; 2]| values.map(|value| Some(value.to_owned()));
+        assert_eq!(values(), are(["NaN", "NaN"]), "at first there is no number");
+        one.set(1.0);
+        other.set(2.0);
+        drop(other);
+        assert_eq!(values(), are(["1", "NaN"]));
+        drop(one);
+        assert_eq!(values(), are(["1", "NaN"]));
+        drop(second);
+        assert_eq!(values(), are(["NaN", "NaN"]));
+        assert!(!READERS.lock().keys().any(|(_, key)| key.labels().any(|label| label.value() == "/each-recorder")));
+    }
+}

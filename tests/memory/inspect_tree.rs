@@ -276,6 +276,32 @@ async fn a_number_and_its_handle_are_plain_nodes() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_oldest_item_that_may_not_be_read_or_is_gone_is_told_without_its_stat() {
+    let server = TestingServer::start();
+    let client = server.client().await.expect("a client");
+    let item = "/app/orders/queue-0000000007";
+    for path in ["/app", "/app/orders", item] {
+        server.create_by_hand(path, "", CreateMode::Persistent).expect("a node");
+    }
+    server.deny(item);
+    let oldest = |found: &Tree| queue_at(found, "/app/orders").oldest.clone().expect("there is one");
+    let denied = oldest(&tree(&client, "/app").await);
+    assert_eq!((denied.path.as_str(), denied.stat, denied.ready_since()), (item, None, None));
+    server.allow(item);
+
+    let look = tokio::spawn({
+        let client = client.clone();
+        async move { inspect::tree(&client, "/app").await }
+    });
+    // The list is under way back when the item goes.
+    server.clear_records();
+    server.until(|| requests(&server).iter().filter(|&&sent| sent == Operation::List).count() == 2).await;
+    server.delete_by_hand(item).expect("it is there");
+    let gone = oldest(&within("it has looked", SOON, look).await.expect("no panic").expect("the tree"));
+    assert_eq!((gone.path.as_str(), gone.stat), (item, None));
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_may_not_be_read_is_told_and_the_rest_is_shown() {
     let server = TestingServer::start();
     let client = server.client().await.expect("a client");

@@ -144,6 +144,30 @@ async fn a_leader_counts_while_it_leads() {
     assert_eq!(latch.id(), "");
 }
 
+#[test]
+fn terms_that_end_with_their_runtime_are_told() {
+    let exporter = Exporter::install();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    let runtime = runtime.expect("a runtime");
+    let _kept = runtime.block_on(async {
+        let server = TestingServer::start();
+        let client = client(&server).await;
+        let latch = LeaderLatch::builder(&client, "/leader").start().expect("started");
+        within("it leads", SOON, latch.wait_for_leadership()).await.expect("it leads");
+        let lead = |_: Leadership| std::future::pending::<Result<(), std::io::Error>>();
+        let selector = LeaderSelector::builder(&client, "/turns").start(lead).expect("started");
+        within("it leads too", SOON, server.until(|| exporter.scrape().value("leaders", &[]) == 2.0)).await;
+        (server, client, latch, selector)
+    });
+    drop(runtime);
+    let scrape = exporter.scrape();
+    for (recipe, end) in [("leader_latch", "closed"), ("leader_selector", "interrupted")] {
+        let labels = [format!("recipe={recipe:?}"), format!("end={end:?}")];
+        assert_eq!(scrape.value("leader_term_seconds_count", &[&labels[0], &labels[1]]), 1.0, "{recipe}");
+    }
+    assert_eq!([scrape.value("leaders", &[]), scrape.value("election_participants", &[])], [0.0; 2]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_queue_tells_its_length_and_what_became_of_each_delivery() {
     let exporter = Exporter::install();

@@ -42,6 +42,12 @@ pub fn note(text: impl std::fmt::Display) {
     let _ = writeln!(io::stderr(), "zkr: {text}");
 }
 
+/// Returns a text of others, such as the name of a node, with its control characters escaped: it must not move the
+/// cursor.
+pub fn shown(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() }).collect()
+}
+
 /// Returns a number with the word for what it counts.
 pub fn count(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
@@ -97,6 +103,11 @@ mod tests {
         let rows = rows.map(|row| row.map(str::to_owned).to_vec());
         assert_eq!(table(&rows), "NAME    SHARE\na        1000\nlonger      7  x");
         assert_eq!(table(&[]), "");
+    }
+
+    #[test]
+    fn a_name_does_not_move_the_cursor() {
+        assert_eq!(shown("a\x1b[2Jé"), "a\\u{1b}[2Jé");
     }
 
     #[test]

@@ -50,6 +50,10 @@ pub(super) async fn what_keeps_a_node_from_being_created(scene: &Scene) {
     let unknown = Acl::new(Permissions::ALL, "no-such-scheme", "me");
     assert_eq!(create_with(path.clone(), vec![unknown]).await, Err(Error::InvalidAcl));
     assert_eq!(create_with(path.clone(), vec![Acl::creator_all()]).await, Err(Error::InvalidAcl));
+    for (scheme, id) in [("digest", ":"), ("digest", "me:"), ("digest", "me"), ("ip", "127.0.0.1/33"), ("ip", "here")] {
+        let wrong = vec![Acl::new(Permissions::ALL, scheme, id)];
+        assert_eq!(create_with(path.clone(), wrong).await, Err(Error::InvalidAcl), "{scheme} {id}");
+    }
     let nobody = Acl::new(Permissions::ALL, "world", "nobody");
     assert_eq!(create_with(path.clone(), vec![nobody.clone()]).await, Err(Error::InvalidAcl));
     assert_eq!(
@@ -197,8 +201,9 @@ pub(super) async fn an_acl_is_read_and_hides_hashes(scene: &Scene) {
     let stat = create(&hidden, vec![digest(all, "me:hash"), world(read)]).await;
     assert_eq!(session.get_acl(&hidden).await, Ok((vec![digest(all, "me:x"), world(read)], stat)));
     let administers = vec![digest(all, "me:hash"), world(Permissions::ADMIN)];
-    let stat = create(&shown, administers.clone()).await;
-    assert_eq!(session.get_acl(&shown).await, Ok((administers, stat)), "though it cannot be read");
+    let twice = [administers.clone(), administers.clone()].concat();
+    let stat = create(&shown, twice).await;
+    assert_eq!(session.get_acl(&shown).await, Ok((administers, stat)), "though it cannot be read, and each entry once");
     create(&closed, vec![digest(all, "me:hash"), world(Permissions::WRITE)]).await;
     assert_eq!(session.get_acl(&closed).await, Err(Error::NoAuth));
 }

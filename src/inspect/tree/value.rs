@@ -243,3 +243,18 @@ impl DoubleBarrier {
         self.ready.is_some()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_item_is_ready_when_it_is_there_and_its_delay_is_over() {
+        let stat = NodeStat { session_id: None, created_ms: 7, modified_ms: 9, data_length: 0, num_children: 0 };
+        let item =
+            |delayed_until_ms| Item { path: "/q/queue-0000000000".to_owned(), delayed_until_ms, stat: Some(stat) };
+        let ready = [None, Some(3), Some(8)].map(|delayed| item(delayed).ready_since());
+        assert_eq!(ready, [7, 7, 8].map(|ms| Some(time_of(ms))));
+        assert_eq!(Item { stat: None, ..item(Some(8)) }.ready_since(), None);
+    }
+}

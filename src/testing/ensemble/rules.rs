@@ -93,7 +93,7 @@ impl Leader {
         {
             return Err(Error::Unimplemented);
         }
-        check::acls(acls)?;
+        let acls = check::acls(acls)?;
         let dir = path::split(name).0;
         let mut parent = self.facts(dir)?;
         self.permit(dir, &parent.acls, Permissions::CREATE)?;
@@ -112,7 +112,7 @@ impl Leader {
             mode if mode.is_ephemeral() => session,
             _ => 0,
         };
-        let node = Facts { version: 0, creations: 0, children: 0, owner, acls: Arc::from(acls) };
+        let node = Facts { version: 0, creations: 0, children: 0, owner, acls };
         let acls = Arc::clone(&node.acls);
         parent.creations = parent.creations.wrapping_add(1);
         parent.children += 1;

@@ -13,6 +13,7 @@ async fn malformed_paths_are_refused_before_anything_is_sent() {
     for path in ["", "relative", "/a/", "//a", "/a/../b", "/a\u{0}"] {
         let errors = [
             client.get(path).await.unwrap_err(),
+            client.acl(path).await.unwrap_err(),
             client.set(path, b"", None).await.unwrap_err(),
             client.create(path, b"", CreateMode::Persistent).await.unwrap_err(),
             client.delete(path, None).await.unwrap_err(),

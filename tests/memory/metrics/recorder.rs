@@ -50,12 +50,17 @@ impl<F: Fn() + Send + Sync + 'static> GaugeFn for DoingGauge<F> {
     }
 }
 
-/// Locks, elections, a balancer, and a lost session.
+/// Locks, elections, a balancer, a cache, a queue, and a lost session.
 async fn play(server: &TestingServer, client: &Client, member: &Mutex<Option<Arc<ThroughputBalancer>>>) {
     set_max_throughput(client, "/throughput", 1000).await.expect("set");
     let joined = Arc::new(ThroughputBalancer::builder(client, "/throughput").join().await.expect("it joins"));
     *member.lock().expect("no panic") = Some(Arc::clone(&joined));
     within("it has its share", SOON * 30, server.until(|| joined.throughput() == 1000)).await;
+    let cache = within("it is there", SOON, Cache::tree(client, "/throughput").start()).await.expect("a cache");
+    let queue = DistributedQueue::builder(client, "/orders", Utf8).build().expect("built");
+    queue.producer().put("a".to_owned()).await.expect("put");
+    within("an item", SOON, queue.consumer().take()).await.expect("an item").ack().await.expect("acked");
+    drop((cache, queue));
     let mutex = InterProcessMutex::new(client, "/lock").expect("a path");
     let guard = mutex.acquire().await.expect("held");
     tokio::time::sleep(T).await;

@@ -1,7 +1,7 @@
 //! Plain operations and transactions without faults.
 
 use zookeeper_recipes::leader_latch::LeaderLatch;
-use zookeeper_recipes::{CreateMode, ErrorKind, TransactionResult};
+use zookeeper_recipes::{Acl, CreateMode, ErrorKind, Permissions, TransactionResult};
 
 use super::fixture::{Fixture, SOON, builder};
 use crate::support::{Observer, ZooKeeper, unique_path, within};
@@ -29,6 +29,27 @@ async fn what_is_written_can_be_read() {
     client.delete(&path, Some(1)).await.unwrap();
     assert_eq!(kind(client.get(&path).await.unwrap_err()), ErrorKind::NoNode);
     assert_eq!(kind(client.delete(&path, None).await.unwrap_err()), ErrorKind::NoNode);
+}
+
+#[tokio::test]
+async fn the_acl_of_a_node_below_a_chroot_and_a_namespace() {
+    let server = ZooKeeper::shared().await;
+    let outside = Observer::connect(&server.connect_string()).await;
+    let chroot = unique_path("acl");
+    outside.create_all(&chroot).await;
+    let hosts = format!("{}{chroot}", server.connect_string());
+    let acl = [Acl::new(Permissions::ALL, "digest", "me:hash"), Acl::new(Permissions::READ, "world", "anyone")];
+    let guarded = builder(&hosts).acls(acl).connect().await.unwrap();
+    guarded.create("/app", b"", CreateMode::Persistent).await.unwrap();
+    let hidden = ["digest:me:x (31)", "world:anyone (1)"];
+    let shown = |acl: Vec<Acl>| acl.iter().map(Acl::to_string).collect::<Vec<_>>();
+    assert_eq!(shown(guarded.acl("/app").await.unwrap()), hidden);
+    assert_eq!(guarded.acl("/").await.unwrap(), [Acl::anyone_all()], "that of the chroot");
+    let client = builder(&hosts).namespace("app").connect().await.unwrap();
+    let before = client.request_counts();
+    assert_eq!(shown(client.acl("/").await.unwrap()), hidden);
+    assert_eq!((client.request_counts() - before).reads, 1);
+    assert_eq!(client.acl("/app").await.unwrap_err().kind(), ErrorKind::NoNode);
 }
 
 #[tokio::test]

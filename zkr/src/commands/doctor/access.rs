@@ -120,6 +120,9 @@ impl<'a> Shared<'a> {
 
 #[cfg(test)]
 mod tests {
+    use zookeeper_recipes::testing::TestingServer;
+    use zookeeper_recipes::{CreateMode, inspect};
+
     use super::*;
 
     const PATHS: [&str; 3] = ["/l/lock-0000000000", "/l/lock-0000000001", "/l/lock-0000000002"];
@@ -150,6 +153,8 @@ mod tests {
         // Who may only look is no member.
         let with_operator = [two.clone(), vec![entry(Permissions::READ, "digest:operator:3")]].concat();
         assert_eq!(told(with_operator, std::slice::from_ref(&two)), [""; 0]);
+        // What is of another scheme is another identity, though it looks alike.
+        assert_eq!(told(all(&["sasl:web:1"]), &[all(&["sasl:web:x"]), all(&["digest:web:1"])]).len(), 1);
         // The servers hide hashes from those who may not change the ACL.
         assert_eq!(told(two, &[all(&["digest:a:x", "digest:b:x"])]), [""; 0]);
         // Addresses within others.
@@ -181,6 +186,51 @@ mod tests {
         assert!(open.len() == 1 && open[0].starts_with("/l anyone may enter the line"), "{open:?}");
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn nodes_that_are_gone_and_that_may_not_be_read_are_passed_over() {
+        let server = TestingServer::start();
+        let client = server.client().await.expect("a client");
+        for path in ["/open", "/closed"] {
+            client.create(path, "", CreateMode::Persistent).await.expect("it is created");
+        }
+        server.deny("/closed");
+        let paths = ["/open", "/closed", "/gone"].map(str::to_owned).to_vec();
+        let acls = read(&client, paths).await.expect("they are read");
+        assert_eq!(acls.into_iter().collect::<Vec<_>>(), [("/open".to_owned(), all(&["world:anyone"]))]);
+    }
+
+    /// All directories of recipes in which members create nodes that others wait for.
+    #[tokio::test(start_paused = true)]
+    async fn each_recipe_with_a_line_is_looked_at() {
+        let server = TestingServer::start();
+        let client = server.client().await.expect("a client");
+        let rights = Permissions::READ | Permissions::CREATE;
+        let stays = vec![Acl::new(rights, "world", "anyone")];
+        let guarded = Client::builder_for(&server).acls(stays).connect().await.expect("a client");
+        let directories =
+            ["/lock", "/semaphore", "/semaphore/locks", "/semaphore/leases", "/balancer", "/balancer/leader"];
+        for directory in directories {
+            guarded.create(directory, "", CreateMode::Persistent).await.expect("it is created");
+        }
+        let (persistent, ephemeral) = (CreateMode::Persistent, CreateMode::EphemeralSequential);
+        let nodes = [
+            ("/lock/lock-", ephemeral),
+            ("/semaphore/locks/lock-", ephemeral),
+            ("/semaphore/leases/lease-", ephemeral),
+            ("/balancer/leader/latch-", ephemeral),
+            ("/balancer/global-config", persistent),
+            ("/balancer/global-config/max-throughput", persistent),
+        ];
+        for (path, mode) in nodes {
+            client.create(path, "1", mode).await.expect("it is created");
+        }
+        let tree = inspect::tree(&client, "/").await.expect("the tree");
+        let found = Finding::access(&client, &tree).await.expect("the ACLs are read");
+        let mut told: Vec<&str> = found.iter().map(|finding| finding.path.as_str()).collect();
+        told.sort_unstable();
+        assert_eq!(told, ["/balancer/leader", "/lock", "/semaphore/leases", "/semaphore/locks"]);
+    }
+
     #[test]
     fn members_that_may_not_list_the_line_or_not_leave_it() {
         let create = Permissions::CREATE;
@@ -193,6 +243,9 @@ mod tests {
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[0].starts_with("/l digest:a may create nodes in it, and not list it"), "{}", found[0]);
         assert!(found[1].starts_with("/l ip:10.0.0.1 may create nodes in it, and not delete them"), "{}", found[1]);
+        // In several entries it is one member.
+        let twice = vec![entry(create, "digest:a:1"), entry(create | Permissions::READ, "digest:a:1")];
+        assert!(told(twice, &[])[0].starts_with("/l digest:a may create"));
         let rest = entry(Permissions::READ | Permissions::DELETE, "world:anyone");
         assert_eq!(told([directory, vec![rest]].concat(), &[]), [""; 0], "what anyone may, each may");
     }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use zookeeper_recipes::inspect::{Deadlock, Line, Owner, Place, Role};
 
 use super::problem::Problem;
+use crate::output::shown;
 
 /// At this many numbers left, a directory is told: at a hundred nodes a second they last for two days.
 const FEW_NUMBERS: u32 = 1 << 24;
@@ -182,6 +183,7 @@ impl fmt::Display for Severity {
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Finding { severity, path, what, next, .. } = self;
+        let [path, what, next] = [path, what, next].map(|text| shown(text));
         write!(f, "{severity}: {path}: {what}\n  {next}")
     }
 }
@@ -212,6 +214,13 @@ mod tests {
         let json = serde_json::to_value(&other).expect("it is a value");
         let expected = ["warning", "zk:2181", "session-timeout"];
         assert_eq!(["severity", "path", "problem"].map(|field| json[field].clone()), expected);
+    }
+
+    #[test]
+    fn what_others_have_written_does_not_move_the_cursor() {
+        let finding =
+            Finding::warning(Problem::Acl, "/l", "digest:\x1b[31mred\nerror: forged".to_owned(), String::new());
+        assert_eq!(finding.to_string(), "warning: /l: digest:\\u{1b}[31mred\\nerror: forged\n  ");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use zookeeper_recipes::inspect::{
 use zookeeper_recipes::inspect::{ThroughputBalancer, Tree};
 
 use crate::commands::addresses::{Addresses, from};
+use crate::output::shown;
 
 const NAME: Style = Style::new().bold();
 const KIND: Style = AnsiColor::Cyan.on_default();
@@ -217,11 +218,6 @@ fn counted(count: usize, one: &str, more: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { more })
 }
 
-/// Returns a name of a node with its control characters escaped: it must not move the cursor.
-fn shown(name: &str) -> String {
-    name.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() }).collect()
-}
-
 fn painted(style: Style, text: impl std::fmt::Display) -> String {
     format!("{style}{text}{style:#}")
 }
@@ -317,10 +313,5 @@ mod tests {
         server.deny("/app/version");
         let denied = expected.replace("5 bytes, 0 children, 0s", "not read\nnot readable: /app/version");
         assert_eq!(drawn(&client, None).await, denied);
-    }
-
-    #[test]
-    fn a_name_does_not_move_the_cursor() {
-        assert_eq!(shown("a\x1b[2Jé"), "a\\u{1b}[2Jé");
     }
 }
