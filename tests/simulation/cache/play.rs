@@ -8,7 +8,7 @@ use zookeeper_recipes::{Client, CreateMode};
 
 use super::history::{PATHS, Part, TOP, ids};
 use super::ledger::Ledger;
-use super::reader::{Plan, Slot, read};
+use super::reader::{NEVER_LAGS, Plan, Slot, read};
 use crate::seeds::Outcome;
 use crate::world::World;
 
@@ -119,7 +119,7 @@ impl Play {
             number,
             part,
             with_data: random.u8(..4) > 0,
-            capacity: if random.u8(..4) == 0 { random.usize(1..=2) } else { 1_024 },
+            capacity: if random.u8(..4) == 0 { random.usize(1..=2) } else { NEVER_LAGS },
             slow: if random.u8(..3) == 0 { millis(random.u64(..2_000)) } else { Duration::ZERO },
             pause: if bound.is_some() { millis(100) } else { millis(1_500) },
             patience: millis(random.u64(1..20_000)),

@@ -13,8 +13,9 @@ use zookeeper_recipes::cache::{Cache, Change};
 use super::history::{Id, Ids, Part, ids};
 use super::ledger::Ledger;
 
-/// Subscribers that may be behind by more batches than that never lag in a seed.
-const NEVER_LAGS: usize = 1_024;
+/// Subscribers that may be behind by so many batches never lag in a seed: they pause for two seconds at most, and at
+/// the fastest there is a write each millisecond.
+pub(super) const NEVER_LAGS: usize = 4_096;
 
 /// What is asked for, and how.
 #[derive(Debug, Clone)]
