@@ -85,7 +85,8 @@
 //! Five rules hold for every recipe:
 //!
 //! * **Time.** A hold ends, by the clock, before the ensemble can have given it to another process. The clock continues
-//!   while the process is stopped and while the machine sleeps. Only a fence covers what no clock can know: a virtual
+//!   while the process is stopped, and while the machine sleeps (on Linux, Android, macOS, iOS, Windows, OpenBSD and
+//!   Fuchsia; on other systems that is not promised). Only a fence covers what no clock can know: a virtual
 //!   machine that is paused or restored from a snapshot; servers that end a session early, by an administrator's
 //!   command or because they lost their data; a node that an operator deletes; and, where the servers grant different
 //!   session timeouts, a request to reconnect that reaches its server more than a session timeout after the next

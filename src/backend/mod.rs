@@ -294,6 +294,8 @@ pub(crate) trait Session: Send + Sync + fmt::Debug {
     /// Returns the session timeout that the servers granted on the latest connection.
     #[cfg_attr(not(test), allow(dead_code))] // The lease keeps it; what a session says itself is for tests.
     fn timeout(&self) -> Duration;
+    /// Returns the latest transaction that an answer to this session has named: the tree was as new as that by then.
+    fn latest_zxid(&self) -> i64;
 
     /// Resolves with the created path (with its sequence number) and the stat of the node.
     fn create(&self, path: &str, data: &[u8], mode: CreateMode, acls: &[Acl]) -> Reply<(String, Stat)>;

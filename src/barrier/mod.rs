@@ -29,7 +29,7 @@
 //! | `Reconnected`, same session | `wait` checks the barrier again. |
 //! | session `Lost` | Nothing is lost: the barrier belongs to no session. `wait` continues with the next one. |
 //! | node deleted by another client | The barrier is removed. |
-//! | reply lost | `set` and `remove` are repeated until they are done. |
+//! | reply lost | `set` is repeated until it is done; `remove` too, unless the barrier may have been set again since. |
 //! | process stopped for longer than the session timeout | `wait` checks the barrier again. |
 
 mod builder;
@@ -103,7 +103,8 @@ impl Barrier {
     /// Removes the barrier, which releases all waiting tasks. Succeeds if the barrier is not set.
     ///
     /// # Errors
-    /// As [`set`](Self::set).
+    /// As [`set`](Self::set). [`ErrorKind::OutcomeUnknown`] if the answer was lost and the node that is there now may
+    /// be a barrier that was set since: it is left alone.
     ///
     /// # Cancel safety
     /// Once polled, the barrier may be removed even if the future is dropped.

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 
 use super::core::{Core, Current};
 use super::deletion::Deletion;
@@ -19,11 +19,16 @@ use crate::util::backoff::Backoff;
 /// Delays after the server has refused a delete: each twice the one before, up to the second value.
 const AFTER_REFUSAL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
-/// Runs until the client is closed. Each job has its own task, as none waits for another.
+/// The most jobs that have a request under way. A client may have a hundred thousand jobs after an outage, and all
+/// requests of a connection share its limits.
+const AT_ONCE: usize = 256;
+
+/// Runs until the client is closed. Each job has its own task, as none waits for the delays of another.
 pub(crate) async fn run(core: Arc<Core>, mut jobs: mpsc::UnboundedReceiver<Deletion>) {
     let mut current = core.current.subscribe();
     let closed = current.wait_for(|current| matches!(current, Current::Closed(_)));
     tokio::pin!(closed);
+    let turns = Arc::new(Semaphore::new(AT_ONCE));
     loop {
         let job = tokio::select! {
             biased;
@@ -31,18 +36,20 @@ pub(crate) async fn run(core: Arc<Core>, mut jobs: mpsc::UnboundedReceiver<Delet
             job = jobs.recv() => job,
         };
         let Some(job) = job else { return };
-        core.runtime.spawn_system(clean(Arc::clone(&core), job));
+        core.runtime.spawn_system(clean(Arc::clone(&core), job, Arc::clone(&turns)));
     }
 }
 
 /// Returns when the node is gone, or the client is closed.
-async fn clean(core: Arc<Core>, job: Deletion) {
+async fn clean(core: Arc<Core>, job: Deletion, turns: Arc<Semaphore>) {
     let Deletion { mut session, mut target, mut handed, watch: _watch, restart_counter, done: _done } = job;
     let mut refused = Backoff::new(AFTER_REFUSAL);
     loop {
         let (connection, outcome) = if let Some(handed) = handed.take() {
             handed.outcome().await
         } else {
+            // It is never closed. Without a connection no job could use its turn.
+            let _turn = turns.acquire().await;
             match session.connected().await {
                 Ok(connection) => (connection, target.clean(&session).await),
                 Err(EndReason::Closed) => return,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::core::Core;
 use super::error::{Error, ErrorKind};
-use super::session::Session;
+use super::session::{Condition, EndReason, Session};
 use super::{Client, parents};
 use crate::backend::{Error as Refusal, Reply};
 use crate::path;
@@ -90,7 +90,7 @@ impl Client {
         check_version("set", path, version)?;
         self.core().check_data("set", path, data)?;
         let write = |session: &Arc<Session>, full: &str| session.set_data(full, data, version);
-        self.core().write("set", path, write, |_, _| None).await
+        self.core().write("set", path, write).await
     }
 
     /// Creates a node with the client's ACL, and returns its path, with the number that the server appended if `mode`
@@ -109,7 +109,7 @@ impl Client {
         core.check_data("create", path, data)?;
         let acls = &core.config.acls;
         let write = |session: &Arc<Session>, full: &str| session.create(full, data, mode, acls);
-        let (created, _) = core.write("create", path, write, |_, _| None).await?;
+        let (created, _) = core.write("create", path, write).await?;
         Ok(core.config.namespace.strip(&created).to_owned())
     }
 
@@ -146,21 +146,44 @@ impl Client {
     ///
     /// # Errors
     /// [`ErrorKind::NoNode`], [`ErrorKind::NotEmpty`], [`ErrorKind::BadVersion`]; [`ErrorKind::OutcomeUnknown`] if the
-    /// connection broke before the answer and a version was given. Without a version the delete is retried until the
-    /// node is known to be gone.
+    /// connection broke before the answer. Without a version the client then looks: it returns `Ok` if the node is
+    /// gone, and retries if the node is certainly the one that was there before. The outcome stays unknown if the node
+    /// may be one that another client has created since, or the session has ended.
     ///
     /// # Cancel safety
     /// A delete that was sent before the future was dropped may still be carried out.
     pub async fn delete(&self, path: &str, version: Option<i32>) -> Result<(), Error> {
         check_version("delete", path, version)?;
-        let write = |session: &Arc<Session>, full: &str| session.delete(full, version);
-        let settle = |error: &Refusal, unknown: bool| match error {
-            Refusal::ConnectionLoss | Refusal::SessionEnded if version.is_none() => Some(Verdict::Again),
-            Refusal::NoNode if unknown => Some(Verdict::Done(())),
-            _ => None,
-        };
-        self.core().write("delete", path, write, settle).await
+        let core = self.core();
+        let mut retry = Retry::new(core);
+        loop {
+            let mut sent = None;
+            let delete = |session: &Arc<Session>, full: &str| {
+                sent = Some((Arc::clone(session), session.latest_zxid()));
+                session.delete(full, version)
+            };
+            let outcome = core.write("delete", path, delete).await;
+            let is_lost = outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::OutcomeUnknown);
+            let Some((session, known)) = sent.filter(|_| is_lost && version.is_none()) else { return outcome };
+            if retry.pause_after("delete", path, Refusal::ConnectionLoss, |_| true).await.is_err() {
+                return outcome;
+            }
+            match core.left_after(path, &session, known).await {
+                Left::Nothing => return Ok(()),
+                Left::SameNode => {}
+                Left::Unknown => return outcome,
+            }
+        }
     }
+}
+
+/// What is at a path after a delete without an answer.
+enum Left {
+    Nothing,
+    /// The node that was there when the delete was handed over, which was not carried out and never will be.
+    SameNode,
+    /// Perhaps the node that another client has created after the delete.
+    Unknown,
 }
 
 /// Rejects version -1: ZooKeeper treats it as any version, so it would check nothing. Other negative numbers are valid:
@@ -173,12 +196,6 @@ pub(crate) fn check_version(doing: &str, path: &str, version: Option<i32>) -> Re
         }
         _ => Ok(()),
     }
-}
-
-/// What to do after a failed attempt at a write.
-enum Verdict<T> {
-    Again,
-    Done(T),
 }
 
 /// The attempts of one call.
@@ -303,42 +320,50 @@ impl Core {
         self.read(doing, path, ensure).await
     }
 
-    /// Sends a write. Retries only what was certainly not done, or what `settle` allows; `settle` gets the error and
-    /// whether an earlier attempt may have been carried out.
+    /// Sends a write. Retries only what was certainly not done.
     async fn write<T: Send + 'static>(
         &self,
         doing: &'static str,
         path: &str,
-        request: impl Fn(&Arc<Session>, &str) -> Reply<T>,
-        settle: impl Fn(&Refusal, bool) -> Option<Verdict<T>>,
+        mut request: impl FnMut(&Arc<Session>, &str) -> Reply<T>,
     ) -> Result<T, Error> {
         path::validate(path)?;
         // A loop over calls that fail at once must let other tasks run too.
         tokio::task::coop::consume_budget().await;
         let full = self.full_path(path);
         let mut retry = Retry::new(self);
-        let mut unknown = false;
         loop {
             let session = self.session_in_time(doing, path).await?;
-            let error = match self.bounded(doing, path, request(&session, &full)).await? {
+            match self.bounded(doing, path, request(&session, &full)).await? {
                 Ok(value) => return Ok(value),
-                Err(error) => error,
-            };
-            let verdict = settle(&error, unknown);
-            match (verdict, &error) {
-                (Some(Verdict::Done(value)), _) => return Ok(value),
-                (Some(Verdict::Again), _) => {
-                    unknown = true;
-                    retry.pause_after(doing, path, error, |_| true).await?;
-                }
-                (None, Refusal::ConnectionLoss | Refusal::SessionEnded) => {
-                    return Err(outcome_unknown(doing, path));
-                }
-                (None, Refusal::NotConnected | Refusal::Throttled) => {
+                Err(Refusal::ConnectionLoss | Refusal::SessionEnded) => return Err(outcome_unknown(doing, path)),
+                Err(error @ (Refusal::NotConnected | Refusal::Throttled)) => {
                     retry.pause_after(doing, path, error, Refusal::is_passing).await?;
                 }
-                (None, _) => return Err(Error::from_backend(doing, path, error)),
+                Err(error) => return Err(Error::from_backend(doing, path, error)),
             }
+        }
+    }
+
+    /// Looks what is left after the answer to a delete was lost, which `sent` handed over when it knew of the
+    /// transaction `known`.
+    ///
+    /// A node that was created no later than that was there before the delete, and still is: so the delete was not
+    /// carried out. Nor will it be: the ensemble has confirmed the present connection of the session, or ended the
+    /// session, and takes no request of an earlier connection since.
+    async fn left_after(&self, path: &str, sent: &Arc<Session>, known: i64) -> Left {
+        let look = |session: &Arc<Session>, full: &str| {
+            let is_settled = Arc::ptr_eq(session, sent) || sent.condition() == Condition::Ended(EndReason::Expired);
+            let (sync, found) = session.together(|| (session.sync(full), session.exists(full)));
+            async move {
+                let (sync, found) = futures::join!(sync, found);
+                sync.and(found).map(|found| (is_settled, found))
+            }
+        };
+        match self.read("delete", path, look).await {
+            Ok((true, None)) => Left::Nothing,
+            Ok((true, Some(stat))) if stat.czxid <= known => Left::SameNode,
+            _ => Left::Unknown,
         }
     }
 

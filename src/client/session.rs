@@ -72,6 +72,11 @@ impl Session {
         self.backend.id()
     }
 
+    /// Returns the latest transaction that an answer to this session has named.
+    pub(crate) fn latest_zxid(&self) -> i64 {
+        self.backend.latest_zxid()
+    }
+
     /// Returns the id as the servers log it.
     pub(crate) fn label(&self) -> String {
         format!("{:#x}", self.id())

@@ -1,8 +1,15 @@
 //! The clock by which leases are measured.
 //!
-//! It continues while the process is stopped (SIGSTOP) and while the machine sleeps: CLOCK_BOOTTIME where the system
-//! has it. A virtual machine that is paused or restored from a snapshot cannot be seen from inside; only a fence covers
-//! that.
+//! It continues while the process is stopped (SIGSTOP), and while the machine sleeps on these systems:
+//!
+//! | system | clock |
+//! |---|---|
+//! | Linux, Android, Fuchsia, OpenBSD | CLOCK_BOOTTIME |
+//! | macOS, iOS and their like | CLOCK_MONOTONIC, unlike the clock of the standard library there |
+//! | Windows | QueryPerformanceCounter, by the standard library |
+//!
+//! On others it may stop while the machine sleeps. A virtual machine that is paused or restored from a snapshot cannot
+//! be seen from inside. Only a fence covers these two.
 
 use std::time::Duration;
 
@@ -67,13 +74,18 @@ impl Clock {
     }
 }
 
-#[cfg(any(target_os = "linux", target_os = "android", target_os = "fuchsia"))]
+#[cfg(unix)]
 fn boot_time() -> Duration {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    use rustix::time::ClockId;
+    #[cfg(any(target_os = "linux", target_os = "android", target_os = "fuchsia", target_os = "openbsd"))]
+    const CLOCK: ClockId = ClockId::Boottime;
+    #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "fuchsia", target_os = "openbsd")))]
+    const CLOCK: ClockId = ClockId::Monotonic;
+    let now = rustix::time::clock_gettime(CLOCK);
     Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
 }
 
-#[cfg(not(any(target_os = "linux", target_os = "android", target_os = "fuchsia")))]
+#[cfg(not(unix))]
 fn boot_time() -> Duration {
     static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
     START.get_or_init(std::time::Instant::now).elapsed()

@@ -83,6 +83,7 @@ contract! {
         requests_are_carried_out_in_the_order_of_the_calls
         a_reply_that_nobody_awaits_changes_nothing
         a_sync_shows_what_others_wrote
+        the_latest_transaction_is_no_earlier_than_any_that_was_told
         create_and_list_in_one_flight;
 }
 

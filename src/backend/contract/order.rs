@@ -53,6 +53,21 @@ pub(super) async fn a_sync_shows_what_others_wrote(scene: &Scene) {
     }
 }
 
+pub(super) async fn the_latest_transaction_is_no_earlier_than_any_that_was_told(scene: &Scene) {
+    let (session, other) = (scene.session().await, scene.session().await);
+    for round in 0..20 {
+        let path = scene.path(&format!("node-{round}"));
+        let (_, stat) = session.create(&path, b"", CreateMode::Persistent, &[Acl::anyone_all()]).await.unwrap();
+        assert!(session.latest_zxid() >= stat.czxid, "round {round}");
+        let before = session.latest_zxid();
+        let written = other.set_data(&path, b"", None).await.unwrap();
+        assert!(before < written.mzxid, "of another session");
+        session.sync("/").await.unwrap();
+        let read = session.exists(&path).await.unwrap().unwrap();
+        assert!(session.latest_zxid() >= read.mzxid, "round {round}");
+    }
+}
+
 pub(super) async fn create_and_list_in_one_flight(scene: &Scene) {
     let session = scene.session().await;
     for number in 0..20 {

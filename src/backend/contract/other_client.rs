@@ -93,6 +93,10 @@ impl Session for OtherSession {
         self.timeout
     }
 
+    fn latest_zxid(&self) -> i64 {
+        unimplemented!("it does not tell")
+    }
+
     fn create(&self, path: &str, data: &[u8], mode: CreateMode, acls: &[Acl]) -> Reply<(String, Stat)> {
         let (mut path, data, acls) = (path.to_owned(), data.to_owned(), to_acls(acls));
         self.request(|client| async move {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
@@ -200,6 +201,10 @@ impl Session for ZooKeeperSession {
 
     fn timeout(&self) -> Duration {
         self.shared.timeout()
+    }
+
+    fn latest_zxid(&self) -> i64 {
+        self.shared.zxid.load(Ordering::Relaxed)
     }
 
     fn create(&self, path: &str, data: &[u8], mode: CreateMode, acls: &[Acl]) -> Reply<(String, Stat)> {

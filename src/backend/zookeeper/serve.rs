@@ -3,6 +3,7 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -127,6 +128,8 @@ impl<'a> Serving<'a> {
     fn take_whole(&mut self, frame: &Bytes) -> Result<(), End> {
         let mut from = Reader::new(frame);
         let header = ReplyHeader::decode(&mut from)?;
+        // Before a caller gets the answer.
+        self.state.shared.zxid.fetch_max(header.zxid, Ordering::Relaxed);
         if header.err == ErrorCode::SessionClosedRequireSaslAuth {
             return Err(End::Session(SessionEnd::AuthFailed));
         }

@@ -1,7 +1,7 @@
 //! What callers, watches and the task of one session share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -20,6 +20,8 @@ pub(crate) struct Shared {
     pub(crate) watches: Mutex<Watches>,
     /// In milliseconds.
     timeout: AtomicU64,
+    /// The latest transaction that an answer has named.
+    pub(crate) zxid: AtomicI64,
     closing: watch::Sender<bool>,
     over: watch::Sender<bool>,
 }
@@ -30,6 +32,7 @@ impl Shared {
             link: Link::new(clock),
             watches: Mutex::default(),
             timeout: AtomicU64::new(0),
+            zxid: AtomicI64::new(0),
             closing: watch::Sender::new(false),
             over: watch::Sender::new(false),
         }

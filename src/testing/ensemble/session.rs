@@ -134,6 +134,11 @@ impl Session for MemorySession {
         Duration::from_millis(self.timeout.load(Ordering::Acquire))
     }
 
+    fn latest_zxid(&self) -> i64 {
+        let client = self.hold.client;
+        self.hold.shared.with(|world| world.clients.get(&client).map_or(0, |client| client.last_zxid))
+    }
+
     fn create(&self, path: &str, data: &[u8], mode: CreateMode, acls: &[Acl]) -> Reply<(String, Stat)> {
         let (path, data, acls) = (path.to_owned(), data.to_vec(), acls.to_vec());
         let op = Op::Create { path, data, mode, acls };

@@ -26,6 +26,20 @@ async fn a_set_or_remove_whose_reply_is_lost_is_repeated_until_it_is_done() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_remove_whose_reply_is_lost_leaves_a_barrier_alone_that_was_set_since() {
+    let (server, one, two) = setup().await;
+    let [first, second] = [barrier(&one), barrier(&two)];
+    first.set().await.expect("set");
+    server.lose_next_reply(&one, Operation::Delete, Loss::Applied);
+    let removing = tokio::spawn(async move { first.remove().await });
+    server.until(|| !is_set(&server)).await;
+    second.set().await.expect("set");
+    let error = within("an answer", T, removing).await.expect("no panic").expect_err("it cannot know");
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+    assert!(is_set(&server));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_wait_whose_reply_is_lost_looks_again() {
     for operation in [Operation::Sync, Operation::GetData] {
         for loss in LOSSES {

@@ -2,6 +2,7 @@
 //! `tests/server`.
 
 mod boxed;
+mod delete;
 mod input;
 #[cfg(feature = "mutex")]
 mod remaining_lease;

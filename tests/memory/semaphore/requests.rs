@@ -1,13 +1,14 @@
 //! The cost of permits: requests, and which of them wait for which.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use zookeeper_recipes::Client;
 use zookeeper_recipes::semaphore::InterProcessSemaphore;
 use zookeeper_recipes::testing::{Operation, TestingServer};
 
-use super::fixture::{acquired, counted, make_count, nodes, nodes_are, released, semaphore, set_count, setup};
-use crate::fixture::{SOON, requests, still_pending, within};
+use super::fixture::{LEASES, acquired, counted, make_count, nodes, nodes_are, released, semaphore, set_count, setup};
+use crate::fixture::{SOON, T, requests, still_pending, within};
 
 /// Acquires and releases so many permits, and returns the requests, with the number of flights in which they left.
 async fn cost(server: &TestingServer, semaphore: &InterProcessSemaphore, permits: u32) -> (Vec<Operation>, usize) {
@@ -154,4 +155,31 @@ async fn an_attempt_costs_a_look_when_others_are_ahead_and_its_own_leases_when_n
     assert_eq!(requests(&server), [Operation::Create, Operation::List, Operation::List, Operation::Delete]);
     assert_eq!(nodes(&server), (1, 2));
     drop(held);
+}
+
+/// Of the guards that are dropped in an outage, so that the requests of callers find room on the next connection.
+#[tokio::test(start_paused = true)]
+async fn after_an_outage_permits_are_given_back_in_bounded_waves() {
+    const PERMITS: u32 = 1_000;
+    const AT_ONCE: u64 = 256;
+    let latency = Duration::from_millis(5);
+    let server = TestingServer::builder().latency(latency..=latency).start();
+    let client = server.client().await.expect("a client");
+    let guard = acquired(&semaphore(&client, PERMITS), PERMITS).await;
+    nodes_are(&server, (0, PERMITS as usize)).await;
+    server.refuse(&client);
+    server.disconnect(&client);
+    server.until(|| !client.connection_state().is_connected()).await;
+    drop(guard);
+    let before = server.count(&client, Operation::Delete);
+    server.heal();
+    let most = Cell::new(0);
+    let all_gone = server.until(|| {
+        let left = server.children(LEASES).len() as u64;
+        let under_way = server.count(&client, Operation::Delete) - before - (u64::from(PERMITS) - left);
+        most.set(most.get().max(under_way));
+        left == 0
+    });
+    within("they are given back", T, all_gone).await;
+    assert!((2..=AT_ONCE).contains(&most.get()), "{}", most.get());
 }
