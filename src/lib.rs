@@ -149,7 +149,7 @@
 //!
 //! | event | fields |
 //! |---|---|
-//! | connection states | `session`, `state`; at the end of a session `reason` |
+//! | connection states | `session`, `state`; at the end of a session `reason`; of a lost one `places`, `users`, `out` |
 //! | a session timeout other than the one asked for | `asked`, `granted` |
 //! | leadership | `path`, `id`, `token`; at the end of a latch's term `why`, of a selector's `end` |
 //! | locks and semaphores | `path`, `token`; of a semaphore `permits`; when one is lost `state` |
@@ -164,7 +164,8 @@
 //!
 //! Each event has its name in the field `event`. [`Client::last_error`] keeps the latest error that no caller awaits.
 //!
-//! Spans at INFO. Your own events in a listener or handler are within `term` or `delivery`, and carry their fields:
+//! Spans at INFO. Your own events in a listener or handler are within `term` or `delivery`, and carry their fields.
+//! Those of the library have all their fields themselves, outside of these spans:
 //!
 //! | span | fields | around |
 //! |---|---|---|

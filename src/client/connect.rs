@@ -38,7 +38,7 @@ pub(super) async fn connect(
     let core = Core::new(config, ensemble, clock, random, runtime, janitor, closing);
     let told = closed.subscribe();
     let supervisor = Supervisor { core: Arc::clone(&core), closing: asked_to_close, closed };
-    let session = supervisor.install(&first, lease, ConnectionState::Connected);
+    let session = supervisor.install(&first, lease, ConnectionState::Connected, None);
     core.runtime.spawn_system(supervisor.run(session, first.events));
     core.runtime.spawn_system(janitor::run(Arc::clone(&core), jobs));
     Ok(Client { owner: Arc::new(Owner { core, told }) })

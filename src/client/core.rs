@@ -202,6 +202,11 @@ impl Core {
         self.users().keep_the_lease(now)
     }
 
+    /// Returns how many recipes and calls depend on the lease.
+    pub(crate) fn users_now(&self) -> usize {
+        self.users().now
+    }
+
     fn users(&self) -> MutexGuard<'_, Users> {
         self.users.lock()
     }
@@ -276,7 +281,7 @@ impl Core {
 
     /// Remembers an error that no caller awaits.
     pub(crate) fn report(&self, error: Error) {
-        tracing::warn!(event = "background_error", %error, kind = ?error.kind(), "background error");
+        tracing::warn!(event = "background_error", error = error.to_string(), kind = ?error.kind(), "background error");
         self.meter().count(&table::BACKGROUND_ERRORS, &[Label::Is(error.kind().name())], 1);
         *self.last_error.lock() = Some(error);
     }

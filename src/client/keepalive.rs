@@ -92,8 +92,17 @@ impl<'a> Keepalive<'a> {
         keepalive
     }
 
-    /// Runs until the session ends, and returns how it ended.
-    pub(super) async fn keep(mut self, closing: &mut watch::Receiver<bool>) -> EndReason {
+    /// Runs until the session ends. Returns how it ended, and if it had no connection then, when a server was last
+    /// heard of.
+    pub(super) async fn keep(mut self, closing: &mut watch::Receiver<bool>) -> (EndReason, Option<Instant>) {
+        let reason = self.run(closing).await;
+        match self.phase {
+            Phase::Down(loss) => (reason, Some(loss.last_contact)),
+            _ => (reason, None),
+        }
+    }
+
+    async fn run(&mut self, closing: &mut watch::Receiver<bool>) -> EndReason {
         let session = Arc::clone(self.session);
         loop {
             // Created before the lease is read, so no extension is missed.

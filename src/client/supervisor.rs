@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use futures::stream::BoxStream;
 use tokio::sync::watch;
-use tracing::Instrument;
 
 use super::core::{Core, Current, Ending};
 use super::error::Error;
@@ -14,6 +13,7 @@ use super::lease::Lease;
 use super::session::{EndReason, Session};
 use super::state::ConnectionState;
 use crate::backend::{self, Opened, SessionEvent};
+use crate::util::clock::Instant;
 
 /// Delay before a session is opened after an error that is not transient.
 const AFTER_FAILURE: Duration = Duration::from_secs(3);
@@ -38,15 +38,11 @@ impl Drop for Supervisor {
 impl Supervisor {
     pub(crate) async fn run(mut self, mut session: Arc<Session>, mut events: BoxStream<'static, SessionEvent>) {
         loop {
+            // Not entered: each event names the session itself.
             let span = tracing::info_span!("session", session = session.label());
-            let keepalive = span.in_scope(|| Keepalive::new(&self.core, &session, events));
-            let reason = keepalive.keep(&mut self.closing).instrument(span).await;
-            if reason == EndReason::Closed {
-                tracing::info!(event = "session_ended", session = session.label(), ?reason, "session over");
-            } else {
-                let state = ConnectionState::Lost;
-                tracing::info!(event = "session_ended", session = session.label(), ?reason, %state, "session over");
-            }
+            let (reason, last_contact) = Keepalive::new(&self.core, &session, events).keep(&mut self.closing).await;
+            self.log_end(&session, reason, last_contact);
+            drop(span);
             session.end(reason);
             self.core.count_end(reason);
             self.core.current.send_replace(Current::None);
@@ -63,14 +59,45 @@ impl Supervisor {
                 self.finish(&session, Box::pin(std::future::ready(()))).await;
                 return;
             };
-            session = self.install(&opened, lease, ConnectionState::Reconnected);
+            session = self.install(&opened, lease, ConnectionState::Reconnected, last_contact);
             self.core.states.publish(ConnectionState::Reconnected);
             events = opened.events;
         }
     }
 
-    /// Makes a session the current one; `state` is the client's state with it.
-    pub(crate) fn install(&self, opened: &Opened, lease: Arc<Lease>, state: ConnectionState) -> Arc<Session> {
+    /// Logs the end of a session, and what a lost one costs.
+    fn log_end(&self, session: &Session, reason: EndReason, last_contact: Option<Instant>) {
+        let session_id = session.label();
+        if reason == EndReason::Closed {
+            tracing::info!(event = "session_ended", session = session_id, ?reason, "session over");
+            return;
+        }
+        tracing::warn!(
+            event = "session_ended",
+            session = session_id,
+            ?reason,
+            state = %ConnectionState::Lost,
+            places = session.contenders(),
+            users = self.core.users_now(),
+            out = self.out(last_contact),
+            "session lost, with its places in locks and elections and all other ephemeral nodes"
+        );
+    }
+
+    /// Returns for how long no server has been heard of, for the log.
+    fn out(&self, last_contact: Option<Instant>) -> Option<tracing::field::DebugValue<Duration>> {
+        last_contact.map(|at| tracing::field::debug(self.core.clock.now().since(at)))
+    }
+
+    /// Makes a session the current one; `state` is the client's state with it. `last_contact` is that of the session
+    /// before, if it was lost without a connection.
+    pub(crate) fn install(
+        &self,
+        opened: &Opened,
+        lease: Arc<Lease>,
+        state: ConnectionState,
+        last_contact: Option<Instant>,
+    ) -> Arc<Session> {
         let backend = Arc::clone(&opened.session);
         let session = Arc::new(Session::new(backend, lease, Arc::clone(&self.core.log)));
         tracing::info!(
@@ -78,6 +105,7 @@ impl Supervisor {
             session = session.label(),
             timeout = ?session.timeout(),
             %state,
+            out = self.out(last_contact),
             "session open"
         );
         self.core.current.send_replace(Current::Live(Arc::clone(&session)));

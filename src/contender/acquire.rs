@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
-use tracing::{Instrument, Span};
+use tracing::Span;
 
 use super::measure::Wait;
 use super::{State, hint};
@@ -89,7 +89,7 @@ impl Acquire {
         tokio::task::coop::consume_budget().await;
         let mut wait = self.wait();
         attempt.follow(wait.span());
-        let hold = self.held(&mut attempt, &mut Seen::Nothing).instrument(wait.span()).await;
+        let hold = self.held(&mut attempt, &mut Seen::Nothing).await;
         wait.acquired(&hold);
         Ok((attempt, hold?))
     }
@@ -120,7 +120,7 @@ impl Acquire {
         }
         let mut wait = self.wait();
         attempt.follow(wait.span());
-        let held = self.held(&mut attempt, &mut seen).instrument(wait.span());
+        let held = self.held(&mut attempt, &mut seen);
         let waited = tokio::select! {
             biased;
             waited = timeout_at(time.wait_until, held) => waited.ok(),
@@ -160,7 +160,7 @@ impl Acquire {
         let mut seen = Seen::Nothing;
         let mut wait = self.wait();
         attempt.follow(wait.span());
-        let free = attempt.if_free(&mut seen).instrument(wait.span());
+        let free = attempt.if_free(&mut seen);
         if let Some(hold) = timeout_at(time.wait_until, free).await.unwrap_or(Ok(None)).transpose() {
             wait.acquired(&hold);
             return Ok(Some((attempt, hold?)));

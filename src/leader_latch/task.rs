@@ -170,8 +170,8 @@ impl Participant {
             self.end_term(former, LatchStatus::Suspended);
             let (path, id) = (&*self.shared.path, &self.shared.id);
             let span = tracing::info_span!("term", path, id, token, why = tracing::field::Empty);
-            span.in_scope(|| tracing::info!(event = "leading", path, id, token, "leading"));
             self.term_span = Some(span);
+            tracing::info!(event = "leading", path, id, token, "leading");
             self.terms.begin();
         }
     }

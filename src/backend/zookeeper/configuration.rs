@@ -55,7 +55,7 @@ pub(crate) async fn follow(environment: &Environment, shared: &Arc<Shared>) {
 fn warn_once(said: &mut Option<String>, outcome: Result<(), String>) {
     let wrong = outcome.err();
     if let Some(reason) = wrong.as_ref().filter(|_| *said != wrong) {
-        tracing::warn!(event = "configuration_unusable", %reason, "the client keeps the servers that it knows");
+        tracing::warn!(event = "configuration_unusable", reason, "the client keeps the servers that it knows");
     }
     *said = wrong;
 }

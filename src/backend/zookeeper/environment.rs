@@ -36,12 +36,12 @@ impl Environment {
 fn log(notice: Option<Notice>) {
     match notice {
         Some(Notice::Begins { causes }) => {
-            tracing::warn!(event = "outage_began", %causes, "no ZooKeeper server can be reached");
+            tracing::warn!(event = "outage_began", causes, "no ZooKeeper server can be reached");
         }
         Some(Notice::GoesOn { causes, tries, lasting }) => {
             tracing::warn!(
                 event = "outage_continues",
-                %causes,
+                causes,
                 tries,
                 ?lasting,
                 "still no ZooKeeper server can be reached"

@@ -143,7 +143,7 @@ impl Task {
                     tracing::warn!(
                         event = "credentials_refused",
                         host = self.state.environment.hosts.lock().name(host),
-                        error = %why,
+                        error = why,
                         "the server refused the credentials"
                     );
                     self.state.environment.failed(host, why);

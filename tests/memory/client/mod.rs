@@ -4,6 +4,8 @@
 mod boxed;
 mod delete;
 mod input;
+#[cfg(all(feature = "leader-latch", feature = "leader-selector", feature = "mutex", feature = "persistent-node"))]
+mod log;
 #[cfg(feature = "mutex")]
 mod remaining_lease;
 mod session_timeout;
