@@ -3,12 +3,38 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
+use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio::time::{error::Elapsed, timeout};
 
 use super::connect_string::Endpoint;
+
+/// The most attempts that a process has under way at once. A server takes connections out of a queue of 50; one that
+/// finds it full is tried again by the operating system after a second.
+const AT_ONCE: usize = 32;
+/// An attempt waits for its turn for this part of its time limit at most.
+const LONGEST_WAIT: u32 = 4;
+/// And its turn lasts for this part of it at most: a silent host must not keep the others waiting.
+const LONGEST_TURN: u32 = 8;
+
+static TURNS: Semaphore = Semaphore::const_new(AT_ONCE);
+
+/// Runs an attempt to connect, from the first packet to the answer of the server, while few others of this process are
+/// under way. Fails once it has taken `limit`; its time begins with its turn.
+pub(crate) async fn in_turn<A: Future>(limit: Duration, attempt: A) -> Result<A::Output, Elapsed> {
+    let turn = timeout(limit / LONGEST_WAIT, TURNS.acquire()).await;
+    let mut attempt = pin!(timeout(limit, attempt));
+    if let Ok(outcome) = timeout(limit / LONGEST_TURN, &mut attempt).await {
+        return outcome;
+    }
+    drop(turn);
+    attempt.await
+}
 
 /// Both directions of a connection.
 pub(crate) struct Stream {
@@ -100,7 +126,44 @@ pub(crate) fn cause(error: &io::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
+    use futures::future::join_all;
+
     use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(8);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_process_has_a_bounded_number_of_attempts_under_way() {
+        let (now, most) = (Cell::new(0), Cell::new(0));
+        let attempts = (0..500).map(|_| {
+            in_turn(LIMIT, async {
+                now.set(now.get() + 1);
+                most.set(most.get().max(now.get()));
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                now.set(now.get() - 1);
+            })
+        });
+        join_all(attempts).await;
+        assert!((1..=AT_ONCE).contains(&most.get()), "{}", most.get());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn attempts_at_silent_hosts_keep_no_other_waiting_for_long() {
+        let silent = join_all((0..10 * AT_ONCE).map(|_| in_turn(LIMIT, std::future::pending::<()>())));
+        let other = async {
+            tokio::task::yield_now().await;
+            let begun = tokio::time::Instant::now();
+            in_turn(LIMIT, async {}).await.expect("in time");
+            begun.elapsed()
+        };
+        tokio::select! {
+            biased;
+            _ = silent => unreachable!("they are silent"),
+            waited = other => assert!(waited <= LIMIT / LONGEST_WAIT, "{waited:?}"),
+        }
+    }
 
     #[test]
     fn each_try_takes_other_addresses_one_of_each_family() {

@@ -8,7 +8,7 @@ use futures::stream::StreamExt;
 use tokio::sync::{mpsc, oneshot};
 
 use super::configuration;
-use super::connect::cause;
+use super::connect::{cause, in_turn};
 use super::environment::Environment;
 use super::handshake::{Failure, Fresh, Hears, Identity};
 use super::hosts::Turn;
@@ -187,7 +187,7 @@ impl Task {
         };
         let hosts = u32::try_from(self.state.environment.hosts.lock().len()).unwrap_or(u32::MAX).max(1);
         let limit = (pass / hosts).max(LEAST_ATTEMPT);
-        let welcomed = tokio::time::timeout(limit, async {
+        let welcomed = in_turn(limit, async {
             let stream = self.state.environment.connector.connect(endpoint, tries).await;
             let stream = stream.map_err(|error| Failure::new(cause(&error)))?;
             let mut fresh = Fresh::new(stream, options.longest_answer, options.clock);

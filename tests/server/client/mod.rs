@@ -1,5 +1,6 @@
 //! The client on a real server: sessions, states, retries, transactions, and what it says of bad input.
 
+mod crowd;
 mod ensemble_tracker;
 mod faults;
 mod fixture;
