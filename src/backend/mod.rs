@@ -7,6 +7,7 @@
 pub(crate) mod check;
 #[cfg(test)]
 mod contract;
+pub(crate) mod request_limit;
 pub(crate) mod zookeeper;
 
 use std::fmt;
@@ -16,6 +17,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 
+use self::request_limit::TooLarge;
 use crate::util::clock::Instant;
 use crate::util::mutex::Mutex;
 use crate::znode::{Acl, CreateMode, Stat};
@@ -55,6 +57,13 @@ pub(crate) enum Error {
     Unimplemented,
     /// The server (or the check before it) rejected the arguments.
     BadArguments(String),
+    /// The request was not sent: the servers are believed to close the connection on one so long.
+    TooLarge(TooLarge),
+    /// The answer is longer than the client accepts. What was asked for may have been carried out.
+    AnswerTooLong {
+        length: usize,
+        limit: usize,
+    },
     /// Anything else, in the words of the layer below.
     Other(String),
 }
@@ -86,13 +95,15 @@ impl Error {
             Error::Throttled => "throttled",
             Error::Unimplemented => "unimplemented",
             Error::BadArguments(_) => "bad_arguments",
+            Error::TooLarge(_) => "too_large",
+            Error::AnswerTooLong { .. } => "answer_too_long",
             Error::Other(_) => "other",
         }
     }
 
     /// Returns whether a write that failed so may have been carried out.
     pub(crate) fn leaves_outcome_unknown(&self) -> bool {
-        matches!(self, Error::ConnectionLoss | Error::SessionEnded | Error::Other(_))
+        matches!(self, Error::ConnectionLoss | Error::SessionEnded | Error::AnswerTooLong { .. } | Error::Other(_))
     }
 
     /// Returns whether this is the ensemble's own verdict on the request, which needs a working connection. Errors that

@@ -42,7 +42,7 @@ const LEAST_RESPONSE: usize = 64 * 1024;
 /// An ensemble other than the servers of a connect string.
 pub(crate) trait Host: fmt::Debug + Send + Sync {
     /// Returns the environment of one new client. Must be called inside a tokio runtime.
-    fn environment(&self, session_timeout: Duration) -> Environment;
+    fn environment(&self, session_timeout: Duration, max_request_bytes: usize) -> Environment;
 }
 
 /// What the client connects to.
@@ -247,7 +247,8 @@ impl ClientBuilder {
 
     /// Sets the largest request, in bytes; it should be the servers' `jute.maxbuffer`. Default 1 048 575, as in
     /// ZooKeeper; at least 1 KiB. A server closes the connection when a request is larger, so the client refuses it
-    /// before it is sent.
+    /// before it is sent. If the servers' limit is lower, such a request costs the connection. After the second time
+    /// the client refuses all that are as long, and sends one of them after a minute, later after up to an hour.
     #[doc(alias = "jute.maxbuffer")]
     pub fn max_request_bytes(mut self, bytes: usize) -> Self {
         self.max_request_bytes = bytes;
@@ -367,7 +368,7 @@ impl ClientBuilder {
 
     fn environment(&self, mut closed: watch::Receiver<Option<bool>>) -> Result<Environment, Error> {
         let connect_string = match &self.endpoint {
-            Endpoint::Host(host) => return Ok(host.environment(self.session_timeout)),
+            Endpoint::Host(host) => return Ok(host.environment(self.session_timeout, self.max_request_bytes)),
             Endpoint::ConnectString(connect_string) => connect_string,
         };
         let connect_string = self.connect_string(connect_string)?;
@@ -389,6 +390,7 @@ impl ClientBuilder {
             #[cfg(feature = "sasl-digest-md5")]
             sasl: self.sasl.as_ref().map(Sasl::credentials),
             silence: self.silence_timeout,
+            max_request_bytes: self.max_request_bytes,
             longest_answer: self.max_response_bytes,
             connection_timeout: self.connection_timeout,
             spread_reconnects: self.spread_reconnects,

@@ -216,6 +216,14 @@ impl Error {
             B::Throttled => (ErrorKind::Throttled, "the server is overloaded".into()),
             B::Unimplemented => (ErrorKind::Unimplemented, "the server does not know this operation".into()),
             B::BadArguments(why) => (ErrorKind::InvalidArgument, why),
+            B::TooLarge(why) => (ErrorKind::InvalidArgument, why.to_string()),
+            B::AnswerTooLong { length, limit } => {
+                let why = format!(
+                    "the answer of {length} bytes is longer than the limit of {limit}; see \
+                     ClientBuilder::max_response_bytes"
+                );
+                (ErrorKind::Other, why)
+            }
             B::Unreachable(causes) => (ErrorKind::ConnectionLoss, format!("no server let us in: {causes}")),
             B::Other(why) => (ErrorKind::Other, why),
         };

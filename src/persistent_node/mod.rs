@@ -74,6 +74,7 @@
 //! | reply to a create lost | The create is repeated and finds its node. There are never two. |
 //! | reply to a write lost | The node is read, and written again if it does not have the data. |
 //! | reply to a delete lost | `close` repeats the delete until the node is gone. |
+//! | data larger than the servers read | The node fails or keeps its data, and the next data is written. |
 //! | process stopped for longer than T | The node is gone meanwhile, and created again afterwards. |
 //! | no permission to create, read or write | `created` and `set_data` fail. It is retried with growing delays. |
 //! | client closed | State `Closed`. A node that does not belong to the session stays. |

@@ -85,6 +85,8 @@
 //! | producer's node deleted | The producer creates another one. Unanswered puts return `OutcomeUnknown`. |
 //! | reply lost: put | The producer's number shows the outcome. An item is never put twice. |
 //! | reply lost: claim, ack, nack, dead letter | Sent again. The item's version lets only one copy succeed. |
+//! | put larger than the servers read | It fails; the puts beside it do not. |
+//! | claim, dead letter larger than that | The item stays in the queue, and the error is reported. |
 //! | process stopped for longer than T | After it resumes, the first `is_held()` is false, and an ack is refused. |
 //! | | A handler is dropped before it is polled again. |
 //!

@@ -49,6 +49,7 @@
 //! | reply to a write lost | After the reconnect the version tells if it was carried out. If not, it is repeated. |
 //! | | If it cannot tell, because another client wrote too or wrote the same: `OutcomeUnknown`. |
 //! | session lost, reply to a write lost | The write returns `OutcomeUnknown`. |
+//! | value larger than the servers read | The write fails, and the next one does not. |
 //! | another client wrote first | `compare_and_set` returns false, `update` reads and tries again. |
 //! | node deleted by another client | `get` and writes return [`Error::Missing`]. It is not created again. |
 //! | node created again by another client | Everything works as before. |

@@ -207,6 +207,14 @@ impl TestingServer {
         self.ensemble.grant(Some(server), &timeouts);
     }
 
+    /// Sets the longest request that the servers read from now on, in bytes: one that meets a longer request closes
+    /// the connection without an answer, as ZooKeeper does. Default 1 048 575, as ZooKeeper's. [`heal`](Self::heal)
+    /// does not change it.
+    #[doc(alias = "jute.maxbuffer")]
+    pub fn max_buffer(&self, bytes: usize) {
+        self.ensemble.max_buffer(bytes);
+    }
+
     /// Stops the process of the client, as SIGSTOP does.
     ///
     /// Its tasks and what [`spawn`](Self::spawn) runs beside them stop, while the clock, the servers and all other

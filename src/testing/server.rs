@@ -144,10 +144,10 @@ impl TestingServer {
 }
 
 impl Host for TestingServer {
-    fn environment(&self, session_timeout: Duration) -> Environment {
+    fn environment(&self, session_timeout: Duration, max_request_bytes: usize) -> Environment {
         let (process, clock) = (self.scheduler.process(), Clock::Tokio(self.start));
         Environment {
-            ensemble: self.ensemble.for_group(process.id, session_timeout, clock),
+            ensemble: self.ensemble.for_group(process.id, session_timeout, max_request_bytes, clock),
             // Far apart, so that no two clients draw the same numbers.
             random: Random::seeded(
                 self.seed.rotate_left(32) ^ u64::from(process.id).wrapping_mul(0x9e37_79b9_7f4a_7c15),

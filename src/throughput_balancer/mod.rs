@@ -133,6 +133,7 @@
     look finds its node. |"]
 #![doc = "| The reply to a leader's write is lost | The leader takes over once more and reads everything before it \
     writes. Its earlier requests are refused from then on. |"]
+//! | Records together larger than the servers read | The leader writes fewer at once. |
 #![doc = "| The process is stopped for longer than T | At the first look after it resumes, the share is as when \
     suspended, also for an attached limiter. A leader's write is refused. |"]
 //!

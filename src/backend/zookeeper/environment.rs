@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::Options;
 use super::connect::Connector;
 use super::hosts::{Hosts, Notice};
+use crate::backend::request_limit::RequestLimit;
 use crate::util::clock::Instant;
 use crate::util::mutex::Mutex;
 
@@ -14,6 +15,7 @@ pub(crate) struct Environment {
     pub(crate) options: Arc<Options>,
     pub(crate) connector: Arc<dyn Connector>,
     pub(crate) hosts: Arc<Mutex<Hosts>>,
+    pub(crate) request_limit: Arc<RequestLimit>,
 }
 
 impl Environment {

@@ -22,6 +22,7 @@ use tokio::sync::oneshot;
 
 use super::outstanding::{Answer, Entry, Outstanding, WantedWatch};
 use crate::backend::Error;
+use crate::backend::request_limit::RequestLimit;
 use crate::protocol::{
     CloseSessionRequest, OpCode, PingRequest, RemoveWatchesRequest, Request, WatcherType, encode_request, xid,
 };
@@ -33,6 +34,8 @@ use crate::util::mutex::{Mutex, MutexGuard};
 const WRITTEN_BY_CALLERS: usize = 8;
 /// Waiting requests are combined up to this size.
 const WRITTEN_AT_ONCE: usize = 64 * 1024;
+/// The bytes of a frame that hold its length, which does not count them.
+const PREFIX: usize = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Gate {
@@ -84,6 +87,7 @@ pub(crate) struct Pulse {
 /// `W` is what a holder gets for a watch.
 pub(crate) struct Link<W> {
     clock: Clock,
+    limit: Arc<RequestLimit>,
     sending: Mutex<Sending<W>>,
     sent: Mutex<Outstanding<W>>,
     /// The session's task.
@@ -97,9 +101,10 @@ impl<W> fmt::Debug for Link<W> {
 }
 
 impl<W> Link<W> {
-    pub(crate) fn new(clock: Clock) -> Self {
+    pub(crate) fn new(clock: Clock, limit: Arc<RequestLimit>) -> Self {
         Link {
             clock,
+            limit,
             sending: Mutex::new(Sending {
                 gate: Gate::Down,
                 closing: None,
@@ -136,13 +141,15 @@ impl<W> Link<W> {
         if sending.gate != Gate::Up || sending.closing.is_some() {
             return Err(Error::NotConnected);
         }
-        if self.clock.now() >= sending.latest_write + sending.granted {
+        let now = self.clock.now();
+        if now >= sending.latest_write + sending.granted {
             // After such a pause of the process the session cannot be alive: the outcome of what is written now would
             // be unknown.
             self.task.wake();
             return Err(Error::NotConnected);
         }
-        let mut entry = Entry::new(request.op(), frame.len(), sending.latest_write);
+        let mut entry = Entry::new(request.op(), frame.len() - PREFIX, sending.latest_write);
+        self.limit.check(entry.length, now)?;
         (entry.watch, entry.reply) = (watch, Some(reply));
         self.enqueue(&mut sending, frame, entry)?;
         Ok(answer)
@@ -160,7 +167,7 @@ impl<W> Link<W> {
         if self.sent.lock().defers(watcher, path) {
             return true;
         }
-        let mut entry = Entry::new(OpCode::RemoveWatches, frame.len(), sending.latest_write);
+        let mut entry = Entry::new(OpCode::RemoveWatches, frame.len() - PREFIX, sending.latest_write);
         entry.removes = Some((watcher, Arc::clone(path)));
         // If too much is waiting, the watch stays.
         self.enqueue(&mut sending, frame, entry).ok();
@@ -312,7 +319,14 @@ impl<W> Link<W> {
     /// Takes the request that is answered next, if it has this xid.
     pub(crate) fn take_answered(&self, xid: i32) -> Option<Entry<W>> {
         let mut sent = self.sent.lock();
-        if sent.entries.front().is_some_and(|entry| entry.xid == xid) { sent.entries.pop_front() } else { None }
+        let answered = if sent.entries.front()?.xid == xid { sent.entries.pop_front() } else { None };
+        answered.inspect(|entry| self.limit.answered(entry.length))
+    }
+
+    /// Notes that the server has ended the connection, perhaps because it does not read the longest request under way.
+    pub(crate) fn ended_by_server(&self) {
+        let longest = self.sent.lock().entries.iter().map(|entry| entry.length).max();
+        self.limit.ended(longest.unwrap_or_default(), self.clock.now());
     }
 
     /// Puts back a request whose answer does not count: it fails with the connection.
@@ -390,7 +404,7 @@ impl<W> Link<W> {
 
     fn send_close(&self, sending: &mut Sending<W>) {
         let Ok(mut frame) = frame(&CloseSessionRequest {}) else { return };
-        let mut entry = Entry::new(OpCode::CloseSession, frame.len(), sending.latest_write);
+        let mut entry = Entry::new(OpCode::CloseSession, frame.len() - PREFIX, sending.latest_write);
         sending.stamp(&mut frame, &mut entry, self.clock.now());
         self.sent.lock().entries.push_back(entry);
         sending.out.unsplit(frame);
@@ -406,7 +420,7 @@ impl<W> Sending<W> {
         self.latest_xid = next_xid(self.latest_xid);
         (entry.xid, entry.sent, self.latest_write) = (self.latest_xid, now, now);
         // After the length.
-        if let Some(place) = frame.get_mut(4..8) {
+        if let Some(place) = frame.get_mut(PREFIX..PREFIX + 4) {
             place.copy_from_slice(&entry.xid.to_be_bytes());
         }
     }

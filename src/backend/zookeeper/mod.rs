@@ -57,6 +57,7 @@ use self::connect_string::ConnectString;
 use self::environment::Environment;
 use self::hosts::Hosts;
 use self::session::Task;
+use super::request_limit::RequestLimit;
 use super::{Ensemble, Error, Observer, Opened, Spawner};
 use crate::util::clock::Clock;
 
@@ -83,6 +84,8 @@ pub(crate) struct Options {
     pub(crate) sasl: Option<sasl::Credentials>,
     /// How long a server that owes an answer may be silent; by default 0.4 of the session timeout.
     pub(crate) silence: Option<Duration>,
+    /// The longest request that the client itself sends, for the errors of those that the servers do not read.
+    pub(crate) max_request_bytes: usize,
     /// A longer answer, in bytes, is an error of its request.
     pub(crate) longest_answer: usize,
     /// Waits up to 100 ms before the first attempt after a cut: for large fleets, whose clients would all come at once.
@@ -113,6 +116,7 @@ impl Options {
             #[cfg(feature = "sasl-digest-md5")]
             sasl: None,
             silence: None,
+            max_request_bytes: usize::MAX,
             // Servers do not limit what they answer.
             longest_answer: i32::MAX as usize,
             spread_reconnects: false,
@@ -171,7 +175,9 @@ impl ZooKeeperEnsemble {
 
     fn with_connector(options: Options, connector: Arc<dyn Connector>) -> Self {
         let hosts = Hosts::new(options.connect_string.endpoints(), &*options.jitter);
-        let environment = Environment { options: Arc::new(options), connector, hosts: Arc::new(Mutex::new(hosts)) };
+        let request_limit = Arc::new(RequestLimit::new(options.max_request_bytes));
+        let hosts = Arc::new(Mutex::new(hosts));
+        let environment = Environment { options: Arc::new(options), connector, hosts, request_limit };
         ZooKeeperEnsemble { environment, fault: None }
     }
 }

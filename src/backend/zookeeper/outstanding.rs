@@ -47,7 +47,7 @@ pub(crate) struct Entry<W> {
     /// The watch that it removes.
     pub(crate) removes: Option<(WatcherType, Arc<str>)>,
     pub(crate) reply: Option<oneshot::Sender<Answer<W>>>,
-    /// The bytes of its frame.
+    /// The length of its frame, in bytes.
     pub(crate) length: usize,
 }
 

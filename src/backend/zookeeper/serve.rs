@@ -82,7 +82,7 @@ impl<'a> Serving<'a> {
         }
         // A write error counts only now: answers may have come before the server closed the connection.
         if let Poll::Ready(Err(error)) = self.state.shared.link.poll_flush(cx) {
-            return Poll::Ready(End::Lost(cause(&error)));
+            return Poll::Ready(self.failed(&error));
         }
         self.watch_the_time(cx)
     }
@@ -104,7 +104,7 @@ impl<'a> Serving<'a> {
                         Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
                             return Err(self.closed(cause(&error)));
                         }
-                        Err(error) => return Err(End::Lost(cause(&error))),
+                        Err(error) => return Err(self.failed(&error)),
                     }
                 }
             }
@@ -114,8 +114,18 @@ impl<'a> Serving<'a> {
     /// Handles a connection that the server closed or reset: that, too, is a contact.
     fn closed(&mut self, cause: String) -> End {
         self.state.last_contact = self.latest_read;
+        self.state.shared.link.ended_by_server();
         // The server does so after the end of a session, and its answer may be lost then.
         End::Lost(cause)
+    }
+
+    /// Handles an error of the socket, which may be the first to show that the server has ended the connection.
+    fn failed(&self, error: &io::Error) -> End {
+        use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+        if matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof) {
+            self.state.shared.link.ended_by_server();
+        }
+        End::Lost(cause(error))
     }
 
     fn take(&mut self, frame: Frame) -> Result<(), End> {
@@ -216,7 +226,7 @@ impl<'a> Serving<'a> {
             shared.remove_unneeded(watcher, &path);
         }
         let limit = self.frames.limit;
-        entry.fail(Error::Other(format!("the answer of {length} bytes is longer than the limit of {limit}")));
+        entry.fail(Error::AnswerTooLong { length, limit });
         self.seen(header.zxid);
         Ok(())
     }

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use super::link::Link;
 use super::watches::{Armed, Kind, Watches};
 use crate::backend::Event;
+use crate::backend::request_limit::RequestLimit;
 use crate::protocol::{EventType, WatcherEvent, WatcherType};
 use crate::util::clock::Clock;
 use crate::util::mutex::Mutex;
@@ -27,9 +28,9 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(clock: Clock) -> Self {
+    pub(crate) fn new(clock: Clock, limit: Arc<RequestLimit>) -> Self {
         Shared {
-            link: Link::new(clock),
+            link: Link::new(clock, limit),
             watches: Mutex::default(),
             timeout: AtomicU64::new(0),
             zxid: AtomicI64::new(0),

@@ -33,7 +33,7 @@ impl SessionState {
     /// Returns a session that is not open yet.
     pub(crate) fn new(environment: Environment, observer: Arc<dyn Observer>) -> Self {
         SessionState {
-            shared: Arc::new(Shared::new(environment.options.clock)),
+            shared: Arc::new(Shared::new(environment.options.clock, Arc::clone(&environment.request_limit))),
             observer,
             identity: Identity::default(),
             shortest: Duration::MAX,

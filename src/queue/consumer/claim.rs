@@ -153,7 +153,9 @@ impl Claimant {
             Ok((data, stat)) => Ok(Item { data, created: stat.czxid, version: stat.version }),
             Err(backend::Error::NoNode) => Err(End::Gone),
             // The permission to read it is missing, or it is larger than an answer may be.
-            Err(error @ (backend::Error::NoAuth | backend::Error::Other(_))) => Err(refused("read", &name, error)),
+            Err(error @ (backend::Error::NoAuth | backend::Error::AnswerTooLong { .. } | backend::Error::Other(_))) => {
+                Err(refused("read", &name, error))
+            }
             Err(error) => Err(End::Failed(error)),
         }
     }
@@ -254,6 +256,7 @@ impl Claim {
                     (COUNT_CLAIM, error @ backend::Error::NoAuth) => refused("claim", &self.name, error),
                     (_, error) => End::Failed(error),
                 },
+                Err(error @ backend::Error::TooLarge(_)) => refused("claim", &self.name, error),
                 Err(error) => End::Failed(error),
             };
             return Err(end);

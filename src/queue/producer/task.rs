@@ -64,6 +64,8 @@ pub(super) struct Task {
     /// Either all of them are under way, or all have to be sent again.
     batches: VecDeque<Batch>,
     sequence: Option<Sequence>,
+    /// The most bytes of one transaction; less than [`MOST_BYTES`] once the servers did not take so many.
+    most_bytes: usize,
 }
 
 impl Task {
@@ -74,8 +76,19 @@ impl Task {
         commands: mpsc::UnboundedReceiver<Command>,
         closed: watch::Receiver<bool>,
     ) -> Self {
-        let (waiting, batches) = (VecDeque::new(), VecDeque::new());
-        Task { core, paths, failures, commands, closed, ended: false, waiting, flush: None, batches, sequence: None }
+        Task {
+            core,
+            paths,
+            failures,
+            commands,
+            closed,
+            ended: false,
+            waiting: VecDeque::new(),
+            flush: None,
+            batches: VecDeque::new(),
+            sequence: None,
+            most_bytes: MOST_BYTES,
+        }
     }
 
     /// Runs until all handles are dropped and everything is put. Dropping the sequence deletes the node.
@@ -190,7 +203,7 @@ impl Task {
         let config = &self.core.config;
         // Each transaction writes the producer's node.
         let number = self.paths.producers.len();
-        let most = MOST_BYTES.min(config.max_request_bytes.saturating_sub(sizes::RESERVED_BYTES + number));
+        let most = self.most_bytes.min(config.max_request_bytes.saturating_sub(sizes::RESERVED_BYTES + number));
         let around = self.paths.new_item().len() + Acl::request_bytes(&config.acls) + sizes::STEP_BYTES;
         let mut bytes = 0;
         let fit = self.waiting.iter().take(MOST_ITEMS).take_while(|put| {
@@ -235,23 +248,38 @@ impl Task {
         }
         let tickets: Vec<_> = self.batches.iter().map(|batch| batch.ticket).collect();
         let last = sequence.read(&tickets).await;
-        let mut as_they_were = last.is_some();
-        for (mut batch, end) in std::mem::take(&mut self.batches).into_iter().zip(ends) {
+        let (mut as_they_were, mut too_large) = (last.is_some(), false);
+        for (mut batch, mut end) in std::mem::take(&mut self.batches).into_iter().zip(ends) {
             if matches!(end, End::Applied) || last.is_some_and(|last| batch.ticket.number <= last) {
                 self.has_put(batch);
                 continue;
             }
+            if let End::Refused(None, backend::Error::TooLarge(_)) = end {
+                if self.batches.is_empty() && last.is_some() {
+                    too_large = true;
+                } else {
+                    // What is before it comes first.
+                    end = End::Open;
+                }
+            }
+            if too_large {
+                // No server reads a copy of it, so those that follow it are not carried out either: each needs the
+                // number of the one before. This node is not used again, so no later transaction gives them that.
+                batch.in_doubt = false;
+            }
             if let Some((step, error)) = self.refusal(end, &sequence.session).await {
                 as_they_were = false;
                 // A batch in doubt is not known to be refused.
-                if !batch.in_doubt {
+                if too_large && batch.puts.len() > 1 {
+                    self.most_bytes = batch.puts.iter().map(|put| put.payload.len()).sum::<usize>() / 2;
+                } else if !batch.in_doubt {
                     batch.refuse(step, &error);
                 }
             }
             self.batches.push_back(batch);
         }
         // Without a number, other clients deleted or wrote the node, or it disappeared with its session.
-        self.sequence = last.map(|_| sequence);
+        self.sequence = last.filter(|_| !too_large).map(|_| sequence);
         if !as_they_were {
             self.dissolve();
         }

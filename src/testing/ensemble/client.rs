@@ -11,6 +11,7 @@ use super::attempts::Attempts;
 use super::watchers::{Armed, Watchers};
 use super::wire::{Answer, Kind, ServerWatch};
 use super::{ConnId, Millis, Zxid};
+use crate::backend::request_limit::RequestLimit;
 use crate::backend::{Error, Observer, Proof, SessionEvent};
 use crate::util::clock::{Clock, Instant};
 
@@ -49,6 +50,8 @@ pub(crate) struct Unanswered {
     pub(crate) at: Millis,
     /// As `at`, by the holder's clock.
     pub(crate) sent: Instant,
+    /// The bytes of the request; 0 if the holder of the session did not ask for it.
+    pub(crate) length: usize,
     /// None if the holder of the session does not wait for it: a ping, a watch removed or restored.
     pub(crate) call: Option<Pending>,
 }
@@ -59,6 +62,8 @@ pub(crate) struct Holder {
     /// Told when it is open, with its id.
     pub(crate) opening: Option<oneshot::Sender<i64>>,
     pub(crate) observer: Arc<dyn Observer>,
+    /// What is known of the longest request that the servers read.
+    pub(crate) limit: Arc<RequestLimit>,
     pub(crate) clock: Clock,
     pub(crate) events: mpsc::UnboundedSender<SessionEvent>,
     pub(crate) state: watch::Sender<State>,
@@ -154,11 +159,18 @@ impl Client {
         }
     }
 
+    /// Notes that the server has ended the connection, perhaps because it does not read the longest request under way.
+    pub(crate) fn ended_by_server(&self) {
+        let longest = self.unanswered.iter().map(|unanswered| unanswered.length).max();
+        self.holder.limit.ended(longest.unwrap_or_default(), self.now());
+    }
+
     /// Takes an answer in. What it proves is told before its waiter learns of it.
     pub(crate) fn answered(&mut self, result: Option<Result<Answer, Error>>) {
-        let Some(Unanswered { sent, call, .. }) = self.unanswered.pop_front() else {
+        let Some(Unanswered { sent, call, length, .. }) = self.unanswered.pop_front() else {
             return;
         };
+        self.holder.limit.answered(length);
         let proof = call.as_ref().map_or(Proof::Contact, |pending| pending.proof);
         let counts = !matches!(&result, Some(Err(error)) if !error.is_verdict());
         if counts && !self.closing {

@@ -14,6 +14,7 @@ use super::session::{MemorySession, events};
 use super::shared::{Hold, Shared};
 use super::world::World;
 use super::{Options, millis};
+use crate::backend::request_limit::RequestLimit;
 use crate::backend::{Ensemble, Error, Observer, Opened};
 use crate::util::clock::Clock;
 use crate::util::wait::sleep_until_opt;
@@ -71,8 +72,15 @@ impl MemoryEnsemble {
 
     /// The ensemble as one client reaches it. Levers that take a group mean all sessions opened here.
     /// Its observers are told the time by `clock`.
-    pub(crate) fn for_group(&self, group: u32, session_timeout: Duration, clock: Clock) -> Arc<dyn Ensemble> {
-        Arc::new(Access { shared: Arc::clone(&self.shared), group, session_timeout, clock })
+    pub(crate) fn for_group(
+        &self,
+        group: u32,
+        session_timeout: Duration,
+        max_request_bytes: usize,
+        clock: Clock,
+    ) -> Arc<dyn Ensemble> {
+        let limit = Arc::new(RequestLimit::new(max_request_bytes));
+        Arc::new(Access { shared: Arc::clone(&self.shared), group, session_timeout, limit, clock })
     }
 }
 
@@ -81,6 +89,7 @@ struct Access {
     shared: Arc<Shared>,
     group: u32,
     session_timeout: Duration,
+    limit: Arc<RequestLimit>,
     clock: Clock,
 }
 
@@ -93,14 +102,14 @@ impl fmt::Debug for Access {
 impl Ensemble for Access {
     fn open(&self, observer: Arc<dyn Observer>) -> BoxFuture<'static, Result<Opened, Error>> {
         let (shared, group, clock) = (Arc::clone(&self.shared), self.group, self.clock);
-        let wanted = millis(self.session_timeout);
+        let (wanted, limit) = (millis(self.session_timeout), Arc::clone(&self.limit));
         Box::pin(async move {
             let (opening, opened) = oneshot::channel();
             let (told, events_told) = mpsc::unbounded_channel();
             let (state, states) = watch::channel(State::Disconnected);
             let timeout = Arc::new(AtomicU64::new(wanted));
             let granted = Arc::clone(&timeout);
-            let holder = Holder { opening: Some(opening), observer, clock, events: told, state, timeout };
+            let holder = Holder { opening: Some(opening), observer, limit, clock, events: told, state, timeout };
             let client = shared.with(|world| world.open(group, wanted, holder));
             let hold = Hold { shared, client };
             let Ok(id) = opened.await else {

@@ -111,6 +111,11 @@ impl MemoryEnsemble {
         });
     }
 
+    /// The longest request that the servers read from now on, in bytes.
+    pub(crate) fn max_buffer(&self, bytes: usize) {
+        self.with(|world| world.options.max_buffer = bytes);
+    }
+
     /// Ends that; it catches up with the leader.
     #[cfg(test)]
     pub(crate) fn rejoin(&self, server: usize) {

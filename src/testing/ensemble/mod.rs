@@ -88,6 +88,8 @@ pub(crate) struct Options {
     pub(crate) commit: RangeInclusive<Millis>,
     /// How much longer a replica may take to apply what is committed.
     pub(crate) lag: RangeInclusive<Millis>,
+    /// A server that meets a longer request closes the connection (`jute.maxbuffer`). Answers have no limit.
+    pub(crate) max_buffer: usize,
     /// How often spent containers are looked for.
     pub(crate) container_check: Millis,
     /// Servers since 3.6 know persistent watches.
@@ -108,6 +110,7 @@ impl Default for Options {
             link: 0..=1,
             commit: 0..=1,
             lag: 0..=0,
+            max_buffer: 0xf_ffff,
             container_check: 60_000,
             persistent_watches: true,
             extended_types: true,

@@ -6,9 +6,6 @@ use super::{Millis, Zxid};
 use crate::backend::{Error, Event, Multi, Op, Proof, WatchMode};
 use crate::znode::{Acl, Stat};
 
-/// A server reads no longer request: it closes the connection (`jute.maxbuffer`). Answers have no limit.
-const MOST_BYTES: usize = 0xf_ffff;
-
 /// The kinds of request, as the log counts them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
@@ -110,7 +107,7 @@ impl Call {
     }
 
     /// Bytes of the request on the wire, without its length.
-    fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         const HEADER: usize = 8;
         const STEP: usize = 9; // type, done, error
         let body = match self {
@@ -227,8 +224,12 @@ impl Request {
         }
     }
 
-    pub(crate) fn is_too_large(&self) -> bool {
-        matches!(self, Request::Call(call) if call.size() > MOST_BYTES)
+    /// The bytes of what a holder of a session asked for; otherwise 0.
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            Request::Call(call) => call.size(),
+            _ => 0,
+        }
     }
 }
 

@@ -60,7 +60,7 @@ pub(super) async fn write(
     paths: &Paths,
     preconditions: &Preconditions,
     writes: Vec<Write>,
-    max_bytes: usize,
+    mut max_bytes: usize,
 ) -> (Written, Result<(), Stopped>) {
     let mut written = Written::default();
     let (mut rest, too_large): (VecDeque<_>, VecDeque<_>) =
@@ -82,6 +82,15 @@ pub(super) async fn write(
                 }
                 Err(Refusal::Of(index, error)) => {
                     written.refused.push((chunk.remove(index).name, format!("it cannot be written: {error:?}")));
+                }
+                // The servers read less than the client takes them for.
+                Err(Refusal::All(Stopped::Failed(error @ backend::Error::TooLarge(_)))) => {
+                    if let [write] = &*chunk {
+                        written.refused.push((write.name.clone(), format!("it cannot be written: {error:?}")));
+                        break;
+                    }
+                    max_bytes /= 2;
+                    chunk.drain(..).rev().for_each(|write| rest.push_front(write));
                 }
                 Err(Refusal::All(stopped)) => return (written, Err(stopped)),
             }

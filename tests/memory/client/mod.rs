@@ -9,3 +9,4 @@ mod log;
 #[cfg(feature = "mutex")]
 mod remaining_lease;
 mod session_timeout;
+mod too_large;

@@ -14,4 +14,5 @@ mod lost_replies;
 mod permission;
 mod requests;
 mod sequential;
+mod too_large;
 mod ttl;

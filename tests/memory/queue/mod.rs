@@ -22,3 +22,4 @@ mod order;
 mod permission;
 mod requests;
 mod suspended;
+mod too_large;

@@ -162,3 +162,16 @@ async fn a_write_that_is_dropped_at_any_poll_is_carried_out_at_most_once() {
         assert_eq!(held(&server).as_deref(), Some(next.value().as_str()));
     }
 }
+
+/// The servers' `jute.maxbuffer` is lower than the client believes, and they close the connection.
+#[tokio::test(start_paused = true)]
+async fn a_value_too_large_is_refused_and_the_next_one_is_written() {
+    let (server, [client]) = setup().await;
+    server.max_buffer(64 * 1024);
+    let value = text(&client, "a").await;
+    let set = within("it ends", T, value.set("x".repeat(100_000))).await;
+    let error = set.expect_err("it is too large");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    value.set("b").await.expect("set");
+    assert_eq!(held(&server).as_deref(), Some("b"));
+}

@@ -11,4 +11,5 @@ mod limited;
 mod maximum;
 mod requests;
 mod table;
+mod too_large;
 mod transition;

@@ -8,4 +8,5 @@ mod input;
 mod life;
 mod outage;
 mod plain;
+mod too_large;
 mod unreachable;

@@ -18,6 +18,8 @@ use crate::world::World;
 const ACTS: usize = 80;
 const MOST_CLIENTS: usize = 7;
 const MOST_HANDLES: usize = 8;
+/// The servers read no longer request, and close the connection. The clients do not know it.
+const MAX_BUFFER: usize = 16 * 1024;
 
 type Started = Result<SharedValue<String>, Error>;
 
@@ -38,6 +40,8 @@ struct Play {
     starting: Vec<(usize, Task<Started>)>,
     handles: Vec<Handle>,
     calls: BTreeMap<usize, Task<Result<End, String>>>,
+    /// Writes that no server reads: each fails, some time.
+    too_large: Vec<Task<Result<(), ErrorKind>>>,
     /// The number of the next call.
     next: usize,
     /// Calls that have ended, to be compared again in the end.
@@ -52,12 +56,14 @@ pub(crate) async fn run(seed: u64) -> Outcome {
     let check = history.clone();
     let world = World::new(seed, move || check.look()).await;
     history.watch(&world.server);
+    world.server.max_buffer(MAX_BUFFER);
     let mut play = Play {
         world,
         history,
         starting: Vec::new(),
         handles: Vec::new(),
         calls: BTreeMap::new(),
+        too_large: Vec::new(),
         next: 0,
         ended: Vec::new(),
         is_deleted: false,
@@ -130,6 +136,7 @@ impl Play {
             20..=22 => self.world.lose_a_reply(Operation::SetData),
             23 => self.world.expire(),
             24 if self.world.clients.len() < MOST_CLIENTS => self.crash().await,
+            25 => self.write_too_much(),
             _ => self.world.fault(),
         }
         Ok(())
@@ -151,6 +158,14 @@ impl Play {
             self.begin(at, id, call).await?;
         }
         Ok(())
+    }
+
+    fn write_too_much(&mut self) {
+        let Some(Handle { client, value, .. }) = self.world.random.choice(&self.handles) else { return };
+        self.world.trace.note(format_args!("client {client} writes too much"));
+        let value = value.clone();
+        let write = async move { value.set("x".repeat(MAX_BUFFER)).await.map(drop).map_err(|error| error.kind()) };
+        self.too_large.push(self.world.server.spawn(&self.world.clients[*client], write));
     }
 
     async fn begin(&mut self, at: usize, id: usize, call: Call) -> Result<(), String> {
@@ -266,6 +281,13 @@ impl Play {
                 Some(Err(_)) => return Err(format!("call {id} is gone")),
             }
         }
+        for mut task in std::mem::take(&mut self.too_large) {
+            match (&mut task).now_or_never() {
+                None => self.too_large.push(task),
+                Some(Ok(Ok(()))) => return Err("a write that no server reads is said to be done".to_owned()),
+                Some(Ok(Err(_)) | Err(_)) => {}
+            }
+        }
         for handle in &mut self.handles {
             handle.look(&self.history)?;
         }
@@ -277,11 +299,15 @@ impl Play {
         let patience = self.world.timeout * 4 + Duration::from_secs(60);
         let deadline = Instant::now() + patience;
         self.world.pass(self.world.quiet()).await;
-        while !self.calls.is_empty() || !self.starting.is_empty() {
+        while !self.calls.is_empty() || !self.starting.is_empty() || !self.too_large.is_empty() {
             self.settle()?;
             if Instant::now() > deadline {
                 let (calls, starting) = (self.calls.keys().collect::<Vec<_>>(), self.starting.len());
-                return Err(format!("long after everything was healed: {calls:?} under way, {starting} start"));
+                let too_large = self.too_large.len();
+                return Err(format!(
+                    "long after everything was healed: {calls:?} and {too_large} writes that no server reads are \
+                     under way, {starting} start"
+                ));
             }
             self.world.pass(Duration::from_millis(50)).await;
         }

@@ -9,6 +9,7 @@ use futures::FutureExt;
 use tokio::io::AsyncWriteExt;
 
 use super::script::{Stage, T, Told, delete, lost, next_event, reply, settle, soon};
+use crate::backend::request_limit::RequestLimit;
 use crate::backend::zookeeper::link::Link;
 use crate::backend::{Error, Multi, Op, Proof, SessionEvent};
 use crate::protocol::{
@@ -181,7 +182,7 @@ async fn an_answer_above_the_limit_is_an_error_of_its_request_alone() {
     };
     let (large, small, ()) = soon(async { tokio::join!(large, small, sending) }).await;
     let error = large.expect_err("too long");
-    assert!(matches!(&error, Error::Other(why) if why.contains("longer than the limit of 1000")), "{error:?}");
+    assert!(matches!(error, Error::AnswerTooLong { limit: 1_000, .. }), "{error:?}");
     assert_eq!(small.expect("an answer").0.len(), 100);
     assert!(opened.events.next_now().is_none(), "the connection stays");
 }
@@ -345,7 +346,7 @@ impl tokio::io::AsyncWrite for Writes {
 
 #[tokio::test(start_paused = true)]
 async fn requests_that_are_corked_leave_in_one_write() {
-    let link: Link<()> = Link::new(Clock::Tokio(tokio::time::Instant::now()));
+    let link: Link<()> = Link::new(Clock::Tokio(tokio::time::Instant::now()), Arc::new(RequestLimit::new(usize::MAX)));
     let writes = Writes::default();
     link.up(Box::new(writes.clone()), 0, T);
     let request = ExistsRequest { path: "/", watch: false };
@@ -373,4 +374,33 @@ async fn requests_that_are_corked_leave_in_one_write() {
     link.poll_flush(&mut Context::from_waker(Waker::noop())).is_ready();
     assert_eq!(writes.0.lock().iter().sum::<usize>(), 9 * length);
     drop((alone, first, last, after, many, waiting));
+}
+
+/// The server closes or resets the connection on a request that is too long for it. Silence is another matter.
+#[tokio::test(start_paused = true)]
+async fn a_request_on_which_two_connections_ended_is_refused() {
+    for end in [None, Some(std::io::ErrorKind::ConnectionReset), Some(std::io::ErrorKind::UnexpectedEof)] {
+        let mut stage = Stage::with(1, 1 << 20, |options| options.max_request_bytes = 1 << 20);
+        stage.end_with(end);
+        let (mut opened, mut peer) = stage.open().await;
+        for _ in 0..2 {
+            let session = &opened.session;
+            let small = session.exists("/a");
+            let large = session.set_data("/a", &[7; 100_000], None);
+            peer.expect(OpCode::Exists).await;
+            drop(peer);
+            assert_eq!(soon(large).await, Err(Error::ConnectionLoss));
+            assert_eq!(soon(small).await, Err(Error::ConnectionLoss), "it was under way");
+            lost(&mut opened).await;
+            peer = stage.resume().await;
+            assert_eq!(next_event(&mut opened).await, Some(SessionEvent::Connected));
+        }
+        let session = &opened.session;
+        let refused = session.set_data("/a", &[7; 100_000], None).await;
+        assert!(matches!(refused, Err(Error::TooLarge(_))), "{end:?}: {refused:?}");
+        let set = session.set_data("/a", &[7; 99_999], None);
+        let asked = peer.expect(OpCode::SetData).await;
+        peer.reply(asked.xid, 1, ErrorCode::Ok, &Stat::default()).await;
+        assert_eq!(soon(set).await, Ok(Stat::default()));
+    }
 }

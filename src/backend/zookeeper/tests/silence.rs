@@ -1,9 +1,11 @@
 //! A server that says nothing, and the pings that find it out.
 
 use std::io::ErrorKind;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::script::{Stage, T, Told, lost, next_event, soon};
+use crate::backend::request_limit::RequestLimit;
 use crate::backend::zookeeper::link::Link;
 use crate::backend::{Error, Proof, SessionEvent};
 use crate::protocol::{ErrorCode, ExistsRequest, OpCode, xid};
@@ -13,7 +15,7 @@ use crate::util::clock::Clock;
 /// outcome.
 #[tokio::test(start_paused = true)]
 async fn after_a_pause_of_a_session_timeout_nothing_is_written() {
-    let link: Link<()> = Link::new(Clock::Tokio(tokio::time::Instant::now()));
+    let link: Link<()> = Link::new(Clock::Tokio(tokio::time::Instant::now()), Arc::new(RequestLimit::new(usize::MAX)));
     let (near, mut far) = tokio::io::duplex(1 << 10);
     link.up(Box::new(near), 0, T);
     let request = ExistsRequest { path: "/", watch: false };

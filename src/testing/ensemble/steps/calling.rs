@@ -37,6 +37,10 @@ impl World {
             reply.send(Err(Error::NotConnected)).ok();
             return;
         };
+        if let Err(error) = client.holder.limit.check(call.size(), client.now()) {
+            reply.send(Err(error)).ok();
+            return;
+        }
         self.log.request(now, client.session, client.group, call.kind(), call.path());
         let watch = call.watches().map(|(path, kind)| (Arc::from(path), kind));
         let pending = Pending { watch, proof: call.proof(), reply };
@@ -50,7 +54,7 @@ impl World {
         let Some(conn) = client.conn else { return };
         client.last_send = now;
         let sent = client.now();
-        client.unanswered.push_back(Unanswered { at: now, sent, call });
+        client.unanswered.push_back(Unanswered { at: now, sent, length: request.size(), call });
         self.send_up(conn, request);
     }
 
@@ -81,7 +85,10 @@ impl World {
     pub(crate) fn broken(&mut self, conn: ConnId) {
         if let Some(id) = self.conns.get(&conn).map(|conn| conn.client) {
             match self.clients.get(&id) {
-                Some(client) if client.conn == Some(conn) => self.lose(id, "connection reset"),
+                Some(client) if client.conn == Some(conn) => {
+                    client.ended_by_server();
+                    self.lose(id, "connection reset");
+                }
                 _ => self.hang_up(conn),
             }
         }
@@ -151,7 +158,10 @@ impl World {
             }
             Message::Ack => client.answered(None),
             Message::Goodbye => self.end(id, State::Closed),
-            Message::Closed => self.lose(id, "the server closed the connection"),
+            Message::Closed => {
+                client.ended_by_server();
+                self.lose(id, "the server closed the connection");
+            }
         }
     }
 

@@ -23,7 +23,7 @@ impl World {
             return;
         }
         let kind = request.kind();
-        if request.is_too_large() || kind.is_some_and(|kind| self.is_lost(id, kind, false)) {
+        if request.size() > self.options.max_buffer || kind.is_some_and(|kind| self.is_lost(id, kind, false)) {
             self.server_close(id);
             return;
         }

@@ -37,7 +37,7 @@ fn three(seed: u64, lag: u64) -> MemoryEnsemble {
 
 /// As a client that wants a session timeout of `wanted`.
 fn access(ensemble: &MemoryEnsemble, group: u32, wanted: Duration) -> Arc<dyn Ensemble> {
-    ensemble.for_group(group, wanted, Clock::Tokio(Instant::now()))
+    ensemble.for_group(group, wanted, usize::MAX, Clock::Tokio(Instant::now()))
 }
 
 async fn open(ensemble: &MemoryEnsemble, group: u32) -> Opened {

@@ -38,7 +38,7 @@ async fn an_answer_comes_with_the_instant_of_its_request() {
     let clock = Clock::Tokio(Instant::now());
     let seen = Arc::new(Seen::default());
     let opening = clock.now();
-    let session = ensemble.for_group(1, T, clock).open(seen.clone()).await.expect("a session").session;
+    let session = ensemble.for_group(1, T, usize::MAX, clock).open(seen.clone()).await.expect("a session").session;
     assert_eq!(seen.take()[0], (Some(opening), Told::Connecting));
     let mut requests = Vec::new();
     let mut sent = Vec::new();
