@@ -332,8 +332,9 @@ pub(crate) trait Session: Send + Sync + fmt::Debug {
     /// Takes back one [`cork`](Self::cork).
     fn uncork(&self) {}
 
-    /// Ends the session: every pending request fails with [`Error::SessionEnded`]. Resolves when the server has been
-    /// told, or must have forgotten it.
+    /// Ends the session, behind all requests that were handed over. Those that are not answered before the connection
+    /// ends, or in a session timeout, fail with [`Error::SessionEnded`]. Resolves when the server has been told, or
+    /// must have forgotten it.
     fn close(&self) -> BoxFuture<'static, ()>;
 }
 

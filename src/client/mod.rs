@@ -198,6 +198,9 @@ impl Client {
     /// that recipes of this client still hold is lost; their handles stay usable and report that. Closing twice is
     /// fine.
     ///
+    /// Requests that were sent before are still carried out, and their callers get the answers. What is not answered by
+    /// then is [`ErrorKind::OutcomeUnknown`] for a write.
+    ///
     /// # Errors
     /// [`ErrorKind::ConnectionLoss`] if no server could be told. The session then ends by its timeout.
     ///

@@ -55,6 +55,7 @@
 //! | waiter's node deleted by another client | It rejoins, at the latest when the node before its own is deleted. |
 //! | reply to a create lost | The latch finds its node by name, or creates it again. It never has two nodes. |
 //! | reply to a delete lost | The latch repeats the delete until the node is gone. |
+//! | id larger than the servers read | The latch fails with this error, and tries again more and more rarely. |
 //! | process stopped for longer than T | The first `is_held()` after it wakes returns false. |
 //! | no permission to create or read | `wait_for_leadership` fails. The latch retries with growing delays. |
 //!

@@ -76,7 +76,8 @@ contract! {
         every_kind_of_watch_on_a_path_lives_by_itself
         a_persistent_watch_ends_with_its_session;
     sessions:
-        closing_ends_nodes_watches_and_requests
+        closing_ends_nodes_and_watches
+        what_was_handed_over_before_a_close_is_carried_out_and_answered
         a_session_dropped_is_closed
         sessions_do_not_see_each_others_end;
     order:

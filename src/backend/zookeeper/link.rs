@@ -267,17 +267,13 @@ impl<W> Link<W> {
         }
     }
 
-    /// Moves waiting requests into `out`. Those that are no longer wanted are left out.
+    /// Moves waiting requests into `out`.
     fn gather(&self, sending: &mut Sending<W>, most: usize) {
         let now = self.clock.now();
         let mut sent = self.sent.lock();
         while sending.out.len() < most
             && let Some((mut frame, mut entry)) = sending.waiting.pop_front()
         {
-            if !entry.is_wanted() {
-                sent.remove(&entry);
-                continue;
-            }
             sending.stamp(&mut frame, &mut entry, now);
             sent.entries.push_back(entry);
             sending.out.unsplit(frame);
@@ -377,8 +373,7 @@ impl<W> Link<W> {
         self.down()
     }
 
-    /// Closes the session: all unanswered requests fail, those that were handed over are still written, and the close
-    /// follows.
+    /// Closes the session: those requests that were handed over are still written and answered, and the close follows.
     pub(crate) fn close(&self) {
         let mut sending = self.sending.lock();
         if sending.gate == Gate::Over || sending.closing.is_some() {
@@ -389,11 +384,7 @@ impl<W> Link<W> {
         if sending.gate == Gate::Up {
             self.send_close(&mut sending);
         }
-        let replies: Vec<_> = self.sent.lock().entries.iter_mut().filter_map(|entry| entry.reply.take()).collect();
         drop(sending);
-        for reply in replies {
-            reply.send(Answer { outcome: Err(Error::SessionEnded), watch: None }).ok();
-        }
         self.task.wake();
     }
 

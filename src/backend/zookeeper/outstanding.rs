@@ -82,11 +82,6 @@ impl<W> Entry<W> {
     pub(crate) fn fail(self, error: Error) {
         self.answer(Err(error), None);
     }
-
-    /// Returns whether its caller still waits, or none ever did.
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.reply.as_ref().is_none_or(|reply| !reply.is_closed())
-    }
 }
 
 /// All of them, in the order in which they were written.

@@ -311,13 +311,14 @@ impl Task {
     /// nothing to report.
     fn fall(&mut self) -> Option<Loss> {
         let Interrupted { at, sent, unsent } = self.state.shared.link.down();
-        let told_up = std::mem::take(&mut self.told_up) && self.state.shared.link.closing().is_none();
+        let is_closing = self.state.shared.link.closing().is_some();
+        let told_up = std::mem::take(&mut self.told_up) && !is_closing;
         let loss = told_up.then_some(Loss { at, last_contact: self.state.last_contact });
         if let Some(loss) = loss {
             self.state.observer.disconnected(loss);
         }
         for entry in sent {
-            entry.fail(backend::Error::ConnectionLoss);
+            entry.fail(if is_closing { backend::Error::SessionEnded } else { backend::Error::ConnectionLoss });
         }
         for entry in unsent {
             entry.fail(backend::Error::NotConnected);

@@ -19,3 +19,4 @@ mod permission;
 mod policy;
 mod requests;
 mod restart;
+mod too_large;

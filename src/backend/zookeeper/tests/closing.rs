@@ -15,9 +15,6 @@ async fn the_server_is_told_behind_everything_that_was_handed_over() {
     let (mut opened, mut peer) = stage.open().await;
     let pending: Vec<_> = (0..100).map(|number| opened.session.delete(&format!("/{number}"), None)).collect();
     let closed = opened.session.close();
-    for deleted in pending {
-        assert_eq!(deleted.now_or_never(), Some(Err(Error::SessionEnded)), "at once");
-    }
     assert_eq!(opened.session.sync("/").await, Err(Error::NotConnected));
     for number in 0..100 {
         let asked = peer.expect(OpCode::Delete).await;
@@ -28,8 +25,11 @@ async fn the_server_is_told_behind_everything_that_was_handed_over() {
     let mut closed = closed;
     settle().await;
     assert!(closed.as_mut().now_or_never().is_none(), "the server has not answered");
-    for xid in 1..=100 {
-        peer.reply(xid, 1, ErrorCode::NoNode, &()).await;
+    for (xid, deleted) in (1..).zip(pending) {
+        let (code, outcome) =
+            if xid % 2 == 0 { (ErrorCode::Ok, Ok(())) } else { (ErrorCode::NoNode, Err(Error::NoNode)) };
+        peer.reply(xid, 1, code, &()).await;
+        assert_eq!(soon(deleted).await, outcome);
     }
     peer.confirm(&asked, 2).await;
     soon(closed).await;
@@ -49,7 +49,12 @@ async fn a_session_dropped_is_closed_behind_its_requests() {
         let asked = peer.expect(OpCode::Delete).await;
         assert_eq!(asked.read::<DeleteRequest<'_>>().path, format!("/{number}"));
     }
-    peer.expect(OpCode::CloseSession).await;
+    let asked = peer.expect(OpCode::CloseSession).await;
+    peer.reply(1, 1, ErrorCode::Ok, &()).await;
+    let mut kept = kept.into_iter();
+    assert_eq!(soon(kept.next().expect("the first")).await, Ok(()));
+    // The server has no answers to the others.
+    peer.confirm(&asked, 2).await;
     for deleted in kept {
         assert_eq!(soon(deleted).await, Err(Error::SessionEnded));
     }
@@ -61,6 +66,7 @@ async fn a_server_that_does_not_answer_does_not_keep_the_owner() {
     let mut stage = Stage::new(1);
     let (mut opened, mut peer) = stage.open().await;
     let begun = stage.clock.now();
+    let deleted = opened.session.delete("/a", None);
     let closed = opened.session.close();
     let chatter = async {
         loop {
@@ -74,6 +80,7 @@ async fn a_server_that_does_not_answer_does_not_keep_the_owner() {
     }
     let took = stage.clock.now().since(begun);
     assert!(took >= T && took < T + Duration::from_millis(20), "{took:?}");
+    assert_eq!(deleted.now_or_never(), Some(Err(Error::SessionEnded)));
     assert_eq!(next_event(&mut opened).await, Some(SessionEvent::Closed));
 }
 
@@ -81,9 +88,12 @@ async fn a_server_that_does_not_answer_does_not_keep_the_owner() {
 async fn the_end_is_told_on_another_connection_when_the_first_is_lost() {
     let mut stage = Stage::new(1);
     let (mut opened, mut peer) = stage.open().await;
+    let deleted = opened.session.delete("/a", None);
     let closed = opened.session.close();
+    peer.expect(OpCode::Delete).await;
     peer.expect(OpCode::CloseSession).await;
     drop(peer);
+    assert_eq!(soon(deleted).await, Err(Error::SessionEnded), "it is not handed over again");
     let mut peer = stage.peer().await;
     assert_eq!(peer.hello().await.id, ID);
     // It was carried out before the connection was lost.

@@ -152,6 +152,22 @@ async fn a_removal_waits_for_the_answers_to_requests_that_arm_the_same_watch() {
     assert!(peer.is_quiet().await);
 }
 
+/// The request is not written yet when it is dropped.
+#[tokio::test(start_paused = true)]
+async fn a_removal_that_waits_for_a_request_that_is_dropped_is_not_forgotten() {
+    let mut stage = Stage::new(1);
+    let (opened, mut peer) = stage.open().await;
+    let dropped = exists(&opened, &mut peer, "/a", ErrorCode::NoNode).await;
+    opened.session.cork();
+    let arming = opened.session.watch_data("/a");
+    drop((dropped, arming));
+    opened.session.uncork();
+    let asked = peer.expect(OpCode::GetData).await;
+    peer.reply(asked.xid, 1, ErrorCode::NoNode, &()).await;
+    expect_removal(&mut peer, "/a", WatcherType::Data, ErrorCode::Ok).await;
+    assert!(peer.is_quiet().await);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_watch_whose_answer_is_not_taken_is_removed() {
     let mut stage = Stage::new(1);

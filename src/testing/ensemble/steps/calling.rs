@@ -106,7 +106,7 @@ impl World {
                 client.holder.observer.disconnected(loss);
             }
             client.holder.state.send_replace(State::Disconnected);
-            client.fail_pending(&Error::ConnectionLoss);
+            client.fail_pending(if client.closing { &Error::SessionEnded } else { &Error::ConnectionLoss });
             client.holder.events.send(SessionEvent::Disconnected(loss)).ok();
             self.log.note(self.now, client.session, Happening::Disconnected);
         } else {
@@ -218,7 +218,6 @@ impl World {
         if std::mem::replace(&mut client.closing, true) {
             return;
         }
-        client.fail_pending(&Error::SessionEnded);
         if client.holder.opening.is_some() {
             self.end(id, State::Closed);
             return;
