@@ -54,7 +54,7 @@ pub enum ErrorKind {
     NoChildrenForEphemerals,
     /// The path is malformed; nothing was sent.
     InvalidPath,
-    /// An argument is out of its range; nothing was sent.
+    /// An argument is out of its range, or a request is larger than the servers read; it was not sent.
     InvalidArgument,
     /// The directory's 32-bit counter of sequential nodes is used up.
     SequenceExhausted,

@@ -88,29 +88,16 @@ enum Holder {
 /// By path; each holder with its number.
 type Table = HashMap<Arc<str>, Vec<(u64, Holder)>>;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Watches {
     tables: [Table; Kind::ALL.len()],
     latest: u64,
     over: bool,
     /// Watches that lost their last holder while there was no connection, since those to restore were listed.
     stale: Vec<(WatcherType, Arc<str>)>,
-    /// The most bytes of paths in one request that restores watches.
-    restored_at_once: usize,
     is_restoring: bool,
-}
-
-impl Default for Watches {
-    fn default() -> Self {
-        Watches {
-            tables: Default::default(),
-            latest: 0,
-            over: false,
-            stale: Vec::new(),
-            restored_at_once: RESTORED_AT_ONCE,
-            is_restoring: false,
-        }
-    }
+    /// How often to restore them has failed: each time half as many go into one request.
+    failed_restores: u32,
 }
 
 impl Watches {
@@ -234,9 +221,10 @@ impl Watches {
     pub(crate) fn restore(&mut self, zxid: i64) -> Vec<BytesMut> {
         self.stale.clear();
         if std::mem::replace(&mut self.is_restoring, true) {
-            // The attempt before has failed, perhaps because the servers do not read so long a request.
-            self.restored_at_once = (self.restored_at_once / 2).max(LEAST_RESTORED_AT_ONCE);
+            // Perhaps the servers do not read so long a request.
+            self.failed_restores += 1;
         }
+        let at_once = RESTORED_AT_ONCE.checked_shr(self.failed_restores).unwrap_or(0).max(LEAST_RESTORED_AT_ONCE);
         let persistent = self.tables.iter().skip(Kind::Persistent as usize).any(|table| !table.is_empty());
         let mut requests = Vec::new();
         let mut chunk: [Vec<&str>; Kind::ALL.len()] = Default::default();
@@ -244,7 +232,7 @@ impl Watches {
         for kind in Kind::ALL {
             for path in self.tables[kind as usize].keys() {
                 let length = ustring_len(path);
-                if bytes + length > self.restored_at_once && bytes > 0 {
+                if bytes + length > at_once && bytes > 0 {
                     requests.extend(set_watches(zxid, std::mem::take(&mut chunk), persistent));
                     bytes = 0;
                 }
