@@ -90,8 +90,9 @@ impl<S: Serializer> CacheBuilder<S> {
     ///
     /// # Errors
     /// [`Error::Client`] with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) for a malformed path, and if
-    /// the tree cannot be read for a reason that does not pass by itself; a permission that is missing is no such
-    /// reason, but a state of the node. [`Error::InvalidOption`]; [`Error::Closed`] if the client has been closed.
+    /// no watch can be set, or no sync is answered, for a reason that does not pass by itself. That a node cannot be
+    /// read is no error, but a state of the node. [`Error::InvalidOption`]; [`Error::Closed`] if the client has been
+    /// closed.
     ///
     /// # Cancel safety
     /// Cancel safe: the cache that was being started ends.

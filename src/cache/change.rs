@@ -20,8 +20,8 @@ pub enum Change<T> {
     /// The node is new.
     #[doc(alias = "NODE_CREATED")]
     Added(Node<T>),
-    /// The node was written, or may be read now, or may not any more. Of several writes in quick succession only the
-    /// last may be reported.
+    /// The node was written, or can be read now, or cannot be read any more. Of several writes in quick succession
+    /// only the last may be reported.
     #[doc(alias = "NODE_CHANGED")]
     Changed {
         /// The node in the snapshot before.
@@ -35,8 +35,8 @@ pub enum Change<T> {
         /// The node in the snapshot before.
         old: Node<T>,
     },
-    /// Everything was compared with the servers, after a reconnect, a new session or an [error](Change::Failed), and
-    /// every ten minutes while something may not be read: the changes before this one were all that was missed.
+    /// Everything was compared with the servers, after a reconnect, a new session or an [error](Change::Failed): the
+    /// changes before this one were all that was missed.
     #[doc(alias = "INITIALIZED")]
     Synced,
     /// The subscriber was too slow, and the oldest changes were dropped. This snapshot contains them; the next changes

@@ -16,7 +16,7 @@ use super::scope::Scope;
 use super::shared::Shared;
 use super::snapshot::{Circumstances, Snapshot};
 use super::source::{Source, Told};
-use super::tracker::{Tracker, Watching};
+use super::tracker::{Job, Tracker, Watching};
 use super::waiters::{Waiter, Waiters};
 use crate::backend::{self, WatchMode};
 use crate::client;
@@ -30,8 +30,6 @@ use crate::util::wait::forever;
 
 /// Delays after a failure that does not pass by itself: the first and the longest.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
-/// What may not be read is read again after this time: the servers send no events about it, and none when that changes.
-const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(600);
 
 /// Decodes the data of a node.
 pub(super) type Decode<T> = Arc<dyn Fn(&[u8]) -> Result<T, BoxError> + Send + Sync>;
@@ -62,7 +60,8 @@ enum Step {
     Proven(Instant),
     /// The ensemble has confirmed the session.
     Extended,
-    LookAgain,
+    /// Something that could not be read is to be read again.
+    TryAgain,
 }
 
 /// See the module.
@@ -94,7 +93,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
         shared: &Arc<Shared<T>>,
         asked: mpsc::UnboundedReceiver<Waiter<T>>,
     ) -> Self {
-        let tracker = Tracker::new(Scope::clone(&plan.scope), plan.with_data);
+        let tracker = Tracker::new(Scope::clone(&plan.scope), plan.with_data, core.random.clone());
         let measured = Measured::new(core, &plan.scope.root);
         Keeper {
             core: Arc::clone(core),
@@ -167,7 +166,6 @@ impl<T: Send + Sync + 'static> Keeper<T> {
         self.waiters.restart(round);
         let mut reads = Reads::new(session, watching, &self.plan.scope.root);
         self.looks_for_chroot = false;
-        let look_again = tokio::time::Instant::now() + LOOK_AGAIN_AFTER;
         loop {
             self.tracker.begin();
             let (tracker, core) = (&mut self.tracker, &self.core);
@@ -175,7 +173,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
             if self.publish(session, &mut reads) {
                 continue;
             }
-            let step = self.next(session, &mut reads, &mut conditions, look_again).await;
+            let step = self.next(session, &mut reads, &mut conditions).await;
             let ended = match step {
                 Step::Told(told, answers) => self.take(told, answers),
                 Step::Condition if *conditions.borrow() == Condition::Connected(connection) => Ok(()),
@@ -192,7 +190,10 @@ impl<T: Send + Sync + 'static> Keeper<T> {
                     self.proven(at);
                     Ok(())
                 }
-                Step::LookAgain => Err(End::Gap),
+                Step::TryAgain => {
+                    self.tracker.try_again();
+                    Ok(())
+                }
             };
             if let Err(end) = ended {
                 return end;
@@ -225,7 +226,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
             (Err(error), _) | (Ok(()), Some(Err(error))) => {
                 return Err(match session.outlast(error, connection).await {
                     Ok(()) => End::Gap,
-                    Err(error) => End::Failed(self.error("watch", &self.plan.scope.root, error)),
+                    Err(error) => end_of("watch", &self.plan.scope.root, error),
                 });
             }
         };
@@ -242,13 +243,12 @@ impl<T: Send + Sync + 'static> Keeper<T> {
         session: &Session,
         reads: &mut Reads,
         conditions: &mut watch::Receiver<Condition>,
-        look_again: tokio::time::Instant,
     ) -> Step {
         let extended = session.lease().extended();
         // Read before the events and answers: then those of before it are here when there are none left.
         let latest = self.proofs.last().map(|(at, _)| *at).max(self.confirmed);
         let proof = session.lease().latest_proof().filter(|proof| latest.is_none_or(|latest| *proof > latest));
-        let is_denied = self.tracker.is_denied_anything();
+        let again = self.tracker.refused().first();
         let source = self.armed.as_mut().map(|(_, source)| source);
         tokio::select! {
             biased;
@@ -257,7 +257,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
             _ = conditions.changed() => Step::Condition,
             Some(()) = self.waiters.asked() => Step::Asked,
             () = extended => Step::Extended,
-            () = tokio::time::sleep_until(look_again), if is_denied => Step::LookAgain,
+            () = until(again) => Step::TryAgain,
         }
     }
 
@@ -286,68 +286,58 @@ impl<T: Send + Sync + 'static> Keeper<T> {
     fn answer(&mut self, answer: Answer) -> Result<(), End> {
         use backend::Error::{NoAuth, NoNode};
 
-        let failed = match answer {
-            Answer::Looked(path, Ok(stat)) => {
-                self.tracker.looked(&path, stat);
-                None
-            }
-            Answer::Looked(path, Err(NoAuth)) => {
-                self.tracker.hidden(&path);
-                None
+        match answer {
+            Answer::Looked(path, Ok(stat)) => self.tracker.looked(&path, stat),
+            Answer::Looked(path, Err(error)) => {
+                let content = self.unread(Job::Read(Arc::clone(&path)), error)?;
+                self.tracker.hidden(&path, content);
             }
             Answer::Read(path, Ok((data, stat))) => {
                 let content = self.decode(data);
                 self.tracker.read(&path, Some((stat, content)));
-                None
             }
-            Answer::Read(path, Err(NoNode)) => {
-                self.tracker.read(&path, None);
-                None
+            Answer::Read(path, Err(NoNode)) => self.tracker.read(&path, None),
+            Answer::Read(path, Err(error)) => {
+                let content = self.unread(Job::Read(Arc::clone(&path)), error)?;
+                self.tracker.not_read(&path, content);
             }
-            Answer::Read(path, Err(NoAuth)) => {
-                self.tracker.denied(&path);
-                None
-            }
-            Answer::Listed(path, Ok(listed)) => {
-                self.tracker.listed(&path, Some(listed));
-                None
-            }
-            Answer::Listed(path, Err(NoNode)) => {
-                self.tracker.listed(&path, None);
-                None
-            }
-            Answer::Listed(path, Err(NoAuth)) => {
-                self.tracker.list_denied(&path);
-                None
+            Answer::Listed(path, Ok(listed)) => self.tracker.listed(&path, Some(listed)),
+            Answer::Listed(path, Err(NoNode)) => self.tracker.listed(&path, None),
+            Answer::Listed(path, Err(error)) => {
+                let content = self.unread(Job::List(Arc::clone(&path)), error)?;
+                self.tracker.not_listed(&path, &content);
             }
             Answer::Synced(Ok(())) => {
                 self.waiters.answered(self.tracker.round_of_now());
                 self.answer_waiters();
-                None
             }
-            Answer::Chroot(Ok(found)) => {
+            // One that may not be read is there.
+            Answer::Chroot(found @ (Ok(_) | Err(NoAuth))) => {
                 self.looks_for_chroot = false;
-                self.found_chroot(found.is_some());
-                None
+                self.found_chroot(found != Ok(None));
             }
-            // It is there, but may not be read.
-            Answer::Chroot(Err(NoAuth)) => {
-                self.looks_for_chroot = false;
-                self.found_chroot(true);
-                None
-            }
-            Answer::Looked(path, Err(error)) | Answer::Read(path, Err(error)) => Some(("read", path, error)),
-            Answer::Listed(path, Err(error)) => Some(("list the children of", path, error)),
             Answer::Synced(Err(error)) | Answer::Chroot(Err(error)) => {
-                Some(("sync", Arc::clone(&self.plan.scope.root), error))
+                return Err(end_of("sync", &self.plan.scope.root, error));
             }
-        };
-        match failed {
-            None => Ok(()),
-            Some((_, _, backend::Error::Throttled)) => Err(End::Throttled),
-            Some((_, _, error)) if error.is_passing() => Err(End::Gap),
-            Some((doing, path, error)) => Err(End::Failed(self.error(doing, &path, error))),
         }
+        Ok(())
+    }
+
+    /// Returns what is known of a node that could not be read or listed, unless the connection is the reason.
+    fn unread(&self, job: Job, error: backend::Error) -> Result<Content<T>, End> {
+        if error == backend::Error::NoAuth {
+            return Ok(Content::Denied);
+        }
+        let doing = if matches!(job, Job::List(_)) { "list the children of" } else { "read" };
+        let error = match end_of(doing, job.path(), error) {
+            End::Failed(error) => error,
+            end => return Err(end),
+        };
+        if !self.tracker.refused().contains(&job) {
+            let root = &*self.plan.scope.root;
+            tracing::warn!(event = "cache_node_unreadable", path = root, %error, "a node of the cache cannot be read");
+        }
+        Ok(Content::Unreadable(Box::new(error)))
     }
 
     fn decode(&self, data: Vec<u8>) -> Content<T> {
@@ -370,7 +360,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
             published.nodes,
             Circumstances {
                 scope: Arc::clone(&self.plan.scope),
-                unlistable: self.tracker.unlistable(),
+                unlistable: self.tracker.refused().unlistable(),
                 zxid: self.tracker.newest(),
                 is_settled: published.is_settled,
                 clock: self.core.clock,
@@ -390,7 +380,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
             );
             self.measured.resync_ends(snapshot.len(), changes.len() - 1);
         }
-        self.measured.published(&snapshot);
+        self.measured.published(&snapshot, self.tracker.refused().len());
         self.shared.publish(snapshot, changes);
         self.answer_waiters();
         // The error of it is taken back with the publication.
@@ -411,7 +401,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
         if is_there && std::mem::take(&mut self.lacks_chroot) {
             self.shared.recovered();
         } else if !is_there && !std::mem::replace(&mut self.lacks_chroot, true) {
-            self.failed(self.error("look for", "/", backend::Error::NoRoot));
+            self.failed(client::Error::of_any_session("look for", "/", backend::Error::NoRoot));
         }
     }
 
@@ -443,9 +433,14 @@ impl<T: Send + Sync + 'static> Keeper<T> {
         );
         self.shared.failed(Error::client(&self.plan.scope.root, error));
     }
+}
 
-    fn error(&self, doing: &str, path: &str, error: backend::Error) -> client::Error {
-        client::Error::of_any_session(doing, path, error)
+/// Returns what an error means that is not the state of a single node.
+fn end_of(doing: &str, path: &str, error: backend::Error) -> End {
+    match error {
+        backend::Error::Throttled => End::Throttled,
+        error if error.is_passing() => End::Gap,
+        error => End::Failed(client::Error::of_any_session(doing, path, error)),
     }
 }
 
@@ -472,6 +467,14 @@ async fn told(mut source: Option<&mut Source>, reads: &mut Reads) -> Step {
         if told.is_empty() && answers.is_empty() { Poll::Pending } else { Poll::Ready(Step::Told(told, answers)) }
     })
     .await
+}
+
+/// Returns at this moment, if there is one.
+async fn until(at: Option<tokio::time::Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => forever().await,
+    }
 }
 
 /// Returns when the ensemble has confirmed the session, if it has done so since the last time.

@@ -15,6 +15,7 @@ pub(super) struct Measured {
     meter: Arc<Meter>,
     root: Arc<str>,
     nodes: Reading,
+    unreadable: Reading,
     confirmed: Reading,
     resync: Option<Resync>,
 }
@@ -30,8 +31,9 @@ impl Measured {
     pub(super) fn new(core: &Core, root: &Arc<str>) -> Self {
         let (meter, label) = (Arc::clone(core.meter()), [Label::Path(root)]);
         let nodes = meter.reading(&table::CACHE_NODES, &label);
+        let unreadable = meter.reading(&table::CACHE_UNREADABLE, &label);
         let confirmed = meter.reading(&table::CACHE_CONFIRMED, &label);
-        Measured { meter, root: Arc::clone(root), nodes, confirmed, resync: None }
+        Measured { meter, root: Arc::clone(root), nodes, unreadable, confirmed, resync: None }
     }
 
     /// Begins a comparison.
@@ -52,7 +54,8 @@ impl Measured {
         self.meter.record(&table::CACHE_RESYNC, &[Label::Path(&self.root)], began.elapsed().as_secs_f64());
     }
 
-    pub(super) fn published<T: 'static>(&self, snapshot: &Snapshot<T>) {
+    pub(super) fn published<T: 'static>(&self, snapshot: &Snapshot<T>, unreadable: usize) {
+        self.unreadable.set(unreadable as f64);
         self.nodes.set(snapshot.len() as f64);
         self.confirmed(snapshot);
     }

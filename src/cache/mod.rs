@@ -49,9 +49,11 @@
 //! | process stopped for longer than the session timeout | [`is_fresh`](Snapshot::is_fresh) is false at once. |
 //! | | Then as for a new session. |
 //! | no permission to read a node | The node is there, as [`Denied`](Content::Denied). |
-//! | | It is tried again every ten minutes, and with each comparison. |
-//! | no permission to list children | Children may be missing: see [`Snapshot::unlistable`]. |
-//! | | It is tried again as above. That compares the whole tree. |
+//! | | It is tried again within ten minutes, with each event of it, and with each comparison. |
+//! | another error at one node | The node is there, as [`Unreadable`](Content::Unreadable), with the error. |
+//! | | It is tried again as above, first after a second. All other nodes stay fresh. |
+//! | children that cannot be listed | Children may be missing: see [`Snapshot::unlistable`]. |
+//! | | It is tried again as above. |
 //! | data that cannot be decoded | The node is there, as [`Undecodable`](Content::Undecodable), with its bytes. |
 //! | the root that the connect string names is deleted | The cache is empty. |
 //! | | There is an error: [`Failed`](Change::Failed), and [`Cache::last_error`]. |
@@ -189,7 +191,7 @@ impl<T: Send + Sync + 'static> Cache<T> {
     /// Waits for a snapshot that is at least as new as the ensemble was when this was called, and returns it: every
     /// write that was answered before, to any client, is in it. Waits as long as it takes, also across losses of the
     /// connection and of the session. It is as true as a sync, which a server answers only if it is in touch with the
-    /// leader. It does not hold for nodes that this client may not read.
+    /// leader. It does not hold for nodes that this client cannot read.
     ///
     /// # Errors
     /// [`Error::Closed`].
@@ -240,9 +242,9 @@ impl<T: Send + Sync + 'static> Cache<T> {
     }
 
     /// Returns the error because of which the latest attempt to read failed; `None` once an attempt has succeeded. That
-    /// the root which the connect string names does not exist is an error; a missing permission is none, but a state:
-    /// see [`Content::Denied`] and [`Snapshot::unlistable`]. Losses of the connection do not count: see
-    /// [`Client::connection_state`](crate::Client::connection_state).
+    /// the root which the connect string names does not exist is an error. That a single node cannot be read is none,
+    /// but a state: see [`Content::Denied`], [`Content::Unreadable`] and [`Snapshot::unlistable`]. Losses of the
+    /// connection do not count: see [`Client::connection_state`](crate::Client::connection_state).
     pub fn last_error(&self) -> Option<Error> {
         self.handle.shared.last_error()
     }

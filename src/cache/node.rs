@@ -29,6 +29,9 @@ pub enum Content<T> {
     /// The client has no permission to read the node. Servers since 3.9 do not even tell its stat then: it is all
     /// zeros, or as it was when the node could be read.
     Denied,
+    /// The server cannot answer a read of this node, or this client cannot take the answer, for example because it is
+    /// too large: the error says why. The stat may be older than the node.
+    Unreadable(Box<crate::Error>),
     /// The cache reads no data; see [`CacheBuilder::without_data`](super::CacheBuilder::without_data).
     NotRead,
 }
@@ -79,17 +82,12 @@ impl<T> Node<T> {
         &self.0.content
     }
 
-    /// Returns whether the data may not be read.
-    pub(super) fn is_denied(&self) -> bool {
-        matches!(self.0.content, Content::Denied)
-    }
-
     /// Returns whether this node has the same data of the same node as `stat` tells of.
     pub(super) fn is_same(&self, stat: &Stat) -> bool {
         (self.0.stat.czxid, self.0.stat.mzxid) == (stat.czxid, stat.mzxid)
     }
 
-    /// Returns whether both were read in the same version, and with the same permission.
+    /// Returns whether both were read in the same version, and with the same kind of outcome.
     pub(super) fn is_same_as(&self, other: &Node<T>) -> bool {
         let kind = |content: &Content<T>| std::mem::discriminant(content);
         self.is_same(&other.0.stat) && kind(&self.0.content) == kind(&other.0.content)

@@ -96,13 +96,14 @@ impl<T: 'static> Snapshot<T> {
         self.0.nodes.len() - usize::from(hidden)
     }
 
-    /// Returns whether the snapshot has no node: the root does not exist, or has no children, or these may not be
+    /// Returns whether the snapshot has no node: the root does not exist, or has no children, or these cannot be
     /// [listed](Self::unlistable).
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the directories whose children this client has no permission to list. Their children may be missing.
+    /// Returns the directories whose children cannot be listed: this client has no permission, or the request fails,
+    /// for example because there are too many of them. Children may be missing.
     pub fn unlistable(&self) -> impl Iterator<Item = &str> {
         self.0.unlistable.iter().map(|path| &**path)
     }
@@ -122,8 +123,8 @@ impl<T: 'static> Snapshot<T> {
     /// earlier than that is contained.
     ///
     /// Of the latest snapshot it is a sixth of the session timeout and a round trip at most, while the servers answer:
-    /// the heartbeats confirm it. Nodes that this client may not read do not count: servers since 3.8.4 and 3.9.2 send
-    /// no events about them, so they are as old as the last comparison.
+    /// the heartbeats confirm it. Nodes that this client cannot read do not count: servers since 3.8.4 and 3.9.2 send
+    /// no events about those without permission.
     ///
     /// It grows during an outage, and once there is a newer snapshot: ask [`Cache::snapshot`](super::Cache::snapshot)
     /// each time. A heartbeat is a sync by default, which a server

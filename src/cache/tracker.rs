@@ -22,6 +22,7 @@
 //! node and each directory has a one-shot watch, events only say where to look, and each directory is listed.
 
 mod copied;
+mod refused;
 mod work;
 
 use std::collections::hash_map::Entry;
@@ -29,12 +30,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use self::copied::Copied;
+use self::refused::{Refusal, Refused};
 use self::work::{Ask, Later, Listing, Progress, Reading, take_back};
 pub(super) use self::work::{Job, Published, Watching};
 use super::node::{Content, Node, compare};
 use super::scope::Scope;
 use crate::backend::Event;
 use crate::path::{join, split};
+use crate::util::random::Random;
 use crate::znode::Stat;
 
 /// The space that is kept for the requests of the next round.
@@ -47,7 +50,7 @@ pub(super) struct Tracker<T> {
     with_data: bool,
     watching: Watching,
     copied: Copied<T>,
-    readings: HashMap<Arc<str>, Reading>,
+    readings: HashMap<Arc<str>, Reading<T>>,
     listings: HashMap<Arc<str>, Listing>,
     /// What is queued, in order; also what was since taken back.
     queue: VecDeque<Job>,
@@ -63,12 +66,11 @@ pub(super) struct Tracker<T> {
     is_in_round: bool,
     /// The present round compares everything.
     compares: bool,
-    /// Directories that may not be listed.
-    unlistable: Arc<BTreeSet<Arc<str>>>,
+    refused: Refused,
 }
 
 impl<T: 'static> Tracker<T> {
-    pub(super) fn new(scope: Scope, with_data: bool) -> Self {
+    pub(super) fn new(scope: Scope, with_data: bool, random: Random) -> Self {
         Tracker {
             scope,
             with_data,
@@ -84,7 +86,7 @@ impl<T: 'static> Tracker<T> {
             round: 0,
             is_in_round: false,
             compares: false,
-            unlistable: Arc::default(),
+            refused: Refused::new(random),
         }
     }
 
@@ -93,25 +95,18 @@ impl<T: 'static> Tracker<T> {
         self.copied.newest()
     }
 
-    /// Returns whether there is anything that may not be read. The servers report no changes of it.
-    pub(super) fn is_denied_anything(&self) -> bool {
-        !self.unlistable.is_empty() || self.copied.denied() > 0
+    /// Returns what could not be read or listed.
+    pub(super) fn refused(&self) -> &Refused {
+        &self.refused
     }
 
-    /// Returns the directories that may not be listed.
-    pub(super) fn unlistable(&self) -> Arc<BTreeSet<Arc<str>>> {
-        Arc::clone(&self.unlistable)
-    }
-
-    /// Records whether a directory may be listed. The set is shared with the snapshots.
-    fn set_listable(&mut self, dir: &str, is_listable: bool) {
-        if self.unlistable.contains(dir) != is_listable {
-            return;
-        }
-        let unlistable = Arc::make_mut(&mut self.unlistable);
-        match is_listable {
-            true => drop(unlistable.remove(dir)),
-            false => drop(unlistable.insert(dir.into())),
+    /// Has what was refused read again in the next round, where it is due.
+    pub(super) fn try_again(&mut self) {
+        for job in self.refused.take_due() {
+            match job {
+                Job::List(path) => drop(self.later_lists.insert(path)),
+                Job::Look(path) | Job::Read(path) => self.read_later(&path, false),
+            }
         }
     }
 
@@ -145,7 +140,7 @@ impl<T: 'static> Tracker<T> {
         self.watching = watching;
         self.begin_round();
         self.compares = true;
-        self.unlistable = Arc::default();
+        self.refused.try_all();
         // What is not known is listed in any case.
         self.incomplete.retain(|dir| self.copied.get(dir).is_some());
         let known: Vec<Arc<str>> = self.copied.nodes().iter().map(|node| node.path().into()).collect();
@@ -171,8 +166,8 @@ impl<T: 'static> Tracker<T> {
         }
         self.begin_round();
         for (path, Later { born }) in std::mem::take(&mut self.later) {
-            // The children of a known node are followed by events.
-            let lists = !born && self.copied.get(&path).is_none();
+            // The children of a known node are followed by events, unless they could not be listed.
+            let lists = !born && (self.copied.get(&path).is_none() || self.incomplete.contains(&path));
             self.request(&path, lists);
         }
         for path in std::mem::take(&mut self.later_lists) {
@@ -233,17 +228,17 @@ impl<T: 'static> Tracker<T> {
         self.ask(path, ask, lists);
     }
 
-    fn ask(&mut self, path: &Arc<str>, ask: Ask, lists: bool) {
+    fn ask(&mut self, path: &Arc<str>, ask: Ask<T>, lists: bool) {
         let job = match ask {
-            Ask::Look | Ask::LookOnly => Job::Look(Arc::clone(path)),
+            Ask::Look | Ask::LookOnly(_) => Job::Look(Arc::clone(path)),
             Ask::Read => Job::Read(Arc::clone(path)),
         };
+        if self.watching.serves(&ask) {
+            self.later.remove(path);
+        }
         self.readings.insert(Arc::clone(path), Reading { ask, progress: Progress::Queued, lists });
         self.queue.push_back(job);
         self.open += 1;
-        if self.watching.serves(ask) {
-            self.later.remove(path);
-        }
     }
 
     /// Queues a list in the present round, unless there is one.
@@ -297,7 +292,7 @@ impl<T: 'static> Tracker<T> {
         }
         match self.readings.get_mut(path) {
             // It will be read after the event. If it was created, it is not the node that was to be read before.
-            Some(reading) if reading.progress == Progress::Queued && self.watching.serves(reading.ask) => {
+            Some(reading) if reading.progress == Progress::Queued && self.watching.serves(&reading.ask) => {
                 reading.lists &= !born;
             }
             _ => {
@@ -319,7 +314,7 @@ impl<T: 'static> Tracker<T> {
         self.later.remove(path);
         self.later_lists.remove(path);
         self.incomplete.remove(path);
-        self.set_listable(path, true);
+        self.refused.forget(path);
         self.open -= take_back(&mut self.readings, path, |reading| &mut reading.progress);
         self.open -= take_back(&mut self.listings, path, |listing| &mut listing.progress);
         self.remove_subtree(path);
@@ -331,17 +326,22 @@ impl<T: 'static> Tracker<T> {
         let Some(stat) = stat else { return self.is_missing(path) };
         let is_root = *path == self.scope.root;
         let content = match reading.ask {
-            Ask::LookOnly => Content::Denied,
+            Ask::LookOnly(content) => content,
             _ if !self.with_data || (is_root && !self.scope.with_root) => Content::NotRead,
             _ => return self.compared(path, stat, reading.lists),
         };
         self.check_children(path, &stat, reading.lists);
+        self.put(path, stat, content);
+    }
+
+    fn put(&mut self, path: &Arc<str>, stat: Stat, content: Content<T>) {
+        self.refused.record(Job::Read(Arc::clone(path)), Refusal::of(&content));
         self.copied.put(path, stat, content);
     }
 
     /// Reads the data, unless it is known.
     fn compared(&mut self, path: &Arc<str>, stat: Stat, lists: bool) {
-        let known = self.copied.get(path).filter(|node| !node.is_denied());
+        let known = self.copied.get(path).filter(|node| Refusal::of(node.content()).is_none());
         if known.is_none_or(|known| !known.is_same(&stat)) {
             return self.ask(path, Ask::Read, lists);
         }
@@ -354,25 +354,24 @@ impl<T: 'static> Tracker<T> {
         let Some(reading) = self.answered(path) else { return };
         let Some((stat, content)) = node else { return self.is_missing(path) };
         self.check_children(path, &stat, reading.lists);
-        self.copied.put(path, stat, content);
+        self.put(path, stat, content);
     }
 
-    /// Takes the answer to a [`Job::Read`] that the server refused.
-    pub(super) fn denied(&mut self, path: &Arc<str>) {
+    /// Takes the answer to a [`Job::Read`] that the server refused, or that could not be taken: the content says why.
+    pub(super) fn not_read(&mut self, path: &Arc<str>, content: Content<T>) {
         let Some(reading) = self.answered(path) else { return };
-        self.ask(path, Ask::LookOnly, reading.lists);
+        self.ask(path, Ask::LookOnly(content), reading.lists);
     }
 
-    /// Takes the answer to a [`Job::Look`] that the server refused, as those since 3.9 do: only that the node is there
-    /// is known.
-    pub(super) fn hidden(&mut self, path: &Arc<str>) {
+    /// The same for a [`Job::Look`], which servers since 3.9 refuse as well: only that the node is there is known.
+    pub(super) fn hidden(&mut self, path: &Arc<str>, content: Content<T>) {
         if self.answered(path).is_some() {
             let stat = self.copied.get(path).map(|known| *known.stat()).unwrap_or_default();
             if self.scope.reaches_below(path) {
-                self.set_listable(path, false);
+                self.refused.set_listable(path, false);
                 self.incomplete.insert(Arc::clone(path));
             }
-            self.copied.put(path, stat, Content::Denied);
+            self.put(path, stat, content);
         }
     }
 
@@ -384,7 +383,7 @@ impl<T: 'static> Tracker<T> {
             return;
         }
         let Some((names, stat)) = listed else { return self.is_missing(dir) };
-        self.set_listable(dir, true);
+        self.listable(dir, None);
         let names: HashSet<String> = names.into_iter().collect();
         let is_stray = |child: &&Node<T>| !names.contains(child.name()) && !listing.touched.contains(child.name());
         let strays: Vec<String> =
@@ -408,19 +407,25 @@ impl<T: 'static> Tracker<T> {
         self.copied.followed(dir, &stat);
     }
 
-    /// Takes the answer to a [`Job::List`] that the server refused.
-    pub(super) fn list_denied(&mut self, dir: &Arc<str>) {
+    /// As [`not_read`](Self::not_read), for a [`Job::List`].
+    pub(super) fn not_listed(&mut self, dir: &Arc<str>, why: &Content<T>) {
         if let Some(listing) = self.listings.remove(dir) {
             self.open -= 1;
             if listing.progress != Progress::Void {
-                self.set_listable(dir, false);
+                self.listable(dir, Refusal::of(why));
                 self.incomplete.insert(Arc::clone(dir));
             }
         }
     }
 
+    /// Records whether a directory can be listed.
+    fn listable(&mut self, dir: &Arc<str>, refused: Option<Refusal>) {
+        self.refused.set_listable(dir, refused.is_none());
+        self.refused.record(Job::List(Arc::clone(dir)), refused);
+    }
+
     /// Ends the request for a node. Returns it, unless its answer does not count.
-    fn answered(&mut self, path: &Arc<str>) -> Option<Reading> {
+    fn answered(&mut self, path: &Arc<str>) -> Option<Reading<T>> {
         let reading = self.readings.remove(path)?;
         self.open -= 1;
         (reading.progress != Progress::Void).then_some(reading)
@@ -447,6 +452,7 @@ impl<T: 'static> Tracker<T> {
             Watching::Persistent if !lists || !differ => {}
             Watching::Persistent if stat.num_children == 0 && !self.listings.contains_key(path) => {
                 self.incomplete.remove(path);
+                self.listable(path, None);
                 let strays: Vec<String> =
                     self.copied.nodes().children(path).map(|child| child.path().to_owned()).collect();
                 for stray in strays {
@@ -460,7 +466,7 @@ impl<T: 'static> Tracker<T> {
     fn remove_subtree(&mut self, top: &str) {
         for path in self.copied.remove_subtree(top) {
             self.incomplete.remove(&path);
-            self.set_listable(&path, true);
+            self.refused.forget(&path);
         }
     }
 

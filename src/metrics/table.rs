@@ -261,6 +261,12 @@ metrics! {
         Aggregate::Max,
         "Nodes in the latest snapshot.",
     );
+    CACHE_UNREADABLE = gauge(
+        "zookeeper_recipes_cache_unreadable",
+        &["path"],
+        Aggregate::Max,
+        "Reads and lists of nodes that fail. Each is tried again within ten minutes.",
+    );
     CACHE_CONFIRMED = Metric {
         name: "zookeeper_recipes_cache_confirmed_timestamp_seconds",
         kind: MetricKind::Gauge,

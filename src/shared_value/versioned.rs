@@ -33,6 +33,7 @@ impl<T> Versioned<T> {
                 bytes: what.bytes.clone(),
                 why: what.error.to_string(),
             }),
+            Content::Unreadable(error) => Err(Error::client(node.path(), (**error).clone())),
             Content::Denied | Content::NotRead => {
                 let why = "no permission to read the node; check its ACL and the client's credentials";
                 let error = client::Error::at(ErrorKind::NoAuth, "read", node.path(), why);

@@ -91,7 +91,14 @@ impl TestingServer {
         self.ensemble.delay(self.group(target), by);
     }
 
-    /// Ends every refusal, black hole and delay, and connects servers that were cut off to the others.
+    /// Makes reads of kind `of` ([`Exists`](Operation::Exists), [`GetData`](Operation::GetData) or
+    /// [`List`](Operation::List)) fail at this node until [`heal`](Self::heal), while the connection is well: as where
+    /// the answer is too large, or cannot be decoded. The path is the servers', without any client's namespace.
+    pub fn fail_reads(&self, path: &str, of: Operation) {
+        self.ensemble.fail(path, of);
+    }
+
+    /// Ends every refusal, black hole, delay and failure, and connects servers that were cut off to the others.
     ///
     /// Replies that were still to be lost are not lost any more. Frozen clients stay frozen, a stopped server stays
     /// stopped.

@@ -256,6 +256,12 @@ async fn a_cache_tells_its_nodes_and_as_of_when_they_are() {
     };
     assert_eq!(exporter.scrape().value("cache_nodes", &path), 2.0);
     assert_eq!(exporter.scrape().value("cache_resync_seconds_count", &path), 1.0);
+    assert_eq!(exporter.scrape().value("cache_unreadable", &path), 0.0);
+    server.fail_reads("/config/a", zookeeper_recipes::testing::Operation::GetData);
+    server.set_data_by_hand("/config/a", "2").expect("set");
+    cache.synced().await.expect("a snapshot");
+    assert_eq!(exporter.scrape().value("cache_unreadable", &path), 1.0);
+    server.heal();
     // The wall's clock does not follow the paused one, so what is seen is the age at the last confirmation.
     tokio::time::sleep(T * 3).await;
     assert!((-1.0..1.0).contains(&age()), "{}", age());

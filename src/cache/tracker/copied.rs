@@ -17,14 +17,12 @@ pub(super) struct Copied<T> {
     followed: HashMap<Arc<str>, i64>,
     /// What the nodes that may have changed were when they were published last; `None` before the first time.
     before: Option<HashMap<Arc<str>, Option<Node<T>>>>,
-    /// How many nodes may not be read.
-    denied: usize,
     newest: i64,
 }
 
 impl<T: 'static> Copied<T> {
     pub(super) fn new() -> Self {
-        Copied { nodes: Nodes::new(), followed: HashMap::new(), before: None, denied: 0, newest: 0 }
+        Copied { nodes: Nodes::new(), followed: HashMap::new(), before: None, newest: 0 }
     }
 
     pub(super) fn nodes(&self) -> &Nodes<T> {
@@ -33,11 +31,6 @@ impl<T: 'static> Copied<T> {
 
     pub(super) fn get(&self, path: &str) -> Option<&Node<T>> {
         self.nodes.get(path)
-    }
-
-    /// Returns how many nodes may not be read.
-    pub(super) fn denied(&self) -> usize {
-        self.denied
     }
 
     /// Returns the newest transaction that any stat has shown.
@@ -54,10 +47,7 @@ impl<T: 'static> Copied<T> {
         self.remember(path);
         self.newest = self.newest.max(stat.mzxid).max(stat.pzxid).max(stat.czxid);
         self.followed.remove(path);
-        self.denied -= usize::from(self.nodes.get(path).is_some_and(Node::is_denied));
-        let node = Node::new(path, stat, content);
-        self.denied += usize::from(node.is_denied());
-        self.nodes.insert(node);
+        self.nodes.insert(Node::new(path, stat, content));
     }
 
     /// Records as of which transaction the children are complete, in a stat that is newer than that of the node.
@@ -80,7 +70,6 @@ impl<T: 'static> Copied<T> {
         let below: Vec<Arc<str>> = self.nodes.subtree(top).map(|node| node.path().into()).collect();
         for path in &below {
             self.remember(path);
-            self.denied -= usize::from(self.nodes.get(path).is_some_and(Node::is_denied));
             self.nodes.remove(path);
             self.followed.remove(path);
         }

@@ -4,10 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::cache::change::Change;
+use crate::cache::node::Content;
 use crate::cache::nodes::Nodes;
 
 /// A request to hand over.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Job {
     /// Only the stat.
     Look(Arc<str>),
@@ -37,29 +38,29 @@ pub(crate) enum Watching {
 impl Watching {
     /// Returns whether a request that is handed over now does what the events up to now call for. A one-shot watch that
     /// has fired must be armed again, also if the node is missing.
-    pub(super) fn serves(self, ask: Ask) -> bool {
+    pub(super) fn serves<T>(self, ask: &Ask<T>) -> bool {
         match self {
-            Watching::Persistent => ask != Ask::LookOnly,
-            Watching::OneShot => ask != Ask::Read,
+            Watching::Persistent => !matches!(ask, Ask::LookOnly(_)),
+            Watching::OneShot => !matches!(ask, Ask::Read),
         }
     }
 }
 
 /// A request for a node.
 #[derive(Debug)]
-pub(super) struct Reading {
-    pub(super) ask: Ask,
+pub(super) struct Reading<T> {
+    pub(super) ask: Ask<T>,
     pub(super) progress: Progress,
     /// The children have not been followed by events since the node was created: they may have to be listed.
     pub(super) lists: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ask {
+#[derive(Debug)]
+pub(super) enum Ask<T> {
     Look,
     Read,
-    /// Only the stat, because the data may not be read.
-    LookOnly,
+    /// Only the stat, because the data cannot be read, for this reason.
+    LookOnly(Content<T>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

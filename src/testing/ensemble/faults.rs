@@ -55,6 +55,8 @@ pub(crate) struct Faults {
     delay_all: Millis,
     delays: BTreeMap<u32, Millis>,
     losses: Vec<Loss>,
+    /// Requests that fail: the node, and of which kind.
+    failing: BTreeSet<(String, Operation)>,
     /// How many replies were lost by the lever.
     taken: u64,
 }
@@ -80,6 +82,15 @@ impl Faults {
 
     pub(crate) fn lose_next(&mut self, who: Who, kind: Option<Operation>, applied: bool) {
         self.losses.push(Loss { who, kind, applied });
+    }
+
+    /// All requests of a kind for a node fail.
+    pub(crate) fn fail(&mut self, path: &str, kind: Operation) {
+        self.failing.insert((path.to_owned(), kind));
+    }
+
+    pub(crate) fn fails(&self, path: &str, kind: Operation) -> bool {
+        !self.failing.is_empty() && self.failing.contains(&(path.to_owned(), kind))
     }
 
     /// Ends all of them.

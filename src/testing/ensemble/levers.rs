@@ -61,6 +61,11 @@ impl MemoryEnsemble {
         self.with(|world| world.faults.lose_next(who, kind, applied));
     }
 
+    /// The reads of that kind fail at this node.
+    pub(crate) fn fail(&self, path: &str, kind: Operation) {
+        self.with(|world| world.faults.fail(path, kind));
+    }
+
     /// How many replies were lost so far by that lever.
     pub(crate) fn lost_replies(&self) -> u64 {
         self.with(|world| world.faults.taken())

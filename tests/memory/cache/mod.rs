@@ -10,3 +10,4 @@ mod old_servers;
 mod permission;
 mod requests;
 mod subscribers;
+mod unreadable;

@@ -1,5 +1,5 @@
 //! A tree that is written without a pause, and a network that is well: new snapshots keep coming, and no call of
-//! `synced` waits for long.
+//! `synced` waits for long, even while the data of some nodes cannot be read.
 
 use std::time::Duration;
 
@@ -35,8 +35,10 @@ async fn write(play: &mut Play) -> Result<(), String> {
         let pause = Duration::from_millis(play.world.random.u64(1..=most));
         play.world.pass(pause).await;
         play.write_by_hand();
+        play.fail_reads();
         let wrong = play.ledger.violation().or_else(|| play.stalled(BOUND));
         wrong.map_or(Ok(()), Err)?;
     }
+    play.world.heal();
     play.end(Duration::from_secs(10)).await
 }

@@ -6,7 +6,7 @@ use tokio::time::{Instant, timeout};
 use zookeeper_recipes::testing::{Loss, Operation, Task};
 use zookeeper_recipes::{Client, CreateMode};
 
-use super::history::{PATHS, Part, TOP, ids};
+use super::history::{PATHS, Part, TOP, ids, is_unreadable};
 use super::ledger::Ledger;
 use super::reader::{NEVER_LAGS, Plan, Slot, read};
 use crate::seeds::Outcome;
@@ -203,6 +203,19 @@ impl Play {
         self.ledger.note(format_args!("the next reply to {operation:?} of client {client} will be lost, {loss:?}"));
     }
 
+    /// From time to time the data of a node cannot be read any more, or that of all nodes can be read again.
+    pub(crate) fn fail_reads(&mut self) {
+        let path = *self.world.random.choice(&PATHS).expect("there are some");
+        match self.world.random.u8(..100) {
+            0..=2 => {
+                self.ledger.note(format_args!("{path} cannot be read"));
+                self.world.server.fail_reads(path, Operation::GetData);
+            }
+            3 => self.world.heal(),
+            _ => {}
+        }
+    }
+
     fn expire(&mut self) {
         let client = self.world.a_client();
         if self.world.server.expire_session(&self.world.clients[client]) {
@@ -230,6 +243,9 @@ impl Play {
             let (shown, present) = (ids(&cache.snapshot()), self.ledger.present(&reader.plan.part));
             if shown != present {
                 return Some(format!("cache {number} shows {shown:?} of {present:?}"));
+            }
+            if let Some(node) = cache.snapshot().iter().find(|node| is_unreadable(node)) {
+                return Some(format!("cache {number} has not read {node:?} again"));
             }
             (fold != present).then(|| format!("the changes of cache {number} make {fold:?} of {present:?}"))
         })

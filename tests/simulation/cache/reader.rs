@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep, timeout};
 use zookeeper_recipes::Client;
 use zookeeper_recipes::cache::{Cache, Change};
 
-use super::history::{Id, Ids, Part, ids};
+use super::history::{Id, Ids, Part, ids, is_unreadable};
 use super::ledger::Ledger;
 
 /// Subscribers that may be behind by so many batches never lag in a seed: they pause for two seconds at most, and at
@@ -133,7 +133,8 @@ fn apply(plan: &Plan, fold: &mut Ids, change: &Change<Vec<u8>>, ledger: &Ledger)
             Some(old) => Err(format!("{old:?} is there")),
         },
         Change::Changed { old, new } => {
-            if old.path() != new.path() || id(old).0 != id(new).0 || id(old).1 >= id(new).1 {
+            let is_new = id(old).1 < id(new).1 || (id(old) == id(new) && is_unreadable(old) != is_unreadable(new));
+            if old.path() != new.path() || id(old).0 != id(new).0 || !is_new {
                 return Err("not the same node, or no difference".to_owned());
             }
             match fold.insert(new.path().to_owned(), id(new)) {

@@ -128,6 +128,9 @@ impl World {
             }
             // Also to ask whether it exists, since 3.9.
             may(Permissions::READ)?;
+            if self.faults.fails(path, call.kind()) {
+                return Err(Error::Other("the node cannot be read: a lever is set".to_owned()));
+            }
         }
         let answer = match (call, found) {
             (Call::Exists { .. }, found) => Answer::Stat(found.map(Node::stat)),
