@@ -352,4 +352,8 @@ pub(crate) trait Ensemble: Send + Sync + fmt::Debug {
     fn causes(&self) -> String;
     /// Returns the servers, as an operator would write them.
     fn servers(&self) -> String;
+    /// Returns whether the paths of sessions are below a root, which may be missing.
+    fn has_root(&self) -> bool {
+        false
+    }
 }

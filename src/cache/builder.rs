@@ -90,7 +90,8 @@ impl<S: Serializer> CacheBuilder<S> {
     ///
     /// # Errors
     /// [`Error::Client`] with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) for a malformed path, and if
-    /// no watch can be set, or no sync is answered, for a reason that does not pass by itself. That a node cannot be
+    /// the root that the connect string names does not exist, or no watch can be set, or no sync is answered, for a
+    /// reason that does not pass by itself. That a node cannot be
     /// read is no error, but a state of the node. [`Error::InvalidOption`]; [`Error::Closed`] if the client has been
     /// closed.
     ///

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::change::Change;
+use super::chroot::{self, Chroot};
 use super::error::Error;
 use super::measure::Measured;
 use super::node::{Content, Undecodable};
@@ -78,10 +79,9 @@ pub(super) struct Keeper<T> {
     /// Times as of which the ensemble has confirmed everything, once these rounds are over.
     proofs: Vec<(Instant, u64)>,
     confirmed: Option<Instant>,
-    /// The root that the connect string names does not exist.
-    lacks_chroot: bool,
-    /// It is being looked for.
-    looks_for_chroot: bool,
+    /// The latest confirmation of the session that was taken.
+    proven: Option<Instant>,
+    chroot: Chroot,
     backoff: Backoff,
     measured: Measured,
 }
@@ -105,8 +105,8 @@ impl<T: Send + Sync + 'static> Keeper<T> {
             replaced: None,
             proofs: Vec::new(),
             confirmed: None,
-            lacks_chroot: false,
-            looks_for_chroot: false,
+            proven: None,
+            chroot: Chroot::Unknown,
             backoff: Backoff::new(AGAIN),
             measured,
         }
@@ -165,14 +165,16 @@ impl<T: Send + Sync + 'static> Keeper<T> {
         // The sync was handed over after these calls.
         self.waiters.restart(round);
         let mut reads = Reads::new(session, watching, &self.plan.scope.root);
-        self.looks_for_chroot = false;
+        self.proven = Some(asked);
         loop {
             self.tracker.begin();
             let (tracker, core) = (&mut self.tracker, &self.core);
             reads.fill(|| tracker.next_job().map(|job| (job.clone(), core.full_path(job.path()))));
-            if self.publish(session, &mut reads) {
+            self.look_for_chroot(&mut reads);
+            if self.publish(session) {
                 continue;
             }
+            self.report_chroot();
             let step = self.next(session, &mut reads, &mut conditions).await;
             let ended = match step {
                 Step::Told(told, answers) => self.take(told, answers),
@@ -185,8 +187,6 @@ impl<T: Send + Sync + 'static> Keeper<T> {
                 }
                 Step::Extended => Ok(()),
                 Step::Proven(at) => {
-                    // It may have been deleted after the last look, and nothing reports that.
-                    self.look_for_chroot(&mut reads);
                     self.proven(at);
                     Ok(())
                 }
@@ -246,9 +246,9 @@ impl<T: Send + Sync + 'static> Keeper<T> {
     ) -> Step {
         let extended = session.lease().extended();
         // Read before the events and answers: then those of before it are here when there are none left.
-        let latest = self.proofs.last().map(|(at, _)| *at).max(self.confirmed);
-        let proof = session.lease().latest_proof().filter(|proof| latest.is_none_or(|latest| *proof > latest));
-        let again = self.tracker.refused().first();
+        let proof = session.lease().latest_proof().filter(|proof| Some(*proof) > self.proven);
+        let refused = self.tracker.refused().first();
+        let again = refused.unwrap_or_else(tokio::time::Instant::now);
         let source = self.armed.as_mut().map(|(_, source)| source);
         tokio::select! {
             biased;
@@ -257,7 +257,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
             _ = conditions.changed() => Step::Condition,
             Some(()) = self.waiters.asked() => Step::Asked,
             () = extended => Step::Extended,
-            () = until(again) => Step::TryAgain,
+            () = tokio::time::sleep_until(again), if refused.is_some() => Step::TryAgain,
         }
     }
 
@@ -284,7 +284,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
     }
 
     fn answer(&mut self, answer: Answer) -> Result<(), End> {
-        use backend::Error::{NoAuth, NoNode};
+        use backend::Error::NoNode;
 
         match answer {
             Answer::Looked(path, Ok(stat)) => self.tracker.looked(&path, stat),
@@ -311,10 +311,11 @@ impl<T: Send + Sync + 'static> Keeper<T> {
                 self.waiters.answered(self.tracker.round_of_now());
                 self.answer_waiters();
             }
-            // One that may not be read is there.
-            Answer::Chroot(found @ (Ok(_) | Err(NoAuth))) => {
-                self.looks_for_chroot = false;
-                self.found_chroot(found != Ok(None));
+            Answer::Chroot(Ok(is_there)) => {
+                if is_there && self.chroot == Chroot::Reported {
+                    self.shared.recovered();
+                }
+                self.chroot = self.chroot.found(is_there);
             }
             Answer::Synced(Err(error)) | Answer::Chroot(Err(error)) => {
                 return Err(end_of("sync", &self.plan.scope.root, error));
@@ -350,12 +351,19 @@ impl<T: Send + Sync + 'static> Keeper<T> {
     }
 
     /// Publishes, if a round is over.
-    fn publish(&mut self, session: &Session, reads: &mut Reads) -> bool {
+    fn publish(&mut self, session: &Session) -> bool {
+        // An empty tree is told from a missing root first.
+        let is_unclear = self.chroot == Chroot::Unknown && self.tracker.lacks_root();
+        if is_unclear || (self.chroot.is_missing() && self.confirmed.is_none()) {
+            return false;
+        }
         let Some(published) = self.tracker.finish() else { return false };
         self.replaced = None;
         let is_over = |(_, round): &(Instant, u64)| self.tracker.is_over(*round);
         let confirmed = self.proofs.extract_if(.., |proof| is_over(proof)).map(|(at, _)| at).max();
-        self.confirmed = self.confirmed.max(confirmed);
+        if !self.chroot.is_missing() {
+            self.confirmed = self.confirmed.max(confirmed);
+        }
         let snapshot = Snapshot::new(
             published.nodes,
             Circumstances {
@@ -383,34 +391,45 @@ impl<T: Send + Sync + 'static> Keeper<T> {
         self.measured.published(&snapshot, self.tracker.refused().len());
         self.shared.publish(snapshot, changes);
         self.answer_waiters();
-        // The error of it is taken back with the publication.
-        self.lacks_chroot = false;
-        self.look_for_chroot(reads);
+        if self.chroot == Chroot::Reported {
+            // The publication took the error back.
+            self.chroot = Chroot::Missing;
+        }
         true
     }
 
-    /// Asks for the root of the connect string while the root of the cache is missing.
+    /// Follows the root that the connect string names, while the root of the cache is missing.
     fn look_for_chroot(&mut self, reads: &mut Reads) {
-        if self.tracker.lacks_root() && !std::mem::replace(&mut self.looks_for_chroot, true) {
-            reads.look_for_chroot();
+        let is_named = self.core.ensemble.has_root();
+        let is_needed = is_named && self.tracker.lacks_root();
+        reads.follow_chroot(is_needed);
+        if !is_needed {
+            self.chroot = if is_named { Chroot::Unknown } else { Chroot::There };
         }
     }
 
-    /// Tells once that the root of the connect string is missing, and takes that back when it is there.
-    fn found_chroot(&mut self, is_there: bool) {
-        if is_there && std::mem::take(&mut self.lacks_chroot) {
-            self.shared.recovered();
-        } else if !is_there && !std::mem::replace(&mut self.lacks_chroot, true) {
-            self.failed(client::Error::of_any_session("look for", "/", backend::Error::NoRoot));
+    /// Reports once that the root of the connect string is missing, after what was published.
+    fn report_chroot(&mut self) {
+        if self.chroot == Chroot::Missing {
+            self.chroot = Chroot::Reported;
+            self.failed(chroot::error());
+            self.answer_waiters();
         }
     }
 
     fn answer_waiters(&mut self) {
-        self.waiters.answer(|round| self.tracker.is_over(round), &self.shared.latest());
+        match self.chroot.is_missing() {
+            true => self.waiters.answer(|_| true, &Err(Error::client(&self.plan.scope.root, chroot::error()))),
+            false => self.waiters.answer(|round| self.tracker.is_over(round), &Ok(self.shared.latest())),
+        }
     }
 
     /// Notes as of when the ensemble has confirmed everything.
     fn proven(&mut self, at: Instant) {
+        self.proven = Some(at);
+        if self.chroot.is_missing() {
+            return;
+        }
         let round = self.tracker.round_of_now();
         if self.tracker.is_over(round) {
             self.confirmed = self.confirmed.max(Some(at));
@@ -467,14 +486,6 @@ async fn told(mut source: Option<&mut Source>, reads: &mut Reads) -> Step {
         if told.is_empty() && answers.is_empty() { Poll::Pending } else { Poll::Ready(Step::Told(told, answers)) }
     })
     .await
-}
-
-/// Returns at this moment, if there is one.
-async fn until(at: Option<tokio::time::Instant>) {
-    match at {
-        Some(at) => tokio::time::sleep_until(at).await,
-        None => forever().await,
-    }
 }
 
 /// Returns when the ensemble has confirmed the session, if it has done so since the last time.

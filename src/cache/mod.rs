@@ -55,8 +55,9 @@
 //! | children that cannot be listed | Children may be missing: see [`Snapshot::unlistable`]. |
 //! | | It is tried again as above. |
 //! | data that cannot be decoded | The node is there, as [`Undecodable`](Content::Undecodable), with its bytes. |
-//! | the root that the connect string names is deleted | The cache is empty. |
-//! | | There is an error: [`Failed`](Change::Failed), and [`Cache::last_error`]. |
+//! | the root that the connect string names is missing | [`start`](CacheBuilder::start) returns an error. |
+//! | | If it is deleted later, the cache is empty and not fresh, and [`synced`](Cache::synced) fails, |
+//! | | until it is created again. See [`Failed`](Change::Failed) and [`Cache::last_error`]. |
 //! | a subscriber is too slow | It is told ([`Lagged`](Change::Lagged)), with a snapshot to continue from. |
 //!
 //! # What it costs
@@ -72,6 +73,7 @@
 
 mod builder;
 mod change;
+mod chroot;
 mod error;
 mod keeper;
 mod measure;
@@ -194,14 +196,14 @@ impl<T: Send + Sync + 'static> Cache<T> {
     /// leader. It does not hold for nodes that this client cannot read.
     ///
     /// # Errors
-    /// [`Error::Closed`].
+    /// [`Error::Closed`]; [`Error::Client`] if the root that the connect string names does not exist.
     ///
     /// # Cancel safety
     /// Cancel safe: it only waits.
     pub async fn synced(&self) -> Result<Snapshot<T>, Error> {
         let (waiter, synced) = oneshot::channel();
         self.handle.asking.send(waiter).map_err(|_| self.closed())?;
-        synced.await.map_err(|_| self.closed())
+        synced.await.map_err(|_| self.closed())?
     }
 
     /// Returns the changes from now on, beginning after the snapshot [`Changes::start`].

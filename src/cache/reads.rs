@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures::future::{BoxFuture, FutureExt};
-use futures::stream::{FuturesOrdered, StreamExt};
+use futures::stream::{BoxStream, FuturesOrdered, StreamExt};
 
+use super::chroot;
 use super::tracker::{Job, Watching};
 use crate::backend::{Error, Watch};
 use crate::client::session::Session;
@@ -22,7 +23,7 @@ pub(super) enum Answer {
     /// Everything that was committed before the sync was handed over has been reported.
     Synced(Result<(), Error>),
     /// Whether the root that the connect string names exists.
-    Chroot(Result<Option<Stat>, Error>),
+    Chroot(Result<bool, Error>),
 }
 
 /// An answer, and the watch that the request armed.
@@ -43,11 +44,14 @@ pub(super) struct Reads {
     watching: Watching,
     root: Arc<str>,
     under_way: FuturesOrdered<BoxFuture<'static, Answered>>,
+    /// Whether the root that the connect string names exists: now, and after each event of it.
+    chroot: Option<BoxStream<'static, Result<bool, Error>>>,
 }
 
 impl Reads {
     pub(super) fn new(session: &Arc<Session>, watching: Watching, root: &Arc<str>) -> Self {
-        Reads { session: Arc::clone(session), watching, root: Arc::clone(root), under_way: FuturesOrdered::new() }
+        let (session, root) = (Arc::clone(session), Arc::clone(root));
+        Reads { session, watching, root, under_way: FuturesOrdered::new(), chroot: None }
     }
 
     /// Hands over requests, as many as may be under way, in one write.
@@ -69,10 +73,11 @@ impl Reads {
         self.under_way.push_back(synced.map(|synced| Answered::bare(Answer::Synced(synced))).boxed());
     }
 
-    /// Asks whether the root that the connect string names exists.
-    pub(super) fn look_for_chroot(&mut self) {
-        let found = self.session.exists("/");
-        self.under_way.push_back(found.map(|found| Answered::bare(Answer::Chroot(found))).boxed());
+    /// Follows whether the root that the connect string names exists, or no longer does so.
+    pub(super) fn follow_chroot(&mut self, is_needed: bool) {
+        if is_needed != self.chroot.is_some() {
+            self.chroot = is_needed.then(|| chroot::follow(&self.session));
+        }
     }
 
     /// Returns all answers that are here.
@@ -80,6 +85,9 @@ impl Reads {
         let mut answers = Vec::new();
         while let Poll::Ready(Some(answered)) = self.under_way.poll_next_unpin(cx) {
             answers.push(answered);
+        }
+        if let Some(Poll::Ready(Some(found))) = self.chroot.as_mut().map(|chroot| chroot.poll_next_unpin(cx)) {
+            answers.push(Answered::bare(Answer::Chroot(found)));
         }
         answers
     }

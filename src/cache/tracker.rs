@@ -110,9 +110,9 @@ impl<T: 'static> Tracker<T> {
         }
     }
 
-    /// Returns whether the root is not there, as far as is known.
+    /// Returns whether the root is known to be missing.
     pub(super) fn lacks_root(&self) -> bool {
-        self.copied.get(&self.scope.root).is_none()
+        self.copied.get(&self.scope.root).is_none() && !self.readings.contains_key(&self.scope.root)
     }
 
     /// Forgets all requests: their answers will not come, or events may be missing.

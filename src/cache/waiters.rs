@@ -2,10 +2,11 @@
 
 use tokio::sync::{mpsc, oneshot};
 
+use super::error::Error;
 use super::snapshot::Snapshot;
 
 /// A call of `synced` that waits.
-pub(super) type Waiter<T> = oneshot::Sender<Snapshot<T>>;
+pub(super) type Waiter<T> = oneshot::Sender<Result<Snapshot<T>, Error>>;
 
 /// What a call waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +71,7 @@ impl<T> Waiters<T> {
     }
 
     /// Answers the calls whose round is over.
-    pub(super) fn answer(&mut self, is_over: impl Fn(u64) -> bool, latest: &Snapshot<T>) {
+    pub(super) fn answer(&mut self, is_over: impl Fn(u64) -> bool, latest: &Result<Snapshot<T>, Error>) {
         for (waiter, _) in
             self.waiting.extract_if(.., |(_, until)| matches!(until, Until::Round(round) if is_over(*round)))
         {

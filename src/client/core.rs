@@ -1,5 +1,6 @@
 //! The state that all handles and tasks of one client share.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
@@ -141,6 +142,8 @@ pub(crate) struct Core {
     pub(crate) first_user: Notify,
     last_error: Mutex<Option<Error>>,
     pub(crate) made: Made,
+    /// The root that the connect string names is known to exist, or there is none.
+    pub(crate) has_seen_root: AtomicBool,
     #[cfg(any(feature = "mutex", feature = "read-write-lock", feature = "semaphore"))]
     pub(crate) held_paths: Arc<HeldPaths>,
     /// Done once the client has logged a session timeout other than the one asked for.
@@ -163,6 +166,7 @@ impl Core {
         }
         Arc::new(Core {
             config,
+            has_seen_root: AtomicBool::new(!ensemble.has_root()),
             ensemble,
             clock,
             random,

@@ -1,6 +1,7 @@
 //! Plain reads and writes for users of a client.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::core::Core;
 use super::error::{Error, ErrorKind};
@@ -14,8 +15,9 @@ impl Client {
     /// Returns the data of a node, and its stat.
     ///
     /// # Errors
-    /// [`ErrorKind::NoNode`] if the node does not exist; [`ErrorKind::InvalidPath`]. A loss of the connection is
-    /// retried as the client's [`RetryPolicy`](crate::RetryPolicy) allows.
+    /// [`ErrorKind::NoNode`] if the node does not exist; the text says so if the root that the connect string names is
+    /// missing. [`ErrorKind::InvalidPath`]. A loss of the connection is retried as the client's
+    /// [`RetryPolicy`](crate::RetryPolicy) allows.
     ///
     /// # Cancel safety
     /// Cancel safe: nothing is left behind.
@@ -289,7 +291,10 @@ impl Core {
             let within = self.config.connection_timeout;
             match tokio::time::timeout(within, request(&session, &full)).await {
                 Ok(Ok(value)) => return Ok(value),
-                Ok(Err(error)) => retry.pause_after(doing, path, error, Refusal::is_passing).await?,
+                Ok(Err(error)) => {
+                    let error = self.with_root(&session, error).await;
+                    retry.pause_after(doing, path, error, Refusal::is_passing).await?;
+                }
                 Err(_) => {
                     let why = format!("no answer from {} within {within:?}", self.config.servers);
                     return Err(Error::at(ErrorKind::ConnectionLoss, doing, path, why));
@@ -340,7 +345,10 @@ impl Core {
                 Err(error @ (Refusal::NotConnected | Refusal::Throttled)) => {
                     retry.pause_after(doing, path, error, Refusal::is_passing).await?;
                 }
-                Err(error) => return Err(Error::from_backend(doing, path, error)),
+                Err(error) => {
+                    let error = self.with_root(&session, error).await;
+                    return Err(Error::from_backend(doing, path, error));
+                }
             }
         }
     }
@@ -365,6 +373,20 @@ impl Core {
             Ok((true, Some(stat))) if stat.czxid <= known => Left::SameNode,
             _ => Left::Unknown,
         }
+    }
+
+    /// Returns the error of a request; [`Refusal::NoRoot`] instead of [`Refusal::NoNode`] if the root is missing that
+    /// the connect string names. Costs a request until that root was seen.
+    pub(crate) async fn with_root(&self, session: &Session, error: Refusal) -> Refusal {
+        if error != Refusal::NoNode || self.has_seen_root.load(Ordering::Relaxed) {
+            return error;
+        }
+        match tokio::time::timeout(self.config.connection_timeout, session.exists("/")).await {
+            Ok(Ok(None)) => return Refusal::NoRoot,
+            Ok(Ok(Some(_)) | Err(Refusal::NoAuth)) => self.has_seen_root.store(true, Ordering::Relaxed),
+            _ => {}
+        }
+        error
     }
 
     /// Waits for the answer to a write no longer than the connection timeout. After that a task keeps waiting, so that

@@ -167,6 +167,9 @@ impl Transaction {
                 return Err(fenced(fence.path()));
             }
             match self.core.bounded("commit", first, session.multi(ops.clone())).await? {
+                Ok(Multi::Refused { index, error }) => {
+                    return Ok(Multi::Refused { index, error: self.core.with_root(session, error).await });
+                }
                 Ok(outcome) => return Ok(outcome),
                 Err(Refusal::NotConnected) => {
                     let again = tokio::time::timeout_at(until, session.connected_after_loss(connection)).await;

@@ -205,6 +205,10 @@ impl Ensemble for ZooKeeperEnsemble {
     fn servers(&self) -> String {
         self.environment.options.connect_string.to_string()
     }
+
+    fn has_root(&self) -> bool {
+        self.environment.options.connect_string.chroot().is_some()
+    }
 }
 
 /// Describes a server that was silent for so long.

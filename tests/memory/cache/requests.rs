@@ -90,3 +90,17 @@ async fn a_node_or_a_stat_costs_what_it_has_to() {
     assert_eq!(since(&server).await, [], "the root is not kept");
     drop(stats);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_root_costs_no_request_until_it_is_created() {
+    let (server, client) = setup().await;
+    server.clear_records();
+    let cache = Cache::tree(&client, "/later").start().await.expect("a cache");
+    assert_eq!(since(&server).await, [AddWatch, GetData]);
+    tokio::time::sleep(T * 60).await;
+    assert_eq!(since(&server).await, [], "nothing is polled");
+    assert!(cache.snapshot().is_empty() && cache.snapshot().is_fresh());
+    create(&server, &[("/later", "")]);
+    assert_eq!(since(&server).await, [GetData]);
+    assert_eq!(cache.snapshot().len(), 1);
+}

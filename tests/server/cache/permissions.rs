@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use zookeeper::{Acl, Acls, AuthId, Permission};
-use zookeeper_recipes::cache::{Change, Content};
+use zookeeper_recipes::cache::{Cache, Change, Content};
 use zookeeper_recipes::{ErrorKind, ErrorPolicy};
 
 use super::fixture::*;
-use crate::support::{eventually, unique_path};
+use crate::support::{eventually, unique_path, within};
 
 async fn set_acl(fixture: &Fixture, path: &str, acl: &[Acl]) {
     fixture.observer.client().set_acl(path, acl, None).await.expect("the ACL is set");
@@ -69,10 +69,38 @@ async fn a_chroot_that_is_deleted_is_an_error_until_it_is_there_again() {
     let Change::Failed(error) = next(&mut changes).await else { panic!("it fails") };
     assert_eq!(error.kind(), ErrorKind::NoNode, "{error}");
     assert!(cache.snapshot().is_empty());
-    assert!(cache.last_error().is_some());
+    assert_eq!(cache.last_error(), Some(error.clone()));
+    assert_eq!(within("an answer", SOON, cache.synced()).await.expect_err("there is no root"), error);
+    let before = client.request_counts();
+    // Heartbeats confirm nothing.
+    eventually("it is old", SOON, || async { !cache.snapshot().is_fresh() }).await;
+    let since = client.request_counts() - before;
+    assert!(since.heartbeats > 0 && since.total() == 0, "nothing is polled: {since:?}");
 
     create(&fixture.observer, &chroot, &[("", ""), ("/app", "back")]).await;
     eventually("the cache is back", SOON, || async { text(&cache.snapshot(), "/app").as_deref() == Some("back") })
         .await;
     assert_eq!(cache.last_error(), None);
+    assert!(synced(&cache).await.is_fresh());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_missing_chroot_is_no_empty_tree() {
+    let fixture = Fixture::new("chroot").await;
+    let chroot = unique_path("chroot");
+    let hosts = format!("{}{chroot}", fixture.server.connect_string());
+    let client = connect(builder(&hosts, Duration::from_secs(10))).await;
+    for path in ["/", "/app", "/app/config"] {
+        let started = within("an answer", SOON, Cache::tree(&client, path).start()).await;
+        let error = started.expect_err("there is no root");
+        assert_eq!(error.kind(), ErrorKind::NoNode);
+        assert!(error.to_string().contains("root that the connect string names"), "{error}");
+    }
+    create(&fixture.observer, &chroot, &[("", "")]).await;
+    let cache = tree(&client, "/app").await;
+    assert!(cache.snapshot().is_empty() && synced(&cache).await.is_empty());
+    let before = client.request_counts();
+    create(&fixture.observer, &chroot, &[("/app", "1")]).await;
+    eventually("it is there", SOON, || async { text(&cache.snapshot(), "/app").is_some() }).await;
+    assert_eq!((client.request_counts() - before).reads, 1);
 }

@@ -28,9 +28,40 @@ async fn a_root_that_does_not_exist_is_an_error_and_no_endless_loop() {
     let error = client.create_containers("/a/b").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NoNode);
     assert!(error.to_string().contains("root that the connect string names"), "{error}");
+    let errors = [
+        client.get("/a").await.unwrap_err(),
+        client.children("/").await.unwrap_err(),
+        client.acl("/a").await.unwrap_err(),
+        client.set("/a", b"", None).await.unwrap_err(),
+        client.create("/a", b"", CreateMode::Persistent).await.unwrap_err(),
+        client.delete("/a", None).await.unwrap_err(),
+        client.transaction().delete("/a", None).commit().await.unwrap_err(),
+        zookeeper_recipes::inspect::lines(&client, "/a").await.unwrap_err(),
+    ];
+    for error in errors {
+        assert_eq!(error.kind(), ErrorKind::NoNode);
+        assert!(error.to_string().contains("root that the connect string names"), "{error}");
+    }
     let latch = LeaderLatch::builder(&client, "/a").start().unwrap();
     let error = within("an error", SOON, latch.wait_for_leadership()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NoNode, "{error}");
+}
+
+#[tokio::test]
+async fn a_root_that_exists_is_looked_for_once_and_without_one_nothing_is() {
+    let server = ZooKeeper::shared().await;
+    let root = unique_path("root");
+    let plain = builder(&server.connect_string()).connect().await.unwrap();
+    plain.create(&root, b"", CreateMode::Persistent).await.unwrap();
+    let below = builder(&format!("{}{root}", server.connect_string())).connect().await.unwrap();
+    for (client, looks) in [(&plain, 0), (&below, 1)] {
+        let before = client.request_counts();
+        for _ in 0..3 {
+            let error = client.get("/none").await.unwrap_err();
+            assert_eq!(error.to_string(), "get /none: no such node");
+        }
+        assert_eq!((client.request_counts() - before).reads, 3 + looks);
+    }
 }
 
 #[tokio::test]
