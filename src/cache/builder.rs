@@ -80,6 +80,9 @@ impl<S: Serializer> CacheBuilder<S> {
 
     /// Sets how many snapshots a subscriber of [`Cache::changes`] may be behind before it is told that it
     /// [lagged](super::Change::Lagged): 1 to 65 536, rounded up to a power of two. Default 1024.
+    ///
+    /// It also lags when changes of more than 64 MiB wait for it. That counts the nodes before and after, with their
+    /// data as it was read.
     pub fn capacity(mut self, snapshots: usize) -> Self {
         self.capacity = snapshots;
         self

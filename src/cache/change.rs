@@ -13,6 +13,7 @@ use tokio::sync::broadcast::error::RecvError;
 use super::error::Error;
 use super::node::Node;
 use super::snapshot::Snapshot;
+use crate::util::mutex::Mutex;
 
 /// A difference between two snapshots that follow each other, or what else a subscriber has to know.
 #[non_exhaustive]
@@ -72,11 +73,22 @@ impl<T: fmt::Debug> fmt::Debug for Change<T> {
     }
 }
 
-/// The changes between two snapshots, and the second of them.
-pub(super) struct Batch<T> {
-    pub(super) changes: Vec<Change<T>>,
-    pub(super) snapshot: Snapshot<T>,
+impl<T> Change<T> {
+    /// Returns about how much memory it keeps, as far as the servers know: the data as it was read.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Change::Added(node) | Change::Removed { old: node } => node.bytes(),
+            Change::Changed { old, new } => old.bytes() + new.bytes(),
+            Change::Synced | Change::Lagged(_) | Change::Failed(_) => 0,
+        }
+    }
 }
+
+/// The changes between two snapshots, and the second of them.
+pub(super) type Changed<T> = (Vec<Change<T>>, Snapshot<T>);
+
+/// What a subscriber takes; `None` once it was taken back to free its memory.
+pub(super) type Batch<T> = Mutex<Option<Arc<Changed<T>>>>;
 
 /// The changes of a cache since a snapshot; see [`Cache::changes`](super::Cache::changes). Ends with the cache.
 pub struct Changes<T> {
@@ -113,12 +125,16 @@ async fn next_change<T>((mut batches, mut ready): Cursor<T>) -> Option<(Change<T
         if let Some(change) = ready.pop_front() {
             return Some((change, (batches, ready)));
         }
-        match batches.recv().await {
-            // What the subscriber has missed is in the snapshot after the oldest batch that is left.
-            Ok(batch) if lagged => return Some((Change::Lagged(batch.snapshot.clone()), (batches, ready))),
-            Ok(batch) => ready.extend(batch.changes.iter().cloned()),
-            Err(RecvError::Lagged(_)) => lagged = true,
+        let batch = match batches.recv().await {
+            Ok(batch) => batch.lock().clone(),
+            Err(RecvError::Lagged(_)) => None,
             Err(RecvError::Closed) => return None,
+        };
+        match batch.as_deref() {
+            // What the subscriber has missed is in the snapshot after the oldest batch that is left.
+            Some((_, snapshot)) if lagged => return Some((Change::Lagged(snapshot.clone()), (batches, ready))),
+            Some((changes, _)) => ready.extend(changes.iter().cloned()),
+            None => lagged = true,
         }
     }
 }

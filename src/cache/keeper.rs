@@ -22,7 +22,7 @@ use super::waiters::{Waiter, Waiters};
 use crate::backend::{self, WatchMode};
 use crate::client;
 use crate::client::core::Core;
-use crate::client::session::{Condition, Session};
+use crate::client::session::{Condition, Contending, Session};
 use crate::serializer::BoxError;
 use crate::util::backoff::Backoff;
 use crate::util::clock::Instant;
@@ -76,6 +76,8 @@ pub(super) struct Keeper<T> {
     armed: Option<(Arc<Session>, Source)>,
     /// One-shot watches of before a gap. They are removed once others have replaced them.
     replaced: Option<Source>,
+    /// Counts this cache with the others that compare after a reconnect of the session.
+    contending: Option<Contending>,
     /// Times as of which the ensemble has confirmed everything, once these rounds are over.
     proofs: Vec<(Instant, u64)>,
     confirmed: Option<Instant>,
@@ -103,6 +105,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
             waiters: Waiters::new(asked),
             armed: None,
             replaced: None,
+            contending: None,
             proofs: Vec::new(),
             confirmed: None,
             proven: None,
@@ -147,6 +150,10 @@ impl<T: Send + Sync + 'static> Keeper<T> {
 
     /// Arms the watch, compares everything, and follows the events until there is a gap.
     async fn follow(&mut self, session: &Arc<Session>) -> End {
+        self.contending = Some(session.contender());
+        if self.armed.is_some() {
+            session.spread_out(&self.core.random).await;
+        }
         let mut conditions = session.conditions();
         let Ok(connection) = session.connected().await else { return End::Gap };
         // The sync of the watch is for these calls as well.
@@ -176,27 +183,21 @@ impl<T: Send + Sync + 'static> Keeper<T> {
             }
             self.report_chroot();
             let step = self.next(session, &mut reads, &mut conditions).await;
-            let ended = match step {
-                Step::Told(told, answers) => self.take(told, answers),
-                Step::Condition if *conditions.borrow() == Condition::Connected(connection) => Ok(()),
-                Step::Condition => Err(End::Gap),
+            match step {
+                Step::Told(told, answers) => {
+                    if let Err(end) = self.take(told, answers) {
+                        return end;
+                    }
+                }
+                Step::Condition if *conditions.borrow() == Condition::Connected(connection) => {}
+                Step::Condition => return End::Gap,
                 Step::Asked => {
                     self.waiters.send();
                     reads.sync(&self.core.full_path(&self.plan.scope.root));
-                    Ok(())
                 }
-                Step::Extended => Ok(()),
-                Step::Proven(at) => {
-                    self.proven(at);
-                    Ok(())
-                }
-                Step::TryAgain => {
-                    self.tracker.try_again();
-                    Ok(())
-                }
-            };
-            if let Err(end) = ended {
-                return end;
+                Step::Extended => {}
+                Step::Proven(at) => self.proven(at),
+                Step::TryAgain => self.tracker.try_again(),
             }
         }
     }

@@ -84,6 +84,7 @@ mod scope;
 mod shared;
 mod snapshot;
 mod source;
+mod subscribers;
 mod tracker;
 mod waiters;
 

@@ -82,6 +82,11 @@ impl<T> Node<T> {
         &self.0.content
     }
 
+    /// Returns about how many bytes it takes, without what the serializer made of its data.
+    pub(super) fn bytes(&self) -> usize {
+        size_of::<Inner<T>>() + self.0.path.len() + usize::try_from(self.0.stat.data_length).unwrap_or_default()
+    }
+
     /// Returns whether this node has the same data of the same node as `stat` tells of.
     pub(super) fn is_same(&self, stat: &Stat) -> bool {
         (self.0.stat.czxid, self.0.stat.mzxid) == (stat.czxid, stat.mzxid)

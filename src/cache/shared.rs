@@ -5,9 +5,10 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use tokio::sync::{broadcast, watch};
 
-use super::change::{Batch, Change, Changes};
+use super::change::{Change, Changes};
 use super::error::Error;
 use super::snapshot::Snapshot;
+use super::subscribers::Subscribers;
 use crate::util::mutex::Mutex;
 
 /// What a cache has published.
@@ -15,7 +16,7 @@ pub(super) struct Shared<T> {
     /// Read without a lock.
     latest: ArcSwap<Snapshot<T>>,
     /// The subscribers; `None` once the cache has ended. The lock makes one step of a snapshot and its changes.
-    batches: Mutex<Option<broadcast::Sender<Arc<Batch<T>>>>>,
+    batches: Mutex<Option<Subscribers<T>>>,
     progress: watch::Sender<Progress>,
     last_error: Mutex<Option<Error>>,
 }
@@ -48,7 +49,7 @@ impl<T: Send + Sync + 'static> Shared<T> {
     pub(super) fn new(capacity: usize, empty: Snapshot<T>) -> Arc<Self> {
         Arc::new(Shared {
             latest: ArcSwap::from_pointee(empty),
-            batches: Mutex::new(Some(broadcast::Sender::new(capacity))),
+            batches: Mutex::new(Some(Subscribers::new(capacity))),
             progress: watch::Sender::new(Progress::Reading),
             last_error: Mutex::new(None),
         })
@@ -68,21 +69,23 @@ impl<T: Send + Sync + 'static> Shared<T> {
 
     /// Publishes a snapshot, and how it differs from the one before.
     pub(super) fn publish(&self, snapshot: Snapshot<T>, changes: Vec<Change<T>>) {
-        let batches = self.batches.lock();
+        let mut batches = self.batches.lock();
         let before = self.latest.swap(Arc::new(snapshot.clone()));
-        send(&batches, changes, snapshot);
+        let taken = batches.as_mut().map(|subscribers| subscribers.send(changes, snapshot));
         drop(batches);
         self.recovered();
         self.progress.send_replace(Progress::Published);
         // This may take long, and run code of the user: not under the lock.
-        drop(before);
+        drop((before, taken));
     }
 
     /// Tells of an error that no caller awaits.
     pub(super) fn failed(&self, error: Error) {
         *self.last_error.lock() = Some(error.clone());
         if matches!(*self.progress.borrow(), Progress::Published) {
-            send(&self.batches.lock(), vec![Change::Failed(error)], self.latest());
+            let send = |subscribers: &mut Subscribers<T>| subscribers.send(vec![Change::Failed(error)], self.latest());
+            let taken = self.batches.lock().as_mut().map(send);
+            drop(taken);
         } else {
             self.progress.send_replace(Progress::Failed(error));
         }
@@ -96,16 +99,7 @@ impl<T: Send + Sync + 'static> Shared<T> {
     /// Returns the changes from now on.
     pub(super) fn changes(&self) -> Changes<T> {
         let batches = self.batches.lock();
-        let receiver = batches.as_ref().map_or_else(|| broadcast::channel(1).1, broadcast::Sender::subscribe);
+        let receiver = batches.as_ref().map_or_else(|| broadcast::channel(1).1, Subscribers::subscribe);
         Changes::new(self.latest(), receiver)
-    }
-}
-
-fn send<T>(batches: &Option<broadcast::Sender<Arc<Batch<T>>>>, changes: Vec<Change<T>>, snapshot: Snapshot<T>) {
-    if let Some(batches) = batches
-        && !changes.is_empty()
-    {
-        // Fails if there is no subscriber.
-        let _ = batches.send(Arc::new(Batch { changes, snapshot }));
     }
 }

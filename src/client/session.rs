@@ -9,7 +9,11 @@ use tokio::sync::watch;
 use super::lease::{Grant, Lease};
 use super::requests::{Request, RequestLog};
 use crate::backend::{self, Multi, Op, PersistentWatch, Reply, Watch, WatchMode};
+use crate::util::random::Random;
 use crate::znode::{Acl, CreateMode, Stat};
+
+/// The time for each contender in [`Session::spread_out`].
+const SPREAD: Duration = Duration::from_micros(500);
 
 /// Whether a session can be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -202,7 +206,7 @@ impl Session {
         Ok(())
     }
 
-    /// Counts one more contender of this session, so that after a reconnect they do not all send requests at once.
+    /// Counts one more contender or cache of this session: after a reconnect they do not all send requests at once.
     pub(crate) fn contender(self: &Arc<Self>) -> Contending {
         self.contenders.fetch_add(1, Ordering::Relaxed);
         Contending(Arc::clone(self))
@@ -210,6 +214,15 @@ impl Session {
 
     pub(crate) fn contenders(&self) -> usize {
         self.contenders.load(Ordering::Relaxed)
+    }
+
+    /// Waits for a random time: after a reconnect, a hundred contenders take 50 ms. One alone does not wait.
+    pub(crate) async fn spread_out(&self, random: &Random) {
+        let contenders = self.contenders();
+        if contenders > 1 {
+            let spread = SPREAD * u32::try_from(contenders).unwrap_or(u32::MAX);
+            tokio::time::sleep(spread.mul_f64(random.unit())).await;
+        }
     }
 
     /// Sends what extends the lease: a sync, or, when only a quorum's answer is proof, a transaction that changes

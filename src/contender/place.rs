@@ -2,7 +2,6 @@
 
 use std::mem::discriminant;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::future::{FutureExt, OptionFuture, TryFutureExt, join};
 
@@ -22,9 +21,6 @@ use crate::client::owned_node::OwnedNode;
 use crate::client::session::{Condition, Contending, Session};
 use crate::util::wait::fired;
 use crate::znode::Stat;
-
-/// After a reconnect every contender reads its nodes. This spreads a hundred contenders of the session over 50 ms.
-const LOOK_AGAIN_SPREAD: Duration = Duration::from_micros(500);
 
 /// Why a check of the line was cut short.
 enum CheckEnd {
@@ -356,10 +352,7 @@ impl Place {
     /// Checks after a reconnect that our node and the one before it still exist. The session's first heartbeat is ahead
     /// of these reads on the connection, so they are not older than the reconnect.
     async fn verify(&mut self, connection: u64) -> Result<(), CheckEnd> {
-        let spread = LOOK_AGAIN_SPREAD * u32::try_from(self.session.contenders()).unwrap_or(u32::MAX);
-        if spread > LOOK_AGAIN_SPREAD {
-            tokio::time::sleep(spread.mul_f64(self.core.random.unit())).await;
-        }
+        self.session.spread_out(&self.core.random).await;
         let own = if self.watches_own() { Own::Watch } else { Own::Read };
         self.read_nodes(own, matches!(self.position, Position::Behind(_))).await?;
         self.verified = connection;

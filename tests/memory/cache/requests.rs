@@ -104,3 +104,19 @@ async fn a_missing_root_costs_no_request_until_it_is_created() {
     assert_eq!(since(&server).await, [GetData]);
     assert_eq!(cache.snapshot().len(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn many_caches_of_a_client_do_not_all_compare_at_once_after_a_reconnect() {
+    let (server, client) = setup().await;
+    let start = || Cache::node(&client, ROOT).start();
+    let caches = futures::future::try_join_all((0..200).map(|_| start())).await.expect("caches");
+    since(&server).await;
+    server.disconnect(&client);
+    tokio::time::sleep(T).await;
+    let is_look = |what: &Happening| matches!(what, Happening::Request { operation: Exists, .. });
+    let times: Vec<u64> =
+        server.records().iter().filter(|record| is_look(&record.what)).map(|record| record.at).collect();
+    assert_eq!(times.len(), caches.len());
+    let spread = times.last().expect("one") - times[0];
+    assert!((50..150).contains(&spread), "over {spread} ms");
+}

@@ -1,8 +1,9 @@
 //! Subscribers that are too slow, or come and go.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use zookeeper_recipes::cache::{Cache, Change, Snapshot};
+use zookeeper_recipes::cache::{BoxError, Cache, Change, Serializer, Snapshot};
 
 use super::fixture::{ROOT, setup, words};
 use crate::fixture::{SOON, within};
@@ -66,4 +67,50 @@ async fn a_change_that_was_not_awaited_to_the_end_is_not_lost() {
     server.set_data_by_hand("/app/config/a", "one").expect("set");
     let change = within("a change", SOON, changes.next()).await;
     assert!(matches!(change, Some(Change::Changed { .. })), "{change:?}");
+}
+
+/// Decodes data of any size to something that counts how much of it is left.
+#[derive(Debug)]
+struct Counted(Arc<()>);
+
+impl Serializer for Counted {
+    type Item = Arc<()>;
+
+    fn serialize(&self, _: &Arc<()>) -> Result<Vec<u8>, BoxError> {
+        Err("only read".into())
+    }
+
+    fn deserialize(&self, _: &[u8]) -> Result<Arc<()>, BoxError> {
+        Ok(Arc::clone(&self.0))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subscriber_that_does_not_read_keeps_a_limited_number_of_bytes() {
+    let (server, client) = setup().await;
+    let counted = Arc::new(());
+    let decode = Counted(Arc::clone(&counted));
+    let cache = Cache::tree(&client, ROOT).decode(decode).start().await.expect("a cache");
+    let (mut slow, mut quick) = (cache.changes(), cache.changes());
+    let before = Arc::strong_count(&counted);
+    // 64 MiB: each change has the data of before and after.
+    let (kept, data) = (8, vec![b'x'; 4 << 20]);
+    for _ in 0..30 {
+        server.set_data_by_hand("/app/config/a", &data).expect("set");
+        cache.synced().await.expect("a snapshot");
+        let change = within("a change", SOON, quick.next()).await;
+        assert!(matches!(change, Some(Change::Changed { .. })), "who reads does not lag: {change:?}");
+    }
+    let left = Arc::strong_count(&counted) - before;
+    assert!((kept - 1..=kept + 1).contains(&left), "{left} versions");
+    let change = within("a change", SOON, slow.next()).await;
+    assert!(matches!(change, Some(Change::Lagged(_))), "{change:?}");
+    let mut last = None;
+    while let Ok(Some(change)) = tokio::time::timeout(SOON, slow.next()).await {
+        last = Some(change);
+    }
+    let Some(Change::Changed { new, .. }) = last else { panic!("{last:?}") };
+    assert_eq!(Some(new.stat()), server.stat("/app/config/a").as_ref());
+    let left = Arc::strong_count(&counted) - before;
+    assert!(left <= 3, "no more than this test has: {left}");
 }
