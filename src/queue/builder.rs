@@ -72,18 +72,21 @@ impl<S: Serializer> DistributedQueueBuilder<S> {
         self
     }
 
-    /// Sets the number of deliveries without success after which an item becomes a dead letter. Default: no limit. The
-    /// item becomes a dead letter when its last delivery [fails](super::Delivery::nack), with the reason. If its
-    /// consumers crashed, the next consumer that claims it makes the dead letter.
+    /// Sets the number of failed deliveries after which an item becomes a dead letter. Default: no limit. The item
+    /// becomes a dead letter when its last delivery [fails](super::Delivery::nack), with the reason.
     ///
-    /// A delivery that was [released](super::Delivery::release), or whose claim was lost, counts too. So does a claim
-    /// that no caller took: one that was made [ahead](Self::prefetch), or for a call that was dropped. So the option
-    /// limits claims, not failures. Several consumers may use up the deliveries of an item without a
-    /// [delay](Self::retry_delay), as each delays its own retries only. With
-    /// [`ErrorPolicy::Standard`](crate::ErrorPolicy::Standard), the default, each doubt about the connection uses up
-    /// the deliveries of that moment. For work that takes long, choose
-    /// [`ErrorPolicy::Session`](crate::ErrorPolicy::Session) or a greater number. Each consumer applies its own number:
-    /// configure the same for all.
+    /// A claim that ended with its session counts as failed, because its item may have crashed the consumer. If the
+    /// last one ended so, the next consumer that claims the item makes the dead letter, with the last error that was
+    /// reported. This counts items too that were claimed [ahead](Self::prefetch) when their consumer crashed: with
+    /// prefetch, choose a greater number. At the end of a process, [close](super::Consumer::close) its consumers before
+    /// the client.
+    ///
+    /// Items that were returned unhandled have not failed: by a [release](super::Delivery::release) or a dropped
+    /// delivery, by a [close](super::Consumer::close), at the end of the [grace period](Self::grace_period), or because
+    /// the claim was lost while its session continued. So report an error with [`nack`](super::Delivery::nack).
+    ///
+    /// Several consumers may use up the deliveries of an item without a [delay](Self::retry_delay), as each delays its
+    /// own retries only. Each consumer applies its own number: configure the same for all.
     #[doc(alias = "max_attempts")]
     pub fn max_deliveries(mut self, deliveries: u32) -> Self {
         self.options.max_deliveries = Some(deliveries);
@@ -91,9 +94,8 @@ impl<S: Serializer> DistributedQueueBuilder<S> {
     }
 
     /// Sets how many items a consumer claims in advance, beyond those that callers wait for. Default: 0. At most 1 000.
-    /// Other consumers do not get these items until the consumer is closed, even if no caller takes them. Each counts
-    /// as a delivery towards [`max_deliveries`](Self::max_deliveries), even if `close` returns it: with prefetch, every
-    /// restart of a process uses up one delivery of each item that it had claimed.
+    /// Other consumers do not get these items until the consumer is closed, even if no caller takes them. For
+    /// [`max_deliveries`](Self::max_deliveries) each of them counts only if the session ends before it is returned.
     pub fn prefetch(mut self, items: usize) -> Self {
         self.options.prefetch = items;
         self

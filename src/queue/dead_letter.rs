@@ -32,7 +32,7 @@ pub struct DeadLetter {
     pub name: String,
     /// The name that the item had in the queue.
     pub item: String,
-    /// The number of times it was delivered, or claimed for a delivery.
+    /// The number of its deliveries that failed, or ended with their sessions.
     pub attempts: u32,
     /// The reason why it became a dead letter.
     pub reason: String,
@@ -65,12 +65,17 @@ impl DeadLetter {
 
 /// Returns the data of a dead letter's node.
 pub(super) fn letter(item: &str, attempts: u32, reason: &str, data: &[u8]) -> Vec<u8> {
-    // One line only, because an empty line ends the head.
-    let mut reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
-    reason.truncate((0..=MOST_REASON_BYTES).rev().find(|at| reason.is_char_boundary(*at)).unwrap_or(0));
+    let reason = one_line(reason);
     let mut node = format!("item: {item}\nattempts: {attempts}\nreason: {reason}\n\n").into_bytes();
     node.extend(data);
     node
+}
+
+/// Returns a reason as one line that is not too long, because an empty line ends the head.
+pub(super) fn one_line(reason: &str) -> String {
+    let mut reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
+    reason.truncate((0..=MOST_REASON_BYTES).rev().find(|at| reason.is_char_boundary(*at)).unwrap_or(0));
+    reason
 }
 
 /// Decodes the items of a node. A panic of the serializer counts as an error: items that other processes put must not

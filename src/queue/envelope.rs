@@ -63,6 +63,12 @@ pub(super) fn decode(node: &[u8]) -> Result<Vec<&[u8]>, Malformed> {
     }
 }
 
+/// Returns how many bytes the items of a node take, up to the end mark.
+pub(super) fn length(node: &[u8]) -> Option<usize> {
+    let items = decode(node).ok()?;
+    Some(items.iter().map(|item| RECORD_BYTES + item.len()).sum::<usize>() + HEAD_BYTES + 1)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

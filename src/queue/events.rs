@@ -24,7 +24,7 @@ pub enum Event {
     DeadLetter {
         /// The name that the item had.
         item: String,
-        /// The number of times it was delivered.
+        /// The number of its deliveries that failed, or ended with their sessions.
         attempts: u32,
         /// The reason why it became a dead letter.
         reason: String,
@@ -38,8 +38,8 @@ pub enum Event {
         /// The reason.
         error: Error,
     },
-    /// The handler of an item was dropped before it had finished. This delivery counts: the item is redelivered,
-    /// or becomes a dead letter if it was the last one.
+    /// The handler of an item was dropped before it had finished. The item is redelivered. This delivery does not count
+    /// towards [`max_deliveries`](super::DistributedQueueBuilder::max_deliveries), unless its session has ended.
     Interrupted {
         /// The name of the item.
         item: String,

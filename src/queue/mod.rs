@@ -52,7 +52,7 @@
 //! [`Delivery::is_held`] compares the clock at each call, and turns false before another consumer can have the item.
 //!
 //! Each claim on an item has a number, which grows: the data version of the item, which each claim writes in its own
-//! transaction. [`attempt`](Delivery::attempt) returns it. Once there was a later claim, the ensemble refuses every
+//! transaction. Once there was a later claim, the ensemble refuses every
 //! ack, nack, dead letter, and write with the [`fence`](Delivery::fence) of an earlier claim, whatever the clocks say,
 //! and also after the claim was deleted by hand. (The exception is a settlement [whose answer is lost](Delivery::ack),
 //! which may be reported as done.) For other stores there is a [fencing token](Delivery::fencing_token).
@@ -97,11 +97,17 @@
 //!
 //! A delivery that failed ([`nack`](Delivery::nack), or an error of a handler) or was released leaves the item at its
 //! place, under its name. The item becomes a [dead letter](DistributedQueue::dead_letters), with the reason, after
-//! [`max_deliveries`](DistributedQueueBuilder::max_deliveries), or if it cannot be decoded. A dead letter can be
-//! [put back](DistributedQueue::put_back). Deliveries that ended in a crash count too, so an item that crashes its
-//! consumers finally becomes a dead letter. The count is the item's data version: each write by hand counts as one more
-//! delivery. [`Consumer::events`] reports what no call returns, such as a dead letter that
-//! [`consume`](Consumer::consume) made.
+//! [`max_deliveries`](DistributedQueueBuilder::max_deliveries) that failed, or if it cannot be decoded. A dead letter
+//! can be [put back](DistributedQueue::put_back). Claims that ended with their sessions count as failed, so an item
+//! that crashes its consumers finally becomes a dead letter. What was returned unhandled does not count.
+//! [`Consumer::events`] reports what no call returns, such as a dead letter that [`consume`](Consumer::consume) made.
+//!
+//! The count is in the item's node. The transaction that returns an item writes a record behind the end mark of its
+//! data, where Curator does not read: how many deliveries have failed as of the data version that this write makes, and
+//! the last error. Each claim raises the version and leaves the record as it is. So a version above the record's is a
+//! claim that ended without one, with its session. It counts as failed, as does a write by hand. A dead letter has the
+//! data without the record. If the item is larger than a producer of this library would put, no record is written, and
+//! each claim counts. So it does with consumers of an earlier version, which keep the record and write none.
 //!
 //! # Order
 //!
@@ -127,6 +133,7 @@
 //!
 //! ```text
 //! <path>             the items, as Curator names them: queue-0000000000, ...
+//!                    each with a record of its failed deliveries, if any
 //! <path>-claims      an ephemeral node for each claimed item (Curator: lock path)
 //! <path>-producers   an ephemeral node for each producer, with the number and
 //!                    id of its last transaction
@@ -170,6 +177,7 @@ mod dead_letter;
 mod envelope;
 mod error;
 mod events;
+mod history;
 mod producer;
 mod sizes;
 mod znodes;

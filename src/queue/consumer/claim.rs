@@ -1,8 +1,8 @@
 //! Claims on items, and the transactions that make them.
 //!
-//! The data version of an item is the number of its claims. One transaction creates the claim's node, which has the
-//! name of the item, and writes the item's data once more. So no two claims on an item have the same number, and the
-//! ensemble refuses every later step on an item once there was a later claim.
+//! Each claim raises the data version of its item, which is its number. One transaction creates the claim's node, which
+//! has the name of the item, and writes the item's data once more. So no two claims on an item have the same number,
+//! and the ensemble refuses every later step on an item once there was a later claim.
 
 use std::sync::Arc;
 
@@ -16,6 +16,7 @@ use crate::client;
 use crate::client::parents;
 use crate::client::session::Session;
 use crate::metrics::{Label, table};
+use crate::queue::history::History;
 use crate::queue::sizes;
 use crate::znode::{CreateMode, Stat};
 
@@ -34,10 +35,12 @@ pub(crate) struct Claim {
     /// The claim's node.
     pub(super) node: Arc<str>,
     /// The data of the item's node.
-    pub(super) data: Vec<u8>,
+    data: Vec<u8>,
+    /// The deliveries of the item that failed before.
+    pub(super) history: History,
     /// The transaction that put the item.
     pub(super) created: i64,
-    /// The item's data version: the number of claims on it, including this one.
+    /// The item's data version, which this claim has made.
     pub(super) number: i32,
     /// The transaction that made the claim: greater for every later claim on any item.
     pub(super) zxid: i64,
@@ -58,9 +61,14 @@ impl Claim {
         &self.shared.paths.path
     }
 
-    /// Returns the number of this delivery of the item, which is 1 for the first.
+    /// Returns the number of this delivery of the item: one more than have failed.
     pub(super) fn attempt(&self) -> u32 {
-        u32::try_from(self.number).unwrap_or(u32::MAX)
+        self.history.failures.saturating_add(1)
+    }
+
+    /// Returns the data of the item as it was put.
+    pub(super) fn body(&self) -> &[u8] {
+        &self.data[..self.history.body]
     }
 
     /// Tells the metrics how long it lasted, and how it ended.
@@ -120,7 +128,6 @@ pub(super) struct Item {
     pub(super) data: Vec<u8>,
     /// The transaction that put it.
     pub(super) created: i64,
-    /// The number of claims on it.
     pub(super) version: i32,
 }
 
@@ -166,8 +173,9 @@ impl Claimant {
         let Item { data, created, version } = item;
         let (item, node) = (shared.paths.item(&name), shared.paths.claim(&name).into());
         let (number, ended) = (version.wrapping_add(1), watch::Sender::new(false));
-        let since = Instant::now();
-        let mut claim = Claim { shared, session, name, item, node, data, created, number, zxid: 0, since, ended };
+        let (history, since) = (History::read(&data, created, version), Instant::now());
+        let mut claim =
+            Claim { shared, session, name, item, node, data, history, created, number, zxid: 0, since, ended };
         claim.zxid = claim.make().await?;
         claim.since = Instant::now();
         Ok(claim)

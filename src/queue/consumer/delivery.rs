@@ -15,8 +15,8 @@ use crate::queue::error::Error;
 
 /// A claimed item, which no other consumer gets while the claim is held. [`ack`](Self::ack) removes it from the queue.
 /// If the delivery is dropped unsettled, the item is returned to its place in the background, as by
-/// [`release`](Self::release). If the runtime of the client has ended by then, other consumers get the item when the
-/// session ends.
+/// [`release`](Self::release); if that is because its thread panics, as by [`nack`](Self::nack). If the runtime of the
+/// client has ended by then, other consumers get the item when the session ends.
 ///
 /// ```no_run
 /// use zookeeper_recipes::queue::{Consumer, Error, Utf8};
@@ -179,9 +179,8 @@ impl<T> Delivery<T> {
         self.settle(verdict).await
     }
 
-    /// Returns the item unhandled to its place, under its name. This delivery counts: if it was [the
-    /// last](crate::queue::DistributedQueueBuilder::max_deliveries), the next consumer that claims the item, perhaps
-    /// this one, makes it a dead letter. Resolves when the item is returned.
+    /// Returns the item unhandled to its place, under its name. This delivery does not count towards
+    /// [`max_deliveries`](crate::queue::DistributedQueueBuilder::max_deliveries). Resolves when the item is returned.
     ///
     /// # Errors
     /// As [`nack`](Self::nack).
@@ -229,7 +228,10 @@ impl<T> Delivery<T> {
 impl<T> Drop for Delivery<T> {
     fn drop(&mut self) {
         if !self.settled {
-            self.hand_over(Verdict::RELEASE, None);
+            let claim = self.claim.claim();
+            let failed = || Verdict::failed(claim, Duration::ZERO, "the thread that handled it panicked".into());
+            let verdict = if std::thread::panicking() { failed() } else { Verdict::RELEASE };
+            self.hand_over(verdict, None);
         }
     }
 }

@@ -51,8 +51,9 @@ impl ClaimHandle {
         &self.inner.claim
     }
 
-    /// Returns the number of this delivery of the item, which is 1 for the first. Each claim on an item has its own
-    /// number, including a claim that ended with a crash, or whose item was returned unhandled.
+    /// Returns the number of this delivery of the item: one more than deliveries of it have failed, or ended with
+    /// their sessions. A delivery whose item was returned unhandled does not count, so the next one has the same
+    /// number. For a number that each claim has for itself, see [`fencing_token`](Self::fencing_token).
     pub fn attempt(&self) -> u32 {
         self.inner.claim.attempt()
     }

@@ -230,8 +230,8 @@ impl<S: Serializer> Consumer<S> {
     /// not returned: the call ends with `Ok` then.
     ///
     /// # Cancel safety
-    /// Dropping it drops the running handlers. Their items are returned to the queue, and these deliveries count. Items
-    /// that were [acknowledged before](AckMode::BeforeHandling) are lost.
+    /// Dropping it drops the running handlers. Their items are returned to the queue, and these deliveries do not
+    /// count. Items that were [acknowledged before](AckMode::BeforeHandling) are lost.
     pub fn consume(
         &self,
         concurrency: usize,

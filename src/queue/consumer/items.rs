@@ -278,14 +278,6 @@ impl Items {
         }
     }
 
-    /// Records that this consumer has returned the item, whose data it knows.
-    pub(super) fn note_returned(&mut self, name: &str, item: Item, now: Instant) {
-        self.let_go(name, now);
-        if let Some(free) = self.free.get_mut(name) {
-            free.content = Content::Read(item);
-        }
-    }
-
     /// Records that this consumer does not have the item in hand any more.
     pub(super) fn let_go(&mut self, name: &str, now: Instant) {
         self.in_hand.remove(name);

@@ -54,7 +54,7 @@ pub(super) async fn settle_and_tell(claim: Arc<Claim>, verdict: Verdict, told: T
         span.record("outcome", name);
     }
     let returned_for = match verdict {
-        Verdict::Return { hide } => Some(hide),
+        Verdict::Return { hide, .. } => Some(hide),
         Verdict::Ack | Verdict::Bury { .. } => None,
     };
     let item = match (&outcome, returned_for) {
@@ -152,7 +152,7 @@ pub(super) async fn return_at_last(claim: Arc<Claim>, hide: Duration) -> Settled
     let core = &claim.shared.core;
     let mut delays = Backoff::new(AFTER_FAILURE);
     let mut conditions = claim.session.conditions();
-    while let Err(Unsettled::Failed(_)) = settle(&claim, &Verdict::RELEASE).await {
+    while let Err(Unsettled::Failed(_)) = settle(&claim, &Verdict::LEAVE).await {
         tokio::select! {
             biased;
             // Its node disappears with the session.

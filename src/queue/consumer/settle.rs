@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::claim::{CLAIM_VERSION, Claim};
+use super::shared::Shared;
 use crate::backend::{self, Multi, Op};
 use crate::client;
 use crate::client::ErrorKind;
@@ -20,19 +21,36 @@ pub(super) enum Verdict {
     /// Remove it from the queue.
     Ack,
     /// Keep it, under its name, for the next consumer. This one does not claim it again for the time `hide`.
-    Return { hide: Duration },
+    Return { hide: Duration, outcome: Outcome },
     /// Make it a dead letter, after this many deliveries and for this reason.
     Bury { attempts: u32, reason: String },
 }
 
+/// How a delivery ended whose item is returned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// The item was not handled, or not to the end. The delivery does not count.
+    Unhandled,
+    /// It failed, with this error. The delivery counts.
+    Failed(String),
+    /// Nothing is recorded, so the delivery counts, as if it had ended with its session.
+    Unrecorded,
+}
+
 impl Verdict {
     /// Returns an unhandled item without a delay.
-    pub(super) const RELEASE: Self = Verdict::Return { hide: Duration::ZERO };
+    pub(super) const RELEASE: Self = Verdict::Return { hide: Duration::ZERO, outcome: Outcome::Unhandled };
+    /// Returns an item that could not be settled otherwise.
+    pub(super) const LEAVE: Self = Verdict::Return { hide: Duration::ZERO, outcome: Outcome::Unrecorded };
 
     /// Returns the verdict for a failed delivery, which may have been the last one.
     pub(super) fn failed(claim: &Claim, hide: Duration, reason: String) -> Self {
         let is_last = claim.shared.max_deliveries.is_some_and(|most| claim.attempt() >= most);
-        if is_last { Verdict::rejected(claim, reason) } else { Verdict::Return { hide } }
+        if is_last {
+            Verdict::rejected(claim, reason)
+        } else {
+            Verdict::Return { hide, outcome: Outcome::Failed(reason) }
+        }
     }
 
     /// Returns the verdict if no other delivery would succeed.
@@ -43,6 +61,11 @@ impl Verdict {
     /// Returns whether the item is only to be returned.
     pub(super) fn returns(&self) -> bool {
         matches!(self, Verdict::Return { .. })
+    }
+
+    /// Returns whether the item is to be returned without a delay.
+    pub(super) fn returns_at_once(&self) -> bool {
+        matches!(self, Verdict::Return { hide: Duration::ZERO, .. })
     }
 }
 
@@ -156,21 +179,38 @@ fn steps(claim: &Claim, verdict: &Verdict) -> Vec<Op> {
     let unclaim = Op::Delete { path: claim.node.to_string(), version: Some(CLAIM_VERSION) };
     match verdict {
         Verdict::Ack => vec![Op::Delete { path, version }, unclaim],
-        Verdict::Return { .. } => {
-            let mut steps = vec![Op::Check { path, version }, unclaim];
+        Verdict::Return { outcome, .. } => {
+            let item = match record(claim, outcome) {
+                Some(data) => Op::SetData { path, data, version },
+                None => Op::Check { path, version },
+            };
+            let mut steps = vec![item, unclaim];
             steps.extend(wake_curator(claim));
             steps
         }
         Verdict::Bury { attempts, reason } => {
             let letter = Op::Create {
                 path: claim.shared.paths.new_dead(&claim.name),
-                data: dead_letter::letter(&claim.name, *attempts, reason, &claim.data),
+                data: dead_letter::letter(&claim.name, *attempts, reason, claim.body()),
                 mode: CreateMode::PersistentSequential,
                 acls: claim.shared.core.config.acls.clone(),
             };
             vec![Op::Delete { path, version }, unclaim, letter]
         }
     }
+}
+
+/// Returns the data of the item with the record of this delivery; `None` if there is nothing to record, or no room: an
+/// item that another client put must not grow until it cannot be claimed.
+fn record(claim: &Claim, outcome: &Outcome) -> Option<Vec<u8>> {
+    let history = match outcome {
+        Outcome::Unhandled => claim.history.clone(),
+        Outcome::Failed(error) => claim.history.failed(error),
+        Outcome::Unrecorded => return None,
+    };
+    let Shared { core, paths, .. } = &*claim.shared;
+    let fits = claim.body().len() <= sizes::largest_payload(&core.config, paths);
+    fits.then(|| [claim.body(), &history.record(claim.created, claim.number.wrapping_add(1))].concat())
 }
 
 /// Returns the steps that wake consumers of Curator. These watch only the items, which do not change when one is

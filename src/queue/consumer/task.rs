@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::buffer::{Buffer, Ready};
-use super::claim::{Claim, Claimant, End, Item};
+use super::claim::{Claim, Claimant, End};
 use super::delivery::Command;
 use super::items::{Change, Items};
 use super::outcome::{After, Settled, Told, return_at_last, settle_and_tell};
@@ -265,7 +265,7 @@ impl<S: Serializer> Task<S> {
 
     fn settle(&mut self, claim: Arc<Claim>, verdict: Verdict, told: Told) {
         claim.end();
-        if verdict == Verdict::RELEASE {
+        if verdict.returns_at_once() {
             self.items.note_returning(&claim.name, claim.zxid);
         }
         self.settling.push(settle_and_tell(claim, verdict, told));
@@ -281,18 +281,11 @@ impl<S: Serializer> Task<S> {
                 self.settling.push(return_at_last(claim, hide));
             }
             _ if !is_in_hand => {}
-            After::Returned(Duration::ZERO) => {
-                self.items.note_returned(
-                    name,
-                    Item { data: claim.data.clone(), created: claim.created, version: claim.number },
-                    now,
-                );
-            }
-            After::Returned(hide) => {
+            After::Returned(hide) if hide > Duration::ZERO => {
                 self.items.hide(name, hide, now);
                 self.items.let_go(name, now);
             }
-            After::Gone => self.items.let_go(name, now),
+            After::Returned(_) | After::Gone => self.items.let_go(name, now),
         }
     }
 
@@ -381,15 +374,15 @@ impl<S: Serializer> Task<S> {
     /// Decodes the item and adds it to the buffer, unless it was delivered too often or cannot be decoded.
     fn deliver(&mut self, claim: Arc<Claim>) {
         let path = &*self.shared.paths.path;
-        tracing::debug!(event = "claimed", path, item = claim.name, attempt = claim.number, "claimed");
+        tracing::debug!(event = "claimed", path, item = claim.name, attempt = claim.attempt(), "claimed");
         let label = [Label::Path(path)];
         self.shared.core.meter().record(&table::QUEUE_ATTEMPTS, &label, f64::from(claim.attempt()));
-        let delivered = claim.attempt().saturating_sub(1);
-        if self.shared.max_deliveries.is_some_and(|most| delivered >= most) {
-            let reason = format!("it was claimed {delivered} times without success");
-            return self.settle(claim, Verdict::Bury { attempts: delivered, reason }, Told::default());
+        let attempts = claim.history.failures;
+        if self.shared.max_deliveries.is_some_and(|most| attempts >= most) {
+            let reason = claim.history.reason();
+            return self.settle(claim, Verdict::Bury { attempts, reason }, Told::default());
         }
-        match dead_letter::items(&*self.serializer, &claim.data) {
+        match dead_letter::items(&*self.serializer, claim.body()) {
             Err(why) => {
                 let verdict = Verdict::rejected(&claim, format!("it cannot be decoded: {why}"));
                 self.settle(claim, verdict, Told::default());

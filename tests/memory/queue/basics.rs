@@ -90,17 +90,17 @@ async fn what_is_put_together_comes_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_item_put_back_keeps_its_name_and_place_and_counts_its_attempts() {
+async fn an_item_put_back_keeps_its_name_and_place_and_counts_what_failed() {
     let (server, one, two) = setup().await;
     let _producer = filled(&one, &["a", "b"]).await;
     let consumer = builder(&two).prefetch(0).build().expect("a queue").consumer();
     let mut named = Vec::new();
-    for attempt in 1..=3 {
+    for (round, attempt) in [1, 2, 2].into_iter().enumerate() {
         let delivery = taken(&consumer).await;
         assert_eq!((delivery.item().as_str(), delivery.attempt()), ("a", attempt));
         named.push(delivery.name().to_owned());
-        match attempt {
-            1 => delivery.nack().await.expect("put back"),
+        match round {
+            0 => delivery.nack().await.expect("put back"),
             _ => drop(delivery),
         }
     }

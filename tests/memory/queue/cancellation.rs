@@ -25,10 +25,10 @@ async fn a_take_dropped_at_any_poll_leaves_the_item_to_the_next() {
         let (_, one, two) = setup().await;
         let _producer = filled(&two, &["a"]).await;
         let consumer = queue(&one).consumer();
-        let attempts = u32::from(polled(times, consumer.take()).await.is_some());
+        drop(polled(times, consumer.take()).await);
         let other = queue(&two).consumer();
         let delivery = within("another gets it", T, other.take()).await.expect("an item");
-        assert_eq!((delivery.item().as_str(), delivery.attempt()), ("a", 1 + attempts), "after {times} polls");
+        assert_eq!((delivery.item().as_str(), delivery.attempt()), ("a", 1), "after {times} polls");
     }
 }
 

@@ -113,7 +113,7 @@ async fn a_crashed_consumers_items_are_free_without_any_put() {
     still_pending("another has it", &mut waiting).await;
     server.freeze_client(&one);
     let again = within("it is free", T * 2, waiting).await.expect("an item");
-    assert_eq!((again.item().as_str(), again.attempt()), ("a", 2), "each delivery has a number of its own");
+    assert_eq!((again.item().as_str(), again.attempt()), ("a", 2), "the one that ended with its session counts");
     acked(again).await;
     acked(second).await;
     server.thaw_client(&one);

@@ -6,6 +6,7 @@ mod bounded;
 mod boxed;
 mod cancellation;
 mod competing;
+mod counting;
 mod dead_letters;
 mod deleted;
 mod events;

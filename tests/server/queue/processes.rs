@@ -68,7 +68,7 @@ async fn a_consumer_that_was_stopped_wakes_without_its_claim_and_neither_its_ack
     stopped.stop().await;
     // Its session is over when another has the item.
     let next = taken(&queue(&client, &fixture.path).consumer()).await;
-    assert_eq!((next.item().as_str(), next.attempt()), ("a", 2), "each delivery has a number of its own");
+    assert_eq!((next.item().as_str(), next.attempt()), ("a", 2), "the one that ended with its session counts");
     stopped.tell("go on").await;
     stopped.go_on();
     assert_eq!(stopped.word().await, "held: false");

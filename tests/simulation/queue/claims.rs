@@ -14,7 +14,6 @@ struct Standing {
 pub(super) struct Claims {
     dir: &'static str,
     items: &'static str,
-    max_deliveries: Option<u32>,
     /// The last change that was seen.
     pzxid: i64,
     /// By the transactions that made them: the fencing tokens of their deliveries.
@@ -23,12 +22,19 @@ pub(super) struct Claims {
     /// Sessions in which a consumer was closed or dropped, or a take was dropped for good: these give up what they have
     /// claimed.
     left: BTreeSet<i64>,
+    /// Those that ended with their session or by hand, by their transactions, with the names of their items.
+    died: Vec<(i64, String)>,
 }
 
 impl Claims {
-    pub(super) fn new(dir: &'static str, items: &'static str, max_deliveries: Option<u32>) -> Self {
-        let (standing, taken, left) = Default::default();
-        Claims { dir, items, max_deliveries, pzxid: 0, standing, taken, left }
+    pub(super) fn new(dir: &'static str, items: &'static str) -> Self {
+        let (standing, taken, left, died) = Default::default();
+        Claims { dir, items, pzxid: 0, standing, taken, left, died }
+    }
+
+    /// The claims that were not settled.
+    pub(super) fn died(&self) -> &[(i64, String)] {
+        &self.died
     }
 
     pub(super) fn taken(&mut self, token: i64) {
@@ -41,7 +47,8 @@ impl Claims {
 
     /// It was deleted by hand.
     pub(super) fn forget(&mut self, name: &str) {
-        self.standing.retain(|_, standing| standing.name != name);
+        let deleted = self.standing.extract_if(.., |_, standing| standing.name == name);
+        self.died.extend(deleted.map(|(token, standing)| (token, standing.name)));
     }
 
     /// Called after each step: a claim that was given up in a session that continues, and that no caller had.
@@ -51,23 +58,21 @@ impl Claims {
         let names = server.children(self.dir).into_iter();
         let there = names.filter_map(|name| {
             let stat = server.stat(&format!("{}/{name}", self.dir))?;
-            // Locks of Curator's are played by hand, in no session. An item that was delivered too often is claimed to
-            // be buried.
-            let is_to_be_taken = stat.ephemeral_owner != 0 && !self.is_used_up(server, &name);
-            is_to_be_taken.then_some((stat.czxid, Standing { name, session: stat.ephemeral_owner }))
+            // Locks of Curator's are played by hand, in no session.
+            (stat.ephemeral_owner != 0).then_some((stat.czxid, Standing { name, session: stat.ephemeral_owner }))
         });
         let there: BTreeMap<i64, Standing> = there.collect();
         let before = std::mem::replace(&mut self.standing, there);
         let gone = before.into_iter().filter(|(token, _)| !self.standing.contains_key(token));
-        let mut untaken =
-            gone.filter(|(token, gone)| !self.taken.contains(token) && !self.left.contains(&gone.session));
-        let goes_on = |session| server.sessions().iter().any(|info| info.id == session);
-        let (_, Standing { name, session }) = untaken.find(|(_, gone)| goes_on(gone.session))?;
+        let sessions: BTreeSet<i64> = server.sessions().iter().map(|info| info.id).collect();
+        let (settled, died): (Vec<_>, Vec<_>) = gone.partition(|(_, gone)| sessions.contains(&gone.session));
+        self.died.extend(died.into_iter().map(|(token, gone)| (token, gone.name)));
+        let untaken = |(token, gone): &(i64, Standing)| {
+            // An item that has failed too often is claimed to be buried.
+            let is_back = server.stat(&format!("{}/{}", self.items, gone.name)).is_some();
+            is_back && !self.taken.contains(token) && !self.left.contains(&gone.session)
+        };
+        let (_, Standing { name, session }) = settled.into_iter().find(untaken)?;
         Some(format!("a claim on {name} in session {session:x} was given up, and no caller had it"))
-    }
-
-    fn is_used_up(&self, server: &TestingServer, name: &str) -> bool {
-        let claims = server.stat(&format!("{}/{name}", self.items)).and_then(|stat| u32::try_from(stat.version).ok());
-        self.max_deliveries.is_some_and(|most| claims.is_some_and(|claims| claims > most))
     }
 }

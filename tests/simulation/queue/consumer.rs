@@ -36,26 +36,26 @@ impl Drop for Taker {
 
 impl Taker {
     pub(super) async fn work(mut self) {
-        let mut parted: Option<(Fence, u32, Vec<String>)> = None;
+        let mut parted: Option<(Fence, i64, Vec<String>)> = None;
         while !*self.hurry.borrow() {
             let Some(delivery) = self.take().await else { continue };
             let delivery = Arc::new(delivery);
             self.ledger.taken(self.number, &delivery);
             // Its item may have been another one of the same name.
-            if let Some((fence, attempt, items)) = parted.take() {
-                self.write(&fence, attempt, &items, true).await;
+            if let Some((fence, token, items)) = parted.take() {
+                self.write(&fence, token, &items, true).await;
             }
             self.handle(&delivery).await;
-            let (fence, attempt, items) = (delivery.fence(), delivery.attempt(), delivery.items().to_vec());
+            let (fence, token, items) = (delivery.fence(), delivery.fencing_token(), delivery.items().to_vec());
             let early = self.random.bool();
             if early {
-                self.write(&fence, attempt, &items, false).await;
+                self.write(&fence, token, &items, false).await;
             }
             let settled = self.part(delivery).await;
             if !early {
-                self.write(&fence, attempt, &items, settled).await;
+                self.write(&fence, token, &items, settled).await;
             }
-            parted = settled.then_some((fence, attempt, items));
+            parted = settled.then_some((fence, token, items));
         }
         // Before it is closed: that gives up what no caller has taken.
         self.ledger.leaves(&self.client);
@@ -109,7 +109,7 @@ impl Taker {
     }
 
     /// Writes under a claim, now and then: never once it is settled, and never after a later claim.
-    async fn write(&mut self, fence: &Fence, attempt: u32, items: &[String], settled: bool) {
+    async fn write(&mut self, fence: &Fence, token: i64, items: &[String], settled: bool) {
         if self.random.u8(..4) > 0 {
             return;
         }
@@ -118,12 +118,11 @@ impl Taker {
         // The servers may be gone for long.
         let written = timeout(self.timeout, write).await;
         if let Ok(Ok(_)) = written {
-            if latest > attempt {
-                self.ledger
-                    .object(format!("under delivery {attempt} of {items:?} was written after delivery {latest}"));
+            if latest > token {
+                self.ledger.object(format!("under delivery {token} of {items:?} was written after delivery {latest}"));
             }
             if settled {
-                self.ledger.object(format!("under delivery {attempt} of {items:?} was written after it was settled"));
+                self.ledger.object(format!("under delivery {token} of {items:?} was written after it was settled"));
             }
         }
     }
@@ -159,8 +158,11 @@ impl Taker {
                 self.ledger.rejects(&items, rejected.is_ok());
                 rejected.map(|()| true)
             }
-            15 => delivery.nack_after(self.timeout / 4).await.map(|()| true),
-            16 => delivery.nack().await.map(|()| true),
+            way @ 15..=16 => {
+                self.ledger.fails(&place);
+                let after = if way == 15 { self.timeout / 4 } else { Duration::ZERO };
+                delivery.nack_after(after).await.map(|()| true).inspect(|_| self.ledger.failed(&place))
+            }
             17 => delivery.release().await.map(|()| true),
             _ => {
                 drop(delivery);

@@ -50,6 +50,12 @@ impl Held {
     }
 }
 
+#[derive(Debug, Clone, Copy, Default)]
+struct Failed {
+    begun: u32,
+    done: u32,
+}
+
 #[derive(Default)]
 struct State {
     puts: BTreeMap<String, Put>,
@@ -59,8 +65,10 @@ struct State {
     places: BTreeMap<String, BTreeSet<Place>>,
     /// By how many an item was had.
     takers: BTreeMap<String, BTreeSet<u64>>,
-    /// The numbers of the deliveries of an item.
-    attempts: BTreeMap<String, BTreeSet<u32>>,
+    /// The fencing token of the latest delivery of an item.
+    latest: BTreeMap<String, i64>,
+    /// How many deliveries were reported as failed, or may have been.
+    failed: BTreeMap<Place, Failed>,
     /// Items that a consumer has asked to be acked; whether that was confirmed.
     acked: BTreeMap<String, bool>,
     /// Items that a consumer has rejected, or tried to; whether that was confirmed.
@@ -89,7 +97,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Ledger {
     /// `claims` and `items` are where these are.
     pub(super) fn new(max_deliveries: Option<u32>, claims: &'static str, items: &'static str) -> Self {
-        let claims = Arc::new(Mutex::new(Claims::new(claims, items, max_deliveries)));
+        let claims = Arc::new(Mutex::new(Claims::new(claims, items)));
         Ledger { max_deliveries, state: Arc::default(), claims, world: Arc::default() }
     }
 
@@ -178,8 +186,13 @@ impl Ledger {
         if self.max_deliveries.is_some_and(|most| attempt > most) {
             self.object(format!("{who} gets {place} as delivery {attempt}"));
         }
-        lock(&self.claims).taken(delivery.fencing_token());
-        let (mut late, mut miscounted) = (None, None);
+        let token = delivery.fencing_token();
+        let may_be = self.failures(&place, token);
+        if !may_be.contains(&(attempt - 1)) {
+            self.object(format!("{who} gets {place} as delivery {attempt}, and {may_be:?} have failed"));
+        }
+        lock(&self.claims).taken(token);
+        let mut late = None;
         {
             let mut state = self.state();
             for item in delivery.items() {
@@ -188,16 +201,10 @@ impl Ledger {
                 if state.acked.get(item) == Some(&true) || state.rejected.get(item) == Some(&true) {
                     late = Some(item.clone());
                 }
-                if !state.attempts.entry(item.clone()).or_default().insert(attempt) {
-                    miscounted = Some(format!("{who} gets {item} as delivery {attempt}, which there was before"));
-                }
+                state.latest.insert(item.clone(), token);
             }
             state.held.retain(|held| held.delivery.strong_count() > 0);
             state.held.push(Held { place, delivery: Arc::downgrade(delivery) });
-        }
-        // Whatever was done by hand, no two deliveries of an item have the same number.
-        if let Some(miscounted) = miscounted {
-            self.object(miscounted);
         }
         if let Some(item) = late
             && !self.is_excused()
@@ -206,9 +213,32 @@ impl Ledger {
         }
     }
 
-    /// The number of the latest delivery.
-    pub(super) fn latest(&self, item: &str) -> u32 {
-        self.state().attempts.get(item).and_then(|attempts| attempts.last().copied()).unwrap_or(0)
+    /// The fencing token of the latest delivery.
+    pub(super) fn latest(&self, item: &str) -> i64 {
+        self.state().latest.get(item).copied().unwrap_or(0)
+    }
+
+    /// How many deliveries of an item can have failed before this claim: claims that ended with their sessions, and
+    /// those that were reported.
+    fn failures(&self, place: &Place, before: i64) -> std::ops::RangeInclusive<u32> {
+        let state = self.state();
+        let claims = lock(&self.claims);
+        let in_queue = |token: i64| state.deletions.iter().filter(|zxid| **zxid < token).count();
+        let is_its = |token: i64, name: &str| token < before && name == place.name && in_queue(token) == place.queue;
+        let died = claims.died().iter().filter(|(token, name)| is_its(*token, name));
+        let died = u32::try_from(died.count()).expect("few");
+        let Failed { begun, done } = state.failed.get(place).copied().unwrap_or_default();
+        died + done..=died + begun
+    }
+
+    /// A delivery is about to be reported as failed.
+    pub(super) fn fails(&self, place: &Place) {
+        self.state().failed.entry(place.clone()).or_default().begun += 1;
+    }
+
+    /// It was.
+    pub(super) fn failed(&self, place: &Place) {
+        self.state().failed.entry(place.clone()).or_default().done += 1;
     }
 
     /// A consumer of Curator's has taken these out of the queue, under its lock.
@@ -309,6 +339,15 @@ impl Ledger {
     /// In the end, when nothing is left in the queue: the sum. `dead` are the items of the dead letters. Where claims
     /// were deleted by hand, an ack without an answer and that of another who got the item cannot be told apart.
     pub(super) fn sum(&self, dead: &[(String, u32)], claims_deleted: bool) -> Result<(), String> {
+        let places = self.state().places.clone();
+        for (item, attempts) in dead {
+            let given_up = self.state().rejected.contains_key(item);
+            let place = places.get(item).and_then(BTreeSet::first).filter(|_| !given_up);
+            if let Some(most) = place.map(|place| *self.failures(place, i64::MAX).end()).filter(|most| attempts > most)
+            {
+                return Err(format!("{item} is a dead letter after {attempts} deliveries, and at most {most} failed"));
+            }
+        }
         let state = self.state();
         for (item, put) in &state.puts {
             let settled = state.acked.contains_key(item) || dead.iter().any(|(letter, _)| letter == item);

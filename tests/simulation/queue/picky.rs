@@ -36,7 +36,8 @@ impl Picky {
                 self.ledger.taken(self.number, &delivery);
                 let place = self.ledger.place(&delivery);
                 let delivery = Arc::into_inner(delivery).expect("the ledger holds none");
-                let returned = delivery.nack_after(PASSED_OVER).await;
+                self.ledger.fails(&place);
+                let returned = delivery.nack_after(PASSED_OVER).await.inspect(|()| self.ledger.failed(&place));
                 self.ledger.note(format_args!("{} passes {place} over: {returned:?}", self.number));
             }
             Err(error) => self.ledger.object(format!("{} cannot take: {error}", self.number)),

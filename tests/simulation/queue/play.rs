@@ -143,6 +143,7 @@ impl Play {
     }
 
     async fn act(&mut self) {
+        self.ledger.look();
         self.putters.retain_mut(|task| task.now_or_never().is_none());
         self.takers.retain_mut(|task| task.now_or_never().is_none());
         match self.world.random.u8(..16) {
@@ -379,7 +380,6 @@ impl Play {
         self.world.trace.note(format_args!("client {client} dies"));
         self.world.figures.faults += 1;
         self.world.freeze(client);
-        // Its servers may be gone for a while.
         if self.world.connect().await {
             self.put();
             self.take();

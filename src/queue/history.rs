@@ -1,0 +1,125 @@
+//! The failed deliveries of an item, which all its consumers read in the item's own node.
+//!
+//! Each claim raises the data version of the item. A consumer that returns the item writes a record into it: how many
+//! deliveries have failed as of the version that this write makes. Every version above that is a claim that ended
+//! without a record, with its session, so it counts as failed. An item without a record has had only such claims.
+//!
+//! The record is text after the end mark of the items, where neither Curator nor earlier versions of this library read.
+//! It names the transaction that created the item: in a copy of the item, which Curator makes after a failure, it does
+//! not apply.
+
+use super::dead_letter::one_line;
+use super::envelope;
+
+/// The beginning of a record. No other line of it can be equal, because an error is one line.
+const BEGIN: &[u8] = b"\nfailures: ";
+
+/// The failed deliveries of an item, as of a claim on it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct History {
+    /// How many bytes of the node are not the record.
+    pub(super) body: usize,
+    /// The number of failed deliveries.
+    pub(super) failures: u32,
+    /// The last ones of these that ended with their sessions.
+    unrecorded: u32,
+    /// The error of the last delivery that was reported as failed.
+    error: Option<String>,
+}
+
+impl History {
+    /// Reads the node of an item that this transaction created, at this data version.
+    pub(super) fn read(node: &[u8], created: i64, version: i32) -> Self {
+        let end = envelope::length(node).unwrap_or(node.len());
+        let begin = node[end..].windows(BEGIN.len()).rposition(|bytes| bytes == BEGIN).map(|at| end + at);
+        let body = begin.unwrap_or(node.len());
+        let recorded = recorded(&node[body..], created).filter(|(_, at, _)| *at <= version);
+        let (failures, at, error) = recorded.unwrap_or_default();
+        let unrecorded = u32::try_from(version.wrapping_sub(at)).unwrap_or(u32::MAX);
+        History { body, failures: failures.saturating_add(unrecorded), unrecorded, error }
+    }
+
+    /// Returns the history after one more delivery, which failed with this error.
+    pub(super) fn failed(&self, error: &str) -> Self {
+        History { failures: self.failures.saturating_add(1), error: Some(one_line(error)), ..self.clone() }
+    }
+
+    /// Returns the record for a write that makes this data version.
+    pub(super) fn record(&self, created: i64, version: i32) -> Vec<u8> {
+        let History { failures, error, .. } = self;
+        let error = error.as_ref().map_or(String::new(), |error| format!("error: {error}\n"));
+        format!("\nfailures: {failures}\nversion: {version}\nitem: {created:#x}\n{error}").into_bytes()
+    }
+
+    /// Returns why the item is delivered no more: the last error that a handler reported, if there was any.
+    pub(super) fn reason(&self) -> String {
+        match (&self.error, self.unrecorded) {
+            (Some(error), 0) => error.clone(),
+            (Some(error), later) => {
+                format!("{error} (then it was claimed {later} times, up to the end of the session)")
+            }
+            (None, _) => format!("it was claimed {} times, up to the end of the session", self.failures),
+        }
+    }
+}
+
+/// Parses a record: the number of failures, the data version to which it applies, and the last error. `None` if it is
+/// not one of the item that this transaction created.
+fn recorded(record: &[u8], created: i64) -> Option<(u32, i32, Option<String>)> {
+    let record = std::str::from_utf8(record).ok()?;
+    let line = |key: &str| record.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(": "));
+    let is_its_own = line("item")? == format!("{created:#x}");
+    let recorded = (line("failures")?.parse().ok()?, line("version")?.parse().ok()?, line("error").map(str::to_owned));
+    is_its_own.then_some(recorded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_record(body: &[u8], history: &History, created: i64, version: i32) -> Vec<u8> {
+        [body, &history.record(created, version)].concat()
+    }
+
+    #[test]
+    fn claims_without_a_record_count_and_what_is_recorded_replaces_their_number() {
+        let body = envelope::encode(&["a", "b"]);
+        let claimed_thrice = History::read(&body, 7, 3);
+        assert_eq!((claimed_thrice.failures, claimed_thrice.body), (3, body.len()));
+        // The fourth claim was released, which is a write too.
+        let node = with_record(&body, &claimed_thrice, 7, 5);
+        assert_eq!((History::read(&node, 7, 5).failures, History::read(&node, 7, 6).failures), (3, 4));
+        let failed = History::read(&node, 7, 5).failed("no\nsuch street");
+        let node = with_record(&body, &failed, 7, 7);
+        let read = History::read(&node, 7, 7);
+        assert_eq!((read.failures, read.body, read.reason()), (4, body.len(), "no such street".to_owned()));
+        let crashed = History::read(&node, 7, 9);
+        assert_eq!(crashed.failures, 6);
+        assert!(crashed.reason().starts_with("no such street (then it was claimed 2 times"), "{}", crashed.reason());
+        assert_eq!(envelope::decode(&node).expect("the items"), [b"a", b"b"], "the record is behind the end");
+    }
+
+    #[test]
+    fn a_record_of_another_item_does_not_apply_and_is_replaced() {
+        let body = envelope::encode(&["a"]);
+        let node = with_record(&body, &History::default().failed("x"), 7, 9);
+        let copied = History::read(&node, 8, 1);
+        assert_eq!((copied.failures, copied.body, &copied.error), (1, body.len(), &None));
+        let long_ago = History::read(&node, 7, 2);
+        assert_eq!(long_ago.failures, 2, "it was not written by a consumer");
+    }
+
+    #[test]
+    fn other_bytes_behind_the_end_are_kept_and_a_record_that_cannot_be_read_is_none() {
+        let body = [envelope::encode(&["\nfailures: 3"]), b"\nfailure: no\xff".to_vec()].concat();
+        assert_eq!(History::read(&body, 7, 2), History { body: body.len(), failures: 2, unrecorded: 2, error: None });
+        let node = with_record(&body, &History::default().failed("x"), 7, 1);
+        assert_eq!((History::read(&node, 7, 1).body, History::read(&node, 7, 1).failures), (body.len(), 1));
+        for nonsense in [&b"nonsense\nfailures: 1\n"[..], b"", b"\nfailures: \nitem: 0x7\n"] {
+            assert_eq!(
+                (History::read(nonsense, 7, 2).failures, History::read(nonsense, 7, 2).body),
+                (2, nonsense.len())
+            );
+        }
+    }
+}
