@@ -63,9 +63,13 @@ impl<S: Serializer> DistributedQueueBuilder<S> {
     ///
     /// One producer never exceeds the maximum. Several producers together can exceed it by one batch (64 items, or
     /// `items` if that is less) for each producer but one, because no producer knows what the others are about to put.
-    /// To ensure this, a producer has one batch under way; without a maximum it has four. A producer that finds the
-    /// queue full checks again after 1 to 2 ms, and less and less often while the queue remains full, at least every
-    /// 100 ms.
+    /// To ensure this, a producer has one batch under way; without a maximum it has four.
+    ///
+    /// A producer that finds the queue full watches it, which takes ZooKeeper 3.6 and the permission to read the items.
+    /// When an item leaves, each producer that waits counts the items after a random time of up to 4 ms for each other
+    /// producer, but no more than a second; so few of them count. Without that permission it notices room only after a
+    /// minute, and counts the items every 50 to 100 ms from then on; with earlier servers it does so from the
+    /// beginning.
     #[doc(alias = "maxItems")]
     pub fn max_items(mut self, items: usize) -> Self {
         self.max_items = Some(items);

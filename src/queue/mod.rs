@@ -126,8 +126,8 @@
 //! ZooKeeper 3.6 (persistent and recursive, on items and claims) report every put, claim and settlement to each of
 //! them, in about ten small messages for each item. They list once for each connection, and again after ten minutes
 //! while they want items. Consumers need the permission to read all items and claims, because servers report nothing
-//! about others. A producer that waits for room ([`max_items`](DistributedQueueBuilder::max_items)) requests the number
-//! of items, in about 120 bytes, every 1 to 100 ms.
+//! about others. A producer that waits for room ([`max_items`](DistributedQueueBuilder::max_items)) watches the items,
+//! and requests nothing while none leaves the queue.
 //!
 //! # Nodes
 //!

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::claim::{Claim, Claimant, End, Item};
 use super::items::Change;
 use crate::backend::{self, Event, PersistentEvent, PersistentWatch, WatchMode};
+use crate::client::parents;
 use crate::client::session::Condition;
 use crate::queue::znodes::Paths;
 use crate::util::task_set::TaskSet;
@@ -152,7 +153,7 @@ impl Claimant {
             async move {
                 match listed.await {
                     Ok((children, stat)) => Ok((children, Some(stat.czxid))),
-                    // The first put or the first claim creates it.
+                    // The first put creates the queue.
                     Err(backend::Error::NoNode) => Ok((Vec::new(), None)),
                     Err(error) => Err(error),
                 }
@@ -163,7 +164,12 @@ impl Claimant {
                 session.together(|| (watch(items), watch(claims), list(items), list(claims)));
             async { futures::try_join!(items_watch, claims_watch, items, claims) }
         };
-        let (items_watch, claims_watch, (items, queue), (claims, _)) = session.retry_while_passing(look).await?;
+        let (items_watch, claims_watch, (items, queue), (claims, has_claims)) =
+            session.retry_while_passing(look).await?;
+        if has_claims.is_none() {
+            // Once for all first claims. If it is refused, so are they, and report it.
+            let _ = parents::ensure(session, &self.shared.paths.claims, &[], &self.shared.core.config.acls).await;
+        }
         Ok((Watches { items: items_watch, claims: claims_watch }, Listing { queue, items, claims }))
     }
 }

@@ -6,20 +6,20 @@ use std::time::Duration;
 use tokio::sync::{Mutex, MutexGuard, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
 
+use super::room::Room;
 use super::task::MOST_ITEMS;
 use crate::backend;
 use crate::client;
 use crate::client::core::Core;
 use crate::queue::error::Error;
 use crate::queue::znodes::{Paths, listable};
-use crate::util::backoff::Backoff;
 
 /// How many bytes of one producer may be in flight: a put beyond that waits. Each node counts for slightly more than
 /// its bytes.
 const WINDOW_BYTES: u32 = 4 << 20;
 const NODE_BYTES: usize = 256;
-/// The first and the longest delay between two counts of a full queue.
-const DELAYS: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(100));
+/// Replaces a time that does not come.
+const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3_600);
 /// Without a maximum the items are counted once in this many puts, only for the warning.
 const UNBOUNDED: usize = 1_024;
 
@@ -30,8 +30,8 @@ const UNBOUNDED: usize = 1_024;
 #[derive(Debug)]
 pub(super) struct Capacity {
     max_items: Option<usize>,
-    /// When the last count was taken, if it showed no room.
-    full_at: watch::Sender<Option<Instant>>,
+    /// Until when the queue is known to have been full; a time to come while a put waits for room.
+    full_until: watch::Sender<Option<Instant>>,
     /// All permits are available when nothing is in flight.
     window: Arc<Semaphore>,
     turn: Mutex<Turn>,
@@ -43,17 +43,28 @@ pub(super) struct Turn {
     items: usize,
     /// How many items fit without another count.
     left: usize,
+    /// Whether servers report no items, so that they have to be counted regularly while the queue is full.
+    polls: bool,
+}
+
+/// Ends the time in which the queue is known to be full.
+struct Full<'a>(&'a watch::Sender<Option<Instant>>);
+
+impl Drop for Full<'_> {
+    fn drop(&mut self) {
+        self.0.send_replace(Some(Instant::now()));
+    }
 }
 
 impl Capacity {
     pub(super) fn new(max_items: Option<usize>) -> Self {
         let window = Arc::new(Semaphore::new(WINDOW_BYTES as usize));
-        Capacity { max_items, full_at: watch::Sender::default(), window, turn: Mutex::default() }
+        Capacity { max_items, full_until: watch::Sender::default(), window, turn: Mutex::default() }
     }
 
-    /// Returns the maximum, if the last count was taken after `since` and showed no room.
+    /// Returns the maximum, if the queue was known to be full after `since`.
     pub(super) fn limit_reached(&self, since: Instant) -> Option<usize> {
-        self.max_items.filter(|_| *self.full_at.borrow() >= Some(since))
+        self.max_items.filter(|_| *self.full_until.borrow() >= Some(since))
     }
 
     /// Waits until one item of this many bytes may be put. The caller keeps the turn until the item is sent to the
@@ -68,7 +79,7 @@ impl Capacity {
         let mut turn = tokio::task::unconstrained(self.turn.lock()).await;
         // A caller that loops over puts that never wait must still yield to other tasks.
         tokio::task::coop::consume_budget().await;
-        let mut delays = Backoff::new(DELAYS);
+        let mut room = Room::default();
         while turn.left == 0 {
             if self.max_items.is_some() {
                 // The servers may or may not count the items in flight yet, so none may be in flight.
@@ -76,11 +87,14 @@ impl Capacity {
             }
             turn.counted(count(core, paths).await?, listable(core.config.max_request_bytes), paths);
             turn.left = self.max_items.map_or(UNBOUNDED, |most| most.saturating_sub(turn.items).min(MOST_ITEMS));
-            self.full_at.send_replace((turn.left == 0).then(Instant::now));
             if turn.left == 0 {
-                tokio::time::sleep(core.next_delay(&mut delays, core.clock.now())).await;
+                let _full = Full(&self.full_until);
+                self.full_until.send_replace(Some(Instant::now() + FOREVER));
+                let surplus = turn.items.saturating_sub(self.max_items.unwrap_or(0));
+                room.wait(core, paths, surplus, &mut turn.polls).await?;
             }
         }
+        turn.polls |= room.was_unreported();
         let bytes = u32::try_from(bytes + NODE_BYTES).map_or(WINDOW_BYTES, |bytes| bytes.min(WINDOW_BYTES));
         let window = Arc::clone(&self.window).acquire_many_owned(bytes).await;
         let window = window.map_err(|_| Error::closed(&paths.path))?;

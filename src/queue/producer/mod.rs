@@ -4,6 +4,7 @@ mod batch;
 mod capacity;
 mod failures;
 mod put;
+mod room;
 mod task;
 
 use std::fmt;

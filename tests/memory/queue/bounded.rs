@@ -107,9 +107,10 @@ async fn twenty_producers_go_over_the_bound_by_no_more_than_a_batch_each() {
     }
 }
 
-/// They look again soon enough, and what a look costs does not grow with the queue.
+/// They look again soon enough, and what a look costs does not grow with the queue. While nothing changes, they send
+/// nothing.
 #[tokio::test(start_paused = true)]
-async fn producers_that_wait_keep_the_queue_nearly_full_and_list_nothing() {
+async fn producers_that_wait_keep_the_queue_nearly_full_and_neither_list_nor_poll() {
     const TAKEN: usize = 2_000;
     // A request with its answer, without what TCP adds.
     const LOOK_BYTES: usize = 28 + 88;
@@ -152,14 +153,93 @@ async fn producers_that_wait_keep_the_queue_nearly_full_and_list_nothing() {
             format!("{producers} producers, at most {most}: {average} items, {fewest} at least; {bytes} bytes an item");
         println!("{figures}");
         assert!(average >= most - 20 && bytes <= 4_096, "{figures}");
-        assert!(sent.iter().all(|operation| matches!(operation, Operation::Exists | Operation::Multi)), "{sent:?}");
-        // No consumer takes an item: each producer checks for room ten times a second, and a few more.
+        use Operation::{AddWatch, Exists, Multi, RemoveWatch};
+        let is_small = |operation: &Operation| matches!(operation, Exists | Multi | AddWatch | RemoveWatch);
+        assert!(sent.iter().all(is_small), "{sent:?}");
+        // No consumer takes an item.
         tokio::time::sleep(SOON).await;
         server.clear_records();
-        tokio::time::sleep(SOON * 10).await;
-        let looks = requests(&server).len() / producers;
-        assert!((90..=210).contains(&looks), "{looks} looks");
+        tokio::time::sleep(SOON * 50).await;
+        assert_eq!(requests(&server), []);
         putting.abort();
+    }
+}
+
+/// A place that becomes free is no herd: few of those that wait count the items.
+#[tokio::test(start_paused = true)]
+async fn of_many_producers_that_wait_few_count_the_items_when_one_is_taken() {
+    const PRODUCERS: usize = 50;
+    const TAKEN: usize = 100;
+    let (server, one, two) = setup().await;
+    let queue = builder(&one).max_items(3).build().expect("a queue");
+    let putting = tokio::spawn(join_all((0..PRODUCERS).map(|_| {
+        let producer = queue.producer();
+        async move {
+            loop {
+                producer.put("x").await.expect("put");
+            }
+        }
+    })));
+    let items = || names(&server).len();
+    server.until(|| items() >= 3).await;
+    tokio::time::sleep(SOON).await;
+    let consumer = super::fixture::queue(&two).consumer();
+    // Those that were too many, at the beginning.
+    for _ in 0..items() {
+        taken(&consumer).await.ack().await.expect("acked");
+        tokio::time::sleep(SOON / 10).await;
+    }
+    let (mut counts, mut most) = (0, 0);
+    for _ in 0..TAKEN {
+        server.clear_records();
+        taken(&consumer).await.ack().await.expect("acked");
+        tokio::time::sleep(SOON / 10).await;
+        assert!((3..=8).contains(&items()), "{} items", items());
+        let now = requests(&server).iter().filter(|operation| **operation == Operation::Exists).count();
+        (counts, most) = (counts + now, most.max(now));
+    }
+    println!("{counts} counts of {PRODUCERS} producers for {TAKEN} places, at most {most} for one");
+    assert!(counts <= 5 * TAKEN && most <= PRODUCERS / 2, "{counts} counts, at most {most}");
+    putting.abort();
+}
+
+/// Servers report nothing of a node that the client may not read.
+#[tokio::test(start_paused = true)]
+async fn a_producer_that_may_not_see_the_items_counts_them_after_a_while_and_then_regularly() {
+    let (server, one, _) = setup().await;
+    let producer = builder(&one).max_items(1).build().expect("a queue").producer();
+    let mut patience = Duration::from_secs(61);
+    for number in 0..3 {
+        within("there is room", patience, producer.put("x")).await.expect("put");
+        let mut waiting = Box::pin(producer.put("y"));
+        if number > 0 {
+            patience = Duration::from_secs(1);
+        }
+        let item = format!("{PATH}/queue-{:010}", 2 * number);
+        server.deny(&item);
+        still_pending("it is full", &mut waiting).await;
+        server.delete_by_hand(&item).expect("an item");
+        within("it is counted", patience, waiting).await.expect("put");
+        server.delete_by_hand(&format!("{PATH}/queue-{:010}", 2 * number + 1)).expect("an item");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_put_that_waits_for_room_survives_an_outage_and_the_end_of_its_session() {
+    for ends in [false, true] {
+        let (server, one, two) = setup().await;
+        let producer = builder(&one).max_items(1).build().expect("a queue").producer();
+        put(&producer, &["a"]).await;
+        let mut waiting = Box::pin(producer.put("b"));
+        still_pending("it is full", &mut waiting).await;
+        if ends {
+            server.expire_session(&one);
+        }
+        server.disconnect(&one);
+        // What happens meanwhile is not reported.
+        drained(&queue(&two).consumer(), 1).await;
+        within("there is room", T, waiting).await.expect("put");
+        assert_eq!(texts(&server), ["b"]);
     }
 }
 

@@ -200,6 +200,50 @@ async fn a_hundred_idle_consumers_send_little_when_one_item_comes() {
     working.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
+/// None of them knows yet how many there are.
+#[tokio::test(start_paused = true)]
+async fn a_hundred_fresh_consumers_send_little_for_the_first_fifty_items() {
+    const CONSUMERS: usize = 100;
+    const ITEMS: usize = 50;
+    for (way, apart) in [("one by one", Duration::from_millis(200)), ("at once", Duration::ZERO)] {
+        let (server, clients) = far_away((1, 3), CONSUMERS).await;
+        let producer = filled(&clients[0], &[]).await;
+        let consumers: Vec<_> = clients.iter().map(|client| queue(client).consumer()).collect();
+        let (told, mut acked) = tokio::sync::mpsc::unbounded_channel();
+        let working: Vec<_> = consumers
+            .into_iter()
+            .map(|consumer| {
+                let told = told.clone();
+                tokio::spawn(async move {
+                    while let Ok(delivery) = consumer.take().await {
+                        delivery.ack().await.expect("acked");
+                        told.send(()).expect("the test listens");
+                    }
+                })
+            })
+            .collect();
+        sleep(T).await;
+        server.clear_records();
+        let count = |of| server.count(Target::ALL, of);
+        let mut first = 0;
+        for number in 0..ITEMS {
+            drop(producer.enqueue("a").await.expect("enqueued"));
+            sleep(apart).await;
+            if number == 0 {
+                first = count(Operation::GetData) + count(Operation::Multi);
+            }
+        }
+        for _ in 0..ITEMS {
+            within("all are taken", T, acked.recv()).await.expect("a consumer");
+        }
+        let (reads, transactions) = (count(Operation::GetData), count(Operation::Multi));
+        let each = (reads + transactions) as f64 / ITEMS as f64;
+        println!("{way}: {each} requests an item ({reads} reads, {transactions} transactions), {first} for the first");
+        assert!(each <= 1.2 * CONSUMERS as f64, "{each}");
+        working.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_left_to_a_consumer_that_takes_nothing_more_is_taken_all_the_same() {
     let (server, one, two) = setup().await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use zookeeper_recipes::CreateMode;
 use zookeeper_recipes::testing::Operation;
 
-use super::fixture::{PATH, acked, at_rest, drained, filled, queue, setup, taken};
+use super::fixture::{CLAIMS, PATH, acked, at_rest, builder, drained, filled, queue, setup, taken};
 use crate::fixture::{SOON, heartbeats_in_three_timeouts, requests, within};
 
 #[tokio::test(start_paused = true)]
@@ -56,6 +56,27 @@ async fn a_take_and_an_ack_cost_three_requests_however_long_the_item_is_worked_o
         assert_eq!(sent.len(), 3 * 64 + 4, "{sent:?}");
         at_rest(&server, 0).await;
     }
+}
+
+/// The first claims come together, and the directory of the claims does not exist yet.
+#[tokio::test(start_paused = true)]
+async fn forty_first_claims_create_their_directory_once_and_cost_little_more_than_two_requests_an_item() {
+    const ITEMS: usize = 40;
+    let server = zookeeper_recipes::testing::TestingServer::start();
+    let (one, two) = (server.client().await.expect("a client"), server.client().await.expect("a client"));
+    let producer = filled(&one, &[]).await;
+    for number in 0..ITEMS {
+        drop(producer.enqueue(number.to_string()).await.expect("enqueued"));
+    }
+    producer.flush().await.expect("put");
+    let consumer = builder(&two).prefetch(100).build().expect("a queue").consumer();
+    server.clear_records();
+    let first = taken(&consumer).await;
+    server.until(|| server.children(CLAIMS).len() == ITEMS).await;
+    let sent = requests(&server);
+    let creates = sent.iter().filter(|operation| **operation == Operation::Create).count();
+    assert!(creates <= 1 && sent.len() <= 2 * ITEMS + 8, "{creates} creates, {} requests", sent.len());
+    acked(first).await;
 }
 
 #[tokio::test(start_paused = true)]
