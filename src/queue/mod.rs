@@ -188,7 +188,7 @@ use std::time::Duration;
 
 pub use self::builder::DistributedQueueBuilder;
 pub use self::consumer::{
-    AckMode, BoxQueueHandler, ClaimHandle, ClaimLost, Consumer, Deliveries, Delivery, Failure, QueueHandler,
+    AckMode, BoxQueueHandler, ClaimHandle, ClaimLost, Consumer, Deliveries, Delivery, Failure, QueueHandler, Spawned,
 };
 pub use self::dead_letter::DeadLetter;
 pub use self::error::Error;

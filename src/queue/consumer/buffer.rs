@@ -42,8 +42,8 @@ struct State<T> {
     asking: usize,
     /// When the last caller stopped waiting; `None` if there was none yet.
     last_asked: Option<Instant>,
-    /// A failure that was not returned to a caller yet.
-    failure: Option<Error>,
+    /// A failure that was not returned to a caller yet, and when it is outdated: then the operation is due again.
+    failure: Option<(Error, Instant)>,
     ended: Option<Error>,
     /// A caller has found an item whose claim was not reliable, and waits.
     unproven: bool,
@@ -129,9 +129,9 @@ impl<T> Buffer<T> {
         }
     }
 
-    /// Returns the error to a waiting caller, or to the next one.
-    pub(super) fn fail(&self, error: Error) {
-        self.state().failure = Some(error);
+    /// Returns the error to a waiting caller, or to the next one before this time.
+    pub(super) fn fail(&self, error: Error, until: Instant) {
+        self.state().failure = Some((error, until));
         self.news.notify_one();
     }
 
@@ -162,7 +162,9 @@ impl<T> State<T> {
         if let Some(why) = &self.ended {
             return Some(Err(why.clone()));
         }
-        if let Some(failure) = self.failure.take() {
+        if let Some((failure, until)) = self.failure.take()
+            && Instant::now() < until
+        {
             return Some(Err(failure));
         }
         let grant = reliable(&self.ready.front()?.claim.session);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::claim::Claim;
+use crate::client::core::Core;
 use crate::client::lease::Grant;
 use crate::client::{Client, Fence};
 use crate::util::wait::run_while_held;
@@ -125,6 +126,11 @@ impl ClaimHandle {
     /// be held.
     pub fn fencing_token(&self) -> i64 {
         self.inner.claim.zxid
+    }
+
+    /// Returns the client's core.
+    pub(super) fn core(&self) -> Arc<Core> {
+        Arc::clone(self.inner.client.core())
     }
 
     async fn not_held(&self) {

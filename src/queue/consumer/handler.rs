@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, Fuse};
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch;
+use tokio::time::Sleep;
 use tracing::Instrument;
 
 use super::Consumer;
@@ -218,16 +220,19 @@ impl<S: Serializer> Consumer<S> {
     /// a [`Failure::permanent`]. An item whose claim was lost is redelivered. Items that were put as one node are
     /// handled one after the other, and fail together with the first that fails.
     ///
-    /// The handlers run inside this future, not on separate tasks. While they run, the claim is judged by the clock and
-    /// the session. To notice a claim that was deleted by hand as well, call [`ClaimHandle::run`] inside the handler.
+    /// The handlers run inside this future, not on separate tasks; for those, see [`Spawned`](super::Spawned). While
+    /// they run, the claim is judged by the clock and the session. To notice a claim that was deleted by hand as well,
+    /// call [`ClaimHandle::run`] inside the handler.
     ///
     /// To stop it, [`close`](Self::close) the consumer: this future resolves after the running handlers have finished.
     /// Or use [`consume_until`](Self::consume_until).
     ///
     /// # Errors
     /// [`Error::InvalidOption`] for a `concurrency` of 0 or more than 100 000. Otherwise as [`take`](Self::take), after
-    /// the running handlers have finished; if the error is temporary, another call may succeed. [`Error::Closed`] is
-    /// not returned: the call ends with `Ok` then.
+    /// the running handlers have finished, or [the grace period](crate::queue::DistributedQueueBuilder::grace_period)
+    /// is over; if the error is temporary, another call may succeed. [`Error::Closed`] is not returned: the call ends
+    /// with
+    /// `Ok` then.
     ///
     /// # Cancel safety
     /// Dropping it drops the running handlers. Their items are returned to the queue, and these deliveries do not
@@ -283,10 +288,7 @@ impl<S: Serializer> Consumer<S> {
         while !(slots.is_empty() && settling.is_empty()) {
             tokio::select! {
                 biased;
-                () = &mut shutdown => {
-                    stop.send_replace(true);
-                    grace.set(tokio::time::sleep(self.inner.options.grace).fuse());
-                }
+                () = &mut shutdown => self.stop(&stop, grace.as_mut()),
                 () = &mut grace => break,
                 Some(slot) = slots.next() => match slot {
                     // The settlement and the claim of the next item are sent together.
@@ -296,7 +298,7 @@ impl<S: Serializer> Consumer<S> {
                     }
                     Ok(None) => {}
                     Err(error) => {
-                        stop.send_replace(true);
+                        self.stop(&stop, grace.as_mut());
                         match ended {
                             Ok(()) => ended = Err(error),
                             Err(_) => self.inner.shared.events.tell(Event::Failed { error }),
@@ -307,6 +309,13 @@ impl<S: Serializer> Consumer<S> {
             }
         }
         ended
+    }
+
+    /// Lets no slot take another item. The grace period of those that run begins, unless it has begun before.
+    fn stop(&self, stop: &watch::Sender<bool>, mut grace: Pin<&mut Fuse<Sleep>>) {
+        if !stop.send_replace(true) {
+            grace.set(tokio::time::sleep(self.inner.options.grace).fuse());
+        }
     }
 
     /// Takes an item and handles it. The returned future waits for its settlement; `None` if `stop` is set, or if the

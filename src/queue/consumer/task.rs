@@ -402,10 +402,10 @@ impl<S: Serializer> Task<S> {
         let path = &self.shared.paths.path;
         let error = client::Error::from_backend(doing, path, error);
         tracing::warn!(event = "cannot_consume", path = &**path, %error, kind = ?error.kind(), "cannot consume");
-        self.buffer.fail(Error::client(path, error));
         let now = self.shared.core.clock.now();
-        let delay = self.shared.core.next_delay(&mut self.failures, now);
-        self.not_before = self.not_before.max(Some(Instant::now() + delay));
+        let retry_at = Instant::now() + self.shared.core.next_delay(&mut self.failures, now);
+        self.buffer.fail(Error::client(path, error), retry_at);
+        self.not_before = self.not_before.max(Some(retry_at));
     }
 
     fn answer_closers(&mut self, is_busy: bool) {

@@ -13,6 +13,7 @@ mod events;
 mod expiry;
 mod fixture;
 mod freeze;
+mod grace;
 mod handler;
 mod identity;
 mod input;
