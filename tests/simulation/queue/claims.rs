@@ -47,8 +47,9 @@ impl Claims {
 
     /// It was deleted by hand.
     pub(super) fn forget(&mut self, name: &str) {
-        let deleted = self.standing.extract_if(.., |_, standing| standing.name == name);
-        self.died.extend(deleted.map(|(token, standing)| (token, standing.name)));
+        let deleted = self.standing.iter().filter(|(_, standing)| standing.name == name);
+        self.died.extend(deleted.map(|(token, standing)| (*token, standing.name.clone())));
+        self.standing.retain(|_, standing| standing.name != name);
     }
 
     /// Called after each step: a claim that was given up in a session that continues, and that no caller had.

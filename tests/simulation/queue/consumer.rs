@@ -131,6 +131,7 @@ impl Taker {
     async fn part(&mut self, delivery: Arc<Delivery<String>>) -> bool {
         let (items, place) = (delivery.items().to_vec(), self.ledger.place(&delivery));
         let what = format!("{} {place}", self.number);
+        let token = delivery.fencing_token();
         let delivery = Arc::into_inner(delivery).expect("the ledger holds none");
         let outcome = match self.random.u8(..20) {
             0..=12 => {
@@ -159,9 +160,9 @@ impl Taker {
                 rejected.map(|()| true)
             }
             way @ 15..=16 => {
-                self.ledger.fails(&place);
+                self.ledger.fails(&place, token, false);
                 let after = if way == 15 { self.timeout / 4 } else { Duration::ZERO };
-                delivery.nack_after(after).await.map(|()| true).inspect(|_| self.ledger.failed(&place))
+                delivery.nack_after(after).await.map(|()| true).inspect(|_| self.ledger.fails(&place, token, true))
             }
             17 => delivery.release().await.map(|()| true),
             _ => {

@@ -50,12 +50,6 @@ impl Held {
     }
 }
 
-#[derive(Debug, Clone, Copy, Default)]
-struct Failed {
-    begun: u32,
-    done: u32,
-}
-
 #[derive(Default)]
 struct State {
     puts: BTreeMap<String, Put>,
@@ -67,8 +61,8 @@ struct State {
     takers: BTreeMap<String, BTreeSet<u64>>,
     /// The fencing token of the latest delivery of an item.
     latest: BTreeMap<String, i64>,
-    /// How many deliveries were reported as failed, or may have been.
-    failed: BTreeMap<Place, Failed>,
+    /// The deliveries that were reported as failed, by their fencing tokens; whether that was confirmed.
+    failed: BTreeMap<Place, BTreeMap<i64, bool>>,
     /// Items that a consumer has asked to be acked; whether that was confirmed.
     acked: BTreeMap<String, bool>,
     /// Items that a consumer has rejected, or tried to; whether that was confirmed.
@@ -79,6 +73,8 @@ struct State {
     violation: Option<String>,
     /// Until then a consumer may believe to hold an item that it has lost, as a node or a session was ended by hand.
     excused: Option<Instant>,
+    /// How often that was: each time a claim may have ended that no server had shown yet.
+    by_hand: u32,
 }
 
 /// Clones write to the same one.
@@ -135,6 +131,7 @@ impl Ledger {
     pub(super) fn excuse_until(&self, until: Instant) {
         let mut state = self.state();
         state.excused = state.excused.max(Some(until));
+        state.by_hand += 1;
     }
 
     pub(super) fn is_excused(&self) -> bool {
@@ -227,18 +224,15 @@ impl Ledger {
         let is_its = |token: i64, name: &str| token < before && name == place.name && in_queue(token) == place.queue;
         let died = claims.died().iter().filter(|(token, name)| is_its(*token, name));
         let died = u32::try_from(died.count()).expect("few");
-        let Failed { begun, done } = state.failed.get(place).copied().unwrap_or_default();
-        died + done..=died + begun
+        let reported = state.failed.get(place).into_iter().flatten().filter(|(token, _)| **token < before);
+        let confirmed: Vec<bool> = reported.map(|(_, confirmed)| *confirmed).collect();
+        let count = |all: bool| u32::try_from(confirmed.iter().filter(|one| all || **one).count()).expect("few");
+        died + count(false)..=died + count(true) + state.by_hand
     }
 
-    /// A delivery is about to be reported as failed.
-    pub(super) fn fails(&self, place: &Place) {
-        self.state().failed.entry(place.clone()).or_default().begun += 1;
-    }
-
-    /// It was.
-    pub(super) fn failed(&self, place: &Place) {
-        self.state().failed.entry(place.clone()).or_default().done += 1;
+    /// This delivery is about to be reported as failed, or it was.
+    pub(super) fn fails(&self, place: &Place, token: i64, confirmed: bool) {
+        *self.state().failed.entry(place.clone()).or_default().entry(token).or_default() |= confirmed;
     }
 
     /// A consumer of Curator's has taken these out of the queue, under its lock.

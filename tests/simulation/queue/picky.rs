@@ -36,8 +36,10 @@ impl Picky {
                 self.ledger.taken(self.number, &delivery);
                 let place = self.ledger.place(&delivery);
                 let delivery = Arc::into_inner(delivery).expect("the ledger holds none");
-                self.ledger.fails(&place);
-                let returned = delivery.nack_after(PASSED_OVER).await.inspect(|()| self.ledger.failed(&place));
+                let token = delivery.fencing_token();
+                self.ledger.fails(&place, token, false);
+                let returned =
+                    delivery.nack_after(PASSED_OVER).await.inspect(|()| self.ledger.fails(&place, token, true));
                 self.ledger.note(format_args!("{} passes {place} over: {returned:?}", self.number));
             }
             Err(error) => self.ledger.object(format!("{} cannot take: {error}", self.number)),
