@@ -45,6 +45,17 @@ pub(crate) fn quoted(value: &str) -> String {
     }
 }
 
+/// Returns data as [`quoted`] text if it is text, else with all that is not ASCII escaped.
+pub(crate) fn quoted_bytes(data: &[u8]) -> String {
+    match std::str::from_utf8(data) {
+        Ok(text) => quoted(text),
+        Err(_) => {
+            let (shown, more) = (data.get(..SHOWN_CHARS).unwrap_or(data), data.len() > SHOWN_CHARS);
+            format!("b\"{}\"{}", shown.escape_ascii(), if more { "..." } else { "" })
+        }
+    }
+}
+
 /// The longest path. A longer one would leave no room in a request, which would be retried again and again.
 const MAX_PATH_BYTES: usize = 64 * 1024;
 

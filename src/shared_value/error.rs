@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::cache;
 use crate::client::{self, ErrorKind};
 use crate::error::recipe_error;
+use crate::path::quoted_bytes;
 
 /// An error of a [`SharedValue`](super::SharedValue).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -43,8 +44,24 @@ pub enum Error {
         /// The path of the value.
         path: Arc<str>,
     },
+    /// The answer to a conditional write was lost, and the node has the new value, at the version that the write would
+    /// have given it. Either it was carried out, or another client wrote the same value over the same version: the
+    /// servers do not tell which. If no other client writes this value, it was carried out.
+    #[error(
+        "shared value at {path}: the answer was lost; version {version} has the new value, written by this call or by \
+         another client that wrote the same; if no other client writes this value, it was carried out"
+    )]
+    SameValue {
+        /// The path of the value.
+        path: Arc<str>,
+        /// The version of the node.
+        version: i32,
+    },
     /// The data of the node cannot be decoded. [`set`](super::SharedValue::set) replaces it.
-    #[error("shared value at {path}: version {version} of the node cannot be decoded: {why}; set() replaces it")]
+    #[error(
+        "shared value at {path}: version {version} of the node, {}, cannot be decoded: {why}; set() replaces it",
+        quoted_bytes(.bytes)
+    )]
     Undecodable {
         /// The path of the value.
         path: Arc<str>,
@@ -77,6 +94,7 @@ recipe_error! {
     kind {
         Error::Missing { .. } => ErrorKind::NoNode,
         Error::Replaced { .. } | Error::Undecodable { .. } | Error::VersionOverflow { .. } => ErrorKind::Other,
+        Error::SameValue { .. } => ErrorKind::OutcomeUnknown,
         Error::Unserializable { .. } => ErrorKind::InvalidArgument,
     }
     /// Returns whether the client is closed for good. A value belongs to no session, so nothing else can be lost.

@@ -36,6 +36,12 @@
 //! error but [`OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown) and [`Error::Replaced`] nothing was written. (After a
 //! lost answer, Curator's `trySetValue` returns false while the servers have the new value.)
 //!
+//! After a lost answer, the node may have the new value although another client wrote it. A [`set`](SharedValue::set)
+//! returns `Ok` then: the value is set, by whichever client. A conditional write returns [`Error::SameValue`], because
+//! two clients must not both count on having replaced the same version. A value that names its writer, or has a single
+//! writer, was written by the call. To count, use a
+//! [`DistributedAtomicLong`](crate::atomic_long::DistributedAtomicLong), which always knows.
+//!
 //! A version counts the writes of one node. If the node is deleted and created again, and written as often as before,
 //! before this client notices, the versions are the same. A write over the first one is carried out then, and returns
 //! [`Error::Replaced`].
@@ -44,10 +50,12 @@
 //!
 //! | event | what happens |
 //! |---|---|
-//! | connection suspended | `get` continues to return the last value. A write waits, up to the connection timeout. |
+//! | connection suspended | `get` continues to return the last value. A write waits, up to the connection timeout, |
+//! | | also for the value to read before it. `synced` and `wait_for` wait without a limit. |
 //! | reconnected, new session | The value is compared with the servers. If it differs, it is reported, once. |
-//! | reply to a write lost | After the reconnect the version tells if it was carried out. If not, it is repeated. |
-//! | | If it cannot tell, because another client wrote too or wrote the same: `OutcomeUnknown`. |
+//! | reply to a write lost | After the reconnect the version tells if it was carried out. If not, it is repeated, |
+//! | | until the connection timeout has passed. The new value is there: `Ok` for a `set`, else [`Error::SameValue`]. |
+//! | | Other clients have written since, so that it cannot tell: `OutcomeUnknown`. |
 //! | session lost, reply to a write lost | The write returns `OutcomeUnknown`. |
 //! | value larger than the servers read | The write fails, and the next one does not. |
 //! | another client wrote first | `compare_and_set` returns false, `update` reads and tries again. |
@@ -87,7 +95,7 @@ pub use self::error::Error;
 pub use self::versioned::Versioned;
 use self::write::Write;
 use crate::cache::{Cache, Node};
-use crate::client::Client;
+use crate::client::{self, Client, ErrorKind};
 #[cfg(feature = "json")]
 pub use crate::serializer::Json;
 pub use crate::serializer::{BoxError, RawBytes, Serializer, Utf8};
@@ -139,7 +147,7 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     ///
     /// # Errors
     /// [`Error::Missing`], [`Error::Undecodable`]; [`Error::Client`] with
-    /// [`ErrorKind::NoAuth`](crate::ErrorKind::NoAuth) if the client may not read the node.
+    /// [`ErrorKind::NoAuth`] if the client may not read the node.
     #[doc(alias = "getValue")]
     #[doc(alias = "getVersionedValue")]
     #[doc(alias = "getCount")]
@@ -201,9 +209,8 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     /// # Errors
     /// * [`Error::Missing`] if there is no node.
     /// * [`Error::Unserializable`]; [`Error::Client`] if it is larger than a server accepts.
-    /// * [`Error::Client`] with [`ErrorKind::OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown): it may have been set,
-    ///   once. With any other kind it was not, for example without permission, or without a connection for as long as
-    ///   the client's connection timeout.
+    /// * [`Error::Client`] with [`ErrorKind::OutcomeUnknown`]: it may have been set, once. With any other kind it was
+    ///   not, for example without permission, or without a connection for as long as the client's connection timeout.
     /// * [`Error::Closed`].
     ///
     /// # Cancel safety
@@ -223,7 +230,8 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     /// Sets the value if it is still the one that was read as `expected`, and returns whether it did.
     ///
     /// # Errors
-    /// As [`set`](Self::set); [`Error::VersionOverflow`]; [`Error::Replaced`], with which the value was written.
+    /// As [`set`](Self::set); [`Error::VersionOverflow`]; [`Error::Replaced`], with which the value was written;
+    /// [`Error::SameValue`], with which it was written by this call or by another client.
     ///
     /// # Cancel safety
     /// As [`set`](Self::set).
@@ -239,7 +247,7 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
             let known = match self.node() {
                 Some(node) => *node.stat(),
                 // The next node at the path may have the same version.
-                None => *self.synced().await?.stat(),
+                None => *self.synced_in_time("compare and set").await?.stat(),
             };
             // A later value is known, so the expected one is replaced.
             if known.mzxid > stat.mzxid {
@@ -274,7 +282,7 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
             let is_synced = known.is_none();
             let before = match known.take() {
                 Some(before) => before,
-                None => self.synced().await?,
+                None => self.synced_in_time("update").await?,
             };
             match change(&before) {
                 None if is_synced => return Ok(None),
@@ -300,6 +308,18 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     /// Returns the path of the value.
     pub fn path(&self) -> &str {
         &self.inner.path
+    }
+
+    /// As [`synced`](Self::synced), for at most the connection timeout.
+    async fn synced_in_time(&self, doing: &str) -> Result<Versioned<T>, Error> {
+        let Inner { client, path, .. } = &*self.inner;
+        let within = client.core().config.connection_timeout;
+        let Ok(synced) = tokio::time::timeout(within, self.synced()).await else {
+            let why = format!("the value was not read within {within:?}, and nothing was written; try again later");
+            let error = client::Error::at(ErrorKind::ConnectionLoss, doing, path, why);
+            return Err(self.last_error().unwrap_or_else(|| Error::client(path, error)));
+        };
+        synced
     }
 
     /// Returns the node: as it was copied, or as this handle has written it since.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use zookeeper_recipes::shared_value::{SharedCount, SharedValue, Utf8};
+use zookeeper_recipes::shared_value::{Error, SharedCount, SharedValue, Utf8};
 use zookeeper_recipes::{Client, ErrorKind, ErrorPolicy};
 
 use crate::fixture::{Fixture, SOON, What, builder, connect, for_each_loss, lose, within};
@@ -78,10 +78,15 @@ async fn a_lost_write_is_carried_out_once() {
         assert_eq!(client.session_id(), session, "{case}: the session survived");
         match what {
             What::Request => assert_eq!(*updated.expect("known").expect("written"), "ab", "{case}"),
-            What::Answer => assert_eq!(updated.expect_err(&case).kind(), ErrorKind::OutcomeUnknown, "{case}"),
+            What::Answer => assert!(matches!(updated, Err(Error::SameValue { version: 1, .. })), "{case}: {updated:?}"),
         }
         assert_eq!(fixture.observer.data(&path).await.as_deref(), Some(&b"ab"[..]), "{case}");
         within("it is seen", SOON, value.wait_for(|now| now == "ab")).await.expect("it is seen");
+
+        let fault = lose(&proxy, what, OpCode::SetData, how);
+        let set = within("it is settled", SOON, value.set("c")).await;
+        assert!(fault.has_fired(), "{case}");
+        assert_eq!(set.expect("known").version(), 2, "{case}: it is set, by whichever client");
     })
     .await;
 }

@@ -58,15 +58,66 @@ async fn a_write_that_was_not_carried_out_is_repeated() {
     }
 }
 
-/// Another client may have written the same. (Curator's `trySetValue` returns false.)
-#[tokio::test(start_paused = true)]
-async fn a_write_that_may_have_been_carried_out_is_not_repeated() {
-    for call in CALLS {
-        let (server, value, ended) = lost(call, Loss::Applied, |_, _| {}).await;
-        assert_unknown(&ended.expect_err("not known"));
-        assert_eq!(server.stat(PATH).expect("it is there").version, 1, "{call:?}: once");
-        within("it is seen", T, value.wait_for(|now| now == "new")).await.expect("it is seen");
+/// What is said when the node has the new value at this version.
+fn assert_same(call: Call, ended: Result<bool, Error>, version: i32) {
+    if call == Call::Set {
+        return assert_eq!(ended, Ok(true), "it is set, by whichever client");
     }
+    let error = ended.expect_err("not known");
+    assert_unknown(&error);
+    assert_eq!(error, Error::SameValue { path: PATH.into(), version }, "{call:?}");
+}
+
+/// Another client may have written the same, and count on it. (Curator's `trySetValue` returns false.)
+#[tokio::test(start_paused = true)]
+async fn a_write_whose_value_is_there_is_not_repeated() {
+    let same = |server: &TestingServer, _: &Client| server.set_data_by_hand(PATH, "new").expect("it is there");
+    for call in CALLS {
+        for is_ours in [true, false] {
+            let (server, value, ended) = match is_ours {
+                true => lost(call, Loss::Applied, |_, _| {}).await,
+                false => lost(call, Loss::NotApplied, same).await,
+            };
+            assert_same(call, ended, 1);
+            assert_eq!(server.stat(PATH).expect("it is there").version, 1, "{call:?}: once");
+            within("it is seen", T, value.wait_for(|now| now == "new")).await.expect("it is seen");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_that_is_there_after_several_writes_is_set() {
+    for call in CALLS {
+        for loss in [Loss::Applied, Loss::NotApplied] {
+            let others = |server: &TestingServer, _: &Client| {
+                for data in ["one", "two", "new"] {
+                    server.set_data_by_hand(PATH, data).expect("it is there");
+                }
+            };
+            let (server, value, ended) = lost(call, loss, others).await;
+            match call {
+                Call::Set => assert_eq!((ended, now(&value)), (Ok(true), "new".to_owned())),
+                _ => assert_unknown(&ended.expect_err("not known")),
+            }
+            assert_eq!(held(&server).as_deref(), Some("new"), "{call:?}: nothing is repeated");
+        }
+    }
+}
+
+/// Two clients take what is free. Only one may believe that it has it.
+#[tokio::test(start_paused = true)]
+async fn of_two_that_write_the_same_over_the_same_only_one_succeeds() {
+    let (server, [one, two]) = setup().await;
+    let (first, second) = (text(&one, "free").await, text(&two, "free").await);
+    let (seen, same) = (first.get().expect("there is one"), second.get().expect("there is one"));
+    server.refuse(&one);
+    server.lose_next_reply(&one, Operation::SetData, Loss::NotApplied);
+    let mut taking = Box::pin(first.compare_and_set(&seen, "taken"));
+    still_pending("there is no connection", &mut taking).await;
+    assert_eq!(second.compare_and_set(&same, "taken").await, Ok(true));
+    server.heal();
+    let taken = within("it is settled", T * 3, taking).await;
+    assert_eq!(taken, Err(Error::SameValue { path: PATH.into(), version: 1 }));
 }
 
 #[tokio::test(start_paused = true)]
@@ -137,5 +188,40 @@ async fn without_a_connection_nothing_is_written_and_the_error_says_so() {
         assert_eq!(error.kind(), ErrorKind::ConnectionLoss, "{error}");
         assert!(error.is_retryable() && error.to_string().contains(PATH), "{error}");
         assert_eq!((held(&server).as_deref(), now(&value)), (Some("old"), "old".to_owned()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_that_must_be_read_first_is_waited_for_no_longer_than_a_write() {
+    for call in [Call::Swap, Call::Update] {
+        let (server, [client]) = setup().await;
+        let value = text(&client, "old").await;
+        let before = value.get().expect("there is one");
+        server.delete_by_hand(PATH).expect("it is there");
+        within("it is seen", T, server.until(|| value.get().is_err())).await;
+        server.refuse(&client);
+        server.disconnect(&client);
+        let error = within("the connection timeout", T * 4, write(call, &value, &before)).await;
+        let error = error.expect_err("no connection");
+        assert_eq!(error.kind(), ErrorKind::ConnectionLoss, "{call:?}: {error}");
+        assert!(error.is_retryable() && error.to_string().contains(PATH), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_is_cut_off_each_time_ends() {
+    for call in CALLS {
+        let (server, [client]) = setup().await;
+        let value = text(&client, "old").await;
+        let before = value.get().expect("there is one");
+        for _ in 0..10_000 {
+            server.lose_next_reply(&client, Operation::SetData, Loss::NotApplied);
+        }
+        let error = within("the connection timeout", T * 4, write(call, &value, &before)).await;
+        let error = error.expect_err("cut off");
+        assert_eq!(error.kind(), ErrorKind::ConnectionLoss, "{call:?}: {error}");
+        server.heal();
+        within("it works again", T, value.set("next")).await.expect("set");
+        assert_eq!(server.stat(PATH).expect("it is there").version, 1, "{call:?}: nothing comes late");
     }
 }

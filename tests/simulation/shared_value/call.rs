@@ -71,6 +71,8 @@ impl Call {
         match outcome {
             Ok(true) => Ok(End::Done),
             Ok(false) => Ok(End::NotDone),
+            // No two calls of a seed write the same.
+            Err(Error::SameValue { .. }) => Ok(End::Done),
             Err(error) => match error.kind() {
                 ErrorKind::OutcomeUnknown => Ok(End::Unknown),
                 ErrorKind::NoNode | ErrorKind::ConnectionLoss => Ok(End::NotDone),
