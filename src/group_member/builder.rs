@@ -8,7 +8,7 @@ use super::{GroupMember, Own};
 use crate::cache::{Cache, Snapshot};
 use crate::client::Client;
 use crate::path::join;
-use crate::persistent_node::{self, NodeState, PersistentNode};
+use crate::persistent_node::{self, Foreign, NodeState, PersistentNode};
 use crate::util::mutex::Mutex;
 use crate::util::wait::forever;
 
@@ -35,11 +35,19 @@ pub struct GroupMemberBuilder {
     id: String,
     data: Vec<u8>,
     format: Format,
+    waits: bool,
 }
 
 impl GroupMemberBuilder {
     pub(super) fn new(client: &Client, path: String, id: String) -> Self {
-        GroupMemberBuilder { client: client.clone(), path, id, data: Vec::new(), format: Format::default() }
+        GroupMemberBuilder {
+            client: client.clone(),
+            path,
+            id,
+            data: Vec::new(),
+            format: Format::default(),
+            waits: false,
+        }
     }
 
     /// Sets the data of the member, such as its address. Empty by default; a member of one of kazoo's parties has none.
@@ -54,11 +62,19 @@ impl GroupMemberBuilder {
         self
     }
 
+    /// Makes [`join`](Self::join) wait while another session has the id, as long as it takes. Default: it fails with
+    /// [`Error::Taken`]. For processes that are started again under the same id: the node of one that has crashed stays
+    /// for up to a session timeout.
+    pub fn wait(mut self) -> Self {
+        self.waits = true;
+        self
+    }
+
     /// Joins the group, and waits until the member's node is there and the other members are known: as long as it
-    /// takes, also across losses of the connection and of the session. While another session has a node of the same
-    /// name, it waits for the end of that.
+    /// takes, also across losses of the connection and of the session.
     ///
     /// # Errors
+    /// [`Error::Taken`] if another session has the id, unless it is to [wait](Self::wait).
     /// [`Error::Client`] with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) for a malformed path or id, and
     /// if the node cannot be created, such as without permission, or the group cannot be read for another reason that
     /// does not pass by itself. Without permission to list the group it succeeds, and
@@ -85,17 +101,28 @@ impl GroupMemberBuilder {
             .start()
             .map_err(|error| Error::node(&path, error))?;
         let cache = Cache::children(&self.client, &*path).start();
-        let created = async { node.created().await.map_err(|error| Error::node(&path, error)) };
-        let copied = async { cache.await.map_err(|error| Error::cache(&path, error)) };
-        let (own_path, cache) = futures::try_join!(created, copied)?;
-        // So that the changes after this begin with the others. Without permission to list, it would never be seen.
-        let sees_itself = |now: &Snapshot<_>| now.get(&own_path).is_some() || now.unlistable().next().is_some();
-        tokio::select! {
+        let joined = async {
+            let created = async { node.created().await.map_err(|error| Error::node(&path, error)) };
+            let copied = async { cache.await.map_err(|error| Error::cache(&path, error)) };
+            let (own_path, cache) = futures::try_join!(created, copied)?;
+            // So that the changes after this begin with the others. Without permission to list, it would never be seen.
+            let sees_itself = |now: &Snapshot<_>| now.get(&own_path).is_some() || now.unlistable().next().is_some();
+            tokio::select! {
+                biased;
+                seen = cache.wait_for(sees_itself) => drop(seen.map_err(|error| Error::cache(&path, error))?),
+                // Deleted by another client meanwhile, it may be created no more.
+                error = failed(&node) => return Err(Error::node(&path, error)),
+            }
+            Ok(cache)
+        };
+        let cache = tokio::select! {
             biased;
-            seen = cache.wait_for(sees_itself) => drop(seen.map_err(|error| Error::cache(&path, error))?),
-            // Deleted by another client meanwhile, it may be created no more.
-            error = failed(&node) => return Err(Error::node(&path, error)),
-        }
+            joined = joined => joined?,
+            foreign = node.foreign(), if !self.waits => {
+                let Foreign { session, data } = foreign.map_err(|error| Error::node(&path, error))?;
+                return Err(Error::Taken { path: Arc::clone(&path), id: self.id, session, data });
+            }
+        };
         let own = Mutex::new(Some(Own { id: self.id, data: self.data }));
         Ok(GroupMember { path, format: self.format, node, cache, own })
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::client::{self, ErrorKind};
 use crate::error::recipe_error;
+use crate::path::quoted_bytes;
 use crate::{cache, persistent_node};
 
 /// An error of a [`GroupMember`](super::GroupMember).
@@ -25,6 +26,23 @@ pub enum Error {
     Closed {
         /// The path of the group.
         path: Arc<str>,
+    },
+    /// Another session has a node of this id. It ends with that session; if its process has crashed, that is up to a
+    /// session timeout later. [`wait`](super::GroupMemberBuilder::wait) waits for it.
+    #[error(
+        "group at {path}: session {session:#x} has joined as {id:?}, with the data {}; choose another id, or wait for \
+         the end of that session with GroupMemberBuilder::wait",
+        quoted_bytes(.data)
+    )]
+    Taken {
+        /// The path of the group.
+        path: Arc<str>,
+        /// The id.
+        id: String,
+        /// The session that has it.
+        session: i64,
+        /// The data of its member.
+        data: Vec<u8>,
     },
     /// An option is out of its range.
     #[error("group at {path}: {why}")]
@@ -60,7 +78,12 @@ impl Error {
 
 recipe_error! {
     kind {
+        Error::Taken { .. } => ErrorKind::NodeExists,
         Error::InvalidOption { .. } => ErrorKind::InvalidArgument,
+    }
+    retryable {
+        // That session may end.
+        Error::Taken { .. } => true,
     }
     /// Returns whether the member has ended for good.
     lost {}

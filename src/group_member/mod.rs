@@ -63,7 +63,9 @@
 //! | no permission to read a member's node | Its data is empty; in a `Party` it is left out. |
 //! | a subscriber is too slow | It is told ([`Lagged`](Change::Lagged)), with the members to continue from. |
 //! | client closed | The changes end, and calls that wait return [`Error::Closed`]. |
-//! | another session has the id | [`join`](GroupMember::join) waits until that session's node is gone. |
+//! | another session has the id | `join` returns [`Error::Taken`], which names that session and its data, |
+//! | | or [waits](GroupMemberBuilder::wait) until its node is gone. Of a member that had joined, the state |
+//! | | is [`Waiting`](NodeState::Waiting) until then. |
 //! | a persistent node has the id | It is adopted: [`OtherKind`](NodeState::OtherKind). It outlives a crash. |
 //!
 //! # What it costs

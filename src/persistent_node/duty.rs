@@ -157,6 +157,11 @@ impl Duty {
         self.former.clear();
     }
 
+    /// Returns whether this is a session of ours that is over.
+    pub(super) fn is_former(&self, session: i64) -> bool {
+        self.former.contains(&session)
+    }
+
     fn target(&self, session: &Arc<Session>, path: &Arc<str>, czxid: Option<i64>) -> DeletionTarget {
         if self.is_unique {
             return DeletionTarget::Path(Arc::clone(path));

@@ -337,6 +337,9 @@ impl Keeper {
             Err(error) => return Err(error),
         };
         if stat.ephemeral_owner != 0 && stat.ephemeral_owner != session.id() {
+            if !self.duty.is_former(stat.ephemeral_owner) {
+                self.shared.saw_foreign(stat.ephemeral_owner, data);
+            }
             return self.wait_for(session, path, watch).await;
         }
         self.watch = Some(watch);

@@ -116,6 +116,8 @@ use std::time::Duration;
 
 pub use self::builder::PersistentNodeBuilder;
 pub use self::error::Error;
+#[cfg(feature = "group-member")]
+pub(crate) use self::state::Foreign;
 pub use self::state::NodeState;
 use self::state::{Progress, Shared};
 use crate::client::Client;
@@ -267,6 +269,12 @@ impl PersistentNode {
             progress.error.clone().filter(|_| progress.failed >= number).map(Err)
         })
         .await
+    }
+
+    /// Waits until another session's node is seen at the path. Cancel safe: it only waits.
+    #[cfg(feature = "group-member")]
+    pub(crate) async fn foreign(&self) -> Result<Foreign, Error> {
+        self.until(|progress| progress.foreign.clone().map(Ok)).await
     }
 
     /// Waits for an outcome in the progress of the task, or its end.

@@ -73,6 +73,13 @@ pub(super) struct Wanted {
     pub(super) number: u64,
 }
 
+/// Another session's node at the path.
+#[derive(Debug, Clone)]
+pub(crate) struct Foreign {
+    pub(crate) session: i64,
+    pub(crate) data: Vec<u8>,
+}
+
 /// What the task has achieved so far.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
@@ -86,6 +93,8 @@ pub(super) struct Progress {
     /// The number of the latest data that was wanted when that failure began: it tells nothing about newer data.
     pub(super) failed: u64,
     pub(super) closed: bool,
+    /// The latest node of another session that was seen, which is not a former session of this one.
+    pub(super) foreign: Option<Foreign>,
 }
 
 /// The state that the handle and the task share.
@@ -171,6 +180,11 @@ impl Shared {
         if changed {
             self.progress.send_modify(|_| ());
         }
+    }
+
+    /// Publishes whose node is there.
+    pub(super) fn saw_foreign(&self, session: i64, data: Vec<u8>) {
+        self.progress.send_modify(|progress| progress.foreign = Some(Foreign { session, data }));
     }
 
     /// Publishes a failure, and the number of the latest data that it concerns.

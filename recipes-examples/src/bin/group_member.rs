@@ -57,7 +57,7 @@ async fn serve(stage: &Stage, path: &str, id: &str, address: &str) -> Result<()>
     println!("{id}: connecting to {stage}");
     let client = stage.connect().await?;
     println!("{id}: joins the group at {path}; if another process is {id}, this one waits until that one has left");
-    let member = GroupMember::join(&client, path, id, address).await?;
+    let member = GroupMember::builder(&client, path, id).data(address).wait().join().await?;
     println!("{id}: is a member (Ctrl-C to leave)");
     tell_connection(&client, id);
     let mut changes = member.changes();

@@ -166,7 +166,9 @@ impl Play {
         let of = self.world.clients[client].clone();
         let joining = {
             let of = of.clone();
-            async move { GroupMember::join(&of, GROUP, id, format!("{number}.0")).await }
+            let member = GroupMember::builder(&of, GROUP, id).data(format!("{number}.0"));
+            let waits = self.world.random.u8(..6) > 0;
+            async move { if waits { member.wait().join().await } else { member.join().await } }
         };
         let life = Life::Joining(self.world.server.spawn(&of, joining));
         self.entries.push(Entry { number, client, id, version: 0, life });
@@ -284,6 +286,12 @@ impl Play {
                         self.world.figures.turns += 1;
                         self.world.trace.note(format_args!("{number} has joined"));
                         Life::Joined(Joined::new(member))
+                    }
+                    // Never by a node of its own, also if that belongs to a session that is over.
+                    Some(Ok(Err(Error::Taken { data, .. }))) if !data.starts_with(format!("{number}.").as_bytes()) => {
+                        self.world.trace.note(format_args!("{number} finds its id taken"));
+                        self.dropped.insert((entry.client, entry.id), Instant::now());
+                        continue;
                     }
                     Some(outcome) => return Err(format!("{number} did not join: {outcome:?}")),
                 },
