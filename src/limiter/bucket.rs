@@ -40,6 +40,11 @@ impl Bucket {
         self.rate
     }
 
+    /// Returns whether the bucket is filled up to a later instant than this.
+    pub(super) fn is_filled_past(&self, now: Instant) -> bool {
+        self.at > now
+    }
+
     /// Fills the bucket up to `now`.
     pub(super) fn fill(&mut self, now: Instant) {
         let passed = now.saturating_duration_since(self.at).as_nanos();
@@ -56,16 +61,35 @@ impl Bucket {
 
     /// Takes permits, which are at most the burst.
     pub(super) fn take(&mut self, permits: u64) -> Result<(), Wait> {
-        let parts = u128::from(permits) * PARTS;
+        match self.wait(permits.into()) {
+            Some(wait) => Err(wait),
+            None => {
+                self.parts -= u128::from(permits) * PARTS;
+                Ok(())
+            }
+        }
+    }
+
+    /// Returns how long it takes until so many permits have come, if what comes is taken in time; `None` if they are
+    /// there.
+    pub(super) fn wait(&self, permits: u128) -> Option<Wait> {
         if self.rate == 0 {
-            return Err(Wait::ForRate);
+            return Some(Wait::ForRate);
         }
-        if let Some(missing) = parts.checked_sub(self.parts).filter(|&missing| missing > 0) {
-            let nanos = missing.div_ceil(self.rate.into());
-            return Err(Wait::For(Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))));
-        }
-        self.parts -= parts;
-        Ok(())
+        let missing = permits.saturating_mul(PARTS).checked_sub(self.parts).filter(|&missing| missing > 0)?;
+        let nanos = missing.div_ceil(self.rate.into());
+        Some(Wait::For(Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))))
+    }
+
+    /// Takes back permits, as far as there is room for them.
+    pub(super) fn give_back(&mut self, permits: u64) {
+        self.parts = self.parts.saturating_add(u128::from(permits) * PARTS).min(self.capacity());
+    }
+
+    /// Returns whether so much time has passed since the bucket was filled that not all of it can be kept.
+    pub(super) fn overflows(&self, now: Instant) -> bool {
+        let passed = now.saturating_duration_since(self.at).as_nanos();
+        passed.saturating_mul(self.rate.into()) > self.capacity().saturating_sub(self.parts)
     }
 
     /// At a rate of 0 nothing is kept.

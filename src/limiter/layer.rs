@@ -84,7 +84,8 @@ impl<S> Layer<S> for ShareLimitLayer {
 /// A service that is ready when a permit has been granted.
 ///
 /// A permit that is not used because the service was dropped is lost. A permit that was granted before the limiter was
-/// closed stays valid.
+/// closed stays valid. A service that waits and is no longer polled, for example after a timeout around `ready()`,
+/// holds no others up: it keeps its place, and its permit is set aside for its next request.
 pub struct ShareLimit<S> {
     inner: S,
     limiter: ShareLimiter,

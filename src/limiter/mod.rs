@@ -35,6 +35,8 @@
 //! * [`set_rate`](ShareLimiter::set_rate) is not async and has taken effect when it returns. Code that has to confirm a
 //!   lowered share can do so then.
 //! * At a rate of 0 it grants nothing. Tasks that wait are not rejected: they wait for the next rate, in their order.
+//! * A waiting future that is no longer polled holds no others up: its permits are set aside when its turn has come. It
+//!   has them at its next poll; if it is dropped, others have them.
 //! * [`close`](ShareLimiter::close) ends it for good. Waiting and later calls return an error.
 //! * While a member of a throughput balancer drives it, no other code can set its rate. A higher rate would exceed the
 //!   member's share, and so the cluster's maximum, without any notice.
@@ -55,17 +57,22 @@ mod bucket;
 mod error;
 #[cfg(feature = "tower")]
 mod layer;
+mod line;
+mod source;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
 use self::bucket::{Bucket, Wait};
 pub use self::error::Error;
 #[cfg(feature = "tower")]
 pub use self::layer::{BoxError, ShareLimit, ShareLimitLayer};
+use self::line::Line;
+use self::source::Source;
 use crate::util::mutex::{Mutex, MutexGuard};
 
 /// Grants permits at a rate that can be changed at any time; see the [module](self).
@@ -93,23 +100,18 @@ pub struct ShareLimiter {
 struct Shared {
     burst: u64,
     state: Mutex<State>,
-    /// One permit, held by the first task that waits; the others follow in their order. Closed with the limiter.
-    front: Semaphore,
-    /// Notifies the first waiting task of a new rate, or that there will be none.
-    changed: Notify,
 }
 
 struct State {
     bucket: Bucket,
     /// Returns the rate whenever it is needed; `None` if the rate is as it was set.
-    source: Option<Box<Source>>,
+    source: Option<Arc<Source>>,
     /// Whether there are [`Reins`]; if not, the user sets the rate.
     is_driven: bool,
-    /// How many tasks wait. Later calls are not served before them.
-    waiting: usize,
+    is_closed: bool,
+    /// The calls that wait. Later ones are not served before them.
+    line: Line,
 }
-
-type Source = dyn Fn() -> u64 + Send + Sync;
 
 impl ShareLimiter {
     /// Returns a limiter of `rate` permits a second with a burst of 1: permits are acquired one by one.
@@ -131,10 +133,9 @@ impl ShareLimiter {
     }
 
     fn of(rate: u64, burst: u64) -> Self {
-        let state =
-            State { bucket: Bucket::new(rate, burst, Instant::now()), source: None, is_driven: false, waiting: 0 };
-        let (front, changed) = (Semaphore::new(1), Notify::new());
-        ShareLimiter { shared: Arc::new(Shared { burst, state: Mutex::new(state), front, changed }) }
+        let bucket = Bucket::new(rate, burst, Instant::now());
+        let state = State { bucket, source: None, is_driven: false, is_closed: false, line: Line::default() };
+        ShareLimiter { shared: Arc::new(Shared { burst, state: Mutex::new(state) }) }
     }
 
     /// Takes `permits` as soon as they are available, after all earlier calls.
@@ -146,33 +147,15 @@ impl ShareLimiter {
     /// [`Error::Closed`] once the limiter is [closed](Self::close), also while it waits, and also for 0 permits.
     ///
     /// # Cancel safety
-    /// Cancel safe: nothing is taken, and later calls move up. A future that is neither polled nor dropped holds them
-    /// up.
+    /// Cancel safe: nothing is taken, and later calls move up. A future that is neither polled nor dropped keeps its
+    /// place; its permits are set aside when their turn has come, and later calls go on.
     pub async fn acquire(&self, permits: u64) -> Result<(), Error> {
         // A loop over permits that are available must let other tasks run too.
         tokio::task::coop::consume_budget().await;
         if self.try_acquire(permits)? {
             return Ok(());
         }
-        let waiting = Waiting::new(&self.shared);
-        let _front = self.shared.front.acquire().await.map_err(|_| Error::Closed)?;
-        loop {
-            let changed = self.shared.changed.notified();
-            tokio::pin!(changed);
-            // From here on no change is missed, not even one before the wait.
-            changed.as_mut().enable();
-            let wait = match self.shared.open()?.take(permits) {
-                Ok(()) => break,
-                Err(wait) => wait,
-            };
-            match wait {
-                // Whichever comes first, the next round decides.
-                Wait::For(time) => timeout(time, changed).await.unwrap_or_default(),
-                Wait::ForRate => changed.await,
-            }
-        }
-        drop(waiting);
-        Ok(())
+        Waiting::new(&self.shared, permits)?.served().await
     }
 
     /// Takes `permits` if they are available and no other call waits for any. Returns whether it did.
@@ -181,12 +164,12 @@ impl ShareLimiter {
     /// [`Error::TooMany`] if `permits` is more than the burst: that many are never available. [`Error::Closed`] once
     /// the limiter is [closed](Self::close).
     pub fn try_acquire(&self, permits: u64) -> Result<bool, Error> {
-        let mut state = self.shared.open()?;
+        let mut state = self.shared.passed()?;
         let burst = self.shared.burst;
         if permits > burst {
             return Err(Error::TooMany { permits, burst });
         }
-        Ok(permits == 0 || (state.waiting == 0 && state.take(permits).is_ok()))
+        Ok(permits == 0 || (state.line.is_empty() && state.bucket.take(permits).is_ok()))
     }
 
     /// Sets the rate to `rate` permits a second; at 0 all calls wait for the next rate. Has taken effect when it
@@ -196,13 +179,13 @@ impl ShareLimiter {
     /// After an error nothing has changed. [`Error::Driven`] while a member of a throughput balancer drives the
     /// limiter, until that member leaves or is dropped. [`Error::Closed`] once the limiter is [closed](Self::close).
     pub fn set_rate(&self, rate: u64) -> Result<(), Error> {
-        self.shared.set(false, |state| state.fix(rate))
+        self.shared.set(false, rate, None)
     }
 
     /// Sets the rate as [`set_rate`](Self::set_rate) does, for as long as `lease` returns true.
     ///
-    /// `lease` is called each time permits are to be granted and must not use the limiter itself. While it returns
-    /// false, the rate is 0 and what had accumulated is gone.
+    /// `lease` is called each time permits are to be granted. While it returns false, the rate is 0 and what had
+    /// accumulated is gone. It may ask the limiter for its [`rate`](Self::rate), which is the last known one then.
     ///
     /// Waiting calls do not notice by themselves that a lease which was over is valid again: set the rate again.
     ///
@@ -228,7 +211,8 @@ impl ShareLimiter {
     /// # }
     /// ```
     pub fn set_rate_while(&self, rate: u64, lease: impl Fn() -> bool + Send + Sync + 'static) -> Result<(), Error> {
-        self.shared.set(false, |state| state.follow(move || if lease() { rate } else { 0 }))
+        let source = Source::new(move || if lease() { rate } else { 0 });
+        self.shared.set(false, source.rate(0), Some(source))
     }
 
     /// Sets the rate as [`set_rate`](Self::set_rate) does, until `deadline`. From then on the rate is 0.
@@ -263,22 +247,26 @@ impl ShareLimiter {
     /// # }
     /// ```
     pub fn close(&self) {
-        // First, so that a call that locks the state after it finds the limiter closed.
-        self.shared.front.close();
-        let old = self.shared.state().fix(0);
+        let mut state = self.shared.state.lock();
+        state.is_closed = true;
+        let old = state.replace(0, None);
+        state.line.wake_all();
+        drop(state);
         // As in `Shared::set`.
         drop(old);
-        self.shared.changed.notify_waiters();
     }
 
     /// Returns whether the limiter was [closed](Self::close).
     pub fn is_closed(&self) -> bool {
-        self.shared.front.is_closed()
+        self.shared.state.lock().is_closed
     }
 
     /// Returns how many permits a second are granted: 0 also when the lease is over or the limiter is closed.
     pub fn rate(&self) -> u64 {
-        self.shared.state().rate()
+        let state = self.shared.state.lock();
+        let (known, source) = (state.bucket.rate(), state.source.clone());
+        drop(state);
+        source.map_or(known, |source| source.rate(known))
     }
 
     /// Returns how many permits can be acquired at once.
@@ -289,10 +277,14 @@ impl ShareLimiter {
     /// Returns the right to set the rate from now on, unless it is taken or the limiter is closed.
     #[cfg(feature = "throughput-balancer")]
     pub(crate) fn reins(&self) -> Result<Reins, Error> {
-        let mut state = self.shared.open()?;
+        let mut state = self.shared.state.lock();
+        if state.is_closed {
+            return Err(Error::Closed);
+        }
         if std::mem::replace(&mut state.is_driven, true) {
             return Err(Error::Driven);
         }
+        drop(state);
         Ok(Reins { limiter: self.clone() })
     }
 }
@@ -307,10 +299,11 @@ pub(crate) struct Reins {
 #[cfg(feature = "throughput-balancer")]
 impl Reins {
     /// Makes the rate what `source` returns whenever it is needed. It may fall by itself but not rise, because waiting
-    /// calls would not notice; and it must not use the limiter.
+    /// calls would not notice.
     pub(crate) fn follow(&self, source: impl Fn() -> u64 + Send + Sync + 'static) {
+        let source = Source::new(source);
         // Refused if the limiter is closed, which grants nothing.
-        let _ = self.limiter.shared.set(true, |state| state.follow(source));
+        let _ = self.limiter.shared.set(true, source.rate(0), Some(source));
     }
 }
 
@@ -318,9 +311,9 @@ impl Reins {
 #[cfg(feature = "throughput-balancer")]
 impl Drop for Reins {
     fn drop(&mut self) {
-        let mut state = self.limiter.shared.state();
+        let mut state = self.limiter.shared.state.lock();
         state.is_driven = false;
-        let old = state.fix(0);
+        let old = state.replace(0, None);
         drop(state);
         // As in `Shared::set`.
         drop(old);
@@ -334,82 +327,131 @@ impl fmt::Debug for ShareLimiter {
 }
 
 impl Shared {
-    /// Locks the state. A lease that panics leaves it as it was.
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
-    }
-
-    /// Locks the state, unless the limiter is closed. This is checked under the lock, which [`ShareLimiter::close`]
-    /// takes too: once it has returned, no call is about to grant any more.
-    fn open(&self) -> Result<MutexGuard<'_, State>, Error> {
-        let state = self.state();
-        if self.front.is_closed() { Err(Error::Closed) } else { Ok(state) }
+    /// Locks the state, filled up to now, with all served whose turn has come, unless the limiter is closed. This is
+    /// checked under the lock, which [`ShareLimiter::close`] takes too: once that has returned, no call is about to
+    /// grant any more.
+    ///
+    /// The source of the rate is asked outside the lock, as it may run any code, which may use the limiter.
+    fn passed(&self) -> Result<MutexGuard<'_, State>, Error> {
+        let mut rate = None;
+        loop {
+            let mut state = self.state.lock();
+            if state.is_closed {
+                return Err(Error::Closed);
+            }
+            let known = state.bucket.rate();
+            match (state.source.clone(), rate.take()) {
+                (None, None) => state.pass(known, Instant::now()),
+                (Some(source), Some((asked, rate, now))) if Arc::ptr_eq(&source, &asked) => state.pass(rate, now),
+                // Another source was set, or none, while that one was asked.
+                (source, _asked) => {
+                    drop(state);
+                    let now = Instant::now();
+                    rate = source.map(|source| (Arc::clone(&source), source.rate(known), now));
+                    continue;
+                }
+            }
+            return Ok(state);
+        }
     }
 
     /// Changes the rate for the user or the driver, whichever has the right. What has accumulated until now comes from
-    /// the old rate. `change` returns what is no longer used.
-    fn set(&self, by_driver: bool, change: impl FnOnce(&mut State) -> Option<Box<Source>>) -> Result<(), Error> {
-        let mut state = self.open()?;
+    /// the old rate.
+    fn set(&self, by_driver: bool, rate: u64, source: Option<Arc<Source>>) -> Result<(), Error> {
+        let mut state = self.passed()?;
         if state.is_driven != by_driver {
             return Err(Error::Driven);
         }
-        state.pass();
-        let old = change(&mut state);
+        let old = state.replace(rate, source);
+        state.line.wake_all();
         drop(state);
         // Dropping a user's source may run any code, so it happens outside the lock.
         drop(old);
-        self.changed.notify_waiters();
         Ok(())
     }
 }
 
 impl State {
-    fn rate(&self) -> u64 {
-        self.source.as_ref().map_or(self.bucket.rate(), |source| source())
-    }
-
-    /// Sets a fixed rate. Returns the source of the rate until now, if it had one.
-    fn fix(&mut self, rate: u64) -> Option<Box<Source>> {
+    /// Sets the rate, and its source if it has one. Returns the source until now.
+    fn replace(&mut self, rate: u64, source: Option<Arc<Source>>) -> Option<Arc<Source>> {
         self.bucket.set_rate(rate);
-        self.source.take()
+        std::mem::replace(&mut self.source, source)
     }
 
-    /// Returns the source of the rate until now, if it had one.
-    fn follow(&mut self, source: impl Fn() -> u64 + Send + Sync + 'static) -> Option<Box<Source>> {
-        let old = self.source.replace(Box::new(source));
-        self.pass();
-        old
+    /// Returns whether no unserved ticket is before this one, and whether permits are lost because no call has looked.
+    fn look(&self, number: u64) -> (bool, bool) {
+        (self.line.is_first(number), self.bucket.overflows(Instant::now()))
     }
 
-    /// Fills the bucket up to now. When the rate fell in the meantime, the moment is unknown: all that accumulated
-    /// since counts at the lower rate.
-    fn pass(&mut self) {
-        let (rate, now) = (self.rate(), Instant::now());
-        if rate < self.bucket.rate() {
-            self.bucket.set_rate(rate);
-        }
+    /// Fills the bucket, with the rate of this moment. When the rate fell in the meantime, the moment is unknown: all
+    /// that accumulated since counts at the lower rate. Serves those whose turn has come.
+    fn pass(&mut self, rate: u64, now: Instant) {
+        let known = self.bucket.rate();
+        // Another call has asked later.
+        let rate = if self.bucket.is_filled_past(now) { rate.min(known) } else { rate };
+        self.bucket.set_rate(rate.min(known));
         self.bucket.fill(now);
         self.bucket.set_rate(rate);
-    }
-
-    fn take(&mut self, permits: u64) -> Result<(), Wait> {
-        self.pass();
-        self.bucket.take(permits)
+        self.line.serve(&mut self.bucket);
     }
 }
 
-/// Counts a waiting call until it is dropped.
-struct Waiting<'a>(&'a Shared);
+/// The ticket of a waiting call. It leaves the line when dropped.
+struct Waiting<'a> {
+    shared: &'a Shared,
+    permits: u64,
+    number: u64,
+    wake: Arc<Notify>,
+    /// The call has its permits.
+    is_done: bool,
+}
 
 impl<'a> Waiting<'a> {
-    fn new(shared: &'a Shared) -> Self {
-        shared.state().waiting += 1;
-        Waiting(shared)
+    fn new(shared: &'a Shared, permits: u64) -> Result<Self, Error> {
+        let (number, wake) = shared.passed()?.line.enter(permits);
+        Ok(Waiting { shared, permits, number, wake, is_done: false })
+    }
+
+    /// Waits until the ticket is served.
+    ///
+    /// Each call waits for its own turn, as those before it may not be polled. If it finds that none of them has looked
+    /// for so long that permits were lost, it serves them from then on, one by one.
+    async fn served(mut self) -> Result<(), Error> {
+        let mut serves_others = false;
+        loop {
+            let (is_first, was_late) = self.shared.state.lock().look(self.number);
+            serves_others |= was_late;
+            match self.wait(serves_others)? {
+                // Whichever comes first, the next round decides.
+                Some(Wait::For(time)) => timeout(time, self.wake.notified()).await.unwrap_or_default(),
+                Some(Wait::ForRate) => self.wake.notified().await,
+                None if is_first => break,
+                // Those before it were served by this call. They run first.
+                None => break tokio::task::yield_now().await,
+            }
+        }
+        self.is_done = true;
+        Ok(())
+    }
+
+    /// Returns how long to wait before the next look; `None` once the ticket is served.
+    fn wait(&self, serves_others: bool) -> Result<Option<Wait>, Error> {
+        let state = self.shared.passed()?;
+        let Some(own) = state.line.before(self.number) else { return Ok(None) };
+        let permits = state.line.first().filter(|_| serves_others).unwrap_or(own);
+        Ok(state.bucket.wait(permits).or(Some(Wait::For(Duration::ZERO))))
     }
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.0.state().waiting -= 1;
+        if self.is_done {
+            return;
+        }
+        let mut state = self.shared.state.lock();
+        if !state.line.leave(self.number) {
+            state.bucket.give_back(self.permits);
+            state.line.wake_first();
+        }
     }
 }

@@ -56,3 +56,31 @@ async fn the_next_rate_has_no_lease_of_the_one_before() {
     limiter.set_rate_while(30, || false).expect("no member drives it");
     assert_eq!(limiter.rate(), 0);
 }
+
+/// The limiter is of no use to it, but it must not block.
+#[tokio::test(start_paused = true)]
+async fn a_lease_may_use_the_limiter() {
+    let limiter = ShareLimiter::new(0);
+    let (of_lease, other) = (limiter.clone(), ShareLimiter::new(5));
+    let lease = move || {
+        let (rate, shown, taken) = (of_lease.rate(), format!("{of_lease:?}"), of_lease.try_acquire(1));
+        assert!(shown.contains(&rate.to_string()) && taken.is_ok() && !of_lease.is_closed(), "{shown}");
+        other.rate() == 5
+    };
+    limiter.set_rate_while(10, lease).expect("no member drives it");
+    assert_eq!(limiter.rate(), 10);
+    limiter.acquire(1).await.expect("no more than the burst");
+    // The lease has the limiter, which has the lease.
+    limiter.close();
+}
+
+/// One that ends while it is asked.
+#[tokio::test(start_paused = true)]
+async fn a_lease_may_replace_itself() {
+    let limiter = ShareLimiter::new(0);
+    let of_lease = limiter.clone();
+    limiter.set_rate_while(10, move || of_lease.set_rate(3).is_ok()).expect("no member drives it");
+    assert!(limiter.try_acquire(1).is_ok());
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!((limiter.rate(), limiter.try_acquire(1)), (3, Ok(true)));
+}

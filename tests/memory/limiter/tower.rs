@@ -113,6 +113,23 @@ async fn a_permit_of_before_it_was_closed_is_still_good() {
     ask(&mut service, 2).await.expect_err("no more permits");
 }
 
+/// As after a timeout around `ready()`.
+#[tokio::test(start_paused = true)]
+async fn a_service_that_is_kept_and_not_polled_holds_no_others_up() {
+    let limiter = ShareLimiter::new(10);
+    let (mut kept, mut other) = (limited(&limiter), limited(&limiter));
+    let ready = poll_fn(|cx| kept.poll_ready(cx));
+    assert!(timeout(Duration::from_millis(10), ready).await.is_err());
+    let start = Instant::now();
+    for request in 1..=5 {
+        assert_eq!(ask(&mut other, request).await.expect("an answer"), request);
+    }
+    assert!(start.elapsed() < Duration::from_millis(700), "{:?}", start.elapsed());
+    let start = Instant::now();
+    assert_eq!(ask(&mut kept, 9).await.expect("an answer"), 9);
+    assert_eq!(start.elapsed(), Duration::ZERO, "its permit was set aside");
+}
+
 #[tokio::test]
 #[should_panic(expected = "poll_ready")]
 async fn a_call_without_readiness_is_a_mistake() {

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures::poll;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use zookeeper_recipes::limiter::ShareLimiter;
@@ -117,4 +118,41 @@ async fn thousands_wait_and_each_is_served_once() {
     let granted = line.granted();
     let expected: Vec<_> = (0..5_000).map(|number| (number as usize, number + 1)).collect();
     assert_eq!(granted, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_no_longer_polled_holds_no_others_up() {
+    let limiter = with_burst(10, 5);
+    let mut parked = Box::pin(limiter.acquire(5));
+    assert!(poll!(&mut parked).is_pending());
+    let line = line_of(limiter.clone(), &[1, 1, 1]).await;
+    sleep(Duration::from_secs(1)).await;
+    let who: Vec<_> = line.granted().into_iter().map(|(number, _)| number).collect();
+    assert_eq!(who, [0, 1, 2], "at {:?}", line.granted());
+    assert_eq!(poll!(&mut parked), std::task::Poll::Ready(Ok(())), "its permits were set aside");
+}
+
+/// However many they are: it takes twice as long at most as if all were polled.
+#[tokio::test(start_paused = true)]
+async fn one_behind_many_that_are_not_polled_is_served() {
+    let limiter = ShareLimiter::new(10);
+    let mut parked: Vec<_> = (0..100).map(|_| Box::pin(limiter.acquire(1))).collect();
+    for parked in &mut parked {
+        assert!(poll!(parked).is_pending());
+    }
+    let start = Instant::now();
+    limiter.acquire(1).await.expect("no more than the burst");
+    assert!(start.elapsed() <= Duration::from_millis(2 * 10_100), "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_set_aside_for_one_that_is_dropped_is_there_for_others() {
+    let limiter = with_burst(10, 5);
+    let mut parked = Box::pin(limiter.acquire(5));
+    assert!(poll!(&mut parked).is_pending());
+    sleep(Duration::from_millis(500)).await;
+    assert_eq!(limiter.try_acquire(1), Ok(false), "they are set aside");
+    drop(parked);
+    assert_eq!(limiter.try_acquire(5), Ok(true));
+    assert_eq!(limiter.try_acquire(1), Ok(false));
 }
