@@ -1,7 +1,6 @@
 //! The builder of a latch.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use super::error::Error;
 use super::task::{self, Shared};
@@ -64,6 +63,6 @@ impl LeaderLatchBuilder {
         }
         let shared = Arc::new(Shared::new(path, self.id));
         let task = task::spawn(&self.client, &shared);
-        Ok(LeaderLatch { client: self.client, shared, close_mode: self.close_mode, told: AtomicU64::new(0), task })
+        Ok(LeaderLatch { client: self.client, shared, close_mode: self.close_mode, task })
     }
 }

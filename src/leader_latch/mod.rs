@@ -75,7 +75,6 @@ mod task;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use self::builder::LeaderLatchBuilder;
 pub use self::error::Error;
@@ -137,8 +136,6 @@ pub struct LeaderLatch {
     client: Client,
     shared: Arc<Shared>,
     close_mode: CloseMode,
-    /// The number of the last failure to enter that a waiter got as an error.
-    told: AtomicU64,
     task: Task<Result<(), Error>>,
 }
 
@@ -152,9 +149,10 @@ impl LeaderLatch {
     /// it, all of them get the same leadership.
     ///
     /// # Errors
-    /// [`Error::Client`] if the latch could not create its node or read the election, for example without permission.
-    /// The latch retries with growing delays, and the next call waits for the next attempt. [`Error::Closed`] if the
-    /// latch or its client was closed, or its runtime has ended.
+    /// [`Error::Client`] if an attempt to create the node or to read the election fails during the call, for example
+    /// without permission or for a quota. The latch retries with growing delays: a call after a failure waits for the
+    /// next attempt. [`state`](Self::state) has the error of the last one. [`Error::Closed`] if the latch or its client
+    /// was closed, or its runtime has ended.
     ///
     /// # Cancel safety
     /// Cancel safe: the latch keeps its place in the election, whether or not this call is awaited.
@@ -162,17 +160,16 @@ impl LeaderLatch {
     pub async fn wait_for_leadership(&self) -> Result<Leadership, Error> {
         // A loop over short terms must let other tasks run too.
         tokio::task::coop::consume_budget().await;
-        let told = self.told.load(Ordering::Acquire);
         let mut states = self.shared.state.subscribe();
+        let failed_before = states.borrow().failures();
         loop {
             let state = states.borrow_and_update().clone();
             if let Some(leadership) = state.leadership() {
                 return Ok(leadership);
             }
             if let Some(error) = state.error()
-                && state.failures() > told
+                && state.failures() > failed_before
             {
-                self.told.fetch_max(state.failures(), Ordering::AcqRel);
                 return Err(error.clone());
             }
             if state.status() == LatchStatus::Closed {

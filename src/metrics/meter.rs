@@ -16,6 +16,9 @@ pub(crate) enum Label<'a> {
     Is(&'static str),
     /// The path of a recipe as its user named it, for which a template may stand.
     Path(&'a str),
+    /// As its user has written it; empty if there is none.
+    #[cfg_attr(not(feature = "throughput-balancer"), allow(dead_code))]
+    Text(&'a str),
 }
 
 /// Records what a client and its recipes do.
@@ -87,7 +90,7 @@ impl Meter {
             (Label::Path(path), Some(paths)) => {
                 ::metrics::Label::new(name, SharedString::from(paths.label(metric.name, path)))
             }
-            (Label::Path(path), None) => ::metrics::Label::new(name, (*path).to_owned()),
+            (Label::Path(text), None) | (Label::Text(text), _) => ::metrics::Label::new(name, (*text).to_owned()),
         };
         Key::from_parts(metric.name, metric.labels.iter().zip(labels).map(label).collect::<Vec<_>>())
     }

@@ -228,7 +228,7 @@ metrics! {
     };
     BALANCER_SHARE = gauge(
         "zookeeper_recipes_balancer_share",
-        &["path"],
+        &["path", "member"],
         Aggregate::Sum,
         "What the members in this process may apply together.",
     );

@@ -25,6 +25,9 @@ use crate::leader_latch::{LatchStatus, LeaderLatch};
 use crate::limiter::ShareLimiter;
 use crate::metrics::{Label, table};
 
+/// The longest id. Each leader reads the records of all members.
+const MOST_ID_BYTES: usize = 256;
+
 /// The options of a member of a balancer; see [`ThroughputBalancer::builder`].
 ///
 /// The options that concern the whole cluster (allocation, transition, debounce) are those of the member that leads.
@@ -58,6 +61,7 @@ pub struct ThroughputBalancerBuilder {
     min: u64,
     max: Option<u64>,
     initial: u64,
+    label: Option<String>,
     on_suspended: OnSuspended,
     candidate: bool,
     #[cfg(feature = "limiter")]
@@ -74,12 +78,22 @@ impl ThroughputBalancerBuilder {
             min: 0,
             max: None,
             initial: 0,
+            label: None,
             on_suspended: OnSuspended::default(),
             candidate: true,
             #[cfg(feature = "limiter")]
             limiter: None,
             options: Options::default(),
         }
+    }
+
+    /// Sets the id by which operators know this member, for example the name of its host.
+    /// [`members`](super::members()), events, logs and metrics show it. Default: none; they show the name of its node.
+    ///
+    /// It is only shown. It need not be unique, and it does not change shares.
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.label = Some(id.into());
+        self
     }
 
     /// Sets how much this member counts compared with the others. At least 1, which is the default.
@@ -200,9 +214,9 @@ impl ThroughputBalancerBuilder {
     /// ([`Event::Undecided`](super::Event::Undecided)).
     ///
     /// # Errors
-    /// [`Error::InvalidOption`] for a weight of zero, a min above the max, an initial throughput above
-    /// [`MAX_THROUGHPUT`](super::MAX_THROUGHPUT), an [`at_most`](Self::debounce) below its quiet time, or a limiter
-    /// that is closed or follows another member. [`Error::Client`] with
+    /// [`Error::InvalidOption`] for an id that is empty or longer than 256 bytes, a weight of zero, a min above the
+    /// max, an initial throughput above [`MAX_THROUGHPUT`](super::MAX_THROUGHPUT), an [`at_most`](Self::debounce) below
+    /// its quiet time, or a limiter that is closed or follows another member. [`Error::Client`] with
     /// [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) for a malformed path, and if the ensemble refuses.
     /// [`Error::Closed`] if the client is closed. While there is no connection it waits for one, without a limit.
     ///
@@ -216,7 +230,8 @@ impl ThroughputBalancerBuilder {
         #[cfg(not(feature = "limiter"))]
         let limited = Limited::default();
         let core = Arc::clone(self.client.core());
-        let measured = core.meter().level(&table::BALANCER_SHARE, &[Label::Path(&self.base)]);
+        let labels = [Label::Path(&self.base), Label::Text(self.label.as_deref().unwrap_or_default())];
+        let measured = core.meter().level(&table::BALANCER_SHARE, &labels);
         let channel = Interest(Arc::new(Channel::new(self.initial, self.on_suspended, limited, measured)));
         let registrar = Registrar { core: Arc::clone(&core), paths: Arc::clone(&paths) };
         registrar.prepare().await.map_err(|error| Error::client(&self.base, error))?;
@@ -231,6 +246,9 @@ impl ThroughputBalancerBuilder {
         self.client.open_path(&self.base).map_err(|error| Error::client(&self.base, error))?;
         let bad = |why| Err(Error::invalid(&self.base, why));
         let wishes = allocation::Member { id: String::new(), weight: self.weight, min: self.min, max: self.max };
+        if let Some(label) = self.label.as_ref().filter(|label| !(1..=MOST_ID_BYTES).contains(&label.len())) {
+            return bad(format!("an id of {} bytes; must have 1 to {MOST_ID_BYTES}", label.len()));
+        }
         if wishes.weight == 0 {
             return bad("a weight of 0; must be at least 1".into());
         }
@@ -271,7 +289,7 @@ impl ThroughputBalancerBuilder {
         let registration = watch::Sender::new(Registration::default());
         let member = Member {
             registrar: registrar.clone(),
-            options: MemberOptions { id, weight: self.weight, min: self.min, max: self.max },
+            options: MemberOptions { id, label: self.label, weight: self.weight, min: self.min, max: self.max },
             channel: Arc::clone(&channel.0),
             events: events.clone(),
             registration: registration.clone(),

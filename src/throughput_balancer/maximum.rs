@@ -3,19 +3,20 @@
 use std::sync::Arc;
 
 use super::error::Error;
-use super::record::{MAX_THROUGHPUT, shown};
+use super::record::MAX_THROUGHPUT;
 use super::znodes::Paths;
 use crate::backend::{self, Multi, Op};
 use crate::client::core::Core;
 use crate::client::ops::outcome_unknown;
 use crate::client::session::Session;
 use crate::client::{self, Client, ErrorKind, parents};
-use crate::path;
+use crate::path::{self, quoted_bytes};
 use crate::znode::{Acl, CreateMode};
 
 /// Parses the data of the node. The error says in words what is wrong with it.
 pub(super) fn parse(data: &[u8]) -> Result<u64, String> {
-    let bad = |why: &str| Err(format!("{} {why}; must be a whole number from 0 to {MAX_THROUGHPUT}", shown(data)));
+    let bad =
+        |why: &str| Err(format!("{} {why}; must be a whole number from 0 to {MAX_THROUGHPUT}", quoted_bytes(data)));
     let Ok(text) = std::str::from_utf8(data) else { return bad("is not text") };
     let digits = text.trim();
     if digits.is_empty() {
@@ -142,7 +143,7 @@ async fn write(core: &Arc<Core>, paths: &Paths, maximum: u64) -> Result<(), clie
                 if parse(&data) == Ok(maximum) {
                     return Ok(());
                 }
-                let why = format!("no answer came, and by now it was set to {}", shown(&data));
+                let why = format!("no answer came, and by now it was set to {}", quoted_bytes(&data));
                 return Err(client::Error::at(ErrorKind::OutcomeUnknown, DOING, at, why));
             }
             (Ok((_, stat)), _) => {

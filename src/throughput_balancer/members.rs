@@ -34,8 +34,10 @@ pub(super) const AT_ONCE: usize = 256;
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct MemberInfo {
-    /// The name of its node.
+    /// The id that it was [given](super::ThroughputBalancerBuilder::id), or the name of its node.
     pub id: String,
+    /// The name of its node.
+    pub node: String,
     /// The share it was given.
     pub throughput: u64,
     /// How much it counts.
@@ -105,8 +107,9 @@ async fn read(client: &Client, paths: &Paths) -> Result<Vec<MemberInfo>, client:
         }
     };
     let found = client.core().read("list the members of", &paths.base, look).await?;
-    let info = |(id, record): (String, Record)| MemberInfo {
-        id,
+    let info = |(node, record): (String, Record)| MemberInfo {
+        id: record.label.clone().unwrap_or_else(|| node.clone()),
+        node,
         throughput: record.throughput,
         weight: record.weight,
         min: record.min,

@@ -26,9 +26,12 @@ pub(super) struct Record {
     pub(super) epoch: i64,
     #[serde(default)]
     pub(super) sequence: u64,
-    /// The id of the member, also in the election.
+    /// The random id of the member in the election.
     #[serde(default)]
     pub(super) id: String,
+    /// The id that its user has given it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) label: Option<String>,
     #[serde(default = "one")]
     pub(super) weight: u64,
     #[serde(default)]
@@ -53,6 +56,7 @@ impl Record {
             epoch: 0,
             sequence: 0,
             id: id.to_owned(),
+            label: None,
             weight: 1,
             min: 0,
             max: None,
@@ -83,6 +87,11 @@ impl Record {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
+    /// Returns how events name the member whose node has this name.
+    pub(super) fn shown(&self, name: &str) -> String {
+        self.label.as_ref().map_or_else(|| name.to_owned(), |label| format!("{label} ({name})"))
+    }
+
     pub(super) fn decision(&self) -> Decision {
         Decision { epoch: self.epoch, sequence: self.sequence }
     }
@@ -96,14 +105,6 @@ impl Record {
     pub(super) fn wants_ack(&self) -> bool {
         self.throughput < self.ceiling
     }
-}
-
-/// The data of a node for a message: as text, shortened.
-pub(super) fn shown(data: &[u8]) -> String {
-    const MOST: usize = 64;
-    let text: String = String::from_utf8_lossy(data).chars().take(MOST).collect();
-    let more = if data.len() > text.len() { "…" } else { "" };
-    format!("{text:?}{more}")
 }
 
 #[cfg(test)]
@@ -134,7 +135,5 @@ mod tests {
             let error = Record::parse(data).expect_err("no record");
             assert!(error.contains(why), "{error}");
         }
-        assert_eq!(shown(b"ab\xff"), "\"ab\u{fffd}\"");
-        assert!(shown(&[b'x'; 100]).ends_with('…'));
     }
 }

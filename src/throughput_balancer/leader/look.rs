@@ -9,9 +9,10 @@ use tokio::time::Instant;
 
 use super::term::{End, Maximum, Term};
 use crate::backend::{self, Watch};
+use crate::path::quoted_bytes;
 use crate::throughput_balancer::maximum;
 use crate::throughput_balancer::members::AT_ONCE;
-use crate::throughput_balancer::record::{Decision, Record, shown};
+use crate::throughput_balancer::record::{Decision, Record};
 use crate::throughput_balancer::znodes::read_ack;
 use crate::znode::Stat;
 
@@ -138,7 +139,7 @@ impl Term<'_> {
                 self.view.ignore(&name, "its record may not be read, or is gone".into());
                 continue;
             };
-            let record = Record::parse(&data).map_err(|why| format!("{} is no record: {why}", shown(&data)));
+            let record = Record::parse(&data).map_err(|why| format!("{} is no record: {why}", quoted_bytes(&data)));
             // The time that its predecessor has waited counts, by the servers' clock.
             let age = Duration::from_millis(u64::try_from(self.epoch.began - stat.mtime).unwrap_or(0));
             if self.view.read(&name, &stat, record, now.checked_sub(age).unwrap_or(now)) {

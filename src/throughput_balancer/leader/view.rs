@@ -33,6 +33,8 @@ struct Known {
     is_listed: bool,
     ack: Option<Decision>,
     content: Content,
+    /// The record that was read or written last.
+    last: Option<Record>,
     /// The node whose record was read, and its data version.
     node: Option<Node>,
     /// `None` if it never was a member, as far as this leader knows.
@@ -59,7 +61,8 @@ struct Node {
 enum Content {
     /// It must be read.
     Unread,
-    Record(Record),
+    /// The last record.
+    Usable,
     /// Not usable, and why.
     Unusable(String),
 }
@@ -95,6 +98,7 @@ impl Known {
             is_listed: false,
             ack: None,
             content: Content::Unread,
+            last: None,
             node: None,
             holding: None,
             is_by_hand: false,
@@ -105,10 +109,7 @@ impl Known {
     }
 
     fn record(&self) -> Option<&Record> {
-        match &self.content {
-            Content::Record(record) => Some(record),
-            _ => None,
-        }
+        self.last.as_ref().filter(|_| matches!(self.content, Content::Usable))
     }
 
     /// The record and what is held, if this is a member.
@@ -246,17 +247,21 @@ impl View {
         let mut is_another = false;
         self.update(name, |known| {
             known.content = match record {
-                // The leader knows every version that it has written.
-                Ok(_) if known.node.is_some_and(|known| known.created == node.created && known != node) => {
+                // The leader knows every version that it has written. The same bytes, written by hand, change nothing.
+                Ok(record)
+                    if known.node.is_some_and(|known| known.created == node.created && known != node)
+                        && known.last.as_ref() != Some(&record) =>
+                {
                     Content::Unusable("its record was changed by hand".into())
                 }
                 Ok(record) => {
                     let before = known.node.replace(node);
-                    if before != Some(node) {
+                    if before.is_none_or(|before| before.created != node.created) {
                         is_another = before.is_some();
                         known.begin_anew();
                     }
-                    Content::Record(record)
+                    known.last = Some(record);
+                    Content::Usable
                 }
                 Err(why) => Content::Unusable(why),
             };
@@ -280,7 +285,7 @@ impl View {
                 holding.gave(&record);
             }
             known.node = known.node.map(|node| Node { version, ..node });
-            known.content = Content::Record(record);
+            (known.last, known.content) = (Some(record), Content::Usable);
             if std::mem::take(&mut known.is_refused) {
                 known.overdue = None;
             }
@@ -375,7 +380,7 @@ impl View {
         self.known.values().any(|known| known.is_awaited() && !known.is_slow(now))
     }
 
-    /// Checks everything that is waited for. Returns what is to be reported.
+    /// Checks everything that is waited for. Returns what is to be reported, and of whom.
     pub(super) fn late(&mut self, now: Instant) -> Vec<(String, Late)> {
         let mut told = Vec::new();
         for (name, known) in &mut self.known {
@@ -389,7 +394,8 @@ impl View {
             let overdue = known.overdue.get_or_insert(Overdue { since: now, is_told: false });
             if !overdue.is_told && now >= overdue.since + PATIENCE {
                 overdue.is_told = true;
-                told.push((name.clone(), late));
+                let shown = known.last.as_ref().map_or_else(|| name.clone(), |record| record.shown(name));
+                told.push((shown, late));
             }
         }
         told

@@ -32,8 +32,10 @@ const UNDECIDED: Duration = Duration::from_secs(5);
 /// What a member asks for.
 #[derive(Debug, Clone)]
 pub(super) struct MemberOptions {
-    /// Of the whole balancer: also the id of its latch.
+    /// The random id, also that of its latch.
     pub(super) id: String,
+    /// The id that its user has given it.
+    pub(super) label: Option<String>,
     pub(super) weight: u64,
     pub(super) min: u64,
     pub(super) max: Option<u64>,
@@ -126,7 +128,7 @@ impl Member {
                 }
             };
             self.registration.send_replace(Registration { name: Some(registered.name.clone()), error: None });
-            self.events.tell(Event::Registered { member: registered.name.clone() });
+            self.events.tell(Event::Registered { member: registered.shown() });
             let end = self.follow(&mut registered).await;
             if let End::Asked = end {
                 self.leave(session.timeout()).await;
@@ -135,7 +137,7 @@ impl Member {
             }
             self.channel.suspend();
             self.registration.send_replace(Registration::default());
-            self.events.tell(Event::Unregistered { member: registered.name.clone() });
+            self.events.tell(Event::Unregistered { member: registered.shown() });
             failed = (!matches!(end, End::SessionOver)).then_some(began);
             self.give_up(&session, end).await;
             leftovers.push(registered);
@@ -181,9 +183,9 @@ impl Member {
     }
 
     fn record(&self) -> Record {
-        let MemberOptions { id, weight, min, max } = self.options.clone();
+        let MemberOptions { id, label, weight, min, max } = self.options.clone();
         // The leader has to count what the member applies at this moment.
-        Record { weight, min, max, ..Record::new(&id, self.channel.latest().throughput()) }
+        Record { label, weight, min, max, ..Record::new(&id, self.channel.latest().throughput()) }
     }
 
     /// Follows the node until something ends that.
@@ -263,7 +265,7 @@ impl Member {
                 _ = conditions.changed() => {}
                 () = renewed => {}
                 () = &mut undecided, if is_undecided => {
-                    self.events.tell(Event::Undecided { member: registered.name.clone() });
+                    self.events.tell(Event::Undecided { member: registered.shown() });
                 }
                 outcome = acknowledged, if owed => match outcome {
                     Ok(()) => {}
@@ -315,7 +317,7 @@ impl Member {
                 tracing::debug!(
                     event = "share_changed",
                     path = self.registrar.paths.base,
-                    member = registered.name,
+                    member = registered.shown(),
                     throughput = record.throughput,
                     epoch = decision.epoch,
                     sequence = decision.sequence,

@@ -31,6 +31,13 @@ pub(super) struct Registered {
     intent: Option<Decision>,
 }
 
+impl Registered {
+    /// Returns how events name the member.
+    pub(super) fn shown(&self) -> String {
+        self.record.shown(&self.name)
+    }
+}
+
 /// Why there is no registration.
 #[derive(Debug)]
 pub(super) enum Failed {

@@ -226,6 +226,26 @@ async fn acknowledgements_that_were_refused_for_a_while_block_nothing_afterwards
     assert_eq!(records(&server).len(), 4, "{:#?}", records(&server));
 }
 
+/// Its version is another one, and nothing else.
+#[tokio::test(start_paused = true)]
+async fn a_record_that_is_written_again_by_hand_changes_nothing() {
+    let (server, clients) = setup(3).await;
+    let (one, two) = (joined(&clients[0]).await, joined(&clients[1]).await);
+    have(&server, &[&one, &two], &[500, 500]).await;
+    for times in 1..=2 {
+        for node in [node(&one), node(&two)] {
+            for _ in 0..times {
+                let record = server.get(&node).expect("it is there");
+                server.set_data_by_hand(&node, record).expect("set");
+            }
+        }
+        let three = joined(&clients[2]).await;
+        have(&server, &[&one, &two, &three], &[333, 333, 333]).await;
+        within("it leaves", SOON, three.leave()).await;
+        have(&server, &[&one, &two], &[500, 500]).await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_node_that_was_given_up_is_not_taken_up_again() {
     let (server, clients) = setup(2).await;

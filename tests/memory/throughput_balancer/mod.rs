@@ -6,6 +6,7 @@ mod churn;
 mod cost;
 pub(crate) mod fixture;
 mod hands;
+mod ids;
 #[cfg(feature = "limiter")]
 mod limited;
 mod maximum;

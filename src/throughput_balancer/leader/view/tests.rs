@@ -102,6 +102,22 @@ fn a_record_that_was_changed_by_hand_is_ignored_and_its_member_keeps_what_it_hel
     assert_eq!((view.candidates(now).len(), held(&view, "b"), elsewhere(&view)), (2, 3, 0));
 }
 
+/// As often as it happens. The version of the latest one counts for the next write.
+#[test]
+fn a_record_that_was_written_again_with_the_same_bytes_stays_a_member() {
+    let now = Instant::now();
+    let mut view = lowered(now);
+    let same = view.known["b"].last.clone().expect("a record");
+    for version in [1, 4] {
+        view.doubt("b");
+        assert!(!view.read("b", &stat(7, version), Ok(same.clone()), now), "it is no other member");
+        assert_eq!((view.candidates(now).len(), held(&view, "b"), elsewhere(&view)), (2, 9, 0));
+        let change = Change { member: 0, throughput: 3, ceiling: 9 };
+        let (_, written_at) = view.next_record("b", &change, decision(2)).expect("a member");
+        assert_eq!(written_at, version);
+    }
+}
+
 #[test]
 fn a_node_that_could_not_be_used_for_a_while_is_a_member_again_if_nobody_has_changed_it() {
     let now = Instant::now();
