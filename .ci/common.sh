@@ -143,6 +143,7 @@ cache|Both services have the 3 settings of the operator|Both services have the 4
 group_member|members: alice, bob, carol|members: alice, bob, carol
 distributed_queue|100 parcels put, 99 shipped, 1 dead letter, 0 lost|100 parcels put, 99 shipped, 1 dead letter, 0 lost
 metrics|15 locks acquired, 11 orders acked, 1 dead letter|15 locks acquired, 11 orders acked, 1 dead letter
+health_page|The page said 200, 503, 200|The page said 200
 atomic_long|30 tickets, each number once, for 675|30 tickets, each number once, for 675
 throughput_balancer|No member did more than its share|No member did more than its share
 partition_controller|Every partition had a leader, and never two|Every partition had a leader, and never two

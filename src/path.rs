@@ -46,6 +46,7 @@ pub(crate) fn quoted(value: &str) -> String {
 }
 
 /// Returns data as [`quoted`] text if it is text, else with all that is not ASCII escaped.
+#[cfg(any(feature = "cache", feature = "throughput-balancer", feature = "inspect"))]
 pub(crate) fn quoted_bytes(data: &[u8]) -> String {
     match std::str::from_utf8(data) {
         Ok(text) => quoted(text),

@@ -5,6 +5,7 @@
 mod atomic_long;
 mod cache;
 mod group_member;
+mod health_page;
 mod metrics;
 mod multi_lock;
 mod program;

@@ -6,6 +6,7 @@ use std::fmt;
 
 use triomphe::Arc;
 
+use crate::path::quoted_bytes;
 use crate::serializer::BoxError;
 use crate::znode::Stat;
 
@@ -43,6 +44,13 @@ pub struct Undecodable {
     pub bytes: Vec<u8>,
     /// The error of the serializer; after a panic in it, the text of the panic.
     pub error: BoxError,
+}
+
+/// Why, and the data: as text if it is text.
+impl fmt::Display for Undecodable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.error, quoted_bytes(&self.bytes))
+    }
 }
 
 impl<T> Node<T> {

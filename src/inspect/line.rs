@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use super::role::{Role, bases};
 use crate::contender::REVOKED;
 use crate::contender::order::{Listing, Number, number_of};
-use crate::path::{join, quoted, split};
+use crate::path::{join, quoted_bytes, split};
 use crate::znode::Stat;
 
 /// What the servers tell as the owner of a container.
@@ -271,7 +271,7 @@ impl fmt::Display for Owner {
         } else if data.is_empty() {
             Ok(())
         } else {
-            write!(f, ", {}", quoted(&String::from_utf8_lossy(data)))
+            write!(f, ", {}", quoted_bytes(data))
         }
     }
 }

@@ -112,7 +112,7 @@ impl LatchState {
         self.error.as_ref()
     }
 
-    /// Returns the number of failures so far, which identifies the one that [`error`](Self::error) returns.
+    /// Returns the number of failures so far.
     pub(super) fn failures(&self) -> u64 {
         self.failures
     }
@@ -127,5 +127,20 @@ impl LatchState {
             State::Held(hold) => Some(hold),
             _ => None,
         }
+    }
+}
+
+/// Serializes the state as it is at this instant: `status`, `fencing_token`, `node` and `error`.
+#[cfg(feature = "serde")]
+impl serde::Serialize for LatchState {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeStruct;
+
+        let mut state = serializer.serialize_struct("LatchState", 4)?;
+        state.serialize_field("status", &self.status())?;
+        state.serialize_field("fencing_token", &self.term().filter(|hold| hold.is_held()).map(Hold::token))?;
+        state.serialize_field("node", &self.node())?;
+        state.serialize_field("error", &self.error().map(Error::to_string))?;
+        state.end()
     }
 }

@@ -130,3 +130,18 @@ impl SelectorState {
         self.last_outcome.as_ref()
     }
 }
+
+/// Serializes the state as it is at this instant: `status`, `fencing_token`, `error` and `last_outcome`.
+#[cfg(feature = "serde")]
+impl serde::Serialize for SelectorState {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeStruct;
+
+        let mut state = serializer.serialize_struct("SelectorState", 4)?;
+        state.serialize_field("status", &self.status())?;
+        state.serialize_field("fencing_token", &self.fencing_token())?;
+        state.serialize_field("error", &self.error().map(Error::to_string))?;
+        state.serialize_field("last_outcome", &self.last_outcome())?;
+        state.end()
+    }
+}

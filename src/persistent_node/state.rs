@@ -75,6 +75,7 @@ pub(super) struct Wanted {
 
 /// Another session's node at the path.
 #[derive(Debug, Clone)]
+#[cfg_attr(not(feature = "group-member"), allow(dead_code))]
 pub(crate) struct Foreign {
     pub(crate) session: i64,
     pub(crate) data: Vec<u8>,
@@ -94,6 +95,7 @@ pub(super) struct Progress {
     pub(super) failed: u64,
     pub(super) closed: bool,
     /// The latest node of another session that was seen, which is not a former session of this one.
+    #[cfg_attr(not(feature = "group-member"), allow(dead_code))]
     pub(super) foreign: Option<Foreign>,
 }
 

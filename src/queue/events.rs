@@ -15,6 +15,7 @@ use crate::client::events::Broadcaster;
 
 /// An event in a [`Consumer`](super::Consumer) that no call returns; see [`Consumer::events`](super::Consumer::events).
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(tag = "event", rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum Event {
     /// This consumer made a [dead letter](super::DistributedQueue::dead_letters) of an item: by itself, in
@@ -36,6 +37,7 @@ pub enum Event {
         /// The name of the item.
         item: String,
         /// The reason.
+        #[cfg_attr(feature = "serde", serde(serialize_with = "crate::util::text::serialize"))]
         error: Error,
     },
     /// The handler of an item was dropped before it had finished. The item is redelivered. This delivery does not count
@@ -67,6 +69,7 @@ pub enum Event {
     /// An operation failed, and is retried. [`Client::last_error`](crate::Client::last_error) keeps the error as well.
     Failed {
         /// The error.
+        #[cfg_attr(feature = "serde", serde(serialize_with = "crate::util::text::serialize"))]
         error: Error,
     },
     /// Events were not read in time and are lost.

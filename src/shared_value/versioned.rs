@@ -96,3 +96,16 @@ impl<T: fmt::Display> fmt::Display for Versioned<T> {
         self.value().fmt(f)
     }
 }
+
+/// Serializes `value` and `version`.
+#[cfg(feature = "serde")]
+impl<T: serde::Serialize> serde::Serialize for Versioned<T> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeStruct;
+
+        let mut versioned = serializer.serialize_struct("Versioned", 2)?;
+        versioned.serialize_field("value", self.value())?;
+        versioned.serialize_field("version", &self.version())?;
+        versioned.end()
+    }
+}

@@ -93,6 +93,15 @@ async fn participants_and_counts_are_shown_with_their_fields() {
     waiter.is_leader = false;
     assert_eq!(waiter.to_string(), format!(r#""worker \"7\"" ({})"#, leader.path));
 
+    let node = latch.our_path().expect("it has a node");
+    let leads = json!({"status": "leading", "fencing_token": token, "node": node, "error": null});
+    assert_eq!(json(&latch.state().get()), leads);
+    latch.close().await.expect("closed");
+    assert_eq!(
+        json(&latch.state().get()),
+        json!({"status": "closed", "fencing_token": null, "node": null, "error": null})
+    );
+
     let zeros = "creates=0 deletes=0 reads=0 watches=0 writes=0 lists=0 multis=0 syncs=0 heartbeats=0";
     assert_eq!(RequestCounts::default().to_string(), zeros);
     let counts = client.request_counts();
@@ -111,6 +120,9 @@ async fn an_outcome_is_shown_with_its_token_and_its_end() {
     let token = outcome.fencing_token;
     assert_eq!(json(&outcome), json!({"fencing_token": token, "end": {"failed": "disk full"}, "release_error": null}));
     assert_eq!(outcome.to_string(), format!("the listener failed: disk full (fencing token {token})"));
+    let state = json(&selector.state().get());
+    assert_eq!((&state["last_outcome"], &state["error"]), (&json!(outcome), &Value::Null), "{state}");
+    assert!(state["status"].is_string(), "{state}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -135,6 +147,32 @@ async fn a_share_and_a_member_are_shown_as_they_are_now() {
     let last = member.share().get();
     assert_eq!(json(&last)["is_current"], json!(false));
     assert_eq!(last.to_string(), format!("0 (epoch {epoch}, sequence {sequence}, not current)"));
+}
+
+#[test]
+fn an_event_of_a_queue_is_shown_by_its_name_with_its_fields() {
+    use zookeeper_recipes::queue::{Error, Event};
+    let error = Error::Closed { path: "/orders".into() };
+    let failed = json!({"event": "failed", "error": error.to_string()});
+    assert_eq!(json(&Event::Failed { error }), failed);
+    let dropped = Event::Interrupted { item: "queue-0".into(), attempt: 2, claim_lost: true };
+    let form = json!({"event": "interrupted", "item": "queue-0", "attempt": 2, "claim_lost": true});
+    assert_eq!(json(&dropped), form);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_is_shown_with_its_version_and_bytes_that_are_none_as_text() {
+    use zookeeper_recipes::shared_value::SharedCount;
+    let server = TestingServer::start();
+    let client = server.client().await.expect("a client");
+    let count = SharedCount::count(&client, "/count").seed(4).start().await.expect("it starts");
+    let value = count.get().expect("a value");
+    assert_eq!(json(&value), json!({"value": 4, "version": 0}));
+    for (data, shown) in [(&b"none!"[..], r#""none!""#), (&[b'a', 0xff], r#"b"a\xff""#)] {
+        server.set_data_by_hand("/count", data).expect("it is there");
+        let error = within("it is read", T, count.synced()).await.expect_err("no count").to_string();
+        assert!(error.contains(shown), "{error}");
+    }
 }
 
 #[test]
