@@ -193,10 +193,11 @@ impl Supervisor {
                 _ = looks.tick() => {
                     let end = if keeper_is_there { lease_file::read(&self.lease) } else { None };
                     running.keep_to(end);
-                    if running.is_over() {
-                        return keeper_is_there;
-                    }
                 }
+            }
+            // Its end is a signal. What it has left in its group sends none, and is looked for at each tick.
+            if running.is_over() {
+                return keeper_is_there;
             }
         }
     }
@@ -344,4 +345,63 @@ fn ended(heard: Option<ToSupervisor>) -> Option<Ending> {
 
 fn keeper_is_gone() -> Ending {
     Ending::failed("the process that keeps the session has ended")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt;
+    use std::process::Command;
+
+    use futures::FutureExt;
+
+    use super::*;
+    use crate::run::plan::Kind;
+
+    /// A schedule of an hour, and a tick that has just been.
+    #[tokio::test]
+    async fn the_end_of_a_command_is_noticed_without_a_tick() {
+        let (own, other) = UnixStream::pair().expect("a pair");
+        let _keeper = Conversation::new(other).expect("a conversation");
+        let spawned = |command: &mut Command| command.process_group(0).spawn().expect("it starts");
+        let mut supervisor = Supervisor {
+            keeper: Conversation::new(own).expect("a conversation"),
+            process: spawned(&mut Command::new("true")),
+            lease: lease_file::create().expect("a file"),
+            signals: Signals::listen().expect("signals"),
+            asked: None,
+        };
+        lease_file::write(&supervisor.lease, Moment::NEVER).expect("written");
+        let mut command = spawned(Command::new("cat").stdin(Stdio::piped()));
+        let connection = <crate::options::Options as clap::Parser>::parse_from(["zkr", "latch", "ls", "/l"]).connection;
+        let plan = Plan {
+            connection,
+            path: "/l".to_owned(),
+            kind: Kind::Mutex,
+            wait: None,
+            data: String::new(),
+            grace: Duration::ZERO,
+        };
+        let mut schedule = plan.schedule(Duration::from_secs(10));
+        schedule.interval = Duration::from_secs(3600);
+        let mut running = Running {
+            group: Group(Pid::from_raw(command.id().cast_signed())),
+            in_foreground: false,
+            schedule,
+            ended: None,
+            late: None,
+            told: None,
+            killed: None,
+            lost: false,
+        };
+        {
+            let mut over = Box::pin(supervisor.until_over(&plan, &mut running));
+            // The first tick is at once.
+            assert_eq!((&mut over).now_or_never(), None);
+            drop(command.stdin.take());
+            assert_eq!(timeout(Duration::from_secs(30), over).await, Ok(true));
+        }
+        assert_eq!(running.ended, Some(0));
+        assert!(command.wait().is_err(), "its end was asked for");
+        supervisor.process.wait().expect("it has ended");
+    }
 }
