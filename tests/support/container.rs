@@ -53,7 +53,7 @@ impl Container {
                 let port = free_port();
                 let mut request = GenericImage::new(name.clone(), tag.clone())
                     .with_mapped_port(port, CLIENT_PORT.tcp())
-                    .with_label(leftovers::LABEL, leftovers::owner());
+                    .with_labels(leftovers::labels());
                 for (key, value) in &settings.env {
                     request = request.with_env_var(key, value);
                 }

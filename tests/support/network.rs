@@ -1,6 +1,5 @@
 //! The network between the servers of an ensemble.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use testcontainers::bollard::models::NetworkCreateRequest;
@@ -20,9 +19,8 @@ impl Network {
     /// Creates a network.
     pub async fn create(name: String) -> Network {
         on_rig(async move {
-            let labels = HashMap::from([(leftovers::LABEL.to_owned(), leftovers::owner())]);
-            let request =
-                NetworkCreateRequest { name: name.clone(), labels: Some(labels), ..NetworkCreateRequest::default() };
+            let labels = Some(leftovers::labels());
+            let request = NetworkCreateRequest { name: name.clone(), labels, ..NetworkCreateRequest::default() };
             if let Err(error) = docker::engine().await.create_network(request).await {
                 panic!("the network {name} cannot be created: {error}");
             }

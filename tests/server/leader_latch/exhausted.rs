@@ -81,7 +81,7 @@ impl Server {
             let (name, tag) = docker::image().await;
             let request = GenericImage::new(name, tag)
                 .with_mapped_port(port, 2181.tcp())
-                .with_label(leftovers::LABEL, leftovers::owner())
+                .with_labels(leftovers::labels())
                 .with_env_var("ZOO_4LW_COMMANDS_WHITELIST", "*")
                 .with_env_var("ZOO_ADMINSERVER_ENABLED", "false")
                 .with_env_var("ZOO_TICK_TIME", "500")
