@@ -9,6 +9,8 @@ use tokio::io::AsyncRead;
 use tokio_util::io::poll_read_buf;
 
 const PREFIX: usize = 4;
+/// The first byte of an alert, before the version.
+const TLS_ALERT: u8 = 21;
 /// The bytes that tell which request a reply belongs to.
 const HEADER: usize = 16;
 /// The least buffer space for one read.
@@ -87,6 +89,26 @@ impl Frames {
     #[cfg(test)]
     pub(crate) fn reserved(&self) -> usize {
         self.buffer.capacity()
+    }
+
+    /// As [`receive`](Self::receive), for the first frame of a connection. A length beyond the limit is another
+    /// protocol, of which no more bytes are waited for: an alert of TLS has seven.
+    pub(crate) async fn receive_first(&mut self) -> io::Result<Option<Frame>> {
+        while self.buffer.len() < PREFIX {
+            if std::future::poll_fn(|cx| self.poll_fill(cx)).await? == 0 {
+                return Ok(None);
+            }
+        }
+        match self.buffer.first_chunk::<PREFIX>() {
+            Some([TLS_ALERT, 3, ..]) => {
+                let why = "the server speaks TLS at this port: encrypt the connection, or take its port without TLS";
+                Err(io::Error::new(io::ErrorKind::InvalidData, why))
+            }
+            Some(prefix) if usize::try_from(i32::from_be_bytes(*prefix)).is_ok_and(|length| length > self.limit) => {
+                Err(io::Error::new(io::ErrorKind::InvalidData, "the answer to the handshake is not ZooKeeper's"))
+            }
+            _ => self.receive().await,
+        }
     }
 
     /// Waits for the next frame. Returns `None` at the end of the stream.

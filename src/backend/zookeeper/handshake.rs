@@ -94,7 +94,7 @@ impl Fresh {
         encode_connect_request(&request, &mut frame).map_err(|error| Failure::new(error.to_string()))?;
         about_to(self.clock.now());
         self.write_all(&frame).await?;
-        let Some(answer) = self.frames.receive().await? else {
+        let Some(answer) = self.frames.receive_first().await? else {
             return Err(Failure::new(match identity.zxid {
                 0 => "the server closed the connection during the handshake",
                 _ => "the server closed the connection during the handshake; it may be behind",

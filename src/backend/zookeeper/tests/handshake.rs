@@ -80,6 +80,9 @@ async fn an_answer_that_is_of_no_use_is_told_and_tried_again() {
         (b"\0\0", true, "closed the connection during the handshake"),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", false, "not ZooKeeper's"),
         (&giant, false, "not ZooKeeper's"),
+        // An alert of TLS, as of a server that got a message without TLS, and of what answers with a few bytes.
+        (b"\x15\x03\x03\0\x02\x02\x46", false, "the server speaks TLS at this port"),
+        (b"220 \r\n", false, "not ZooKeeper's"),
         (&negative, false, "a frame of -5 bytes"),
         (&short, false, "malformed ConnectResponse"),
         (&read_only, false, "read-only"),
