@@ -314,7 +314,7 @@ pub use client::Tls;
 pub use client::{
     BoxConnectionStateListener, Client, ClientBuilder, ConnectionState, ConnectionStateListener, ConnectionStates,
     Error, ErrorKind, ErrorPolicy, Fence, Heartbeat, InvalidRetryPolicy, Lagged, ListenerHandle, RequestCounts,
-    RetryPolicy, Transaction, TransactionResult,
+    RetryPolicy, Transaction, TransactionResult, WatchEvent, WatchEvents, WatchMode,
 };
 #[cfg(any(feature = "leader-latch", feature = "leader-selector", feature = "persistent-node"))]
 pub use util::state_receiver::{StateEnded, StateReceiver};

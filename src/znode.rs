@@ -15,6 +15,7 @@ use std::time::Duration;
 /// # }
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Stat {
     /// The transaction that created the node. It increases with every transaction of the ensemble.

@@ -182,13 +182,13 @@ impl fmt::Debug for Watch {
     }
 }
 
-/// How much of the tree a persistent watch covers (ZooKeeper 3.6 and later).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum WatchMode {
+/// How much of the tree a [watch](crate::Client::watch) covers. It lasts until it is removed, which ZooKeeper can since
+/// 3.6.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum WatchMode {
     /// The node, and the list of its children.
-    #[allow(dead_code)] // For the recipes that keep a copy of one node.
     Persistent,
-    /// The node and everything below it; no event for lists of children.
+    /// The node and everything below it. There is no event for lists of children: each child has its own.
     PersistentRecursive,
 }
 

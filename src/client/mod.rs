@@ -3,6 +3,7 @@
 pub(crate) mod builder;
 pub(crate) mod connect;
 pub(crate) mod core;
+mod delete_recursive;
 mod deletion;
 mod error;
 #[cfg(any(feature = "queue", feature = "throughput-balancer"))]
@@ -30,6 +31,7 @@ mod supervisor;
 #[cfg(any(feature = "leader-latch", feature = "leader-selector", feature = "persistent-node"))]
 pub(crate) mod task;
 mod transaction;
+mod watch_events;
 
 use std::fmt;
 use std::sync::Arc;
@@ -52,6 +54,8 @@ pub use self::state::{
     BoxConnectionStateListener, ConnectionState, ConnectionStateListener, ConnectionStates, ErrorPolicy, Lagged,
 };
 pub use self::transaction::{Transaction, TransactionResult};
+pub use self::watch_events::{WatchEvent, WatchEvents};
+pub use crate::backend::WatchMode;
 
 /// A lasting connection to an ensemble. When its session ends, the client opens a new one, and every recipe made with
 /// the client rejoins automatically.

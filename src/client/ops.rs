@@ -201,19 +201,19 @@ pub(crate) fn check_version(doing: &str, path: &str, version: Option<i32>) -> Re
 }
 
 /// The attempts of one call.
-struct Retry<'a> {
+pub(super) struct Retry<'a> {
     core: &'a Core,
     started: crate::util::clock::Instant,
     attempt: u32,
 }
 
 impl<'a> Retry<'a> {
-    fn new(core: &'a Core) -> Self {
+    pub(super) fn new(core: &'a Core) -> Self {
         Retry { core, started: core.clock.now(), attempt: 0 }
     }
 
     /// Waits before the next attempt, or returns the error if it is final or the policy allows no more.
-    async fn pause_after(
+    pub(super) async fn pause_after(
         &mut self,
         doing: &str,
         path: &str,
@@ -265,7 +265,8 @@ impl Core {
         match tokio::time::timeout(within, self.connected_session()).await {
             Ok(session) => session,
             Err(_) => {
-                let why = format!("no connection to {} within {within:?}", self.config.servers);
+                let why =
+                    format!("no connection to {} within {within:?}{}", self.config.servers, self.why_not_connected());
                 Err(Error::at(ErrorKind::ConnectionLoss, doing, path, why))
             }
         }

@@ -34,7 +34,7 @@ use zookeeper_recipes::semaphore::{
 };
 use zookeeper_recipes::{
     Acl, BoxConnectionStateListener, Client, ClientBuilder, ConnectionState, ConnectionStates, CreateMode, Error,
-    Fence, ListenerHandle, RequestCounts, RetryPolicy, Stat, Transaction,
+    Fence, ListenerHandle, RequestCounts, RetryPolicy, Stat, Transaction, WatchEvents,
 };
 
 fn send_sync_unpin<T: Send + Sync + Unpin>() {}
@@ -126,6 +126,7 @@ fn handles_and_values_can_be_shared_between_tasks() {
     send_unpin::<zookeeper_recipes::throughput_balancer::Shares>();
     send_unpin::<zookeeper_recipes::throughput_balancer::Events>();
     send_unpin::<ConnectionStates>();
+    send_unpin::<WatchEvents>();
     send_unpin::<Outcomes>();
     send_unpin::<LeaderStream>();
 }

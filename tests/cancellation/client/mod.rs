@@ -2,7 +2,11 @@
 
 pub(crate) mod life;
 
-use zookeeper_recipes::{Acl, Client, CreateMode, Error, ErrorKind};
+use std::time::Duration;
+
+use futures::StreamExt;
+use tokio::time::sleep;
+use zookeeper_recipes::{Acl, Client, CreateMode, Error, ErrorKind, WatchEvent, WatchEvents, WatchMode};
 
 use crate::harness::{Run, cases};
 
@@ -17,6 +21,9 @@ cases! {
     create_containers: "Client::create_containers", at least 410 drops, 320 faults;
     delete: "Client::delete", at least 90 drops, 70 faults;
     delete_of_a_version: "Client::delete", at least 70 drops, 40 faults;
+    delete_recursive: "Client::delete_recursive", at least 70 drops, 40 faults;
+    watch: "WatchEvents::next", at least 40 drops, 20 faults;
+    watch_of_the_first: "WatchEvents::next", at least 40 drops, 20 faults;
     commit: "Transaction::commit", at least 70 drops, 40 faults;
 }
 
@@ -154,6 +161,54 @@ async fn is_deleted(run: &Run, client: &Client, done: Option<()>) {
         Ok(()) => assert_eq!(done, None),
         Err(error) => assert!(error.kind() == ErrorKind::NoNode && run.is_polled(), "{error}"),
     }
+}
+
+/// Those below first, and the next call deletes the others.
+async fn delete_recursive(run: &mut Run) {
+    let all = ["/tree", "/tree/a", "/tree/a/b"];
+    all.iter().for_each(|path| run.directory(path));
+    let client = run.client().await;
+    if let Some(done) = run.cut(client.delete_recursive("/tree")).await.done() {
+        done.expect("it is repeated");
+        assert!(run.server().paths().is_empty(), "{:?}", run.server().paths());
+    }
+    run.is_silent().await;
+    assert_eq!(run.server().paths(), all[..run.server().paths().len()]);
+    match client.delete_recursive("/tree").await {
+        Ok(()) => {}
+        Err(error) => assert!(error.kind() == ErrorKind::NoNode && run.is_polled(), "{error}"),
+    }
+    assert!(run.server().paths().is_empty(), "{:?}", run.server().paths());
+}
+
+/// What was not received is returned by the next call; after a fault it may be that everything is to be read again.
+async fn watch(run: &mut Run) {
+    run.directory("/node");
+    let client = run.client().await;
+    let mut events = client.watch("/node", WatchMode::Persistent).expect("a good path");
+    assert_eq!(events.next().await, Some(Ok(WatchEvent::ReadAgain)));
+    run.later(&client, Duration::from_millis(30), |server| {
+        server.set_data_by_hand("/node", "new").expect("it is there");
+    });
+    let first = run.cut(events.next()).await.done().flatten();
+    is_reported(first, events).await;
+}
+
+async fn watch_of_the_first(run: &mut Run) {
+    run.directory("/node");
+    let client = run.client().await;
+    let mut events = client.watch("/node", WatchMode::PersistentRecursive).expect("a good path");
+    let first = run.cut(events.next()).await.done().flatten();
+    run.is_silent().await;
+    is_reported(first, events).await;
+}
+
+async fn is_reported(first: Option<Result<WatchEvent, Error>>, events: WatchEvents) {
+    let mut seen: Vec<_> = first.into_iter().collect();
+    seen.extend(events.take_until(sleep(Duration::from_secs(15))).collect::<Vec<_>>().await);
+    let changed = WatchEvent::DataChanged { path: "/node".to_owned() };
+    assert!(seen.contains(&Ok(changed)) || seen.contains(&Ok(WatchEvent::ReadAgain)), "{seen:?}");
+    assert!(seen.iter().all(Result::is_ok), "{seen:?}");
 }
 
 /// As a whole, or not at all.

@@ -3,6 +3,7 @@
 
 mod boxed;
 mod delete;
+mod delete_recursive;
 mod input;
 #[cfg(all(feature = "leader-latch", feature = "leader-selector", feature = "mutex", feature = "persistent-node"))]
 mod log;
@@ -10,3 +11,4 @@ mod log;
 mod remaining_lease;
 mod session_timeout;
 mod too_large;
+mod watch;

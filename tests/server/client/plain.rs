@@ -1,7 +1,8 @@
 //! Plain operations and transactions without faults.
 
+use futures::StreamExt;
 use zookeeper_recipes::leader_latch::LeaderLatch;
-use zookeeper_recipes::{Acl, CreateMode, ErrorKind, Permissions, TransactionResult};
+use zookeeper_recipes::{Acl, CreateMode, ErrorKind, Permissions, TransactionResult, WatchEvent, WatchMode};
 
 use super::fixture::{Fixture, SOON, builder};
 use crate::support::{Observer, ZooKeeper, unique_path, within};
@@ -136,4 +137,59 @@ async fn a_fence_of_a_lost_session_is_never_sent_on_the_next_one() {
     assert_eq!(fenced.commit().await.unwrap_err().kind(), ErrorKind::SessionLost);
     client.set(&data, b"unfenced", None).await.unwrap();
     assert_eq!(outside.data(&data).await.unwrap(), b"unfenced");
+}
+
+#[tokio::test]
+async fn a_watch_lasts_over_a_reconnect_and_the_end_of_the_session() {
+    let fixture = Fixture::new().await;
+    let Fixture { client, outside, proxy, .. } = &fixture;
+    let path = unique_path("watch");
+    let child = format!("{path}/child");
+    let mut node = client.watch(&path, WatchMode::Persistent).unwrap();
+    let mut tree = client.watch(&path, WatchMode::PersistentRecursive).unwrap();
+    let (mut path_of_node, mut path_of_tree) = (Vec::new(), Vec::new());
+    for round in ["at first", "after a reconnect", "in another session"] {
+        assert_eq!(within(round, SOON, node.next()).await.unwrap(), Ok(WatchEvent::ReadAgain));
+        assert_eq!(within(round, SOON, tree.next()).await.unwrap(), Ok(WatchEvent::ReadAgain));
+        outside.create(&path, b"").await;
+        outside.create(&child, b"").await;
+        outside.delete(&child).await;
+        outside.delete(&path).await;
+        for _ in 0..4 {
+            path_of_node.push(within(round, SOON, node.next()).await.unwrap().unwrap());
+            path_of_tree.push(within(round, SOON, tree.next()).await.unwrap().unwrap());
+        }
+        match round {
+            "at first" => proxy.reset_once().await,
+            "after a reconnect" => proxy.kill_session().await,
+            _ => {}
+        }
+    }
+    let created = |path: &String| WatchEvent::Created { path: path.clone() };
+    let deleted = |path: &String| WatchEvent::Deleted { path: path.clone() };
+    let children = || WatchEvent::ChildrenChanged { path: path.clone() };
+    let of_node = [created(&path), children(), children(), deleted(&path)];
+    let of_tree = [created(&path), created(&child), deleted(&child), deleted(&path)];
+    assert_eq!((path_of_node, path_of_tree), ([&of_node[..]; 3].concat(), [&of_tree[..]; 3].concat()));
+}
+
+#[tokio::test]
+async fn a_large_tree_is_deleted_in_transactions_that_the_server_takes() {
+    let fixture = Fixture::new().await;
+    let Fixture { client, outside, .. } = &fixture;
+    let path = unique_path("tree");
+    client.create_containers(&format!("{path}/a/b")).await.unwrap();
+    let long = "x".repeat(3_000);
+    let names = (0..300).map(|n| format!("n{n}")).chain((0..40).map(|n| format!("{long}{n}")));
+    let mut creating = client.transaction();
+    for name in names {
+        creating = creating.create(&format!("{path}/a/b/{name}"), b"".to_vec(), CreateMode::Persistent);
+    }
+    creating.commit().await.unwrap();
+    let before = client.request_counts();
+    client.delete_recursive(&path).await.unwrap();
+    let spent = client.request_counts() - before;
+    assert!(!outside.exists(&path).await);
+    assert!(spent.lists == 343 && (9..=14).contains(&spent.multis), "{spent}");
+    assert_eq!(client.delete_recursive(&path).await.unwrap_err().kind(), ErrorKind::NoNode);
 }
