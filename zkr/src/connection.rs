@@ -6,9 +6,15 @@ use std::time::Duration;
 use clap::Args;
 use humantime::parse_duration;
 use serde::{Deserialize, Serialize};
-use zookeeper_recipes::{Client, ClientBuilder, ErrorPolicy, Sasl, Tls};
+use zookeeper_recipes::{Client, ClientBuilder, ErrorKind, ErrorPolicy, Sasl, Tls};
 
-use crate::ending::Ending;
+use crate::commands::servers;
+use crate::ending::{Ending, Status};
+use crate::output::note;
+
+/// How long to try to reach a server, unless the user says it; the same for what only looks.
+const CONNECT: Duration = Duration::from_secs(15);
+const LOOK: Duration = Duration::from_secs(5);
 
 /// Which servers, and how to connect to them.
 #[derive(Args, Debug, Clone, Serialize, Deserialize)]
@@ -33,12 +39,9 @@ pub struct Connection {
         value_parser = parse_duration, global = true
     )]
     session_timeout: Duration,
-    /// How long to try to reach a server
-    #[arg(
-        long, env = "ZKR_CONNECTION_TIMEOUT", value_name = "TIME", default_value = "15s",
-        value_parser = parse_duration, global = true
-    )]
-    connection_timeout: Duration,
+    /// How long to try to reach a server [default: 15s; 5s for what only looks]
+    #[arg(long, env = "ZKR_CONNECTION_TIMEOUT", value_name = "TIME", value_parser = parse_duration, global = true)]
+    connection_timeout: Option<Duration>,
     /// The tickTime of the servers, if it is not ZooKeeper's default
     #[arg(
         long, env = "ZKR_TICK_TIME", value_name = "TIME", default_value = "2s", value_parser = parse_duration,
@@ -74,7 +77,18 @@ pub struct Connection {
 impl Connection {
     /// Opens a session.
     pub async fn open(&self) -> Result<Client, Ending> {
-        self.builder()?.connect().await.map_err(|error| Ending::of(&error))
+        match self.builder()?.connect().await {
+            Err(error) if error.kind() == ErrorKind::ConnectionLoss => {
+                let read_only = servers::read_only(self).await;
+                Err(Ending::because(Status::Unreachable, format_args!("{error}{read_only}")))
+            }
+            connected => connected.map_err(|error| Ending::of(&error)),
+        }
+    }
+
+    /// Gives up soon if no server can be reached, unless the user has said when.
+    pub fn give_up_soon(&mut self) {
+        self.connection_timeout.get_or_insert(LOOK);
     }
 
     /// Returns the servers, as they were given.
@@ -114,9 +128,25 @@ impl Connection {
         self.min_session_timeout.map_or(two_ticks, |least| least.min(granted))
     }
 
-    /// Checks the options without connecting.
+    /// Checks the options without connecting, for what is held. Says if the session is short, which costs lease.
     pub fn validate(&self) -> Result<(), Ending> {
-        self.builder().map(drop)
+        self.builder().map(drop)?;
+        if let Some(why) = self.short_session() {
+            note(why);
+        }
+        Ok(())
+    }
+
+    fn short_session(&self) -> Option<String> {
+        let [timeout, tick] = [self.session_timeout, self.tick_time];
+        let [shown, shown_tick, least] = [timeout, tick, tick * 4].map(humantime::format_duration);
+        let lasts = humantime::format_duration(self.least_timeout(timeout));
+        (timeout < tick * 4).then(|| {
+            format!(
+                "--session-timeout {shown} is below four ticks of {shown_tick}: an outage of {lasts} may \
+                 end what is held; say {least} or more, or --tick-time if the servers have a shorter tickTime"
+            )
+        })
     }
 
     /// Returns the client that these options describe, checked.
@@ -124,7 +154,7 @@ impl Connection {
         let mut builder = Client::builder(&self.connect)
             .namespace(&self.namespace)
             .session_timeout(self.session_timeout)
-            .connection_timeout(self.connection_timeout)
+            .connection_timeout(self.connection_timeout.unwrap_or(CONNECT))
             .tick_time(self.tick_time)
             // A short loss of the connection ends nothing: the lease tells when it is too long.
             .error_policy(ErrorPolicy::Session);
@@ -191,4 +221,21 @@ pub fn path(value: &str) -> Result<String, String> {
 /// Parses the path of a node, or of the root.
 pub fn path_or_root(value: &str) -> Result<String, String> {
     if value == "/" { Ok(value.to_owned()) } else { path(value) }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    #[test]
+    fn a_session_below_four_ticks_is_told_what_that_costs() {
+        let why = |options: &[&str]| {
+            let all = [&["zkr", "latch", "ls", "/l"], options].concat();
+            crate::options::Options::parse_from(all).connection.short_session()
+        };
+        assert_eq!(why(&["--session-timeout", "8s", "--tick-time", "2s"]), None);
+        let told = why(&["--session-timeout", "6s", "--tick-time", "2s"]).expect("it is short");
+        let start = "--session-timeout 6s is below four ticks of 2s: an outage of 3s may end what is held; say 8s";
+        assert!(told.starts_with(start), "{told}");
+    }
 }

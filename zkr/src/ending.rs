@@ -6,7 +6,7 @@ use signal_hook::consts::SIGINT;
 use signal_hook::low_level::emulate_default_handler;
 use zookeeper_recipes::{Error, ErrorKind};
 
-use crate::output::note;
+use crate::output;
 
 /// Returns the status of a process that this signal has ended, as shells tell it.
 pub fn status_of_signal(signal: i32) -> u8 {
@@ -66,6 +66,13 @@ impl Ending {
 
     /// The arguments cannot be used, or they ask for help.
     pub fn of_arguments(error: &clap::Error) -> Ending {
+        // They could not be read, but that one is known.
+        if error.use_stderr() && std::env::args_os().take_while(|argument| argument != "--").any(|one| one == "--json")
+        {
+            output::speak_json();
+            let text = error.render().to_string();
+            return Ending::failed(text.trim_start_matches("error: ").trim_end());
+        }
         // Where it cannot be printed, the status still tells.
         let _ = error.print();
         if error.use_stderr() { Ending::Arguments } else { Ending::Success }
@@ -77,7 +84,7 @@ impl Ending {
             Ending::Success | Ending::OutputClosed => ExitCode::SUCCESS,
             Ending::Status(status, why) => {
                 if let Some(why) = why {
-                    note(why);
+                    output::error(&why, status as u8);
                 }
                 ExitCode::from(status as u8)
             }

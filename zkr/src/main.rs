@@ -23,8 +23,14 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
     // The other two processes of `run`: see there.
     let ending = match arguments.next().as_deref().and_then(OsStr::to_str) {
-        Some(run::KEEPER) => run::keeper(),
-        Some(run::EXEC) => run::exec(arguments),
+        Some(run::KEEPER) => {
+            output::speak_as_told();
+            run::keeper()
+        }
+        Some(run::EXEC) => {
+            output::speak_as_told();
+            run::exec(arguments)
+        }
         _ => asked(),
     };
     ending.report()
@@ -37,6 +43,9 @@ fn asked() -> Ending {
         Err(error) => return Ending::of_arguments(&error),
     };
     show_events();
+    if json {
+        output::speak_json();
+    }
     let output = output::Output { json };
     match what {
         What::Lock(options) => match options.what {

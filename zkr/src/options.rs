@@ -17,7 +17,7 @@ use crate::run;
 pub struct Options {
     #[command(flatten)]
     pub connection: Connection,
-    /// Print results as JSON, one value a line
+    /// Print results as JSON, one value a line, and errors too: {"error": ..., "status": ...}
     #[arg(long, global = true)]
     pub json: bool,
     #[command(subcommand)]

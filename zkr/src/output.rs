@@ -2,9 +2,12 @@
 
 use std::io::{self, Write};
 use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::CommandFactory;
 use clap_complete::Shell;
+use serde_json::json;
 
 use crate::ending::Ending;
 use crate::options::Options;
@@ -37,9 +40,48 @@ pub async fn write(bytes: Vec<u8>) -> Result<(), Ending> {
     written.await.map_err(Ending::failed)?.map_err(of_output)
 }
 
+/// Whether what is said beside the results is JSON too.
+static JSON: AtomicBool = AtomicBool::new(false);
+/// Tells the other processes of a command.
+const JSON_FOR_OTHERS: &str = "__ZKR_JSON";
+
+/// From now on, all that is said is JSON.
+pub fn speak_json() {
+    JSON.store(true, Ordering::Relaxed);
+}
+
+/// Speaks as the process of this program that has started this one.
+pub fn speak_as_told() {
+    if std::env::var_os(JSON_FOR_OTHERS).is_some() {
+        speak_json();
+    }
+}
+
+/// Tells another process of this program how to speak.
+pub fn tell_how_to_speak(command: &mut Command) {
+    if JSON.load(Ordering::Relaxed) {
+        command.env(JSON_FOR_OTHERS, "1");
+    }
+}
+
+/// A command of the user is not told.
+pub fn tell_nothing(command: &mut Command) -> &mut Command {
+    command.env_remove(JSON_FOR_OTHERS)
+}
+
 /// Says something beside the results. Where it cannot be said, the results still count.
 pub fn note(text: impl std::fmt::Display) {
-    let _ = writeln!(io::stderr(), "zkr: {text}");
+    say(&text, || json!({ "note": text.to_string() }));
+}
+
+/// Says why this process ends with this status.
+pub fn error(why: &str, status: u8) {
+    say(&why, || json!({ "error": why, "status": status }));
+}
+
+fn say(text: &dyn std::fmt::Display, value: impl FnOnce() -> serde_json::Value) {
+    let line = if JSON.load(Ordering::Relaxed) { value().to_string() } else { format!("zkr: {text}") };
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// Returns a text of others, such as the name of a node, with its control characters escaped: it must not move the

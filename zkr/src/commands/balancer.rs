@@ -5,13 +5,13 @@ use std::time::{Duration, SystemTime};
 
 use clap::Subcommand;
 use serde::Serialize;
+use zookeeper_recipes::Client;
 use zookeeper_recipes::cache::{Cache, Change};
 use zookeeper_recipes::throughput_balancer::{
     Error, MAX_THROUGHPUT, MemberInfo, max_throughput, members, set_max_throughput,
 };
-use zookeeper_recipes::{Client, ErrorKind};
 
-use super::failed;
+use super::{check_exists, failed};
 use crate::connection::path;
 use crate::ending::{Ending, Status};
 use crate::output::{Output, note, table};
@@ -78,6 +78,11 @@ struct Set<'a> {
 }
 
 impl Balancer {
+    /// Returns whether it changes nothing.
+    pub fn only_looks(&self) -> bool {
+        !matches!(self, Balancer::SetMax { .. })
+    }
+
     /// Does what was asked.
     pub async fn run(self, client: &Client, output: Output) -> Result<Ending, Ending> {
         match self {
@@ -141,14 +146,6 @@ async fn watch(client: &Client, output: Output, path: &str) -> Result<Ending, En
         }
         // All that came meanwhile is in what is read next.
         while let Some(Some(_)) = futures::FutureExt::now_or_never(changes.next()) {}
-    }
-}
-
-/// A balancer that does not exist has no members and no maximum, which would not look like a wrong path.
-async fn check_exists(client: &Client, path: &str) -> Result<(), Ending> {
-    match client.exists(path).await.map_err(|error| failed(error.kind(), error))? {
-        Some(_) => Ok(()),
-        None => Err(failed(ErrorKind::NoNode, format_args!("{path}: there is no balancer"))),
     }
 }
 

@@ -2,11 +2,13 @@
 
 mod addresses;
 mod balancer;
+mod content;
 mod doctor;
 mod inspect;
+mod node;
 mod owners;
 mod queue;
-mod servers;
+pub mod servers;
 mod signals;
 mod tree;
 
@@ -25,6 +27,8 @@ use crate::runtime::block_on;
 /// What is asked.
 #[derive(Subcommand, Debug)]
 pub enum Command {
+    #[command(flatten)]
+    Node(node::Node),
     /// Look at elections
     #[command(subcommand)]
     Latch(Latch),
@@ -82,7 +86,10 @@ impl From<LookAtLock> for Command {
 }
 
 /// Does what was asked.
-pub fn play(connection: Connection, output: Output, command: Command) -> Ending {
+pub fn play(mut connection: Connection, output: Output, command: Command) -> Ending {
+    if command.only_looks() {
+        connection.give_up_soon();
+    }
     block_on(async {
         match answer(&connection, output, command).await {
             Ok(ending) | Err(ending) => ending,
@@ -96,9 +103,11 @@ async fn answer(connection: &Connection, output: Output, command: Command) -> Re
         client = connection.open() => client?,
         ending = signals.next() => return Ok(ending),
     };
+    // What goes on until it is ended has then done what it is for.
+    let is_endless = matches!(command, Command::Node(node::Node::Watch(_)));
     let ending = tokio::select! {
         ending = command.run(&client, connection, output) => ending,
-        ending = signals.next() => Ok(ending),
+        ending = signals.next() => Ok(if is_endless { Ending::Success } else { ending }),
     };
     // The session ends at once, and not by its timeout. Without a server that takes a while: a further signal ends it.
     tokio::select! {
@@ -109,8 +118,20 @@ async fn answer(connection: &Connection, output: Output, command: Command) -> Re
 }
 
 impl Command {
+    /// Returns whether it changes nothing: its caller waits for an answer, and that no server can be reached is one.
+    fn only_looks(&self) -> bool {
+        match self {
+            Command::Node(node) => node.only_looks(),
+            Command::Queue(queue) => queue.only_looks(),
+            Command::Balancer(balancer) => balancer.only_looks(),
+            Command::Revoke { .. } => false,
+            Command::Latch(_) | Command::Deadlocks { .. } | Command::Inspect(_) | Command::Doctor(_) => true,
+        }
+    }
+
     async fn run(self, client: &Client, connection: &Connection, output: Output) -> Result<Ending, Ending> {
         match self {
+            Command::Node(node) => node.run(client, output).await,
             Command::Latch(Latch::Ls { path, addresses }) => {
                 inspect::line(client, connection, output, &path, addresses).await
             }
@@ -122,6 +143,17 @@ impl Command {
             Command::Doctor(options) => doctor::examine(client, connection, output, &options).await,
         }
     }
+}
+
+/// There is no such node.
+fn missing(path: &str) -> Ending {
+    failed(ErrorKind::NoNode, format_args!("{path}: no such node"))
+}
+
+/// Checks that a node exists, where what is missing looks like what is empty.
+async fn check_exists(client: &Client, path: &str) -> Result<(), Ending> {
+    let found = client.exists(path).await.map_err(|error| failed(error.kind(), error))?;
+    found.map(drop).ok_or_else(|| missing(path))
 }
 
 /// A request has failed. If a node is missing, there is nothing, which is an answer; a wrong path and a wrong root look

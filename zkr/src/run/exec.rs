@@ -11,6 +11,7 @@ use nix::unistd::{Pid, getpid, getppid};
 use super::{EXEC, terminal};
 use crate::connection::Connection;
 use crate::ending::{Ending, Status};
+use crate::output;
 
 /// What it is started with.
 #[derive(Debug, Clone, Copy)]
@@ -46,6 +47,7 @@ pub fn this_program() -> io::Result<Command> {
     let own = "/proc/self/exe";
     let mut command = if File::open(own).is_ok() { Command::new(own) } else { Command::new(std::env::current_exe()?) };
     command.arg0("zkr");
+    output::tell_how_to_speak(&mut command);
     Ok(command)
 }
 
@@ -66,7 +68,7 @@ pub fn become_command(mut arguments: impl Iterator<Item = OsString>) -> Ending {
     if in_foreground {
         terminal::give_to(getpid());
     }
-    let error = Command::new(&program).args(arguments).exec();
+    let error = output::tell_nothing(Command::new(&program).args(arguments)).exec();
     let status = if error.kind() == io::ErrorKind::NotFound { Status::NotFound } else { Status::NotExecutable };
     Ending::because(status, format_args!("{}: {error}", program.to_string_lossy()))
 }

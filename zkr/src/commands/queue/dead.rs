@@ -2,11 +2,11 @@
 
 use clap::{ArgGroup, Args, Subcommand};
 use serde::Serialize;
-use zookeeper_recipes::queue::{DeadLetter, DistributedQueue, RawBytes};
+use zookeeper_recipes::queue::{DeadLetter, RawBytes};
 use zookeeper_recipes::{Client, ErrorKind};
 
-use super::content::{Content, hex, quoted};
-use super::{of, open};
+use super::{check_exists, of, open};
+use crate::commands::content::{Content, hex, quoted};
 use crate::connection::path;
 use crate::ending::{Ending, Status};
 use crate::output::{Output, count};
@@ -76,15 +76,19 @@ impl Dead {
     /// Does what was asked.
     pub async fn run(self, client: &Client, output: Output) -> Result<Ending, Ending> {
         match self {
-            Dead::Ls { path } => show(&open(client, &path)?, output).await,
+            Dead::Ls { path } => show(client, &path, output).await,
             Dead::Retry(letters) => each(client, output, &letters, Deed::Retried).await,
             Dead::Drop(letters) => each(client, output, &letters, Deed::Dropped).await,
         }
     }
 }
 
-async fn show(queue: &DistributedQueue<RawBytes>, output: Output) -> Result<Ending, Ending> {
-    for letter in queue.dead_letters().await.map_err(of)? {
+async fn show(client: &Client, path: &str, output: Output) -> Result<Ending, Ending> {
+    let letters = open(client, path)?.dead_letters().await.map_err(of)?;
+    if letters.is_empty() {
+        check_exists(client, path).await?;
+    }
+    for letter in letters {
         output.print(text(&letter), &Shown::new(&letter)).await?;
     }
     Ok(Ending::Success)

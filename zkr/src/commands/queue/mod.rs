@@ -1,6 +1,5 @@
 //! Queues: items go in and out, and dead letters are looked after.
 
-mod content;
 mod dead;
 mod put;
 mod take;
@@ -10,10 +9,10 @@ use serde::Serialize;
 use zookeeper_recipes::Client;
 use zookeeper_recipes::queue::{DistributedQueue, Error, RawBytes};
 
-use super::failed;
+use super::{check_exists, failed};
 use crate::connection::path;
 use crate::ending::Ending;
-use crate::output::{Output, note};
+use crate::output::Output;
 
 /// What is asked of a queue.
 #[derive(Subcommand, Debug)]
@@ -44,6 +43,11 @@ struct Depth<'a> {
 }
 
 impl Queue {
+    /// Returns whether it changes nothing.
+    pub fn only_looks(&self) -> bool {
+        matches!(self, Queue::Depth { .. } | Queue::Dead(dead::Dead::Ls { .. }))
+    }
+
     /// Does what was asked.
     pub async fn run(self, client: &Client, output: Output) -> Result<Ending, Ending> {
         match self {
@@ -57,10 +61,8 @@ impl Queue {
 
 async fn depth(client: &Client, output: Output, path: &str) -> Result<Ending, Ending> {
     let depth = open(client, path)?.len().await.map_err(of)?;
-    let found = depth > 0 || client.exists(path).await.map_err(|error| failed(error.kind(), error))?.is_some();
-    // No error: a queue comes with its first item, and Curator's goes with its last one.
-    if !found {
-        note(format_args!("{path} does not exist: nothing was put yet, or the path is wrong"));
+    if depth == 0 {
+        check_exists(client, path).await?;
     }
     output.print(depth, &Depth { path, depth }).await?;
     Ok(Ending::Success)

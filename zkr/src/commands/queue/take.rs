@@ -11,8 +11,8 @@ use tokio::time::{Instant, sleep_until};
 use zookeeper_recipes::queue::{Consumer, Delivery, DistributedQueue, Event, Events, RawBytes};
 use zookeeper_recipes::{Client, ErrorKind};
 
-use super::content::Content;
 use super::{failed, of};
+use crate::commands::content::Content;
 use crate::connection::path;
 use crate::ending::{Ending, Status};
 use crate::output::{self, Output, note};

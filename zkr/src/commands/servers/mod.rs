@@ -10,16 +10,19 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use futures::future::select_ok;
+use futures::future::{join_all, select_ok};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 
 pub use self::answers::{Answer, Connected, Times, connections, mode, watches};
 pub use self::hosts::{Host, Hosts};
+use crate::connection::Connection;
 
 /// How long an answer may take, the connection included.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// The same, where another answer is late already.
+const SHORTLY: Duration = Duration::from_millis(500);
 /// How long an answer may be: `cons` of twenty thousand connections.
 const LONGEST: u64 = 4 << 20;
 
@@ -29,6 +32,20 @@ pub async fn ask(host: &Host, word: &str) -> Result<Answer, String> {
         Ok(answer) => answer.map(|bytes| Answer::of(&bytes)),
         Err(_) => Err(format!("no answer to {word} within {}", humantime::format_duration(PATIENCE))),
     }
+}
+
+/// Returns which of the servers are in read-only mode, as the end of an error: such a server closes the connection of a
+/// client without telling why.
+pub async fn read_only(connection: &Connection) -> String {
+    let hosts = Hosts::of(connection).plain;
+    let answers = join_all(hosts.iter().map(|host| timeout(SHORTLY, ask(host, "srvr")))).await;
+    let named = hosts.iter().zip(answers).filter_map(|(host, answer)| match answer {
+        Ok(Ok(Answer::Text(text))) if mode(&text) == Some("read-only") => {
+            Some(format!("; {host} is in read-only mode: it has lost the other servers, start these"))
+        }
+        _ => None,
+    });
+    named.collect()
 }
 
 /// Returns the hosts without those that are another one by its address. One whose name cannot be resolved stays.

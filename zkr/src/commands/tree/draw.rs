@@ -9,6 +9,7 @@ use zookeeper_recipes::inspect::{
 use zookeeper_recipes::inspect::{ThroughputBalancer, Tree};
 
 use crate::commands::addresses::{Addresses, from};
+use crate::commands::content;
 use crate::output::shown;
 
 const NAME: Style = Style::new().bold();
@@ -168,7 +169,7 @@ impl Rows<'_> {
         let data = if owner.is_revoked() {
             format!(", {}", painted(WAITS, "asked to release"))
         } else if with_data && !owner.data.is_empty() {
-            format!(", {:?}", String::from_utf8_lossy(&owner.data))
+            format!(", {}", content::on_a_line(&owner.data))
         } else {
             String::new()
         };

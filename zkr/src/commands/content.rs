@@ -1,6 +1,7 @@
 //! The bytes of an item, as they are shown.
 
 use serde::Serialize;
+use serde_json::Value;
 
 /// How many characters of an item are shown among others.
 const SHOWN_CHARS: usize = 60;
@@ -30,6 +31,16 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// Returns the bytes on one line: JSON as it is, which can be copied, and other text in quotes.
+pub fn on_a_line(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    match serde_json::from_str::<Value>(&text) {
+        // Between the values line breaks mean nothing, and in a string JSON has none.
+        Ok(Value::Object(_) | Value::Array(_)) => text.chars().filter(|c| !c.is_control()).collect(),
+        _ => format!("{text:?}"),
+    }
+}
+
 /// Returns the bytes in quotes, on one line and not too long.
 pub fn quoted(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
@@ -48,6 +59,14 @@ mod tests {
         let json = |bytes| serde_json::to_string(&Content::of(bytes)).expect("it is a value");
         assert_eq!(json("ü".as_bytes()), r#"{"item":"ü"}"#);
         assert_eq!(json(&[0, 0xff]), r#"{"item_hex":"00ff"}"#);
+    }
+
+    #[test]
+    fn json_is_shown_as_it_is_and_on_one_line() {
+        assert_eq!(on_a_line(br#"{"id": "a\nb", "n": [1]}"#), r#"{"id": "a\nb", "n": [1]}"#);
+        assert_eq!(on_a_line(b"{\n  \"n\": 1\n}\n"), r#"{  "n": 1}"#);
+        assert_eq!(on_a_line(b"host-1"), r#""host-1""#);
+        assert_eq!(on_a_line(b"12"), r#""12""#);
     }
 
     #[test]

@@ -1,0 +1,158 @@
+//! Deletes a node, or a tree: it says what that is, and asks.
+
+use std::io::{IsTerminal, Write};
+
+use clap::Args;
+use futures::{StreamExt, stream};
+use serde::Serialize;
+use zookeeper_recipes::{Client, Error, ErrorKind};
+
+use crate::commands::{check_exists, failed};
+use crate::connection::path;
+use crate::ending::{Ending, Status};
+use crate::output::{self, Output, note, shown};
+
+/// How many nodes are listed at a time.
+const LISTS: usize = 64;
+
+/// What is deleted.
+#[derive(Args, Debug)]
+pub struct Options {
+    /// The path of the node
+    #[arg(value_parser = path)]
+    path: String,
+    /// Everything below it as well, with the nodes of live sessions; it says how much that is, and asks
+    #[arg(short, long)]
+    recursive: bool,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+    /// Print the paths of what would be deleted, one a line, and delete nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Delete only if the node has this version, as zkr stat shows it; otherwise status 1
+    #[arg(long, value_name = "N", allow_negative_numbers = true, conflicts_with = "recursive")]
+    version: Option<i32>,
+}
+
+/// A node that would be deleted.
+#[derive(Serialize)]
+struct Found<'a> {
+    path: &'a str,
+}
+
+/// What was deleted.
+#[derive(Serialize)]
+struct Deleted<'a> {
+    path: &'a str,
+    deleted: usize,
+}
+
+/// Deletes what was asked for.
+pub async fn remove(client: &Client, output: Output, options: &Options) -> Result<Ending, Ending> {
+    let path = options.path.as_str();
+    if path == "/zookeeper" || path.starts_with("/zookeeper/") {
+        return Err(Ending::failed(format_args!("{path} belongs to the servers; nothing was deleted")));
+    }
+    let found = if options.recursive {
+        walk(client, path).await.map_err(|error| failed(error.kind(), error))?
+    } else {
+        check_exists(client, path).await?;
+        vec![path.to_owned()]
+    };
+    if options.dry_run {
+        for path in &found {
+            output.print(shown(path), &Found { path }).await?;
+        }
+        note(format_args!("{} would be deleted; nothing was", nodes(found.len())));
+        return Ok(Ending::Success);
+    }
+    if options.recursive {
+        confirm(options, found.len()).await?;
+        if let Err(error) = client.delete_recursive(path).await {
+            return Err(not_all(client, path, &error).await);
+        }
+    } else {
+        client.delete(path, options.version).await.map_err(|error| not_that(path, &error))?;
+    }
+    output
+        .print(format_args!("{path}: {} deleted", nodes(found.len())), &Deleted { path, deleted: found.len() })
+        .await?;
+    Ok(Ending::Success)
+}
+
+fn nodes(number: usize) -> String {
+    output::count(number, "node", "nodes")
+}
+
+/// Returns the paths of a node and of all below it, each after the one above it.
+async fn walk(client: &Client, root: &str) -> Result<Vec<String>, Error> {
+    let (mut found, mut level) = (Vec::new(), vec![root.to_owned()]);
+    while !level.is_empty() {
+        let lists = level.into_iter().map(|path| async { (client.children(&path).await, path) });
+        let mut lists = stream::iter(lists).buffered(LISTS);
+        let mut below = Vec::new();
+        while let Some((names, path)) = lists.next().await {
+            match names {
+                Ok(names) => {
+                    below.extend(names.iter().map(|name| format!("{path}/{name}")));
+                    found.push(path);
+                }
+                // It has gone since.
+                Err(error) if error.kind() == ErrorKind::NoNode && !found.is_empty() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        level = below;
+    }
+    Ok(found)
+}
+
+/// Returns if the user wants all of them to be deleted.
+async fn confirm(options: &Options, found: usize) -> Result<(), Ending> {
+    if options.yes {
+        return Ok(());
+    }
+    let path = shown(&options.path);
+    let what = match found {
+        1 => format!("{path}, which has nothing below it"),
+        found => format!("{path} and {} below it", nodes(found - 1)),
+    };
+    if !std::io::stdin().is_terminal() {
+        return Err(Ending::failed(format_args!(
+            "{what} would be deleted; say --yes to do so, or --dry-run to see them"
+        )));
+    }
+    let answer = tokio::task::spawn_blocking(move || {
+        let mut answer = String::new();
+        let _ = write!(std::io::stderr(), "delete {what}? [y/N] ");
+        std::io::stdin().read_line(&mut answer).map(|_| answer)
+    });
+    match answer.await.map_err(Ending::failed)?.map_err(Ending::failed)?.trim() {
+        "y" | "Y" | "yes" => Ok(()),
+        _ => Err(Ending::because(Status::No, "nothing was deleted")),
+    }
+}
+
+/// A single node was not deleted.
+fn not_that(path: &str, error: &Error) -> Ending {
+    let next = match error.kind() {
+        ErrorKind::NotEmpty => "zkr rm -r deletes them as well".to_owned(),
+        ErrorKind::BadVersion => format!("zkr stat {path} shows the version that it has"),
+        kind => return failed(kind, error),
+    };
+    Ending::because(Status::No, format_args!("{error}; nothing was deleted; {next}"))
+}
+
+/// Not all of a tree was deleted: says what is left.
+async fn not_all(client: &Client, path: &str, error: &Error) -> Ending {
+    let left = match walk(client, path).await {
+        Ok(left) => format!("{} left, such as {}", nodes(left.len()), left.last().map_or("", |last| last)),
+        Err(gone) if gone.kind() == ErrorKind::NoNode => "nothing is left".to_owned(),
+        Err(_) => "what is left is not known".to_owned(),
+    };
+    match failed(error.kind(), error) {
+        Ending::Status(status, Some(why)) => Ending::because(status, format_args!("{why}; {left}")),
+        other => other,
+    }
+}
