@@ -147,8 +147,9 @@ impl<T: 'static> Tracker<T> {
         if self.copied.get(&self.scope.root).is_none() {
             self.request(&Arc::clone(&self.scope.root), true);
         }
+        self.readings.reserve(known.len());
         for path in known {
-            self.request(&path, true);
+            self.request_as(&path, true, true);
         }
         self.round
     }
@@ -213,6 +214,11 @@ impl<T: 'static> Tracker<T> {
 
     /// Queues a request for a node in the present round, unless there is one.
     fn request(&mut self, path: &Arc<str>, lists: bool) {
+        let is_known = self.copied.get(path).is_some();
+        self.request_as(path, lists, is_known);
+    }
+
+    fn request_as(&mut self, path: &Arc<str>, lists: bool, is_known: bool) {
         if self.readings.contains_key(path) {
             return;
         }
@@ -220,8 +226,8 @@ impl<T: 'static> Tracker<T> {
         // left.
         let is_root = *path == self.scope.root;
         let looks = match self.watching {
-            Watching::Persistent => self.compares && self.copied.get(path).is_some(),
-            Watching::OneShot => self.copied.get(path).is_some() || is_root,
+            Watching::Persistent => self.compares && is_known,
+            Watching::OneShot => is_known || is_root,
         };
         let has_no_data = !self.with_data || (is_root && !self.scope.with_root);
         let ask = if looks || has_no_data { Ask::Look } else { Ask::Read };
@@ -324,13 +330,14 @@ impl<T: 'static> Tracker<T> {
     pub(super) fn looked(&mut self, path: &Arc<str>, stat: Option<Stat>) {
         let Some(reading) = self.answered(path) else { return };
         let Some(stat) = stat else { return self.is_missing(path) };
+        let known = self.copied.get(path).cloned();
         let is_root = *path == self.scope.root;
         let content = match reading.ask {
             Ask::LookOnly(content) => content,
             _ if !self.with_data || (is_root && !self.scope.with_root) => Content::NotRead,
-            _ => return self.compared(path, stat, reading.lists),
+            _ => return self.compared(path, stat, reading.lists, known),
         };
-        self.check_children(path, &stat, reading.lists);
+        self.check_children(path, &stat, reading.lists, known.as_ref());
         self.put(path, stat, content);
     }
 
@@ -340,20 +347,22 @@ impl<T: 'static> Tracker<T> {
     }
 
     /// Reads the data, unless it is known.
-    fn compared(&mut self, path: &Arc<str>, stat: Stat, lists: bool) {
-        let known = self.copied.get(path).filter(|node| Refusal::of(node.content()).is_none());
-        if known.is_none_or(|known| !known.is_same(&stat)) {
-            return self.ask(path, Ask::Read, lists);
+    fn compared(&mut self, path: &Arc<str>, stat: Stat, lists: bool, known: Option<Node<T>>) {
+        match known.filter(|known| known.is_same(&stat) && Refusal::of(known.content()).is_none()) {
+            None => self.ask(path, Ask::Read, lists),
+            Some(known) => {
+                self.check_children(path, &stat, lists, Some(&known));
+                self.copied.followed(path, &stat, Some(&known));
+            }
         }
-        self.check_children(path, &stat, lists);
-        self.copied.followed(path, &stat);
     }
 
     /// Takes the answer to a [`Job::Read`]: the node, or `None` if there is none.
     pub(super) fn read(&mut self, path: &Arc<str>, node: Option<(Stat, Content<T>)>) {
         let Some(reading) = self.answered(path) else { return };
         let Some((stat, content)) = node else { return self.is_missing(path) };
-        self.check_children(path, &stat, reading.lists);
+        let known = self.copied.get(path).cloned();
+        self.check_children(path, &stat, reading.lists, known.as_ref());
         self.put(path, stat, content);
     }
 
@@ -404,7 +413,8 @@ impl<T: 'static> Tracker<T> {
             let lists = self.later.get(&path).is_none_or(|later| !later.born);
             self.request(&path, lists);
         }
-        self.copied.followed(dir, &stat);
+        let known = self.copied.get(dir).cloned();
+        self.copied.followed(dir, &stat, known.as_ref());
     }
 
     /// As [`not_read`](Self::not_read), for a [`Job::List`].
@@ -437,14 +447,13 @@ impl<T: 'static> Tracker<T> {
         self.remove_subtree(path);
     }
 
-    /// Lists the children of a node that was read, if they may differ from the known ones.
-    fn check_children(&mut self, path: &Arc<str>, stat: &Stat, lists: bool) {
+    /// Lists the children of a node that was read, if they may differ from those of the node as it was known.
+    fn check_children(&mut self, path: &Arc<str>, stat: &Stat, lists: bool, known: Option<&Node<T>>) {
         if !self.scope.reaches_below(path) {
             return;
         }
-        let known = self.copied.get(path).map(Node::stat);
-        let is_other = known.is_none_or(|known| known.czxid != stat.czxid);
-        let differ = is_other || !self.copied.is_followed(path, stat) || self.incomplete.contains(path);
+        let is_other = known.is_none_or(|known| known.stat().czxid != stat.czxid);
+        let differ = is_other || !self.copied.is_followed(path, stat, known) || self.incomplete.contains(path);
         match self.watching {
             // Each list arms a watch.
             Watching::OneShot if is_other || self.compares => self.list(Arc::clone(path)),

@@ -50,18 +50,19 @@ impl<T: 'static> Copied<T> {
         self.nodes.insert(Node::new(path, stat, content));
     }
 
-    /// Records as of which transaction the children are complete, in a stat that is newer than that of the node.
-    pub(super) fn followed(&mut self, path: &Arc<str>, stat: &Stat) {
+    /// Records as of which transaction the children are complete, in a stat that is newer than that of the known node.
+    pub(super) fn followed(&mut self, path: &Arc<str>, stat: &Stat, known: Option<&Node<T>>) {
         self.newest = self.newest.max(stat.pzxid);
-        match self.nodes.get(path) {
-            Some(node) if node.stat().pzxid != stat.pzxid => self.followed.insert(Arc::clone(path), stat.pzxid),
-            _ => self.followed.remove(path),
-        };
+        match known {
+            Some(node) if node.stat().pzxid != stat.pzxid => drop(self.followed.insert(Arc::clone(path), stat.pzxid)),
+            _ if self.followed.is_empty() => {}
+            _ => drop(self.followed.remove(path)),
+        }
     }
 
     /// Returns whether the children of a known node are complete as of the pzxid in this stat.
-    pub(super) fn is_followed(&self, path: &str, stat: &Stat) -> bool {
-        let known = self.nodes.get(path).map(|known| known.stat().pzxid);
+    pub(super) fn is_followed(&self, path: &str, stat: &Stat, known: Option<&Node<T>>) -> bool {
+        let known = known.map(|known| known.stat().pzxid);
         self.followed.get(path).copied().or(known) == Some(stat.pzxid)
     }
 

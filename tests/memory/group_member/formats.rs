@@ -59,6 +59,7 @@ async fn a_party_with_two_nodes_of_one_id_has_one_member_until_both_are_gone() {
         let after = joined(&two, "twice").await.expect("a member");
         before.leave().await.expect("left");
         joined(&two, "between").await.expect("a member").leave().await.expect("left");
+        within("seen", SOON, observer.wait_for(|members| members.len() == 2)).await.expect("members");
         assert_eq!(ids(&observer), ["observer", "twice"], "{format:?}");
         after.leave().await.expect("left");
         let mut seen = Vec::new();
