@@ -18,12 +18,14 @@
 //! smallest T that this session was ever granted, and a reconnect sets a new deadline:
 //!
 //! 1. The deadline is brought forward when the request to reconnect is written, as its answer may be lost: no server
-//!    grants less than its minimum. That minimum is two ticks, or the option for it, unless a grant in this session was
-//!    below the option.
+//!    grants less than its minimum, and the leader counts that from when it hears of the request. That minimum is two
+//!    ticks, or the option for it, unless a grant in this session was below the option. A server that is not known to
+//!    serve is therefore asked first ([`Observer::would_lose`]).
 //! 2. When the request is answered, T counts from the time of that request, up to the deadline before the loss.
-//! 3. When a quorum first answers on the new connection, the anchor is the time at which the old one was lost. A sync
-//!    is not enough: a leader that does not know it was deposed still resumes sessions and answers syncs. So until
-//!    then a request that was given up before may have been granted the least, as in 1.
+//! 3. When a quorum first answers on the new connection, the anchor is the time of that request: the leader that passed
+//!    the transaction on to the quorum had resumed the session, as a server closes its connections when it changes its
+//!    leader. A sync is not enough: a leader that does not know it was deposed still resumes sessions and answers
+//!    syncs. So until then a request that was given up before may have been granted the least, as in 1.
 //! 4. A request to reconnect that was given up may also reach its server later. The server then moves the session to
 //!    that connection, which is not used any more, and may grant the least. From then on the ensemble refuses
 //!    transactions by any other connection. But a process that is stopped or cut off just then does not see it, and a
@@ -101,8 +103,6 @@ struct State {
     proof: Option<Instant>,
     /// The deadline when the connection was lost, before any attempt to reconnect, or after those that were given up.
     deadline_at_loss: Instant,
-    /// When the last proven connection was lost.
-    lost: Instant,
     /// Answered requests of this connection, oldest first.
     answered: VecDeque<Answered>,
     /// Raised whenever grants are voided: a grant of an older epoch is void.
@@ -155,7 +155,6 @@ impl Lease {
             confirmed: now,
             proof: None,
             deadline_at_loss: now,
-            lost: now,
             answered: VecDeque::new(),
             epoch: 0,
             suspended: false,
@@ -363,7 +362,7 @@ impl Lease {
                 return;
             }
             state.link = Link::Proven;
-            state.unmoved = state.lost + self.length(state.least);
+            state.unmoved = state.connecting + self.length(state.least);
             let deadline = self.proven_deadline(&state);
             self.set_deadline(&mut state, deadline);
         }
@@ -376,6 +375,12 @@ impl Lease {
 }
 
 impl Observer for Lease {
+    fn would_lose(&self, at: Instant) -> bool {
+        let state = self.lock();
+        let holds = state.link != Link::New && !state.ended && !self.options.ends_with_connection;
+        holds && self.earliest_end(&state, at) < state.deadline
+    }
+
     fn connecting(&self, at: Instant) {
         let mut state = self.lock();
         let before = std::mem::replace(&mut state.connecting, at);
@@ -384,7 +389,7 @@ impl Observer for Lease {
                 state.late_until = state.late_until.max(Some(at + state.timeout));
                 state.deadline_at_loss = state.deadline_at_loss.min(self.earliest_end(&state, before));
             }
-            let lowered = (at + self.length(self.least_to_expect(state.least))).min(state.deadline);
+            let lowered = self.earliest_end(&state, at).min(state.deadline);
             self.set_deadline(&mut state, lowered);
         }
     }
@@ -412,12 +417,8 @@ impl Observer for Lease {
         self.note(Answered { sent, at: self.clock.now() }, proof);
     }
 
-    fn disconnected(&self, loss: Loss) {
+    fn disconnected(&self, _loss: Loss) {
         let mut state = self.lock();
-        // A connection on which nothing was proven does not count: the earlier loss still applies.
-        if state.link == Link::Proven {
-            state.lost = loss.at;
-        }
         state.link = Link::Down;
         state.deadline_at_loss = state.deadline;
         state.suspended = true;

@@ -1,10 +1,13 @@
 //! What all sessions of an ensemble share.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Options;
-use super::connect::Connector;
-use super::hosts::{Hosts, Notice};
+use super::connect::{Connector, Stream, cause, in_turn};
+use super::handshake::Failure;
+use super::hosts::{Habit, Hosts, Notice, Turn};
+use super::question::{self, Said};
 use crate::backend::request_limit::RequestLimit;
 use crate::util::clock::Instant;
 use crate::util::mutex::Mutex;
@@ -23,6 +26,37 @@ impl Environment {
         self.options.clock.now()
     }
 
+    pub(crate) async fn connect(&self, turn: &Turn) -> Result<Stream, Failure> {
+        let stream = self.connector.connect(turn.endpoint.clone(), turn.tries).await;
+        stream.map_err(|error| Failure::new(cause(&error)))
+    }
+
+    /// Asks a host whether it serves.
+    async fn ask(&self, turn: &Turn, limit: Duration) -> Result<Said, Failure> {
+        let asked = async { Ok(question::ask(self.connect(turn).await?).await?) };
+        in_turn(limit, asked).await.unwrap_or_else(|_| Err(timed_out(limit)))
+    }
+
+    /// Returns why no session can be handed to a host now, if that is so.
+    pub(crate) async fn check(&self, turn: &Turn, limit: Duration) -> Result<(), Failure> {
+        let said = self.ask(turn, limit).await?;
+        let habit = if said == Said::Nothing { Habit::WasSilent } else { Habit::Answers };
+        self.hosts.lock().note_habit(turn.host, habit);
+        match said {
+            Said::Serves => Ok(()),
+            Said::ReadOnly => Err(Failure::new("the server is read-only")),
+            Said::ServesNot => Err(Failure::new("the server does not serve: it starts, stops or has no leader")),
+            Said::Nothing => Err(Failure::new("the server closed the connection: it does not serve yet")),
+        }
+    }
+
+    /// Asks a host that serves, and was silent before: if it is silent again, it is not asked any more.
+    pub(crate) async fn learn_habit(self, turn: Turn, limit: Duration) {
+        let said = self.ask(&turn, limit).await;
+        let habit = if matches!(said, Ok(Said::Nothing)) { Habit::NeverAnswers } else { Habit::Answers };
+        self.hosts.lock().note_habit(turn.host, habit);
+    }
+
     pub(crate) fn failed(&self, host: usize, cause: String) {
         let notice = self.hosts.lock().failed(host, cause, self.now(), (self.options.jitter)());
         log(notice);
@@ -33,6 +67,10 @@ impl Environment {
         let notice = self.hosts.lock().works(host, self.now());
         log(notice);
     }
+}
+
+pub(crate) fn timed_out(limit: Duration) -> Failure {
+    Failure::new(format!("timed out after {limit:?}"))
 }
 
 fn log(notice: Option<Notice>) {

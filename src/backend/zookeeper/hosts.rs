@@ -40,6 +40,18 @@ pub(crate) struct Turn {
     pub(crate) endpoint: Endpoint,
     /// How often it was tried before since the last success: it may have several addresses.
     pub(crate) tries: u32,
+    pub(crate) habit: Habit,
+}
+
+/// What a host does when it is asked whether it serves (see `question`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Habit {
+    /// It answers, as far as is known.
+    Answers,
+    /// It closed the last connection without a word: it does not serve, or knows no such words.
+    WasSilent,
+    /// It was silent while it served: it is not asked any more.
+    NeverAnswers,
 }
 
 /// What to log.
@@ -68,6 +80,7 @@ struct Host {
     name: String,
     tries: u32,
     cause: Option<String>,
+    habit: Habit,
 }
 
 #[derive(Debug)]
@@ -163,7 +176,14 @@ impl Hosts {
 
     fn new_host(&mut self, endpoint: Endpoint) -> Host {
         self.numbers += 1;
-        Host { number: self.numbers, name: endpoint.to_string(), endpoint, tries: 0, cause: None }
+        Host {
+            number: self.numbers,
+            name: endpoint.to_string(),
+            endpoint,
+            tries: 0,
+            cause: None,
+            habit: Habit::Answers,
+        }
     }
 
     fn shuffle(&mut self, unit: impl Fn() -> f64) {
@@ -184,6 +204,12 @@ impl Hosts {
         self.hosts.iter().find(|known| known.number == host).map_or("a former server", |host| &host.name)
     }
 
+    pub(crate) fn note_habit(&mut self, host: usize, habit: Habit) {
+        if let Some(host) = self.host(host) {
+            host.habit = habit;
+        }
+    }
+
     fn host(&mut self, number: usize) -> Option<&mut Host> {
         self.hosts.iter_mut().find(|host| host.number == number)
     }
@@ -200,7 +226,7 @@ impl Hosts {
             return Err(now + SECOND);
         };
         self.trying = Some(host.number);
-        let turn = Turn { host: host.number, endpoint: host.endpoint.clone(), tries: host.tries };
+        let turn = Turn { host: host.number, endpoint: host.endpoint.clone(), tries: host.tries, habit: host.habit };
         self.attempts.truncate(IN_A_SECOND - 1);
         self.attempts.push_front(now);
         self.quick = self.quick.saturating_sub(1);

@@ -7,6 +7,7 @@
 //! | `configuration` | the hosts that the ensemble itself names |
 //! | `connect` | a connection to one host: TCP, TLS |
 //! | `frames` | frames out of the byte stream |
+//! | `question` | whether a server serves, before a session is handed to it |
 //! | `handshake` | the exchange on a connection before it takes requests |
 //! | `sasl` | authentication by user and password |
 //! | `tls` | TLS on an established connection |
@@ -33,6 +34,7 @@ mod hosts;
 mod link;
 mod outstanding;
 mod port;
+mod question;
 #[cfg(feature = "sasl-digest-md5")]
 pub(crate) mod sasl;
 mod serve;

@@ -8,10 +8,10 @@ use futures::stream::StreamExt;
 use tokio::sync::{mpsc, oneshot};
 
 use super::configuration;
-use super::connect::{cause, in_turn};
-use super::environment::Environment;
+use super::connect::in_turn;
+use super::environment::{Environment, timed_out};
 use super::handshake::{Failure, Fresh, Hears, Identity};
-use super::hosts::Turn;
+use super::hosts::{Habit, Turn};
 use super::link::Interrupted;
 use super::port::ZooKeeperSession;
 use super::serve::{End, Serving};
@@ -177,7 +177,7 @@ impl Task {
     }
 
     async fn attempt(&mut self, turn: Turn, opening: bool) -> Result<Attempt, Failure> {
-        let Turn { host, endpoint, tries } = turn;
+        let Turn { host, .. } = turn;
         let options = Arc::clone(&self.state.environment.options);
         // For a whole pass through the hosts: the first within its caller's patience, later ones within the session's
         // time.
@@ -187,16 +187,19 @@ impl Task {
         };
         let hosts = u32::try_from(self.state.environment.hosts.lock().len()).unwrap_or(u32::MAX).max(1);
         let limit = (pass / hosts).max(LEAST_ATTEMPT);
+        let asks = turn.habit != Habit::NeverAnswers && self.state.observer.would_lose(self.state.environment.now());
+        if asks {
+            // Nothing is lost by asking again.
+            self.state.environment.check(&turn, (limit / 4).max(LEAST_ATTEMPT)).await?;
+        }
         let welcomed = in_turn(limit, async {
-            let stream = self.state.environment.connector.connect(endpoint, tries).await;
-            let stream = stream.map_err(|error| Failure::new(cause(&error)))?;
+            let stream = self.state.environment.connect(&turn).await?;
             let mut fresh = Fresh::new(stream, options.longest_answer, options.clock);
             let about_to = |at| self.state.observer.connecting(at);
             let answer = fresh.welcome(&self.state.identity, options.session_timeout, about_to).await?;
             Ok((fresh, answer))
         });
-        let timed_out = |_| Err(Failure::new(format!("timed out after {limit:?}")));
-        let (mut fresh, answer) = welcomed.await.unwrap_or_else(timed_out)?;
+        let (mut fresh, answer) = welcomed.await.unwrap_or_else(|_| Err(timed_out(limit)))?;
         if answer.is_expired() {
             return Ok(Attempt::Expired);
         }
@@ -221,6 +224,10 @@ impl Task {
         let works = works?;
         if works {
             self.state.environment.works(host);
+        }
+        if !asks && turn.habit == Habit::WasSilent {
+            let environment = &self.state.environment;
+            (environment.options.spawn)(Box::pin(environment.clone().learn_habit(turn, limit)));
         }
         Ok(Attempt::Connected(Connected { fresh, host, works }))
     }

@@ -8,6 +8,8 @@ mod input;
 #[cfg(all(feature = "leader-latch", feature = "leader-selector", feature = "mutex", feature = "persistent-node"))]
 mod log;
 #[cfg(feature = "mutex")]
+mod outage;
+#[cfg(feature = "mutex")]
 mod remaining_lease;
 mod session_timeout;
 mod too_large;

@@ -4,6 +4,7 @@ mod contender;
 mod faults;
 mod judge;
 mod misuse;
+mod outages;
 #[path = "../../../tests/support/mod.rs"]
 mod support;
 mod use_cases;

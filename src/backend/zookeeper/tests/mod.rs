@@ -5,6 +5,7 @@ mod configuration;
 mod frames;
 mod handshake;
 mod pacing;
+mod question;
 mod reconnecting;
 mod requests;
 mod script;

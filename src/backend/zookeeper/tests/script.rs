@@ -3,6 +3,7 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -337,30 +338,38 @@ pub(super) enum Told {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Seen(Mutex<Vec<Told>>);
+pub(super) struct Seen {
+    told: Mutex<Vec<Told>>,
+    /// What an unanswered request to resume the session would cost: something, or nothing.
+    pub(super) would_lose: AtomicBool,
+}
 
 impl Seen {
     /// Returns the calls since the last time.
     pub(super) fn take(&self) -> Vec<Told> {
-        std::mem::take(&mut *self.0.lock())
+        std::mem::take(&mut *self.told.lock())
     }
 }
 
 impl Observer for Seen {
+    fn would_lose(&self, _: clock::Instant) -> bool {
+        self.would_lose.load(Ordering::Relaxed)
+    }
+
     fn connecting(&self, at: clock::Instant) {
-        self.0.lock().push(Told::Connecting(at));
+        self.told.lock().push(Told::Connecting(at));
     }
 
     fn connected(&self, granted: Duration) {
-        self.0.lock().push(Told::Connected(granted));
+        self.told.lock().push(Told::Connected(granted));
     }
 
     fn answered(&self, sent: clock::Instant, proof: Proof) {
-        self.0.lock().push(Told::Answered(sent, proof));
+        self.told.lock().push(Told::Answered(sent, proof));
     }
 
     fn disconnected(&self, loss: Loss) {
-        self.0.lock().push(Told::Disconnected(loss));
+        self.told.lock().push(Told::Disconnected(loss));
     }
 }
 

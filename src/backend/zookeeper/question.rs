@@ -1,0 +1,70 @@
+//! Asks a server whether it serves, on a connection of its own, before a session is handed to it.
+//!
+//! A request to resume a session that is not answered costs time: it may have been carried out, so the session may end
+//! as early as after the shortest timeout that a server grants. But a server that starts, stops or elects a leader
+//! accepts connections and closes them unanswered, and a proxy before it does the same. The word `srvr` tells such a
+//! server from one that serves, and moves no session. Servers permit it by default, and one that does not says so.
+
+use std::io;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::connect::Stream;
+
+/// The four-letter word for a server's state.
+const WORD: &[u8] = b"srvr";
+/// An answer is not read further than this.
+const LONGEST: usize = 8 * 1024;
+
+/// What a server answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Said {
+    /// It serves, or does not say that it does not.
+    Serves,
+    ReadOnly,
+    /// It has no leader, or is about to start or stop.
+    ServesNot,
+    /// It closed the connection without a word: nothing listens behind a proxy, or it knows no such words.
+    Nothing,
+}
+
+/// Asks the server at the other end.
+pub(super) async fn ask(mut stream: Stream) -> io::Result<Said> {
+    stream.write.write_all(WORD).await?;
+    stream.write.flush().await?;
+    let mut answer = Vec::new();
+    // Without its end of the connection, or with a reset in its place, an answer is an answer.
+    let read = stream.read.take(LONGEST as u64).read_to_end(&mut answer).await;
+    match read {
+        Err(error) if answer.is_empty() && error.kind() != io::ErrorKind::ConnectionReset => Err(error),
+        _ => Ok(understand(&answer)),
+    }
+}
+
+fn understand(answer: &[u8]) -> Said {
+    let says = |words: &str| answer.windows(words.len()).any(|part| part == words.as_bytes());
+    match answer {
+        [] => Said::Nothing,
+        _ if says("not currently serving requests") => Said::ServesNot,
+        _ if says("Mode: read-only") => Said::ReadOnly,
+        _ => Said::Serves,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_server_that_says_so_does_not_serve() {
+        for (answer, said) in [
+            ("Zookeeper version: 3.9.3\nLatency min/avg/max: 0/0.0/0\nMode: follower\nNode count: 5\n", Said::Serves),
+            ("srvr is not executed because it is not in the whitelist.\n", Said::Serves),
+            ("This ZooKeeper instance is not currently serving requests\n", Said::ServesNot),
+            ("Zookeeper version: 3.9.3\nMode: read-only\n", Said::ReadOnly),
+            ("", Said::Nothing),
+        ] {
+            assert_eq!(understand(answer.as_bytes()), said, "{answer}");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! A server is asked whether it serves, where a request to resume the session that stays unanswered would cost time.
+
+use std::sync::atomic::Ordering;
+
+use tokio::io::AsyncReadExt;
+
+use super::script::{Peer, Stage, T, Told, lost, next_event, settle, soon};
+use crate::backend::{Opened, SessionEvent};
+
+const SERVES: &[u8] = b"Zookeeper version: 3.9.3\nMode: follower\nNode count: 5\n";
+
+/// Takes a question, answers it, and closes the connection.
+async fn answer(stage: &mut Stage, words: &[u8]) {
+    let mut peer = stage.peer().await;
+    let mut asked = [0; 4];
+    soon(peer.stream.read_exact(&mut asked)).await.expect("a question");
+    assert_eq!(&asked, b"srvr");
+    peer.send(words).await;
+}
+
+async fn cut(stage: &mut Stage, opened: &mut Opened, peer: Peer) {
+    drop(peer);
+    lost(opened).await;
+    stage.seen.take();
+}
+
+/// Resumes the session on the next connection, which asks nothing before.
+async fn resume(stage: &mut Stage, opened: &mut Opened) -> Peer {
+    let peer = stage.resume().await;
+    assert_eq!(next_event(opened).await, Some(SessionEvent::Connected));
+    assert!(matches!(stage.seen.take()[..], [Told::Connecting(_), Told::Connected(T)]), "one request, and its answer");
+    peer
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_server_that_serves_is_handed_the_session() {
+    let mut stage = Stage::new(1);
+    let (mut opened, peer) = stage.open().await;
+    stage.seen.would_lose.store(true, Ordering::Relaxed);
+    cut(&mut stage, &mut opened, peer).await;
+    let not_serving: &[u8] = b"This ZooKeeper instance is not currently serving requests\n";
+    for words in [b"", not_serving, b"", b"Zookeeper version: 3.9.3\nMode: read-only\n"] {
+        answer(&mut stage, words).await;
+    }
+    assert_eq!(stage.seen.take(), [], "no request to resume the session was written");
+    answer(&mut stage, SERVES).await;
+    resume(&mut stage, &mut opened).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_answers_no_question_in_time_is_left_for_the_next() {
+    let mut stage = Stage::new(1);
+    let (mut opened, peer) = stage.open().await;
+    stage.seen.would_lose.store(true, Ordering::Relaxed);
+    cut(&mut stage, &mut opened, peer).await;
+    let (asked, silent) = (stage.clock.now(), stage.peer().await);
+    answer(&mut stage, SERVES).await;
+    let after = stage.clock.now().since(asked);
+    assert!(after.as_secs() == 1, "less than an attempt has: {after:?}");
+    drop(silent);
+    resume(&mut stage, &mut opened).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_serves_and_answers_no_question_is_not_asked_any_more() {
+    let mut stage = Stage::new(1);
+    let (mut opened, peer) = stage.open().await;
+    stage.seen.would_lose.store(true, Ordering::Relaxed);
+    cut(&mut stage, &mut opened, peer).await;
+    answer(&mut stage, b"").await;
+    // No time is left to lose.
+    stage.seen.would_lose.store(false, Ordering::Relaxed);
+    let peer = resume(&mut stage, &mut opened).await;
+    // What it does while it serves is looked at.
+    answer(&mut stage, b"").await;
+    settle().await;
+    stage.seen.would_lose.store(true, Ordering::Relaxed);
+    cut(&mut stage, &mut opened, peer).await;
+    resume(&mut stage, &mut opened).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_was_silent_while_it_started_is_asked_again() {
+    let mut stage = Stage::new(1);
+    let (mut opened, peer) = stage.open().await;
+    stage.seen.would_lose.store(true, Ordering::Relaxed);
+    cut(&mut stage, &mut opened, peer).await;
+    answer(&mut stage, b"").await;
+    stage.seen.would_lose.store(false, Ordering::Relaxed);
+    let peer = resume(&mut stage, &mut opened).await;
+    answer(&mut stage, SERVES).await;
+    settle().await;
+    stage.seen.would_lose.store(true, Ordering::Relaxed);
+    cut(&mut stage, &mut opened, peer).await;
+    answer(&mut stage, SERVES).await;
+    resume(&mut stage, &mut opened).await;
+}
