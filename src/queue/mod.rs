@@ -195,6 +195,7 @@ pub use self::error::Error;
 pub use self::events::{Event, Events};
 pub use self::producer::{Enqueued, Producer};
 use self::znodes::Paths;
+use crate::client::session::Session;
 use crate::client::{Client, ErrorKind, RetryPolicy};
 use crate::path::join;
 #[cfg(feature = "json")]
@@ -352,7 +353,9 @@ impl<S: Serializer> DistributedQueue<S> {
     /// # Cancel safety
     /// Once polled, the letter may be deleted even if the future is dropped.
     pub async fn discard(&self, letter: &DeadLetter) -> Result<(), Error> {
-        match self.client.delete(&self.paths.dead_letter(&letter.name), None).await {
+        // No other letter ever has its name, so a delete that may have been carried out is repeated.
+        let delete = |session: &Arc<Session>, full: &str| session.delete(full, None);
+        match self.client.core().read("delete", &self.paths.dead_letter(&letter.name), delete).await {
             Err(error) if error.kind() != ErrorKind::NoNode => Err(self.error(error)),
             _ => Ok(()),
         }

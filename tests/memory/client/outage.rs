@@ -11,8 +11,8 @@ use crate::fixture::{SOON, within};
 
 const T: Duration = Duration::from_secs(8);
 
-/// A lease that counted from the loss of the old connection would end within two seconds of such a reconnect, before any
-/// heartbeat on the new connection could extend it.
+/// A lease that counted from the loss of the old connection would end within two seconds of such a reconnect, before
+/// any heartbeat on the new connection could extend it.
 #[tokio::test(start_paused = true)]
 async fn a_reconnect_late_in_the_session_timeout_is_not_followed_by_a_second_loss() {
     for millis in [5_300, 5_800, 6_400, 7_500] {
