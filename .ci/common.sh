@@ -105,6 +105,10 @@ check_crate() {
     step "cargo doc"
     RUSTDOCFLAGS="-D warnings" cargo doc "${everything[@]}" --no-deps
 
+    step "cargo check, zkr as it is installed"
+    # Without the dependencies of its tests, whose features would be there for it as well.
+    cargo check -p zkr
+
     step "cargo check, the tests that need no Docker engine"
     cargo check --workspace --tests
 

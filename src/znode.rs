@@ -34,12 +34,20 @@ pub struct Stat {
     pub cversion: i32,
     /// The number of changes of its ACL.
     pub aversion: i32,
-    /// The id of the session that owns it; 0 unless it is ephemeral.
+    /// The id of the session that owns it; 0 unless it is ephemeral. With the feature `serde` a text as in logs, `0x…`,
+    /// or nothing.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "hexadecimal"))]
     pub ephemeral_owner: i64,
     /// The number of bytes of its data.
     pub data_length: i32,
     /// The number of its children.
     pub num_children: i32,
+}
+
+#[cfg(feature = "serde")]
+fn hexadecimal<S: serde::Serializer>(session: &i64, serializer: S) -> Result<S::Ok, S::Error> {
+    let text = (*session != 0).then(|| format!("{session:#x}"));
+    serde::Serialize::serialize(&text, serializer)
 }
 
 /// How long a node exists, and whether the server appends a number to its name.

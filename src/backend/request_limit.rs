@@ -5,8 +5,8 @@
 //! what other callers wait for. So it concludes from what it sees:
 //!
 //! * Of the requests under way when a server ends a connection, the longest is the suspect.
-//! * After two such ends in a row, requests as long as the longer of both suspects are refused before they are sent.
-//!   All others are sent as ever.
+//! * After two such ends in a row, within minutes, requests as long as the longer of both suspects are refused before
+//!   they are sent. All others are sent as ever.
 //! * An answer to a request so long clears the suspicion. A length that was answered before is not suspect at the first
 //!   end, only from the second on: the servers may have been restarted with a lower limit.
 //! * One request is let through after a minute, then after pauses that double up to an hour, as it costs the connection
@@ -25,6 +25,8 @@ use crate::util::mutex::Mutex;
 
 /// Shorter requests are never suspect. In bytes.
 const COUNTED: usize = 1024;
+/// Two ends further apart than this are not in a row.
+const IN_A_ROW: Duration = Duration::from_secs(5 * 60);
 /// How long requests are refused until one is let through, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_secs(60);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60 * 60);
@@ -41,8 +43,8 @@ pub(crate) struct RequestLimit {
 struct Seen {
     /// The length of the longest request that a server answered.
     answered: usize,
-    /// The length of the suspect of the latest end, until one as long is answered.
-    suspect: Option<usize>,
+    /// The length of the suspect of the latest end, and when that was, until one as long is answered.
+    suspect: Option<(usize, Instant)>,
     refused: Option<Refused>,
 }
 
@@ -98,7 +100,7 @@ impl RequestLimit {
         }
         let mut seen = self.seen.lock();
         seen.answered = seen.answered.max(length);
-        seen.suspect = seen.suspect.filter(|suspect| *suspect > length);
+        seen.suspect = seen.suspect.filter(|(suspect, _)| *suspect > length);
         seen.refused = seen.refused.filter(|refused| refused.from > length);
     }
 
@@ -112,12 +114,13 @@ impl RequestLimit {
             seen.answered = 0;
             return;
         }
-        let Some(before) = seen.suspect.replace(longest) else { return };
+        let before = seen.suspect.replace((longest, now)).filter(|(_, at)| now.since(*at) < IN_A_ROW);
+        let Some((before, _)) = before else { return };
         let from = before.max(longest);
         if seen.refused.is_some_and(|refused| refused.from <= from) {
             return;
         }
-        let pause = seen.refused.map_or(FIRST_PAUSE, |refused| refused.pause);
+        let pause = FIRST_PAUSE;
         seen.refused = Some(Refused { from, retry_at: now + pause, pause });
         tracing::warn!(
             event = "requests_refused",
@@ -209,6 +212,32 @@ mod tests {
         assert!(case.passes(BIG + 1), "one is let through");
         case.limit.answered(BIG + 1);
         assert!(case.passes(BIG + 2) && case.passes(BIG + 1));
+    }
+
+    #[test]
+    fn ends_that_are_far_apart_are_not_in_a_row() {
+        let mut case = Case::new();
+        for _ in 0..5 {
+            case.ends(BIG);
+            assert!(case.passes(BIG));
+            case.now = case.now + IN_A_ROW;
+        }
+    }
+
+    #[test]
+    fn a_lower_limit_begins_with_the_first_pause() {
+        let mut case = Case::new();
+        case.ends(BIG);
+        case.ends(BIG);
+        for _ in 0..10 {
+            case.now = case.now + LONGEST_PAUSE;
+            assert!(case.passes(BIG));
+        }
+        case.ends(50_000);
+        case.ends(50_000);
+        assert!(!case.passes(50_000));
+        case.now = case.now + FIRST_PAUSE;
+        assert!(case.passes(50_000));
     }
 
     #[test]

@@ -196,11 +196,10 @@ impl ClientBuilder {
     /// Sets the servers' `minSessionTimeout`, the smallest of all servers. Default two ticks, as in ZooKeeper.
     ///
     /// While a request to reconnect is unanswered, a server may already have granted this little. So under
-    /// [`ErrorPolicy::Session`] holds end by then, and a server is first asked whether it serves (`srvr`). A request
-    /// that was given up may also reach its server late. So for a session timeout after the attempt that followed it,
-    /// under either policy, a lease ends at most this long after the latest answered heartbeat was sent, and three
-    /// heartbeats are sent in each such length, each a log write. If all servers have a larger minimum than two ticks,
-    /// setting it here lets locks survive longer interruptions.
+    /// [`ErrorPolicy::Session`] holds end by then, and a server is first asked whether it serves. A request that was
+    /// given up may also reach its server late. So for a session timeout after the next attempt, under either policy, a
+    /// lease ends at most this long after the latest answered heartbeat was sent, and three heartbeats are sent in each
+    /// such length, each a log write. With a larger minimum, locks survive longer interruptions.
     ///
     /// It must not be more than the value of any server: a larger one voids the guarantee of the lease, until a server
     /// grants less. From then on the default applies to that session, and a warning names both values.

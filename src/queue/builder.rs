@@ -87,7 +87,8 @@ impl<S: Serializer> DistributedQueueBuilder<S> {
     ///
     /// Items that were returned unhandled have not failed: by a [release](super::Delivery::release) or a dropped
     /// delivery, by a [close](super::Consumer::close), at the end of the [grace period](Self::grace_period), or because
-    /// the claim was lost while its session continued. So report an error with [`nack`](super::Delivery::nack).
+    /// the claim was lost while its session continued. So report a failure with [`nack`](super::Delivery::nack); a
+    /// reason needs a handler, or [`reject`](super::Delivery::reject).
     ///
     /// Several consumers may use up the deliveries of an item without a [delay](Self::retry_delay), as each delays its
     /// own retries only. Each consumer applies its own number: configure the same for all.

@@ -31,10 +31,11 @@
 //! [`get`](SharedValue::get) returns what the ensemble had at one moment in the past, and never something older than
 //! before, nor than what the same handle has written. [`synced`](SharedValue::synced) is as new as the call.
 //!
-//! A write that returns `Ok` was carried out exactly once. [`compare_and_set`](SharedValue::compare_and_set) and
+//! A write that returns `Ok` was carried out exactly once, except a [`set`](SharedValue::set) after a lost answer:
+//! another client may have written its value. [`compare_and_set`](SharedValue::compare_and_set) and
 //! [`update`](SharedValue::update) write only over the version that they saw: no other write is lost between. With any
-//! error but [`OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown) and [`Error::Replaced`] nothing was written. (After a
-//! lost answer, Curator's `trySetValue` returns false while the servers have the new value.)
+//! error but [`OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown), [`Error::SameValue`] and [`Error::Replaced`] nothing
+//! was written. (After a lost answer, Curator's `trySetValue` returns false while the servers have the new value.)
 //!
 //! After a lost answer, the node may have the new value although another client wrote it. A [`set`](SharedValue::set)
 //! returns `Ok` then: the value is set, by whichever client. A conditional write returns [`Error::SameValue`], because

@@ -40,8 +40,9 @@ impl Environment {
     /// Returns why no session can be handed to a host now, if that is so.
     pub(crate) async fn check(&self, turn: &Turn, limit: Duration) -> Result<(), Failure> {
         let said = self.ask(turn, limit).await?;
-        let habit = if said == Said::Nothing { Habit::WasSilent } else { Habit::Answers };
-        self.hosts.lock().note_habit(turn.host, habit);
+        if said != Said::Nothing {
+            self.hosts.lock().note_habit(turn.host, Habit::Answers);
+        }
         match said {
             Said::Serves => Ok(()),
             Said::ReadOnly => Err(Failure::new("the server is read-only")),
@@ -50,10 +51,10 @@ impl Environment {
         }
     }
 
-    /// Asks a host that serves, and was silent before: if it is silent again, it is not asked any more.
+    /// Asks a host that serves, to know whether it answers.
     pub(crate) async fn learn_habit(self, turn: Turn, limit: Duration) {
-        let said = self.ask(&turn, limit).await;
-        let habit = if matches!(said, Ok(Said::Nothing)) { Habit::NeverAnswers } else { Habit::Answers };
+        let Ok(said) = self.ask(&turn, limit).await else { return };
+        let habit = if said == Said::Nothing { Habit::NeverAnswers } else { Habit::Answers };
         self.hosts.lock().note_habit(turn.host, habit);
     }
 

@@ -46,11 +46,11 @@ pub(crate) struct Turn {
 /// What a host does when it is asked whether it serves (see `question`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Habit {
-    /// It answers, as far as is known.
+    /// It was not asked while it served.
+    Unknown,
+    /// It answers.
     Answers,
-    /// It closed the last connection without a word: it does not serve, or knows no such words.
-    WasSilent,
-    /// It was silent while it served: it is not asked any more.
+    /// It closed the connection without a word although it served, as a proxy may: it is not asked any more.
     NeverAnswers,
 }
 
@@ -182,7 +182,7 @@ impl Hosts {
             endpoint,
             tries: 0,
             cause: None,
-            habit: Habit::Answers,
+            habit: Habit::Unknown,
         }
     }
 

@@ -3,7 +3,8 @@
 //! A request to resume a session that is not answered costs time: it may have been carried out, so the session may end
 //! as early as after the shortest timeout that a server grants. But a server that starts, stops or elects a leader
 //! accepts connections and closes them unanswered, and a proxy before it does the same. The word `srvr` tells such a
-//! server from one that serves, and moves no session. Servers permit it by default, and one that does not says so.
+//! server from one that serves, and moves no session. Servers permit it by default, and one that does not says so. A
+//! proxy may close the connection instead, so each host is asked once more while it serves.
 
 use std::io;
 
@@ -24,7 +25,7 @@ pub(super) enum Said {
     ReadOnly,
     /// It has no leader, or is about to start or stop.
     ServesNot,
-    /// It closed the connection without a word: nothing listens behind a proxy, or it knows no such words.
+    /// It closed the connection without a word: nothing listens behind a proxy, or it lets no such words pass.
     Nothing,
 }
 

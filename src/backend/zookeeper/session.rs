@@ -187,7 +187,8 @@ impl Task {
         };
         let hosts = u32::try_from(self.state.environment.hosts.lock().len()).unwrap_or(u32::MAX).max(1);
         let limit = (pass / hosts).max(LEAST_ATTEMPT);
-        let asks = turn.habit != Habit::NeverAnswers && self.state.observer.would_lose(self.state.environment.now());
+        let resumes = self.state.identity.id != 0 && self.state.observer.would_lose(self.state.environment.now());
+        let asks = resumes && turn.habit != Habit::NeverAnswers;
         if asks {
             // Nothing is lost by asking again.
             self.state.environment.check(&turn, (limit / 4).max(LEAST_ATTEMPT)).await?;
@@ -225,7 +226,7 @@ impl Task {
         if works {
             self.state.environment.works(host);
         }
-        if !asks && turn.habit == Habit::WasSilent {
+        if !asks && turn.habit == Habit::Unknown && self.state.observer.would_lose(self.state.environment.now()) {
             let environment = &self.state.environment;
             (environment.options.spawn)(Box::pin(environment.clone().learn_habit(turn, limit)));
         }

@@ -37,7 +37,7 @@ enum News {
     /// The servers report items. The other producers could use the same room.
     Watched { events: PersistentWatch, others: u32 },
     /// As `Watched`, but no event came for a long time.
-    Silent { events: PersistentWatch },
+    Silent { events: PersistentWatch, others: u32 },
 }
 
 /// The wait of one put for room; the watch lasts as long.
@@ -60,7 +60,7 @@ impl Room {
         }
         self.0 = match std::mem::take(&mut self.0) {
             News::None => watch(core, paths, polls).await?,
-            News::Silent { events } => next_place(events, 0, surplus, core, paths).await,
+            News::Silent { events, others } => next_place(events, others, surplus, core, paths).await,
             News::Watched { events, others } => next_place(events, others, surplus, core, paths).await,
         };
         Ok(())
@@ -69,7 +69,7 @@ impl Room {
     /// Returns whether there is room now that the servers did not report. They send an event before an answer that
     /// contains its change.
     pub(super) fn was_unreported(self) -> bool {
-        let News::Silent { mut events } = self.0 else { return false };
+        let News::Silent { mut events, .. } = self.0 else { return false };
         events.next().now_or_never().is_none()
     }
 }
@@ -91,7 +91,7 @@ async fn next_place(mut events: PersistentWatch, others: u32, surplus: usize, co
                 biased;
                 told = events.next() => told,
                 () = sleep_until_opt(count_at) => return News::Watched { events, others },
-                () = tokio::time::sleep_until(silent_at) => return News::Silent { events },
+                () = tokio::time::sleep_until(silent_at) => return News::Silent { events, others },
             }
         };
         match told {

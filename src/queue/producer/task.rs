@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -28,6 +29,8 @@ use crate::znode::Acl;
 /// The most items of one transaction; fewer if the servers accept less.
 pub(super) const MOST_ITEMS: usize = 64;
 const MOST_BYTES: usize = 256 * 1024;
+/// For so long after the servers did not take a transaction, those that follow are smaller.
+const REDUCED_FOR: Duration = Duration::from_secs(10 * 60);
 /// The most transactions under way. One that is not full waits until none is under way, or until a flush.
 const MOST_BATCHES: usize = 4;
 
@@ -64,8 +67,8 @@ pub(super) struct Task {
     /// Either all of them are under way, or all have to be sent again.
     batches: VecDeque<Batch>,
     sequence: Option<Sequence>,
-    /// The most bytes of one transaction; less than [`MOST_BYTES`] once the servers did not take so many.
-    most_bytes: usize,
+    /// The most bytes of one transaction in place of [`MOST_BYTES`], as the servers did not take so many at that time.
+    reduced: Option<(usize, tokio::time::Instant)>,
 }
 
 impl Task {
@@ -87,7 +90,7 @@ impl Task {
             flush: None,
             batches: VecDeque::new(),
             sequence: None,
-            most_bytes: MOST_BYTES,
+            reduced: None,
         }
     }
 
@@ -203,7 +206,10 @@ impl Task {
         let config = &self.core.config;
         // Each transaction writes the producer's node.
         let number = self.paths.producers.len();
-        let most = self.most_bytes.min(config.max_request_bytes.saturating_sub(sizes::RESERVED_BYTES + number));
+        let reduced = self.reduced.filter(|(_, at)| at.elapsed() < REDUCED_FOR);
+        let most = reduced
+            .map_or(MOST_BYTES, |(bytes, _)| bytes)
+            .min(config.max_request_bytes.saturating_sub(sizes::RESERVED_BYTES + number));
         let around = self.paths.new_item().len() + Acl::request_bytes(&config.acls) + sizes::STEP_BYTES;
         let mut bytes = 0;
         let fit = self.waiting.iter().take(MOST_ITEMS).take_while(|put| {
@@ -271,7 +277,8 @@ impl Task {
                 as_they_were = false;
                 // A batch in doubt is not known to be refused.
                 if too_large && batch.puts.len() > 1 {
-                    self.most_bytes = batch.puts.iter().map(|put| put.payload.len()).sum::<usize>() / 2;
+                    let bytes = batch.puts.iter().map(|put| put.payload.len()).sum::<usize>();
+                    self.reduced = Some((bytes / 2, tokio::time::Instant::now()));
                 } else if !batch.in_doubt {
                     batch.refuse(step, &error);
                 }

@@ -62,36 +62,19 @@ async fn a_server_that_answers_no_question_in_time_is_left_for_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_serves_and_answers_no_question_is_not_asked_any_more() {
-    let mut stage = Stage::new(1);
-    let (mut opened, peer) = stage.open().await;
-    stage.seen.would_lose.store(true, Ordering::Relaxed);
-    cut(&mut stage, &mut opened, peer).await;
-    answer(&mut stage, b"").await;
-    // No time is left to lose.
-    stage.seen.would_lose.store(false, Ordering::Relaxed);
-    let peer = resume(&mut stage, &mut opened).await;
-    // What it does while it serves is looked at.
-    answer(&mut stage, b"").await;
-    settle().await;
-    stage.seen.would_lose.store(true, Ordering::Relaxed);
-    cut(&mut stage, &mut opened, peer).await;
-    resume(&mut stage, &mut opened).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_server_that_was_silent_while_it_started_is_asked_again() {
-    let mut stage = Stage::new(1);
-    let (mut opened, peer) = stage.open().await;
-    stage.seen.would_lose.store(true, Ordering::Relaxed);
-    cut(&mut stage, &mut opened, peer).await;
-    answer(&mut stage, b"").await;
-    stage.seen.would_lose.store(false, Ordering::Relaxed);
-    let peer = resume(&mut stage, &mut opened).await;
-    answer(&mut stage, SERVES).await;
-    settle().await;
-    stage.seen.would_lose.store(true, Ordering::Relaxed);
-    cut(&mut stage, &mut opened, peer).await;
-    answer(&mut stage, SERVES).await;
-    resume(&mut stage, &mut opened).await;
+async fn a_server_that_answers_no_question_while_it_serves_is_not_asked_any_more() {
+    for (words, asks) in [(b"".as_slice(), false), (SERVES, true)] {
+        let mut stage = Stage::new(1);
+        stage.seen.would_lose.store(true, Ordering::Relaxed);
+        let (mut opened, mut peer) = stage.open().await;
+        answer(&mut stage, words).await;
+        settle().await;
+        for _ in 0..2 {
+            cut(&mut stage, &mut opened, peer).await;
+            if asks {
+                answer(&mut stage, SERVES).await;
+            }
+            peer = resume(&mut stage, &mut opened).await;
+        }
+    }
 }

@@ -11,7 +11,7 @@ use zookeeper_recipes::{Client, ErrorKind};
 use crate::commands::{failed, missing};
 use crate::connection::path;
 use crate::ending::{Ending, Status};
-use crate::output::Output;
+use crate::output::{Output, note};
 
 /// What is counted.
 #[derive(Args, Debug)]
@@ -61,6 +61,9 @@ pub async fn count(client: &Client, output: Output, options: &Options) -> Result
     let path = options.path.as_str();
     let (number, format) = match read(client, path).await? {
         Some(data) if options.only_looks() => {
+            if number_in(&data).is_some() && is_text(&data) {
+                note(format_args!("{path} has the text {:?}, read as a number", String::from_utf8_lossy(&data)));
+            }
             number_in(&data).ok_or_else(|| Ending::because(Status::No, format_args!("{path} {}", no_number(&data))))?
         }
         None if options.only_looks() => return Err(missing(path)),
@@ -94,6 +97,11 @@ fn number_in(data: &[u8]) -> Option<(i64, Format)> {
     data.try_into().ok().map(|eight| (i64::from_be_bytes(eight), Format::Long))
 }
 
+/// Returns whether bytes could be a text as well.
+fn is_text(data: &[u8]) -> bool {
+    data.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ')
+}
+
 fn no_number(data: &[u8]) -> String {
     format!("has {} bytes, which is no number: a SharedCount has 4, a DistributedAtomicLong 8", data.len())
 }
@@ -102,14 +110,13 @@ fn no_number(data: &[u8]) -> String {
 /// about bytes that could be a text.
 fn format_of(data: Option<&[u8]>, said: Option<Format>) -> Result<Format, String> {
     let data = data.unwrap_or_default();
-    let is_text = data.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ');
     match (number_in(data), said) {
         (None, said) if data.is_empty() => Ok(said.unwrap_or(Format::Long)),
         (None, _) => Err(no_number(data)),
         (Some((_, format)), Some(said)) if said != format => {
             Err(format!("has {} bytes, which is not the format that --as says", data.len()))
         }
-        (Some(_), None) if is_text => {
+        (Some(_), None) if is_text(data) => {
             Err(format!("has the text {:?}: say --as if it is a number", String::from_utf8_lossy(data)))
         }
         (Some((_, format)), _) => Ok(format),

@@ -115,7 +115,7 @@ async fn confirm(options: &Options, found: usize) -> Result<(), Ending> {
     }
     let path = shown(&options.path);
     let what = match found {
-        1 => format!("{path}, which has nothing below it"),
+        1 => format!("{path}, which has nothing below it,"),
         found => format!("{path} and {} below it", nodes(found - 1)),
     };
     if !std::io::stdin().is_terminal() {

@@ -66,7 +66,7 @@ pub async fn set(client: &Client, output: Output, options: Options) -> Result<En
             let next = format!("zkr stat {path} shows the version that it has");
             return Err(Ending::because(Status::No, format_args!("{error}; nothing was written; {next}")));
         }
-        Err(error) if error.kind() == ErrorKind::NoNode => {
+        Err(error) if error.kind() == ErrorKind::NoNode && !create => {
             return Err(Ending::because(Status::No, format_args!("{error}; check the path, or say --create")));
         }
         written => written.map_err(|error| failed(error.kind(), error))?,
@@ -78,9 +78,9 @@ pub async fn set(client: &Client, output: Output, options: Options) -> Result<En
 
 /// Creates the node. If another client is faster, its data is replaced.
 async fn create_with(client: &Client, path: &str, data: &[u8]) -> Result<Stat, Error> {
-    if let Some((above, _)) = path.rsplit_once('/').filter(|(above, _)| !above.is_empty()) {
-        client.create_containers(above).await?;
-    }
+    // Of a node at the top, that is the namespace.
+    let above = path.rsplit_once('/').map_or("", |(above, _)| above);
+    client.create_containers(if above.is_empty() { "/" } else { above }).await?;
     match client.create(path, data, CreateMode::Persistent).await {
         Err(error) if error.kind() == ErrorKind::NodeExists => client.set(path, data, None).await,
         created => {
