@@ -316,6 +316,11 @@ impl Play {
             // A reply may still be lost.
             while !self.update_in_the_end(&value, patience).await? {}
         }
+        if let Some(Handle { value, .. }) = self.handles.first()
+            && !self.is_deleted
+        {
+            too_much_in_the_end(value, patience).await?;
+        }
         for (id, end) in self.ended.clone() {
             self.history.ended(id, end);
         }
@@ -388,4 +393,13 @@ impl Handle {
             Err(error) => Err(format!("client {client} reads: {error}")),
         }
     }
+}
+
+/// A write that no server reads is refused, and not given up each time.
+async fn too_much_in_the_end(value: &SharedValue<String>, patience: Duration) -> Result<(), String> {
+    let refused = async {
+        let write = async || value.set("x".repeat(MAX_BUFFER)).await;
+        while !write().await.is_err_and(|error| error.kind() == ErrorKind::InvalidArgument) {}
+    };
+    timeout(patience, refused).await.map_err(|_| "a write that no server reads is never refused".to_owned())
 }
