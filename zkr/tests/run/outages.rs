@@ -225,10 +225,12 @@ async fn what_is_held_outlasts_an_outage_of_less_than_half_the_session_timeout()
         println!("{servers:>5} {what:<12?} T = {timeout:>3?}: {row}");
     }
     assert!(rows.values().map(|row| row.hit).sum::<usize>() > 0, "no fault had an effect");
-    // On a machine that is busy enough an answer can be late for anything.
-    let long = rows.iter().filter(|((_, _, timeout), _)| *timeout == TIMEOUTS[1]).map(|(_, row)| row);
-    let (all, survived) = long.fold((0, 0), |(all, survived), row| {
-        (all + row.short + row.commands, survived + row.survived + row.commands_survived)
-    });
-    assert!(survived + 2 + all / 20 >= all, "with a session timeout of {:?}: {survived} of {all}", TIMEOUTS[1]);
+    // With the longer session timeout there is time enough, on a machine that is not too busy.
+    let sum = |of: fn(&Row) -> usize| -> usize {
+        rows.iter().filter(|((_, _, timeout), _)| *timeout == TIMEOUTS[1]).map(|(_, row)| of(row)).sum()
+    };
+    let (leaderships, survived) = (sum(|row| row.short), sum(|row| row.survived));
+    assert!(survived + 1 + leaderships / 20 >= leaderships, "{survived} of {leaderships} leaderships");
+    let (commands, survived) = (sum(|row| row.commands), sum(|row| row.commands_survived));
+    assert!(survived >= commands / 2, "{survived} of {commands} commands");
 }
