@@ -22,8 +22,18 @@ pub(super) struct Claims {
     /// Sessions in which a consumer was closed or dropped, or a take was dropped for good: these give up what they have
     /// claimed.
     left: BTreeSet<i64>,
-    /// Those that ended with their session or by hand, by their transactions, with the names of their items.
-    died: Vec<(i64, String)>,
+    /// Those that ended with their session or by hand.
+    died: Vec<Died>,
+}
+
+/// A claim that ended with its session or by hand.
+pub(super) struct Died {
+    /// The transaction that made it.
+    pub(super) token: i64,
+    /// The name of its item.
+    pub(super) name: String,
+    /// No later transaction has written the item: it was not settled before.
+    pub(super) certain: bool,
 }
 
 impl Claims {
@@ -32,8 +42,7 @@ impl Claims {
         Claims { dir, items, pzxid: 0, standing, taken, left, died }
     }
 
-    /// The claims that were not settled.
-    pub(super) fn died(&self) -> &[(i64, String)] {
+    pub(super) fn died(&self) -> &[Died] {
         &self.died
     }
 
@@ -48,7 +57,8 @@ impl Claims {
     /// It was deleted by hand.
     pub(super) fn forget(&mut self, name: &str) {
         let deleted = self.standing.iter().filter(|(_, standing)| standing.name == name);
-        self.died.extend(deleted.map(|(token, standing)| (*token, standing.name.clone())));
+        let died = |(&token, _): (&i64, _)| Died { token, name: name.to_owned(), certain: true };
+        self.died.extend(deleted.map(died));
         self.standing.retain(|_, standing| standing.name != name);
     }
 
@@ -67,7 +77,11 @@ impl Claims {
         let gone = before.into_iter().filter(|(token, _)| !self.standing.contains_key(token));
         let sessions: BTreeSet<i64> = server.sessions().iter().map(|info| info.id).collect();
         let (settled, died): (Vec<_>, Vec<_>) = gone.partition(|(_, gone)| sessions.contains(&gone.session));
-        self.died.extend(died.into_iter().map(|(token, gone)| (token, gone.name)));
+        self.died.extend(died.into_iter().map(|(token, Standing { name, .. })| {
+            // It may have been settled, and its session have ended, since the last step.
+            let certain = server.stat(&format!("{}/{name}", self.items)).is_some_and(|item| item.mzxid == token);
+            Died { token, name, certain }
+        }));
         let untaken = |(token, gone): &(i64, Standing)| {
             // An item that has failed too often is claimed to be buried.
             let is_back = server.stat(&format!("{}/{}", self.items, gone.name)).is_some();

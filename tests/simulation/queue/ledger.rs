@@ -222,12 +222,17 @@ impl Ledger {
         let claims = lock(&self.claims);
         let in_queue = |token: i64| state.deletions.iter().filter(|zxid| **zxid < token).count();
         let is_its = |token: i64, name: &str| token < before && name == place.name && in_queue(token) == place.queue;
-        let died = claims.died().iter().filter(|(token, name)| is_its(*token, name));
-        let died = u32::try_from(died.count()).expect("few");
+        let died = claims.died().iter().filter(|died| is_its(died.token, &died.name));
+        let died = died.map(|died| (died.token, died.certain));
         let reported = state.failed.get(place).into_iter().flatten().filter(|(token, _)| **token < before);
-        let confirmed: Vec<bool> = reported.map(|(_, confirmed)| *confirmed).collect();
-        let count = |all: bool| u32::try_from(confirmed.iter().filter(|one| all || **one).count()).expect("few");
-        died + count(false)..=died + count(true) + state.by_hand
+        // One that was reported may have died too, when its answer was lost.
+        let mut all = BTreeMap::new();
+        for (token, certain) in died.chain(reported.map(|(token, confirmed)| (*token, *confirmed))) {
+            *all.entry(token).or_default() |= certain;
+        }
+        let count = |certain: bool| all.values().filter(|one| !certain || **one).count();
+        let [least, most] = [true, false].map(|certain| u32::try_from(count(certain)).expect("few"));
+        least..=most + state.by_hand
     }
 
     /// This delivery is about to be reported as failed, or it was.
