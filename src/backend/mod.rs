@@ -277,9 +277,9 @@ pub(crate) struct Loss {
 /// Observes the connection of a session. Each call is made at the moment of the event, before any waiting request
 /// learns of it, and before the session's events. It must not block.
 pub(crate) trait Observer: Send + Sync + fmt::Debug {
-    /// Returns whether a request to resume the session, written at this moment and never answered, would shorten what
-    /// is held. Then a server is asked first whether it serves.
-    fn would_lose(&self, _at: Instant) -> bool {
+    /// Returns whether what is held outlasts a lost connection. A request to resume the session that is never answered
+    /// shortens it, so a server is asked first whether it serves.
+    fn outlasts_connections(&self) -> bool {
         false
     }
     /// A request to open or resume the session is about to be written. From then on the servers may use another session

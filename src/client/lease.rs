@@ -20,7 +20,7 @@
 //! 1. The deadline is brought forward when the request to reconnect is written, as its answer may be lost: no server
 //!    grants less than its minimum, and the leader counts that from when it hears of the request. That minimum is two
 //!    ticks, or the option for it, unless a grant in this session was below the option. A server that is not known to
-//!    serve is therefore asked first ([`Observer::would_lose`]).
+//!    serve is therefore asked first ([`Observer::outlasts_connections`]).
 //! 2. When the request is answered, T counts from the time of that request, up to the deadline before the loss.
 //! 3. When a quorum first answers on the new connection, the anchor is the time of that request: the leader that passed
 //!    the transaction on to the quorum had resumed the session, as a server closes its connections when it changes its
@@ -375,10 +375,8 @@ impl Lease {
 }
 
 impl Observer for Lease {
-    fn would_lose(&self, at: Instant) -> bool {
-        let state = self.lock();
-        let holds = state.link != Link::New && !state.ended && !self.options.ends_with_connection;
-        holds && self.earliest_end(&state, at) < state.deadline
+    fn outlasts_connections(&self) -> bool {
+        !self.options.ends_with_connection && !self.lock().ended
     }
 
     fn connecting(&self, at: Instant) {

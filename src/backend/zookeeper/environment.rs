@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::Options;
 use super::connect::{Connector, Stream, cause, in_turn};
 use super::handshake::Failure;
-use super::hosts::{Habit, Hosts, Notice, Turn};
-use super::question::{self, Said};
+use super::hosts::{Hosts, Notice, SrvrSupport, Turn};
+use super::question::{self, ServerState};
 use crate::backend::request_limit::RequestLimit;
 use crate::util::clock::Instant;
 use crate::util::mutex::Mutex;
@@ -32,30 +32,37 @@ impl Environment {
     }
 
     /// Asks a host whether it serves.
-    async fn ask(&self, turn: &Turn, limit: Duration) -> Result<Said, Failure> {
+    async fn ask(&self, turn: &Turn, limit: Duration) -> Result<ServerState, Failure> {
         let asked = async { Ok(question::ask(self.connect(turn).await?).await?) };
         in_turn(limit, asked).await.unwrap_or_else(|_| Err(timed_out(limit)))
     }
 
     /// Returns why no session can be handed to a host now, if that is so.
     pub(crate) async fn check(&self, turn: &Turn, limit: Duration) -> Result<(), Failure> {
-        let said = self.ask(turn, limit).await?;
-        if said != Said::Nothing {
-            self.hosts.lock().note_habit(turn.host, Habit::Answers);
+        let state = self.ask(turn, limit).await?;
+        if state != ServerState::Unknown {
+            self.hosts.lock().note_srvr(turn.host, SrvrSupport::Answers);
         }
-        match said {
-            Said::Serves => Ok(()),
-            Said::ReadOnly => Err(Failure::new("the server is read-only")),
-            Said::ServesNot => Err(Failure::new("the server does not serve: it starts, stops or has no leader")),
-            Said::Nothing => Err(Failure::new("the server closed the connection: it does not serve yet")),
+        match state {
+            ServerState::Serving => Ok(()),
+            ServerState::ReadOnly => Err(Failure::new("the server is read-only")),
+            ServerState::NotServing => {
+                Err(Failure::new("the server does not serve: it starts, stops or has no leader"))
+            }
+            ServerState::Unknown => Err(Failure::new("the server closed the connection: it does not serve yet")),
         }
     }
 
-    /// Asks a host that serves, to know whether it answers.
-    pub(crate) async fn learn_habit(self, turn: Turn, limit: Duration) {
-        let Ok(said) = self.ask(&turn, limit).await else { return };
-        let habit = if said == Said::Nothing { Habit::NeverAnswers } else { Habit::Answers };
-        self.hosts.lock().note_habit(turn.host, habit);
+    /// Asks a host that serves, to know whether it answers. One that stops just now closes a connection too, once.
+    pub(crate) async fn learn_srvr(self, turn: Turn, limit: Duration) {
+        let mut state = self.ask(&turn, limit).await;
+        if let Ok(ServerState::Unknown) = state {
+            self.options.clock.sleep_until(self.now() + limit).await;
+            state = self.ask(&turn, limit).await;
+        }
+        let Ok(state) = state else { return };
+        let srvr = if state == ServerState::Unknown { SrvrSupport::Closes } else { SrvrSupport::Answers };
+        self.hosts.lock().note_srvr(turn.host, srvr);
     }
 
     pub(crate) fn failed(&self, host: usize, cause: String) {

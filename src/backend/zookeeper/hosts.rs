@@ -40,18 +40,18 @@ pub(crate) struct Turn {
     pub(crate) endpoint: Endpoint,
     /// How often it was tried before since the last success: it may have several addresses.
     pub(crate) tries: u32,
-    pub(crate) habit: Habit,
+    pub(crate) srvr: SrvrSupport,
 }
 
 /// What a host does when it is asked whether it serves (see `question`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Habit {
+pub(crate) enum SrvrSupport {
     /// It was not asked while it served.
     Unknown,
     /// It answers.
     Answers,
     /// It closed the connection without a word although it served, as a proxy may: it is not asked any more.
-    NeverAnswers,
+    Closes,
 }
 
 /// What to log.
@@ -80,7 +80,7 @@ struct Host {
     name: String,
     tries: u32,
     cause: Option<String>,
-    habit: Habit,
+    srvr: SrvrSupport,
 }
 
 #[derive(Debug)]
@@ -182,7 +182,7 @@ impl Hosts {
             endpoint,
             tries: 0,
             cause: None,
-            habit: Habit::Unknown,
+            srvr: SrvrSupport::Unknown,
         }
     }
 
@@ -204,9 +204,9 @@ impl Hosts {
         self.hosts.iter().find(|known| known.number == host).map_or("a former server", |host| &host.name)
     }
 
-    pub(crate) fn note_habit(&mut self, host: usize, habit: Habit) {
+    pub(crate) fn note_srvr(&mut self, host: usize, srvr: SrvrSupport) {
         if let Some(host) = self.host(host) {
-            host.habit = habit;
+            host.srvr = srvr;
         }
     }
 
@@ -226,7 +226,7 @@ impl Hosts {
             return Err(now + SECOND);
         };
         self.trying = Some(host.number);
-        let turn = Turn { host: host.number, endpoint: host.endpoint.clone(), tries: host.tries, habit: host.habit };
+        let turn = Turn { host: host.number, endpoint: host.endpoint.clone(), tries: host.tries, srvr: host.srvr };
         self.attempts.truncate(IN_A_SECOND - 1);
         self.attempts.push_front(now);
         self.quick = self.quick.saturating_sub(1);

@@ -4,7 +4,7 @@
 //! as early as after the shortest timeout that a server grants. But a server that starts, stops or elects a leader
 //! accepts connections and closes them unanswered, and a proxy before it does the same. The word `srvr` tells such a
 //! server from one that serves, and moves no session. Servers permit it by default, and one that does not says so. A
-//! proxy may close the connection instead, so each host is asked once more while it serves.
+//! proxy may close the connection instead, so each host is asked once while it serves.
 
 use std::io;
 
@@ -17,20 +17,20 @@ const WORD: &[u8] = b"srvr";
 /// An answer is not read further than this.
 const LONGEST: usize = 8 * 1024;
 
-/// What a server answers.
+/// The state of a server, as it tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum ServerState {
     /// It serves, or does not say that it does not.
-    Serves,
+    Serving,
     ReadOnly,
     /// It has no leader, or is about to start or stop.
-    ServesNot,
+    NotServing,
     /// It closed the connection without a word: nothing listens behind a proxy, or it lets no such words pass.
-    Nothing,
+    Unknown,
 }
 
 /// Asks the server at the other end.
-pub(super) async fn ask(mut stream: Stream) -> io::Result<Said> {
+pub(super) async fn ask(mut stream: Stream) -> io::Result<ServerState> {
     stream.write.write_all(WORD).await?;
     stream.write.flush().await?;
     let mut answer = Vec::new();
@@ -42,13 +42,13 @@ pub(super) async fn ask(mut stream: Stream) -> io::Result<Said> {
     }
 }
 
-fn understand(answer: &[u8]) -> Said {
+fn understand(answer: &[u8]) -> ServerState {
     let says = |words: &str| answer.windows(words.len()).any(|part| part == words.as_bytes());
     match answer {
-        [] => Said::Nothing,
-        _ if says("not currently serving requests") => Said::ServesNot,
-        _ if says("Mode: read-only") => Said::ReadOnly,
-        _ => Said::Serves,
+        [] => ServerState::Unknown,
+        _ if says("not currently serving requests") => ServerState::NotServing,
+        _ if says("Mode: read-only") => ServerState::ReadOnly,
+        _ => ServerState::Serving,
     }
 }
 
@@ -58,14 +58,17 @@ mod tests {
 
     #[test]
     fn only_a_server_that_says_so_does_not_serve() {
-        for (answer, said) in [
-            ("Zookeeper version: 3.9.3\nLatency min/avg/max: 0/0.0/0\nMode: follower\nNode count: 5\n", Said::Serves),
-            ("srvr is not executed because it is not in the whitelist.\n", Said::Serves),
-            ("This ZooKeeper instance is not currently serving requests\n", Said::ServesNot),
-            ("Zookeeper version: 3.9.3\nMode: read-only\n", Said::ReadOnly),
-            ("", Said::Nothing),
+        for (answer, state) in [
+            (
+                "Zookeeper version: 3.9.3\nLatency min/avg/max: 0/0.0/0\nMode: follower\nNode count: 5\n",
+                ServerState::Serving,
+            ),
+            ("srvr is not executed because it is not in the whitelist.\n", ServerState::Serving),
+            ("This ZooKeeper instance is not currently serving requests\n", ServerState::NotServing),
+            ("Zookeeper version: 3.9.3\nMode: read-only\n", ServerState::ReadOnly),
+            ("", ServerState::Unknown),
         ] {
-            assert_eq!(understand(answer.as_bytes()), said, "{answer}");
+            assert_eq!(understand(answer.as_bytes()), state, "{answer}");
         }
     }
 }

@@ -11,7 +11,7 @@ use super::configuration;
 use super::connect::in_turn;
 use super::environment::{Environment, timed_out};
 use super::handshake::{Failure, Fresh, Hears, Identity};
-use super::hosts::{Habit, Turn};
+use super::hosts::{SrvrSupport, Turn};
 use super::link::Interrupted;
 use super::port::ZooKeeperSession;
 use super::serve::{End, Serving};
@@ -24,6 +24,11 @@ use crate::util::wait::forever;
 
 /// An attempt has at least this long.
 const LEAST_ATTEMPT: Duration = Duration::from_secs(1);
+/// For so long after the end of a connection a server may not have noticed that its leader is gone, and say that it
+/// serves. It closes all connections when it notices.
+const UNNOTICED: Duration = Duration::from_millis(300);
+/// That wait takes at most this part of the session timeout.
+const MOST_UNNOTICED: u32 = 20;
 
 /// A connection that takes requests.
 struct Connected {
@@ -187,8 +192,12 @@ impl Task {
         };
         let hosts = u32::try_from(self.state.environment.hosts.lock().len()).unwrap_or(u32::MAX).max(1);
         let limit = (pass / hosts).max(LEAST_ATTEMPT);
-        let resumes = self.state.identity.id != 0 && self.state.observer.would_lose(self.state.environment.now());
-        let asks = resumes && turn.habit != Habit::NeverAnswers;
+        let resumes = self.state.identity.id != 0 && self.state.observer.outlasts_connections();
+        let asks = resumes && turn.srvr != SrvrSupport::Closes;
+        if resumes {
+            let unnoticed = UNNOTICED.min(self.state.shared.timeout() / MOST_UNNOTICED);
+            options.clock.sleep_until(self.state.lost_at + unnoticed).await;
+        }
         if asks {
             // Nothing is lost by asking again.
             self.state.environment.check(&turn, (limit / 4).max(LEAST_ATTEMPT)).await?;
@@ -226,9 +235,9 @@ impl Task {
         if works {
             self.state.environment.works(host);
         }
-        if !asks && turn.habit == Habit::Unknown && self.state.observer.would_lose(self.state.environment.now()) {
+        if !asks && turn.srvr == SrvrSupport::Unknown && self.state.observer.outlasts_connections() {
             let environment = &self.state.environment;
-            (environment.options.spawn)(Box::pin(environment.clone().learn_habit(turn, limit)));
+            (environment.options.spawn)(Box::pin(environment.clone().learn_srvr(turn, limit)));
         }
         Ok(Attempt::Connected(Connected { fresh, host, works }))
     }
@@ -303,6 +312,7 @@ impl Task {
             "connection lost"
         );
         let loss = self.fall();
+        self.state.lost_at = self.state.environment.now();
         if works {
             let options = &self.state.environment.options;
             let spread = options.spread_reconnects.then(|| (options.jitter)());

@@ -27,6 +27,8 @@ pub(crate) struct SessionState {
     pub(crate) shortest: Duration,
     /// The time of the last contact with a server.
     pub(crate) last_contact: Instant,
+    /// When the last connection ended.
+    pub(crate) lost_at: Instant,
 }
 
 impl SessionState {
@@ -38,6 +40,7 @@ impl SessionState {
             identity: Identity::default(),
             shortest: Duration::MAX,
             last_contact: environment.now(),
+            lost_at: environment.now(),
             environment,
         }
     }

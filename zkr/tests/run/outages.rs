@@ -232,5 +232,5 @@ async fn what_is_held_outlasts_an_outage_of_less_than_half_the_session_timeout()
     let (leaderships, survived) = (sum(|row| row.short), sum(|row| row.survived));
     assert!(survived + 1 + leaderships / 20 >= leaderships, "{survived} of {leaderships} leaderships");
     let (commands, survived) = (sum(|row| row.commands), sum(|row| row.commands_survived));
-    assert!(survived >= commands / 2, "{survived} of {commands} commands");
+    assert!(survived + 2 + commands / 20 >= commands, "{survived} of {commands} commands");
 }

@@ -36,7 +36,7 @@ async fn resume(stage: &mut Stage, opened: &mut Opened) -> Peer {
 async fn only_a_server_that_serves_is_handed_the_session() {
     let mut stage = Stage::new(1);
     let (mut opened, peer) = stage.open().await;
-    stage.seen.would_lose.store(true, Ordering::Relaxed);
+    stage.seen.outlasts_connections.store(true, Ordering::Relaxed);
     cut(&mut stage, &mut opened, peer).await;
     let not_serving: &[u8] = b"This ZooKeeper instance is not currently serving requests\n";
     for words in [b"", not_serving, b"", b"Zookeeper version: 3.9.3\nMode: read-only\n"] {
@@ -51,7 +51,7 @@ async fn only_a_server_that_serves_is_handed_the_session() {
 async fn a_server_that_answers_no_question_in_time_is_left_for_the_next() {
     let mut stage = Stage::new(1);
     let (mut opened, peer) = stage.open().await;
-    stage.seen.would_lose.store(true, Ordering::Relaxed);
+    stage.seen.outlasts_connections.store(true, Ordering::Relaxed);
     cut(&mut stage, &mut opened, peer).await;
     let (asked, silent) = (stage.clock.now(), stage.peer().await);
     answer(&mut stage, SERVES).await;
@@ -63,11 +63,14 @@ async fn a_server_that_answers_no_question_in_time_is_left_for_the_next() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_answers_no_question_while_it_serves_is_not_asked_any_more() {
-    for (words, asks) in [(b"".as_slice(), false), (SERVES, true)] {
+    let silent: &[u8] = b"";
+    for (answers, asks) in [(vec![silent, silent], false), (vec![SERVES], true), (vec![silent, SERVES], true)] {
         let mut stage = Stage::new(1);
-        stage.seen.would_lose.store(true, Ordering::Relaxed);
+        stage.seen.outlasts_connections.store(true, Ordering::Relaxed);
         let (mut opened, mut peer) = stage.open().await;
-        answer(&mut stage, words).await;
+        for words in answers {
+            answer(&mut stage, words).await;
+        }
         settle().await;
         for _ in 0..2 {
             cut(&mut stage, &mut opened, peer).await;
@@ -76,5 +79,23 @@ async fn a_server_that_answers_no_question_while_it_serves_is_not_asked_any_more
             }
             peer = resume(&mut stage, &mut opened).await;
         }
+    }
+}
+
+/// A server that has lost its leader says for a moment that it serves.
+#[tokio::test(start_paused = true)]
+async fn no_server_is_asked_in_the_moment_after_a_cut() {
+    for (outlasts, waits) in [(true, 300), (false, 0)] {
+        let mut stage = Stage::new(1);
+        let (mut opened, peer) = stage.open().await;
+        stage.seen.outlasts_connections.store(outlasts, Ordering::Relaxed);
+        let at = stage.clock.now();
+        cut(&mut stage, &mut opened, peer).await;
+        if outlasts {
+            answer(&mut stage, SERVES).await;
+        }
+        resume(&mut stage, &mut opened).await;
+        let after = stage.clock.now().since(at).as_millis();
+        assert!((waits..waits + 100).contains(&after), "{after} ms, {outlasts}");
     }
 }

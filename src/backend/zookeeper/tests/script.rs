@@ -340,8 +340,8 @@ pub(super) enum Told {
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     told: Mutex<Vec<Told>>,
-    /// What an unanswered request to resume the session would cost: something, or nothing.
-    pub(super) would_lose: AtomicBool,
+    /// What is held outlasts a lost connection.
+    pub(super) outlasts_connections: AtomicBool,
 }
 
 impl Seen {
@@ -352,8 +352,8 @@ impl Seen {
 }
 
 impl Observer for Seen {
-    fn would_lose(&self, _: clock::Instant) -> bool {
-        self.would_lose.load(Ordering::Relaxed)
+    fn outlasts_connections(&self) -> bool {
+        self.outlasts_connections.load(Ordering::Relaxed)
     }
 
     fn connecting(&self, at: clock::Instant) {
