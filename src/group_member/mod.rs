@@ -173,7 +173,7 @@ impl GroupMember {
     }
 
     /// Returns the data of each member, by its id, without a request. It contains this member itself until it leaves,
-    /// also while its node is not there.
+    /// with its latest data, also while its node is not there.
     ///
     /// Members of a kazoo party that have the same id appear once.
     #[doc(alias = "getCurrentMembers")]
@@ -184,7 +184,11 @@ impl GroupMember {
     fn with_own(&self, snapshot: &Snapshot<Vec<u8>>) -> Members {
         let mut members = members_of(snapshot, self.format);
         if let Some(own) = &*self.own.lock() {
-            members.entry(own.id.clone()).or_insert_with(|| own.data.clone());
+            // The copy may not have our latest data yet.
+            let is_others = self.node.state().get() == NodeState::Waiting && members.contains_key(&own.id);
+            if !is_others {
+                members.insert(own.id.clone(), own.data.clone());
+            }
         }
         members
     }

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use futures::future::join;
+use futures::future::{OptionFuture, join};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::NodeMode;
 use super::deletions::Deletions;
 use super::duty::Duty;
-use super::look::{Seen, look};
+use super::look::{Seen, Sight, find_numbered, look};
 use super::spec::Spec;
 use super::state::{NodeState, Shared, Wanted};
 use super::touch::Touch;
@@ -21,17 +21,6 @@ use crate::path::join as join_path;
 use crate::util::backoff::Backoff;
 use crate::util::wait::{fired, forever, sleep_until_opt};
 use crate::znode::{CreateMode, Stat};
-
-/// What is known of the node at the path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sight {
-    /// Nothing: a create tells.
-    Unknown,
-    /// It was ours when it was seen last.
-    Ours { czxid: i64, version: i32 },
-    /// Another session owned it when it was seen last.
-    Foreign,
-}
 
 /// Why keeping the node in one session ended.
 #[derive(Debug)]
@@ -153,7 +142,7 @@ impl Keeper {
         match self.sight {
             Sight::Unknown => self.create(session, &path).await,
             Sight::Ours { .. } | Sight::Foreign => {
-                let seen = look(session, &path).await;
+                let seen = look(session, &path, self.is_lasting()).await;
                 self.saw(session, &path, seen).await
             }
         }
@@ -208,13 +197,15 @@ impl Keeper {
     /// the node of the first: it belongs to our session.
     async fn create(&mut self, session: &Arc<Session>, path: &Arc<str>) -> Result<(), backend::Error> {
         self.shared.tell(NodeState::Creating);
-        sleep_until(self.create_at).await;
+        if let Some(at) = self.create_at {
+            tokio::time::sleep_until(at).await;
+        }
         self.create_at = None;
         let is_first = self.duty.expect(session, path, self.spec.mode.is_lasting());
         let wanted = self.shared.wanted.borrow().clone();
         let (created, seen) = session.together(|| {
             let (mode, acls) = (self.spec.mode.create_mode(), &self.core.config.acls);
-            (session.create(path, &wanted.data, mode, acls), look(session, path))
+            (session.create(path, &wanted.data, mode, acls), look(session, path, self.is_lasting()))
         });
         let (created, seen) = join(created, seen).await;
         match created {
@@ -244,7 +235,7 @@ impl Keeper {
         self.shared.tell(NodeState::Creating);
         if self.duty.is_present() {
             // An earlier request was not answered. Its node counts only if our session owns it.
-            let found = self.find(session).await?;
+            let found = find_numbered(session, &self.spec.dir, &self.prefix).await?;
             if let Some((path, stat)) = found.filter(|(_, stat)| stat.ephemeral_owner == session.id()) {
                 self.numbered(session, path, &stat, 0);
                 return Ok(());
@@ -270,13 +261,6 @@ impl Keeper {
             }
         }
         Ok(())
-    }
-
-    async fn find(&self, session: &Arc<Session>) -> Result<Option<(String, Stat)>, backend::Error> {
-        let Some(name) = protection::find(session, &self.spec.dir, &self.prefix).await? else { return Ok(None) };
-        let path = join_path(&self.spec.dir, &name);
-        let stat = session.exists(&path).await?;
-        Ok(stat.map(|stat| (path, stat)))
     }
 
     fn numbered(&mut self, session: &Arc<Session>, path: String, stat: &Stat, written: u64) {
@@ -322,23 +306,22 @@ impl Keeper {
         path: &Arc<str>,
         seen: Result<Option<Seen>, backend::Error>,
     ) -> Result<(), backend::Error> {
-        let Seen { data, stat, watch } = match seen {
-            Ok(Some(seen)) => {
-                self.is_stale = false;
-                seen
-            }
-            Ok(None) => {
-                match self.sight {
-                    Sight::Ours { .. } => self.deleted(),
-                    _ => self.not_created(),
-                }
-                return Ok(());
-            }
-            Err(error) => return Err(error),
+        let seen = match seen? {
+            Some(seen) if self.sight.is_unchanged(&seen.stat) => Some(seen),
+            Some(seen) => seen.with_data(session, path).await?,
+            None => None,
         };
+        let Some(Seen { data, stat, watch }) = seen else {
+            match self.sight {
+                Sight::Ours { .. } => self.deleted(),
+                _ => self.not_created(),
+            }
+            return Ok(());
+        };
+        self.is_stale = false;
         if stat.ephemeral_owner != 0 && stat.ephemeral_owner != session.id() {
             if !self.duty.is_former(stat.ephemeral_owner) {
-                self.shared.saw_foreign(stat.ephemeral_owner, data);
+                self.shared.saw_foreign(stat.ephemeral_owner, data.unwrap_or_default());
             }
             return self.wait_for(session, path, watch).await;
         }
@@ -354,18 +337,28 @@ impl Keeper {
             }
         }
         let wanted = self.wanted.borrow().clone();
-        if *data == *wanted.data {
+        if data.is_some_and(|data| *data == *wanted.data) {
             self.written = wanted.number;
             self.refused = None;
         }
-        let is_other = self.spec.mode.is_lasting() != (stat.ephemeral_owner == 0);
+        self.tell_ours(path);
+        Ok(())
+    }
+
+    /// Publishes that the node is ours, and which data it has.
+    fn tell_ours(&mut self, path: &Arc<str>) {
+        let is_other = self.spec.mode.is_lasting() != self.duty.outlasts();
         let state = if is_other { NodeState::OtherKind } else { NodeState::Present };
         let is_well = self.refused.is_none() && self.touch.as_ref().is_none_or(|touch| !touch.is_failing);
-        if is_well && self.written == wanted.number {
+        if is_well && self.written == self.wanted.borrow().number {
             self.failures.reset();
         }
         self.shared.achieved(self.stripped(path), self.written, is_well.then_some(state));
-        Ok(())
+    }
+
+    /// Returns whether the node may have children, and does not end with the session.
+    fn is_lasting(&self) -> bool {
+        self.spec.mode.is_lasting() || self.duty.outlasts()
     }
 
     /// Leaves the node of another session alone, until it is gone.
@@ -420,23 +413,33 @@ impl Keeper {
         self.create_at = self.deletions.another(&self.core);
     }
 
-    /// Writes the data and looks at the node, in one flight.
+    /// Writes the data. A watch on them is used up by that, so the node is looked at, in the same flight.
     async fn write(&mut self, session: &Arc<Session>, path: &Arc<str>, wanted: Wanted) -> Result<(), backend::Error> {
         let Sight::Ours { version, .. } = self.sight else { return Ok(()) };
-        let (set, seen) =
-            session.together(|| (session.set_data(path, &wanted.data, Some(version)), look(session, path)));
+        let looks = self.is_lasting();
+        let (set, seen) = session.together(|| {
+            let set = session.set_data(path, &wanted.data, Some(version));
+            (set, OptionFuture::from(looks.then(|| look(session, path, looks))))
+        });
         let (set, seen) = join(set, seen).await;
-        // The write has used the watch up.
-        self.watch = None;
+        if looks {
+            self.watch = None;
+        }
         let refused = match set {
-            Ok(stat) => {
-                if matches!(self.sight, Sight::Ours { czxid, .. } if czxid == stat.czxid) {
-                    self.written = wanted.number;
+            Ok(Stat { czxid, version, .. }) => {
+                if matches!(self.sight, Sight::Ours { czxid: ours, .. } if ours == czxid) {
+                    (self.sight, self.written) = (Sight::Ours { czxid, version }, wanted.number);
+                    self.refused = None;
+                } else {
+                    self.is_stale = true;
                 }
                 None
             }
-            // It was written or deleted by another client: what was read tells.
-            Err(backend::Error::BadVersion | backend::Error::NoNode) => None,
+            // It was written or deleted by another client: a look tells.
+            Err(backend::Error::BadVersion | backend::Error::NoNode) => {
+                self.is_stale = true;
+                None
+            }
             Err(error) if error.is_passing() => return Err(error),
             Err(error) => Some(error),
         };
@@ -446,7 +449,13 @@ impl Keeper {
             self.refused = Some((wanted.number, Instant::now() + delay));
             self.failed(error);
         }
-        self.saw(session, path, seen).await
+        if let Some(seen) = seen {
+            return self.saw(session, path, seen).await;
+        }
+        if !self.is_stale {
+            self.tell_ours(path);
+        }
+        Ok(())
     }
 
     /// Publishes a failure of the present step.
@@ -485,12 +494,5 @@ impl Keeper {
             }
             (error, _) => Error::from_backend("keep a node at", path, error),
         }
-    }
-}
-
-/// Resolves at this time; at once if it is `None`.
-async fn sleep_until(at: Option<Instant>) {
-    if let Some(at) = at {
-        tokio::time::sleep_until(at).await;
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::future::try_join_all;
 use zookeeper_recipes::persistent_node::{NodeMode, NodeState, PersistentNode};
-use zookeeper_recipes::testing::TestingServer;
+use zookeeper_recipes::testing::{Operation, TestingServer};
 use zookeeper_recipes::{Client, CreateMode};
 
 use crate::fixture::T;
@@ -14,6 +14,14 @@ pub(crate) const PATH: &str = "/services/api/a";
 
 /// All modes in which the path is as it was asked for.
 pub(crate) const FIXED: [NodeMode; 3] = [NodeMode::Ephemeral, NodeMode::Persistent, NodeMode::Container];
+
+/// How a node of this mode is looked at.
+pub(crate) fn look_of(mode: NodeMode) -> Operation {
+    match mode {
+        NodeMode::Ephemeral | NodeMode::EphemeralSequential => Operation::List,
+        _ => Operation::GetData,
+    }
+}
 
 /// A server on which the directory exists, and so many clients.
 pub(crate) async fn setup<const CLIENTS: usize>() -> (TestingServer, [Client; CLIENTS]) {

@@ -3,10 +3,8 @@
 use zookeeper_recipes::persistent_node::{NodeMode, PersistentNode};
 use zookeeper_recipes::testing::{Operation, TestingServer};
 
-use super::fixture::{FIXED, PATH, node, node_of, present, settle, setup, waits};
+use super::fixture::{FIXED, PATH, look_of, node, node_of, present, settle, setup, waits};
 use crate::fixture::{SOON, T, requests};
-
-const CREATED: [Operation; 2] = [Operation::Create, Operation::GetData];
 
 #[tokio::test(start_paused = true)]
 async fn a_creation_costs_one_create_and_one_watch_and_a_steady_node_nothing() {
@@ -17,7 +15,7 @@ async fn a_creation_costs_one_create_and_one_watch_and_a_steady_node_nothing() {
         tokio::time::sleep(SOON).await;
         let counts = client.request_counts();
         assert_eq!((counts.creates, counts.watches, counts.total()), (1, 1, 2), "{mode:?}: {counts}");
-        assert_eq!(requests(&server), CREATED, "{mode:?}");
+        assert_eq!(requests(&server), [Operation::Create, look_of(mode)], "{mode:?}");
         tokio::time::sleep(T * 3).await;
         assert_eq!(client.request_counts(), counts, "{mode:?}: no heartbeats either");
     }
@@ -43,7 +41,7 @@ async fn a_deletion_costs_one_create_and_one_watch() {
     server.clear_records();
     server.delete_by_hand(PATH).expect("it was there");
     tokio::time::sleep(SOON).await;
-    assert_eq!(requests(&server), CREATED);
+    assert_eq!(requests(&server), [Operation::Create, look_of(NodeMode::Ephemeral)]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -66,16 +64,41 @@ async fn a_reconnect_costs_one_read_and_a_new_session_one_create_and_one_watch()
 }
 
 #[tokio::test(start_paused = true)]
-async fn new_data_costs_one_write_and_one_watch() {
+async fn new_data_costs_one_write_and_of_a_lasting_node_one_watch() {
+    for mode in FIXED {
+        let (server, [client]) = setup().await;
+        let node = node_of(&client, mode, "data");
+        present(&node).await;
+        let before = client.request_counts();
+        for number in 0..10 {
+            node.set_data(number.to_string()).await.expect("written");
+        }
+        tokio::time::sleep(SOON).await;
+        let (counts, watches) = (client.request_counts() - before, if mode == NodeMode::Ephemeral { 0 } else { 10 });
+        assert_eq!((counts.writes, counts.watches, counts.total()), (10, watches, 10 + watches), "{mode:?}: {counts}");
+        // The watch is still there.
+        server.clear_records();
+        server.delete_by_hand(PATH).expect("it was there");
+        tokio::time::sleep(SOON).await;
+        assert_eq!(requests(&server), [Operation::Create, look_of(mode)], "{mode:?}");
+        assert_eq!(server.get(PATH).as_deref(), Some(b"9".as_slice()), "{mode:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_data_after_a_write_by_another_costs_a_look_a_read_and_a_second_write() {
     let (server, [client]) = setup().await;
     let node = node(&client, "data");
     present(&node).await;
-    let before = client.request_counts();
-    node.set_data("new").await.expect("written");
+    server.set_data_by_hand(PATH, "theirs").expect("it is there");
     tokio::time::sleep(SOON).await;
-    let counts = client.request_counts() - before;
-    assert_eq!((counts.writes, counts.watches, counts.total()), (1, 1, 2), "{counts}");
-    drop(server);
+    server.clear_records();
+    node.set_data("new").await.expect("written");
+    assert_eq!(
+        requests(&server),
+        [Operation::SetData, look_of(NodeMode::Ephemeral), Operation::GetData, Operation::SetData]
+    );
+    assert_eq!(server.get(PATH).as_deref(), Some(b"new".as_slice()));
 }
 
 #[tokio::test(start_paused = true)]
