@@ -80,7 +80,7 @@ impl Supervisor {
             places = session.contenders(),
             users = self.core.users_now(),
             out = self.out(last_contact),
-            "session lost, with its places in locks and elections and all other ephemeral nodes"
+            "session lost, with all its ephemeral nodes"
         );
     }
 

@@ -81,10 +81,10 @@
 //!
 //! # What it costs
 //!
-//! Two requests in one round trip to create the node, and one to write it, or two if it is lasting. A close takes three,
-//! or one if the node is protected. A reconnect costs one, a new session two; a node that was there already, one more.
-//! Missing parents are created one by one. A steady node, and one that waits for another session, cost nothing; one with
-//! a time to live is renewed twice in that time.
+//! Two requests in one round trip to create the node, and one to write it, or two if it is lasting. A close takes
+//! three, or one if the node is protected. A reconnect costs one, a new session two; a node that was there already, one
+//! more. Missing parents are created one by one. A steady node, and one that waits for another session, cost nothing;
+//! one with a time to live is renewed twice in that time.
 //!
 //! # The znodes
 //!
