@@ -10,7 +10,8 @@
 //! * An answer to a request so long clears the suspicion. A length that was answered before is not suspect at the first
 //!   end, only from the second on: the servers may have been restarted with a lower limit.
 //! * One request is let through after a minute, then after pauses that double up to an hour, as it costs the connection
-//!   again if nothing has changed.
+//!   again if nothing has changed. It is the shortest of those that were refused in the pause, as servers that read any
+//!   of them read that one. If it is not asked for again, a longer one is let through a pause later.
 //!
 //! An outage can look the same, so short requests are never suspect: a server whose limit is below [`COUNTED`] could
 //! hardly serve a client. The requests that the recipes send on their own account are shorter than that, unless users
@@ -55,6 +56,8 @@ struct Refused {
     /// When one is let through.
     retry_at: Instant,
     pause: Duration,
+    /// The length of the shortest that was refused since one was let through.
+    shortest: usize,
 }
 
 /// A request that was not sent, as the servers are believed to close the connection instead of reading it.
@@ -79,18 +82,16 @@ impl RequestLimit {
         }
         let mut seen = self.seen.lock();
         let answered = seen.answered;
-        match &mut seen.refused {
-            Some(refused) if length >= refused.from && now < refused.retry_at => {
-                let (from, max_request_bytes) = (refused.from, self.max_request_bytes);
-                Err(Error::TooLarge(TooLarge { length, from, answered, max_request_bytes }))
-            }
-            Some(refused) if length >= refused.from => {
-                refused.pause = (refused.pause * 2).min(LONGEST_PAUSE);
-                refused.retry_at = now + refused.pause;
-                Ok(())
-            }
-            _ => Ok(()),
+        let Some(refused) = seen.refused.as_mut().filter(|refused| length >= refused.from) else { return Ok(()) };
+        let turn = if length <= refused.shortest { refused.retry_at } else { refused.retry_at + refused.pause };
+        if now < turn {
+            refused.shortest = refused.shortest.min(length);
+            let (from, max_request_bytes) = (refused.from, self.max_request_bytes);
+            return Err(Error::TooLarge(TooLarge { length, from, answered, max_request_bytes }));
         }
+        let pause = (refused.pause * 2).min(LONGEST_PAUSE);
+        *refused = Refused { retry_at: now + pause, pause, shortest: usize::MAX, ..*refused };
+        Ok(())
     }
 
     /// Notes that a server answered a request, whatever the answer.
@@ -121,7 +122,7 @@ impl RequestLimit {
             return;
         }
         let pause = FIRST_PAUSE;
-        seen.refused = Some(Refused { from, retry_at: now + pause, pause });
+        seen.refused = Some(Refused { from, retry_at: now + pause, pause, shortest: usize::MAX });
         tracing::warn!(
             event = "requests_refused",
             from,
@@ -290,5 +291,25 @@ mod tests {
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
         assert_eq!(pause, LONGEST_PAUSE);
+    }
+
+    #[test]
+    fn the_shortest_is_let_through_and_a_longer_one_if_it_does_not_come() {
+        let mut case = Case::new();
+        case.ends(BIG);
+        case.ends(BIG);
+        assert!(!case.passes(BIG + 1) && !case.passes(BIG * 5));
+        case.now = case.now + FIRST_PAUSE;
+        assert!(!case.passes(BIG * 5), "it does not take the turn of a shorter one");
+        assert!(case.passes(BIG + 1));
+        // What was refused before counts no longer.
+        case.now = case.now + FIRST_PAUSE * 2;
+        assert!(case.passes(BIG * 5));
+        let pause = FIRST_PAUSE * 4;
+        assert!(!case.passes(BIG));
+        case.now = case.now + pause;
+        assert!(!case.passes(BIG * 5));
+        case.now = case.now + pause;
+        assert!(case.passes(BIG * 5), "no shorter one came");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
 use zookeeper_recipes::testing::{Happening, TestingServer};
 use zookeeper_recipes::{Client, CreateMode, ErrorKind};
 
@@ -71,6 +72,22 @@ async fn it_is_tried_again_now_and_then_and_is_accepted_once_it_is_answered() {
     for _ in 0..10 {
         set(&client, 100_000).await.expect("set");
     }
+}
+
+/// However often a longer one is asked for, which they never read.
+#[tokio::test(start_paused = true)]
+async fn one_that_the_servers_read_again_is_let_through_before_one_that_they_do_not() {
+    let (server, client) = setup().await;
+    for _ in 0..2 {
+        assert_eq!(set(&client, 100_000).await, Err(ErrorKind::OutcomeUnknown));
+    }
+    server.max_buffer(200_000);
+    let begin = Instant::now();
+    while set(&client, 100_000).await.is_err() {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(set(&client, 900_000).await, Err(ErrorKind::InvalidArgument));
+    }
+    assert!(begin.elapsed() <= Duration::from_secs(61), "it has the first turn");
 }
 
 #[tokio::test(start_paused = true)]
