@@ -79,6 +79,25 @@ pub enum Event {
     },
 }
 
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Event::DeadLetter { item, attempts, reason } => {
+                write!(f, "{item} is a dead letter now, failed deliveries: {attempts}: {reason}")
+            }
+            Event::Unsettled { item, error } => write!(f, "{item} could not be settled: {error}"),
+            Event::Interrupted { item, attempt, claim_lost } => {
+                let claim = if *claim_lost { ", and its claim is lost" } else { "" };
+                write!(f, "the handler of {item} was dropped in delivery {attempt}{claim}")
+            }
+            Event::Dropped { item, reason } => write!(f, "{item} has failed, and was acknowledged before: {reason}"),
+            Event::Skipped { node } => write!(f, "{node} is an item of another kind of queue, and is ignored"),
+            Event::Failed { error } => write!(f, "failed, and tried again: {error}"),
+            Event::Missed { events } => write!(f, "{events} events were not read in time and are lost"),
+        }
+    }
+}
+
 /// Publishes the events of one consumer.
 #[derive(Debug, Clone)]
 pub(super) struct Publisher {
@@ -161,5 +180,35 @@ impl Stream for Events {
 impl fmt::Debug for Events {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Events").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_event_is_told_in_a_line() {
+        let error = || Error::Lost { path: "/q".into(), name: "a".to_owned() };
+        let (item, reason) = ("a".to_owned(), "no such order".to_owned());
+        let interrupted = |claim_lost| Event::Interrupted { item: "a".to_owned(), attempt: 2, claim_lost };
+        for (event, text) in [
+            (
+                Event::DeadLetter { item: item.clone(), attempts: 2, reason: reason.clone() },
+                "a is a dead letter now, failed deliveries: 2: no such order",
+            ),
+            (
+                Event::Unsettled { item: item.clone(), error: error() },
+                "a could not be settled: queue at /q: the claim on a was lost",
+            ),
+            (interrupted(false), "the handler of a was dropped in delivery 2"),
+            (interrupted(true), "the handler of a was dropped in delivery 2, and its claim is lost"),
+            (Event::Dropped { item, reason }, "a has failed, and was acknowledged before: no such order"),
+            (Event::Skipped { node: "b".to_owned() }, "b is an item of another kind of queue, and is ignored"),
+            (Event::Failed { error: error() }, "failed, and tried again: queue at /q: the claim on a was lost"),
+            (Event::Missed { events: 3 }, "3 events were not read in time and are lost"),
+        ] {
+            assert_eq!(event.to_string(), text);
+        }
     }
 }
