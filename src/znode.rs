@@ -1,6 +1,6 @@
 //! ZooKeeper's own terms: nodes and their access control lists.
 
-use std::fmt;
+use std::fmt::{self, Write};
 use std::time::Duration;
 
 /// The metadata that ZooKeeper keeps for a node.
@@ -111,6 +111,15 @@ impl Permissions {
     }
 }
 
+impl fmt::Display for Permissions {
+    /// Writes the letters of ZooKeeper's shell, such as `cdrwa`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let letters =
+            [(Self::CREATE, 'c'), (Self::DELETE, 'd'), (Self::READ, 'r'), (Self::WRITE, 'w'), (Self::ADMIN, 'a')];
+        letters.iter().filter(|(one, _)| self.contains(*one)).try_for_each(|(_, letter)| f.write_char(*letter))
+    }
+}
+
 impl std::ops::BitOr for Permissions {
     type Output = Permissions;
 
@@ -125,7 +134,7 @@ impl std::ops::BitOr for Permissions {
 /// use zookeeper_recipes::{Acl, Permissions};
 ///
 /// let read_only = Acl::new(Permissions::READ, "world", "anyone");
-/// assert_eq!(read_only.to_string(), "world:anyone (1)");
+/// assert_eq!(read_only.to_string(), "world:anyone:r");
 /// assert_eq!(Acl::creator_all().scheme(), "auth");
 /// ```
 #[doc(alias = "ACL")]
@@ -180,7 +189,8 @@ impl Acl {
 }
 
 impl fmt::Display for Acl {
+    /// Writes the entry as `setAcl` of ZooKeeper's shell takes it, such as `world:anyone:cdrwa`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{} ({})", self.scheme, self.id, self.permissions.0)
+        write!(f, "{}:{}:{}", self.scheme, self.id, self.permissions)
     }
 }

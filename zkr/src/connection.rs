@@ -51,6 +51,9 @@ pub struct Connection {
     /// The minSessionTimeout of the servers: a larger one lets locks survive longer interruptions [default: two ticks]
     #[arg(long, env = "ZKR_MIN_SESSION_TIMEOUT", value_name = "TIME", value_parser = parse_duration, global = true)]
     min_session_timeout: Option<Duration>,
+    /// The jute.maxbuffer of the servers, if it is not ZooKeeper's default: the bytes of the largest request
+    #[arg(long, env = "ZKR_MAX_BUFFER", value_name = "BYTES", global = true)]
+    max_buffer: Option<usize>,
     /// Credentials, as for addauth: digest:user:password. In the environment, separated by spaces
     #[arg(
         long, env = "ZKR_AUTH", value_name = "SCHEME:AUTH", value_delimiter = ' ', hide_env_values = true,
@@ -160,6 +163,9 @@ impl Connection {
             .error_policy(ErrorPolicy::Session);
         if let Some(timeout) = self.min_session_timeout {
             builder = builder.min_session_timeout(timeout);
+        }
+        if let Some(bytes) = self.max_buffer {
+            builder = builder.max_request_bytes(bytes);
         }
         for (scheme, auth) in &self.auth {
             builder = builder.auth(scheme, auth.as_bytes());

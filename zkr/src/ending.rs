@@ -49,9 +49,9 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// With a status, and an explanation.
+    /// With a status, and an explanation. What the library calls by its own name is an option here.
     pub fn because(status: Status, why: impl ToString) -> Ending {
-        Ending::Status(status, Some(why.to_string()))
+        Ending::Status(status, Some(why.to_string().replace("ClientBuilder::max_request_bytes", "--max-buffer")))
     }
 
     /// `zkr` itself has failed.

@@ -1,12 +1,15 @@
 //! What is printed: text for people, or JSON for programs.
 
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::CommandFactory;
 use clap_complete::Shell;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde_json::json;
 
 use crate::ending::Ending;
@@ -38,6 +41,17 @@ pub async fn write(bytes: Vec<u8>) -> Result<(), Ending> {
         out.write_all(&bytes).and_then(|()| out.flush())
     });
     written.await.map_err(Ending::failed)?.map_err(of_output)
+}
+
+/// Waits until the reader of the standard output has closed it: what prints seldom would notice it late.
+pub async fn closed() {
+    let closed = tokio::task::spawn_blocking(|| {
+        let out = io::stdout();
+        // That it has no reader any more is told although no event is asked for.
+        let mut out = [PollFd::new(out.as_fd(), PollFlags::empty())];
+        while poll(&mut out, PollTimeout::NONE) == Err(Errno::EINTR) {}
+    });
+    let _ = closed.await;
 }
 
 /// Whether what is said beside the results is JSON too.

@@ -5,7 +5,7 @@ use zookeeper_recipes::inspect::{self, Line, Place, Role};
 use zookeeper_recipes::{Client, ErrorKind, mutex};
 
 use super::addresses::{Addresses, WithAddresses, from};
-use super::{failed, owners};
+use super::{failed, not_inspected, owners};
 use crate::connection::Connection;
 use crate::ending::{Ending, Status};
 use crate::output::{Output, note};
@@ -26,7 +26,7 @@ pub async fn line(
     path: &str,
     addresses: bool,
 ) -> Result<Ending, Ending> {
-    let line = inspect::line(client, path).await.map_err(|error| failed(error.kind(), error))?;
+    let line = inspect::line(client, path).await.map_err(|error| not_inspected(&error))?;
     let addresses = if addresses { Some(Addresses::ask(connection).await?) } else { None };
     let sessions = owners::of_line(&line).map(|owner| owner.session_id);
     let value = WithAddresses::new(&line, addresses.as_ref(), sessions);
@@ -89,7 +89,7 @@ fn check_is_revocable(node: &str) -> Result<(), String> {
 
 /// Finds the sessions that wait for each other.
 pub async fn deadlocks(client: &Client, output: Output, path: &str) -> Result<Ending, Ending> {
-    let deadlocks = inspect::deadlocks(client, path).await.map_err(|error| failed(error.kind(), error))?;
+    let deadlocks = inspect::deadlocks(client, path).await.map_err(|error| not_inspected(&error))?;
     output.print(&deadlocks, &deadlocks).await?;
     match deadlocks.found[..] {
         [] => Ok(Ending::Success),

@@ -13,16 +13,20 @@ mod signals;
 mod tree;
 
 use std::fmt::Display;
+use std::time::Duration;
 
 use clap::Subcommand;
-use zookeeper_recipes::{Client, ErrorKind};
+use zookeeper_recipes::{Client, Error, ErrorKind, Stat};
 
 use self::signals::Signals;
 use crate::connection::{Connection, path, path_or_root};
 use crate::ending::{Ending, Status};
-use crate::output::Output;
+use crate::output::{self, Output};
 use crate::run::LookAtLock;
 use crate::runtime::block_on;
+
+/// How long the end of a session is waited for that has held nothing.
+const CLOSE: Duration = Duration::from_millis(250);
 
 /// What is asked.
 #[derive(Subcommand, Debug)]
@@ -105,14 +109,17 @@ async fn answer(connection: &Connection, output: Output, command: Command) -> Re
     };
     // What goes on until it is ended has then done what it is for.
     let is_endless = matches!(command, Command::Node(node::Node::Watch(_)));
+    let only_looks = command.only_looks();
     let ending = tokio::select! {
         ending = command.run(&client, connection, output) => ending,
         ending = signals.next() => Ok(if is_endless { Ending::Success } else { ending }),
+        () = output::closed(), if only_looks => Ok(Ending::OutputClosed),
     };
     // The session ends at once, and not by its timeout. Without a server that takes a while: a further signal ends it.
     tokio::select! {
         _ = client.close() => {}
         _ = signals.next() => {}
+        () = tokio::time::sleep(CLOSE), if only_looks => {}
     }
     ending
 }
@@ -145,15 +152,21 @@ impl Command {
     }
 }
 
-/// There is no such node.
-fn missing(path: &str) -> Ending {
-    failed(ErrorKind::NoNode, format_args!("{path}: no such node"))
+/// There is no such node, or no root: only the error of a read tells which.
+async fn missing(client: &Client, path: &str) -> Ending {
+    match client.get(path).await {
+        Err(error) => failed(error.kind(), error.to_string().trim_start_matches("get ")),
+        // It was created just now.
+        Ok(_) => failed(ErrorKind::NoNode, format_args!("{path}: no such node")),
+    }
 }
 
-/// Checks that a node exists, where what is missing looks like what is empty.
-async fn check_exists(client: &Client, path: &str) -> Result<(), Ending> {
-    let found = client.exists(path).await.map_err(|error| failed(error.kind(), error))?;
-    found.map(drop).ok_or_else(|| missing(path))
+/// Checks that a node exists, where what is missing looks like what is empty. Returns its stat.
+async fn check_exists(client: &Client, path: &str) -> Result<Stat, Ending> {
+    match client.exists(path).await.map_err(|error| failed(error.kind(), error))? {
+        Some(stat) => Ok(stat),
+        None => Err(missing(client, path).await),
+    }
 }
 
 /// A request has failed. If a node is missing, there is nothing, which is an answer; a wrong path and a wrong root look
@@ -161,9 +174,18 @@ async fn check_exists(client: &Client, path: &str) -> Result<(), Ending> {
 fn failed(kind: ErrorKind, error: impl Display) -> Ending {
     match kind {
         ErrorKind::NoNode => {
-            let hint = "check the path, --namespace and --connect (a lock that nothing uses is removed)";
-            Ending::because(Status::No, format_args!("{error}; {hint}"))
+            Ending::because(Status::No, format_args!("{error}; check the path, --namespace and --connect"))
         }
         kind => Ending::because(Status::of(kind), error),
+    }
+}
+
+/// As [`failed`], of what looks at the nodes of recipes, which are not always there.
+fn not_inspected(error: &Error) -> Ending {
+    match failed(error.kind(), error) {
+        Ending::Status(Status::No, Some(why)) => {
+            Ending::because(Status::No, why + " (a lock that nothing uses is removed)")
+        }
+        other => other,
     }
 }

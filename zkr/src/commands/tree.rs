@@ -11,7 +11,7 @@ use zookeeper_recipes::Client;
 use zookeeper_recipes::inspect::{self, Tree};
 
 use super::addresses::{Addresses, WithAddresses};
-use super::{failed, owners};
+use super::{not_inspected, owners};
 use crate::connection::{Connection, path_or_root};
 use crate::ending::Ending;
 use crate::output::Output;
@@ -41,7 +41,7 @@ pub async fn tree(
     options: &TreeOptions,
 ) -> Result<Ending, Ending> {
     let addresses = async || if options.addresses { Addresses::ask(connection).await.map(Some) } else { Ok(None) };
-    let found = async || inspect::tree(client, &options.path).await.map_err(|error| failed(error.kind(), error));
+    let found = async || inspect::tree(client, &options.path).await.map_err(|error| not_inspected(&error));
     let Some(interval) = options.watch else {
         let (tree, addresses) = (found().await?, addresses().await?);
         output.print_tree(&tree, addresses.as_ref(), Screen::Keep).await?;

@@ -1,6 +1,8 @@
 //! What is done with single nodes and trees of them, and what all commands say that find nothing.
 
 use std::process::Stdio;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -10,8 +12,8 @@ use zookeeper_recipes::CreateMode;
 use zookeeper_recipes::atomic_long::DistributedAtomicLong;
 use zookeeper_recipes::shared_value::SharedCount;
 
-use crate::support::{container::free_port, within};
-use crate::{Fixture, SOON, Told, command_at, ended, signal};
+use crate::support::{ZooKeeper, container::free_port, within};
+use crate::{Fixture, SOON, Told, command_at, connect, ended, signal};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_data_of_a_node_is_written_and_read_as_it_is() {
@@ -46,9 +48,26 @@ async fn the_data_of_a_node_is_written_and_read_as_it_is() {
         text.starts_with("data              10 bytes, version 2\nchildren          0, version 0\nowner "),
         "{text}"
     );
-    assert!(text.contains("ACL               world:anyone (31), version 0\n"), "{text}");
+    assert!(text.contains("ACL               world:anyone:cdrwa, version 0\n"), "{text}");
     let stat = fixture.values(&["stat", path]).await;
     assert_eq!((&stat[0]["path"], &stat[0]["num_children"]), (&path.as_str().into(), &0.into()));
+    assert_eq!(stat[0]["acl"], json!(["world:anyone:cdrwa"]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn data_that_the_servers_would_not_read_is_refused_unless_they_are_said_to_read_more() {
+    let server = ZooKeeper::builder().jvm_flag("-Djute.maxbuffer=4194304").start().await;
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), vec![b'x'; 2 << 20]).expect("written");
+    let arguments = ["set", "/large", "--create", "--file", file.path().to_str().expect("it is text")];
+    let hosts = server.addr().to_string();
+    let set =
+        async |more: &[&str]| ended(command_at(&hosts, &[&arguments, more].concat()).spawn().expect("it starts")).await;
+    let refused = set(&[]).await;
+    assert_eq!((refused.status, &*refused.out), (125, ""));
+    assert!(refused.err.ends_with("(their jute.maxbuffer; see --max-buffer)\n"), "{}", refused.err);
+    let written = set(&["--max-buffer", "4194304"]).await;
+    assert_eq!((written.status, &*written.out), (0, "/large: 2097152 bytes written, version 0\n"), "{}", written.err);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -78,6 +97,11 @@ async fn the_numbers_of_curators_recipes_are_printed_and_changed() {
     assert!(refused.err.contains("say --as if it is a number; nothing was written"), "{}", refused.err);
     fixture.client.set(&text, "hello", None).await.expect("set");
     assert!(fixture.zkr(&["count", &text]).await.err.contains("has 5 bytes, which is no number"));
+    // An empty node is 0, also for what only looks.
+    fixture.client.set(&text, "", None).await.expect("set");
+    assert_eq!(fixture.answer(&["count", &text]).await, "0\n");
+    assert_eq!(fixture.answer(&["count", &text, "--add", "0"]).await, "0\n");
+    assert_eq!(fixture.values(&["count", &text]).await, [json!({ "path": text, "number": 0, "format": "long" })]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -115,6 +139,34 @@ async fn what_happens_to_a_node_is_a_line_each_until_a_signal() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_ends_with_its_reader_and_at_a_signal_though_the_server_hangs() {
+    let server = Arc::new(ZooKeeper::start().await);
+    let fixture = Fixture { client: connect(&server).await, server, path: "/none".to_owned() };
+    let watching = async || {
+        let mut watch = fixture.start(&["watch", &fixture.path, "--session-timeout", "60s"]);
+        let mut lines = BufReader::new(watch.stdout.take().expect("its output")).lines();
+        let line = within("it watches", SOON, lines.next_line()).await.expect("it is text").expect("a line");
+        assert!(line.ends_with("watching /none"), "{line}");
+        (watch, lines)
+    };
+    let missing = "zkr: /none: no such node; check the path, --namespace and --connect\n";
+    let (watch, lines) = watching().await;
+    drop(lines);
+    let told = ended(watch).await;
+    assert!(told.status == 0 && (told.err == missing || told.err.is_empty()), "{}", told.err);
+
+    let (watch, _lines) = watching().await;
+    fixture.server.pause().await;
+    let begin = Instant::now();
+    signal(&watch, Signal::SIGINT);
+    let told = ended(watch).await;
+    let took = begin.elapsed();
+    fixture.server.unpause().await;
+    assert!(took < Duration::from_secs(3), "{took:?}");
+    assert_eq!(told.status, 0, "{}", told.err);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tree_is_deleted_only_if_that_is_said() {
     let fixture = Fixture::new("rm").await;
     let path = fixture.path.as_str();
@@ -126,6 +178,17 @@ async fn a_tree_is_deleted_only_if_that_is_said() {
     let Told { status, out, err } = fixture.zkr(&["rm", "-r", path, "--dry-run"]).await;
     assert_eq!((status, out), (0, format!("{path}\n{below}\n{deep}\n")));
     assert_eq!(err, "zkr: 3 nodes would be deleted; nothing was\n");
+    let of_session = format!("{path}/a/b/c");
+    fixture.client.create(&of_session, "", CreateMode::Ephemeral).await.expect("it is created");
+    let told = fixture.zkr(&["rm", "-r", path]).await;
+    let why = format!("zkr: {path} and 3 nodes below it (1 node of live sessions) would be deleted; say --yes");
+    assert!(told.status == 125 && told.err.starts_with(&why), "{}", told.err);
+    let found = fixture.values(&["rm", "-r", &deep, "--dry-run"]).await;
+    let node = |path: &str, ephemeral: bool| json!({ "path": path, "ephemeral": ephemeral });
+    assert_eq!(found, [node(&deep, false), node(&of_session, true)]);
+    let told = fixture.zkr(&["rm", &of_session, "--dry-run"]).await;
+    assert_eq!(told.err, "zkr: 1 node (1 node of live sessions) would be deleted; nothing was\n");
+    fixture.client.delete(&of_session, None).await.expect("deleted");
     let not_asked = fixture.zkr(&["rm", "-r", path]).await;
     assert_eq!((not_asked.status, &*not_asked.out), (125, ""));
     let why =
@@ -161,12 +224,22 @@ async fn a_path_that_does_not_exist_is_told_by_all_that_look() {
         &["queue", "dead", "ls"],
         &["balancer", "show"],
         &["balancer", "watch"],
-        &["rm", "-r", "--dry-run"],
+        &["rm", "--dry-run"],
+        &["rm", "-r", "--yes"],
     ];
+    let of_recipes = ["inspect", "doctor", "deadlocks", "lock", "latch"];
+    let no_root = format!("{}/no/root", fixture.server.connect_string());
     for look in looks {
         let told = fixture.zkr(&[look, &[path]].concat()).await;
         assert_eq!((told.status, &*told.out), (1, ""), "{look:?}: {}", told.err);
         assert!(told.err.contains("no such node; check the path, --namespace"), "{look:?}: {}", told.err);
+        assert_eq!(told.err.contains("(a lock that"), of_recipes.contains(&look[0]), "{look:?}: {}", told.err);
+        if look[0] == "rm" {
+            assert!(told.err.starts_with(&format!("zkr: {path}: no such node")), "{look:?}: {}", told.err);
+        }
+        let told = ended(command_at(&no_root, &[look, &[path]].concat()).spawn().expect("it starts")).await;
+        assert_eq!((told.status, &*told.out), (1, ""), "{look:?}: {}", told.err);
+        assert!(told.err.contains("the root that the connect string names does not exist"), "{look:?}: {}", told.err);
         let told = fixture.zkr(&[look, &[path, "--json"]].concat()).await;
         let error: Value = serde_json::from_str(&told.err).expect("it is JSON");
         assert_eq!((told.status, &*told.out, &error["status"]), (1, "", &1.into()), "{look:?}");
@@ -203,7 +276,7 @@ async fn answering(to: usize, answer: &'static [u8], and_closes: bool) -> String
 async fn why_no_server_could_be_reached_is_told_soon() {
     let refused = format!("127.0.0.1:{}", free_port());
     let asked = async |hosts: &str, more: &[&str]| {
-        ended(command_at(hosts, &[&["inspect", "/"], more].concat()).spawn().expect("it starts")).await
+        ended(command_at(hosts, &[&["rm", "/a", "--dry-run"], more].concat()).spawn().expect("it starts")).await
     };
     let read_only = answering(4, b"Zookeeper version: 3.9.4\nMode: read-only\nNode count: 5\n", true).await;
     let speaks_tls = answering(45, b"\x15\x03\x03\0\x02\x02\x46", false).await;

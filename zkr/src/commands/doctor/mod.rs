@@ -16,7 +16,7 @@ use zookeeper_recipes::{Client, Error};
 
 use self::finding::Finding;
 use self::servers::{Expected, Survey};
-use super::failed;
+use super::not_inspected;
 use super::servers::Hosts;
 use crate::connection::{Connection, path_or_root};
 use crate::ending::{Ending, Status};
@@ -64,7 +64,7 @@ pub async fn examine(
             for finding in survey.findings(&expected) {
                 output.print(&finding, &finding).await?;
             }
-            return Err(failed(error.kind(), error));
+            return Err(not_inspected(&error));
         }
     };
     report.findings.extend(Finding::session_timeout(expected.servers, expected.asked, expected.granted));

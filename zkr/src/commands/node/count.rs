@@ -60,13 +60,15 @@ impl Options {
 pub async fn count(client: &Client, output: Output, options: &Options) -> Result<Ending, Ending> {
     let path = options.path.as_str();
     let (number, format) = match read(client, path).await? {
+        // As for DistributedAtomicLong.
+        Some(data) if options.only_looks() && data.is_empty() => (0, Format::Long),
         Some(data) if options.only_looks() => {
             if number_in(&data).is_some() && is_text(&data) {
                 note(format_args!("{path} has the text {:?}, read as a number", String::from_utf8_lossy(&data)));
             }
             number_in(&data).ok_or_else(|| Ending::because(Status::No, format_args!("{path} {}", no_number(&data))))?
         }
-        None if options.only_looks() => return Err(missing(path)),
+        None if options.only_looks() => return Err(missing(client, path).await),
         found => {
             let format = format_of(found.as_deref(), options.format).map_err(|why| {
                 let why = format!("{path} {why}; nothing was written");

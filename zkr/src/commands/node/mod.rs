@@ -13,7 +13,7 @@ use serde::Serialize;
 use zookeeper_recipes::{Client, Stat};
 
 use super::content::hex;
-use super::failed;
+use super::{check_exists, failed};
 use crate::connection::path_or_root;
 use crate::ending::Ending;
 use crate::output::{self, Output};
@@ -83,7 +83,8 @@ impl Node {
         match self {
             Node::Get { .. } | Node::Stat { .. } | Node::Watch(_) => true,
             Node::Count(options) => options.only_looks(),
-            Node::Set(_) | Node::Rm(_) => false,
+            Node::Rm(options) => options.only_looks(),
+            Node::Set(_) => false,
         }
     }
 
@@ -116,8 +117,7 @@ async fn get(client: &Client, output: Output, path: &str) -> Result<Ending, Endi
 }
 
 async fn stat(client: &Client, output: Output, path: &str) -> Result<Ending, Ending> {
-    let stat = client.exists(path).await.map_err(|error| failed(error.kind(), error))?;
-    let stat = stat.ok_or_else(|| super::missing(path))?;
+    let stat = check_exists(client, path).await?;
     // It takes the permission to read, which the stat does not.
     let acl = client.acl(path).await.ok();
     let acl = acl.map(|acl| acl.iter().map(ToString::to_string).collect::<Vec<_>>());

@@ -5,15 +5,15 @@ use std::io::{IsTerminal, Write};
 use clap::Args;
 use futures::{StreamExt, stream};
 use serde::Serialize;
-use zookeeper_recipes::{Client, Error, ErrorKind};
+use zookeeper_recipes::{Client, Error, ErrorKind, Stat};
 
 use crate::commands::{check_exists, failed};
 use crate::connection::path;
 use crate::ending::{Ending, Status};
 use crate::output::{self, Output, note, shown};
 
-/// How many nodes are listed at a time.
-const LISTS: usize = 64;
+/// How many nodes are looked at at a time.
+const LOOKS: usize = 64;
 
 /// What is deleted.
 #[derive(Args, Debug)]
@@ -37,8 +37,10 @@ pub struct Options {
 
 /// A node that would be deleted.
 #[derive(Serialize)]
-struct Found<'a> {
-    path: &'a str,
+struct Found {
+    path: String,
+    /// Whether it belongs to a live session.
+    ephemeral: bool,
 }
 
 /// What was deleted.
@@ -48,27 +50,40 @@ struct Deleted<'a> {
     deleted: usize,
 }
 
+impl Found {
+    fn new(path: &str, stat: Option<Stat>) -> Found {
+        Found { path: path.to_owned(), ephemeral: stat.is_some_and(|stat| stat.ephemeral_owner != 0) }
+    }
+}
+
+impl Options {
+    /// Returns whether it changes nothing.
+    pub fn only_looks(&self) -> bool {
+        self.dry_run
+    }
+}
+
 /// Deletes what was asked for.
 pub async fn remove(client: &Client, output: Output, options: &Options) -> Result<Ending, Ending> {
     let path = options.path.as_str();
     if path == "/zookeeper" || path.starts_with("/zookeeper/") {
         return Err(Ending::failed(format_args!("{path} belongs to the servers; nothing was deleted")));
     }
+    let stat = check_exists(client, path).await?;
     let found = if options.recursive {
         walk(client, path).await.map_err(|error| failed(error.kind(), error))?
     } else {
-        check_exists(client, path).await?;
-        vec![path.to_owned()]
+        vec![Found::new(path, Some(stat))]
     };
     if options.dry_run {
-        for path in &found {
-            output.print(shown(path), &Found { path }).await?;
+        for found in &found {
+            output.print(shown(&found.path), found).await?;
         }
-        note(format_args!("{} would be deleted; nothing was", nodes(found.len())));
+        note(format_args!("{}{} would be deleted; nothing was", nodes(found.len()), live(&found)));
         return Ok(Ending::Success);
     }
     if options.recursive {
-        confirm(options, found.len()).await?;
+        confirm(options, &found).await?;
         if let Err(error) = client.delete_recursive(path).await {
             return Err(not_all(client, path, &error).await);
         }
@@ -85,18 +100,34 @@ fn nodes(number: usize) -> String {
     output::count(number, "node", "nodes")
 }
 
-/// Returns the paths of a node and of all below it, each after the one above it.
-async fn walk(client: &Client, root: &str) -> Result<Vec<String>, Error> {
+/// Returns how many nodes belong to live sessions, which may miss them.
+fn live(found: &[Found]) -> String {
+    match found.iter().filter(|found| found.ephemeral).count() {
+        0 => String::new(),
+        live => format!(" ({} of live sessions)", nodes(live)),
+    }
+}
+
+/// Returns a node, and the names of its children.
+async fn look(client: &Client, path: &str) -> Result<(Found, Vec<String>), Error> {
+    let names = client.children(path).await?;
+    // The node of a session has no children.
+    let stat = if names.is_empty() { client.exists(path).await? } else { None };
+    Ok((Found::new(path, stat), names))
+}
+
+/// Returns a node and all below it, each after the one above it.
+async fn walk(client: &Client, root: &str) -> Result<Vec<Found>, Error> {
     let (mut found, mut level) = (Vec::new(), vec![root.to_owned()]);
     while !level.is_empty() {
-        let lists = level.into_iter().map(|path| async { (client.children(&path).await, path) });
-        let mut lists = stream::iter(lists).buffered(LISTS);
+        let looks = level.into_iter().map(|path| async move { look(client, &path).await });
+        let mut looks = stream::iter(looks).buffered(LOOKS);
         let mut below = Vec::new();
-        while let Some((names, path)) = lists.next().await {
-            match names {
-                Ok(names) => {
-                    below.extend(names.iter().map(|name| format!("{path}/{name}")));
-                    found.push(path);
+        while let Some(seen) = looks.next().await {
+            match seen {
+                Ok((node, names)) => {
+                    below.extend(names.iter().map(|name| format!("{}/{name}", node.path)));
+                    found.push(node);
                 }
                 // It has gone since.
                 Err(error) if error.kind() == ErrorKind::NoNode && !found.is_empty() => {}
@@ -109,15 +140,16 @@ async fn walk(client: &Client, root: &str) -> Result<Vec<String>, Error> {
 }
 
 /// Returns if the user wants all of them to be deleted.
-async fn confirm(options: &Options, found: usize) -> Result<(), Ending> {
+async fn confirm(options: &Options, found: &[Found]) -> Result<(), Ending> {
     if options.yes {
         return Ok(());
     }
     let path = shown(&options.path);
-    let what = match found {
-        1 => format!("{path}, which has nothing below it,"),
-        found => format!("{path} and {} below it", nodes(found - 1)),
+    let below = match found.len() {
+        1 => "nothing".to_owned(),
+        found => nodes(found - 1),
     };
+    let what = format!("{path} and {below} below it{}", live(found));
     if !std::io::stdin().is_terminal() {
         return Err(Ending::failed(format_args!(
             "{what} would be deleted; say --yes to do so, or --dry-run to see them"
@@ -147,7 +179,7 @@ fn not_that(path: &str, error: &Error) -> Ending {
 /// Not all of a tree was deleted: says what is left.
 async fn not_all(client: &Client, path: &str, error: &Error) -> Ending {
     let left = match walk(client, path).await {
-        Ok(left) => format!("{} left, such as {}", nodes(left.len()), left.last().map_or("", |last| last)),
+        Ok(left) => format!("{} left, such as {}", nodes(left.len()), left.last().map_or("", |last| &last.path)),
         Err(gone) if gone.kind() == ErrorKind::NoNode => "nothing is left".to_owned(),
         Err(_) => "what is left is not known".to_owned(),
     };

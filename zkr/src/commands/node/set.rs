@@ -76,12 +76,19 @@ pub async fn set(client: &Client, output: Output, options: Options) -> Result<En
     Ok(Ending::Success)
 }
 
-/// Creates the node. If another client is faster, its data is replaced.
+/// Creates the node, and those above it if they are missing. If another client is faster, its data is replaced.
 async fn create_with(client: &Client, path: &str, data: &[u8]) -> Result<Stat, Error> {
-    // Of a node at the top, that is the namespace.
-    let above = path.rsplit_once('/').map_or("", |(above, _)| above);
-    client.create_containers(if above.is_empty() { "/" } else { above }).await?;
-    match client.create(path, data, CreateMode::Persistent).await {
+    let create = async || client.create(path, data, CreateMode::Persistent).await;
+    let created = match create().await {
+        Err(error) if error.kind() == ErrorKind::NoNode => {
+            // Of a node at the top, that is the namespace.
+            let above = path.rsplit_once('/').map_or("", |(above, _)| above);
+            client.create_containers(if above.is_empty() { "/" } else { above }).await?;
+            create().await
+        }
+        created => created,
+    };
+    match created {
         Err(error) if error.kind() == ErrorKind::NodeExists => client.set(path, data, None).await,
         created => {
             created?;

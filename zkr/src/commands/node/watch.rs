@@ -6,7 +6,7 @@ use serde::Serialize;
 use zookeeper_recipes::{Client, WatchEvent, WatchMode};
 
 use super::now;
-use crate::commands::failed;
+use crate::commands::{failed, missing};
 use crate::connection::path_or_root;
 use crate::ending::Ending;
 use crate::output::{Output, note, shown};
@@ -43,7 +43,8 @@ pub async fn watch(client: &Client, output: Output, options: &Options) -> Result
         if std::mem::take(&mut is_first)
             && client.exists(path).await.map_err(|error| failed(error.kind(), error))?.is_none()
         {
-            note(format_args!("{path} does not exist yet, or the path is wrong"));
+            let Ending::Status(_, Some(why)) = missing(client, path).await else { continue };
+            note(why);
         }
     }
     Err(client.last_error().map_or(Ending::failed("the client was closed"), |error| failed(error.kind(), error)))
