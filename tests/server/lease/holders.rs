@@ -188,7 +188,9 @@ impl Successors {
         }
         for latch in &latches {
             let mut states = latch.state();
-            let waiting = states.wait_for(|state| state.status() == LatchStatus::Waiting);
+            // It leads if the leader has lost its node before the fault, which the witness tells.
+            let waiting =
+                states.wait_for(|state| matches!(state.status(), LatchStatus::Waiting | LatchStatus::Leading));
             let waiting = within("a successor waits", PATIENCE, waiting).await;
             waiting.expect("the latch is open");
         }

@@ -98,7 +98,7 @@ mod tests {
     }
 
     fn verdict(holder: &Timeline, successor: &Timeline, there: u64, gone: u64, stopped: bool) -> Verdict {
-        let sight = Sight { there: Some(at(there)), gone: Some(at(gone)) };
+        let sight = Sight { there: Some(at(there)), gone: Some(at(gone)), unclear: None };
         let evidence = Evidence { holder, successor, sight, fault: at(1_000), stopped };
         judge(&evidence).expect("the node was deleted")
     }

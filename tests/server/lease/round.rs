@@ -55,7 +55,7 @@ impl<H: Holders> Round<H> {
         while Moment::now() < late {
             let report = self.holders.report().await;
             let sights = self.witness.sights();
-            let ready = |(holder, sight): (&Timeline, &Sight)| sight.gone.is_some() || holder.is_yes_after(moment);
+            let ready = |(holder, sight): (&Timeline, &Sight)| !sight.is_open() || holder.is_yes_after(moment);
             if report.timelines.iter().zip(&sights).all(ready) {
                 return;
             }
@@ -70,12 +70,12 @@ impl<H: Holders> Round<H> {
         self.over = over;
         let late = Moment::now() + PATIENCE;
         loop {
-            let gone: Vec<bool> = self.witness.sights().iter().map(|sight| sight.gone.is_some()).collect();
-            let mut open = gone.iter().filter(|gone| !**gone).count();
+            let sights = self.witness.sights();
+            let mut open = sights.iter().filter(|sight| sight.is_open()).count();
             if let Some(over) = over.filter(|_| open > 0) {
                 let report = self.holders.report().await;
-                let kept = (report.timelines.iter().zip(&gone))
-                    .filter(|(holder, gone)| !**gone && holder.is_yes_after(over + self.fault.group.granted));
+                let kept = (report.timelines.iter().zip(&sights))
+                    .filter(|(holder, sight)| sight.is_open() && holder.is_yes_after(over + self.fault.group.granted));
                 open -= kept.count();
             }
             // The judge tells what is missing.
@@ -95,6 +95,7 @@ impl<H: Holders> Round<H> {
             let successors = self.successors.timelines();
             let report = self.holders.report().await;
             let back = (0..self.places.len()).all(|i| match &report.nodes[i] {
+                _ if sights[i].unclear.is_some() => true,
                 // A node of the new session, or the one that was kept.
                 Some(node) => (*node != self.places[i].node) == sights[i].gone.is_some(),
                 None => false,
@@ -147,13 +148,13 @@ impl<H: Holders> Round<H> {
             }
         }
         let broken = |how: &str| Ending::Broken(how.to_owned());
-        if let Some(verdict) = judge(evidence) {
-            return match verdict {
-                Verdict::Broken(how) => Ending::Broken(how),
-                _ if now.is_none_or(|now| now == node) => broken("it did not enter the line again"),
-                Verdict::Safe(figures) => Ending::Safe(figures),
-                Verdict::Unclear(figures) => Ending::Unclear(format!("{figures:.1?}")),
-            };
+        match (judge(evidence), evidence.sight.unclear) {
+            (Some(Verdict::Broken(how)), _) => return Ending::Broken(how),
+            (_, Some(why)) => return Ending::Unclear(why.to_owned()),
+            (Some(_), None) if now.is_none_or(|now| now == node) => return broken("it did not enter the line again"),
+            (Some(Verdict::Safe(figures)), None) => return Ending::Safe(figures),
+            (Some(Verdict::Unclear(figures)), None) => return Ending::Unclear(format!("{figures:.1?}")),
+            (None, None) => {}
         }
         let led_on = |over: Moment| evidence.holder.is_yes_after(over + self.fault.group.granted);
         if evidence.successor.first_yes().is_some() {
@@ -161,7 +162,7 @@ impl<H: Holders> Round<H> {
         } else if !self.fault.may_pass {
             broken("its node outlived the fault")
         } else if !self.witness.finds(node).await {
-            Ending::Unclear("its node was deleted after the end of the case".to_owned())
+            Ending::Unclear("its node was deleted after the end of the case, or is not seen".to_owned())
         } else if now != Some(node) || !self.over.is_some_and(led_on) {
             broken("its node stayed, and it did not lead again")
         } else {

@@ -21,9 +21,16 @@ pub(crate) struct Sight {
     pub(crate) there: Option<Moment>,
     /// At this moment it was known to be gone.
     pub(crate) gone: Option<Moment>,
+    /// Why the fault of its owner is not seen, if it is not.
+    pub(crate) unclear: Option<&'static str>,
 }
 
 impl Sight {
+    /// Whether the end of the node is still to be seen.
+    pub(crate) fn is_open(&self) -> bool {
+        self.gone.is_none() && self.unclear.is_none()
+    }
+
     /// In milliseconds from `moment`.
     pub(crate) fn story(&self, moment: Moment) -> String {
         let [there, gone] = [self.there, self.gone].map(|at| at.map(|at| at.millis_since(moment)));
@@ -43,14 +50,17 @@ impl Witness {
     /// Watches the nodes from a session of its own with one of `servers`; returns when all watches are set.
     pub(crate) async fn of(servers: &str, places: &[Place]) -> Witness {
         let observer = Observer::connect(servers).await;
-        // Its server may lag behind the one that created the nodes.
-        observer.sync("/").await;
         let sights = Arc::new(Mutex::new(vec![Sight::default(); places.len()]));
         let mut tasks = JoinSet::new();
         let nodes: Vec<String> = places.iter().map(|place| place.node.clone()).collect();
         for (i, node) in nodes.iter().enumerate() {
-            let (stat, watcher) = within("a node is watched", PATIENCE, watch(&observer, node)).await;
-            assert!(stat.is_some(), "{node} is there while its owner leads");
+            let Some((stat, watcher)) = within("a node is watched", PATIENCE, watch(&observer, node)).await else {
+                break;
+            };
+            if stat.is_none() {
+                lock(&sights)[i].unclear = Some("its node was gone before the fault");
+                continue;
+            }
             let sights = Arc::clone(&sights);
             tasks.spawn(async move {
                 // No client changes the node, so the first event is its deletion.
@@ -68,18 +78,25 @@ impl Witness {
         lock(&self.sights).clone()
     }
 
-    /// Whether a node exists now, behind a sync.
+    /// Whether a node is seen to exist now, behind a sync.
     pub(crate) async fn finds(&self, node: &str) -> bool {
-        self.observer.sync("/").await;
-        self.observer.exists(node).await
+        let found = within("a node is looked for", PATIENCE, watch(&self.observer, node)).await;
+        found.is_some_and(|(stat, _)| stat.is_some())
     }
 }
 
-/// The node's stat and a watch on it; tried again while the connection is lost.
-async fn watch(observer: &Observer, node: &str) -> (Option<Stat>, OneshotWatcher) {
+/// The node's stat and a watch on it, behind a sync, as the server may lag behind the one that created the node; tried
+/// again while the connection is lost. None if the session is over.
+async fn watch(observer: &Observer, node: &str) -> Option<(Option<Stat>, OneshotWatcher)> {
+    let client = observer.client();
     loop {
-        match observer.client().check_and_watch_stat(node).await {
-            Ok(watched) => return watched,
+        let watched = match client.sync("/").await {
+            Ok(()) => client.check_and_watch_stat(node).await,
+            Err(error) => Err(error),
+        };
+        match watched {
+            Ok(watched) => return Some(watched),
+            Err(_) if client.state().is_terminated() => return None,
             Err(Error::ConnectionLoss | Error::Custom(_) | Error::Timeout) => tokio::time::sleep(PAUSE).await,
             Err(error) => panic!("watch {node}: {error}"),
         }
@@ -100,9 +117,13 @@ async fn look(observer: Observer, nodes: Vec<String>, sights: Arc<Mutex<Vec<Sigh
     loop {
         let left: Vec<usize> = {
             let sights = lock(&sights);
-            (0..nodes.len()).filter(|&i| sights[i].gone.is_none()).collect()
+            (0..nodes.len()).filter(|&i| sights[i].is_open()).collect()
         };
         if left.is_empty() {
+            return;
+        }
+        if observer.client().state().is_terminated() {
+            left.iter().for_each(|&i| lock(&sights)[i].unclear = Some("the witness has lost its session"));
             return;
         }
         let asked = Moment::now();
@@ -119,5 +140,30 @@ async fn look(observer: Observer, nodes: Vec<String>, sights: Arc<Mutex<Vec<Sigh
             }
         }
         tokio::time::sleep(PAUSE).await;
+    }
+}
+
+mod tests {
+    use super::*;
+    use crate::support::{ZooKeeper, eventually, unique_path};
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn what_the_witness_does_not_see_is_unclear_and_not_gone() {
+        let running = ZooKeeper::shared().await;
+        let server = running.connect_string();
+        let nodes = ["there", "missing"].map(unique_path);
+        Observer::connect(&server).await.create(&nodes[0], b"").await;
+        let witness = Witness::of(&server, &nodes.map(|node| Place { election: String::new(), node })).await;
+        eventually("the node is seen", PATIENCE, async || witness.sights()[0].there.is_some()).await;
+        assert!(witness.sights()[0].is_open());
+        assert_eq!(witness.sights()[1].unclear, Some("its node was gone before the fault"));
+        // Another client takes its session up, and ends it.
+        let session = witness.observer.client().session().clone();
+        let other = zookeeper::Client::connector().with_session(session).connect(&server);
+        drop(within("it connects", PATIENCE, other).await.expect("it connects"));
+        eventually("it is blind", PATIENCE, async || !witness.sights()[0].is_open()).await;
+        let Sight { gone, unclear, .. } = witness.sights()[0];
+        assert!(gone.is_none() && unclear == Some("the witness has lost its session"), "{gone:?}, {unclear:?}");
+        assert!(!witness.finds("/").await);
     }
 }
