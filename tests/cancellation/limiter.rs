@@ -8,8 +8,8 @@ use zookeeper_recipes::limiter::ShareLimiter;
 use crate::harness::{Run, cases};
 
 cases! {
-    acquire: "ShareLimiter::acquire", at least 60 drops, 20 faults;
-    acquire_behind_another: "ShareLimiter::acquire", at least 60 drops, 20 faults;
+    acquire: "ShareLimiter::acquire", at least 60 drops, 24 faults;
+    acquire_behind_another: "ShareLimiter::acquire", at least 90 drops, 38 faults;
 }
 
 /// One permit in so long.

@@ -3,12 +3,13 @@
 pub(crate) mod delivery;
 
 use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::StreamExt;
 use tokio::time::{sleep, timeout};
 use zookeeper_recipes::Client;
-use zookeeper_recipes::queue::{ClaimHandle, Delivery, DistributedQueue, Error, Producer, Utf8};
+use zookeeper_recipes::queue::{ClaimHandle, Delivery, DistributedQueue, Error, Producer, QueueHandler, Spawned, Utf8};
 
 use crate::harness::{Run, cases};
 
@@ -24,6 +25,7 @@ cases! {
     deliveries: "Deliveries::next", at least 90 drops, 70 faults;
     consume: "Consumer::consume", at least 90 drops, 70 faults;
     consume_until: "Consumer::consume_until", at least 90 drops, 70 faults;
+    consume_spawned: "Consumer::consume", at least 90 drops, 70 faults;
     close_consumer: "Consumer::close", at least 30 drops, 15 faults;
     len: "DistributedQueue::len", at least 30 drops, 15 faults;
     peek: "DistributedQueue::peek", at least 50 drops, 30 faults;
@@ -198,30 +200,44 @@ async fn deliveries(run: &mut Run) {
     assert_eq!(all_of(run, &other).await, ["a", "b"]);
 }
 
+/// The items that were handled.
+type Handled = Arc<Mutex<BTreeSet<String>>>;
+
 /// The item of a dropped handler is returned; a handled one is removed.
 async fn consume(run: &mut Run) {
-    consume_either(run, false).await;
+    let handled = Handled::default();
+    consume_by(run, handler(&handled), &handled, false).await;
 }
 
 async fn consume_until(run: &mut Run) {
-    consume_either(run, true).await;
+    let handled = Handled::default();
+    consume_by(run, handler(&handled), &handled, true).await;
+}
+
+async fn consume_spawned(run: &mut Run) {
+    let handled = Handled::default();
+    consume_by(run, Spawned::new(handler(&handled)), &handled, false).await;
+}
+
+fn handler(handled: &Handled) -> impl QueueHandler<String> + use<> {
+    let handled = Arc::clone(handled);
+    move |item: String, _: ClaimHandle| {
+        let handled = Arc::clone(&handled);
+        async move {
+            // Longer than the look at what a dropped call leaves behind comes later.
+            sleep(Duration::from_millis(150)).await;
+            handled.lock().expect("no panic").insert(item);
+            Ok::<(), std::io::Error>(())
+        }
+    }
 }
 
 /// Ends by a shutdown, or by closing the consumer.
-async fn consume_either(run: &mut Run, shuts_down: bool) {
+async fn consume_by(run: &mut Run, handler: impl QueueHandler<String>, handled: &Handled, shuts_down: bool) {
     directories(run);
     let client = run.client().await;
     let other = filled(run, &["a", "b"]).await;
     let consumer = queue(&client).consumer();
-    let handled = std::sync::Mutex::new(BTreeSet::new());
-    let handler = |item: String, _: ClaimHandle| {
-        let handled = &handled;
-        async move {
-            sleep(Duration::from_millis(20)).await;
-            handled.lock().expect("no panic").insert(item);
-            Ok::<(), std::io::Error>(())
-        }
-    };
     let a_while = || sleep(Duration::from_millis(200));
     let work = async {
         if shuts_down {
@@ -236,9 +252,10 @@ async fn consume_either(run: &mut Run, shuts_down: bool) {
     if let Some(worked) = run.cut(work).await.done() {
         worked.expect("closed");
     }
+    assert_eq!(Arc::strong_count(handled), 1, "no handler goes on");
     drop(consumer);
     let mut found: BTreeSet<String> = all_of(run, &other).await.into_iter().collect();
-    found.extend(handled.into_inner().expect("no panic"));
+    found.extend(handled.lock().expect("no panic").iter().cloned());
     assert_eq!(found.len(), 2, "{found:?}");
 }
 

@@ -13,3 +13,4 @@ mod processes;
 mod requests;
 mod servers;
 mod soak;
+mod spawned;
