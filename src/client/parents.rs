@@ -93,7 +93,7 @@ async fn create_as(
             Err(error) => return Err(error),
         }
     }
-    if depth == 0 {
+    if depth == 0 && (!all.is_empty() || session.exists("/").await?.is_none()) {
         // Not even the topmost could be created: the root of the connect string is missing.
         return Err(backend::Error::NoRoot);
     }

@@ -53,3 +53,12 @@ async fn bad_options_are_refused_by_name() {
         assert_eq!(builder.validate().unwrap_err(), error);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_containers_of_the_root_exist_always() {
+    let server = TestingServer::start();
+    let client = server.client().await.expect("a client");
+    client.create_containers("/").await.expect("the root exists");
+    client.create_containers("/a/b").await.expect("created");
+    client.create_containers("/a").await.expect("it exists");
+}
