@@ -10,6 +10,7 @@
 //! `memory`.
 
 mod curator;
+mod follower;
 #[allow(dead_code)]
 #[path = "../side_by_side/bare/socket.rs"]
 mod socket;
@@ -22,6 +23,7 @@ use zookeeper_recipes::cache::{Cache, Change, Changes};
 use zookeeper_recipes::{Client, ConnectionState};
 
 use self::curator::Curator;
+use self::follower::Follower;
 use self::socket::{PERSISTENT, Socket};
 use self::support::{Fault, OpCode, Proxy, ZooKeeper, unique_path, within};
 
@@ -165,17 +167,27 @@ async fn take(changes: &mut Changes<Vec<u8>>, mut left: usize) {
     }
 }
 
-/// Every node is written once. The bare socket's column is its writes alone, while no cache follows them.
+/// Every node is written once. The bare socket's column is its writes alone, while no cache follows them; in a second
+/// row it is that of a bare socket that follows them, which is the limit.
 async fn events(
     client: &Client,
+    server: &str,
     mut socket: Socket,
     curator: &mut Option<Curator>,
     tree: &Tree,
     rounds: usize,
 ) -> Socket {
-    let mut times = Times::default();
+    let (mut times, mut followed) = (Times::default(), Times::default());
     for _ in 0..rounds {
         times.bare.push(timed(|| set(&mut socket, &tree.all)));
+        let mut follower = Follower::start(server, &tree.root);
+        followed.bare.push(timed(|| {
+            std::thread::scope(|scope| {
+                scope.spawn(|| follower.take(tree.all.len()));
+                set(&mut socket, &tree.all);
+            });
+        }));
+        drop(follower);
         let cache = start(client, tree).await;
         let mut changes = cache.changes();
         let paths = tree.all.clone();
@@ -203,6 +215,8 @@ async fn events(
     };
     let more = format!("events a second: {}, Curator's {}", rate(&times.ours), rate(&times.curators));
     times.tell(tree.all.len(), "each node written once", &more);
+    followed.ours = times.ours;
+    followed.tell(tree.all.len(), "the same, the socket follows", "an event and a read each, as the cache");
     socket
 }
 
@@ -291,7 +305,7 @@ async fn main() {
             (curator, cut) = (None, None);
         }
         initial_load(&direct, &mut socket, &mut curator, &tree, rounds).await;
-        socket = events(&direct, socket, &mut curator, &tree, rounds).await;
+        socket = events(&direct, &server.connect_string(), socket, &mut curator, &tree, rounds).await;
         comparison(&proxied, [&proxy, &curators], &mut socket, &mut cut, &tree, rounds).await;
     }
     direct.close().await.expect("closed");

@@ -54,8 +54,12 @@ impl Reads {
         Reads { session, watching, root, under_way: FuturesOrdered::new(), chroot: None }
     }
 
-    /// Hands over requests, as many as may be under way, in one write.
+    /// Hands over requests, as many as may be under way, in one write; not before half of those are answered, as many
+    /// small writes cost both sides more.
     pub(super) fn fill(&mut self, mut next: impl FnMut() -> Option<(Job, String)>) {
+        if self.under_way.len() > UNDER_WAY / 2 {
+            return;
+        }
         let session = Arc::clone(&self.session);
         session.together(|| {
             while self.under_way.len() < UNDER_WAY

@@ -145,11 +145,11 @@ impl<T: 'static> Tracker<T> {
         self.incomplete.retain(|dir| self.copied.get(dir).is_some());
         let known: Vec<Arc<str>> = self.copied.nodes().iter().map(|node| node.path().into()).collect();
         if self.copied.get(&self.scope.root).is_none() {
-            self.request(&Arc::clone(&self.scope.root), true);
+            self.request(&Arc::clone(&self.scope.root), true, false);
         }
         self.readings.reserve(known.len());
         for path in known {
-            self.request_as(&path, true, true);
+            self.request(&path, true, true);
         }
         self.round
     }
@@ -167,9 +167,10 @@ impl<T: 'static> Tracker<T> {
         }
         self.begin_round();
         for (path, Later { born }) in std::mem::take(&mut self.later) {
+            let is_known = self.copied.get(&path).is_some();
             // The children of a known node are followed by events, unless they could not be listed.
-            let lists = !born && (self.copied.get(&path).is_none() || self.incomplete.contains(&path));
-            self.request(&path, lists);
+            let lists = !born && (!is_known || self.incomplete.contains(&path));
+            self.request(&path, lists, is_known);
         }
         for path in std::mem::take(&mut self.later_lists) {
             self.list(path);
@@ -213,12 +214,7 @@ impl<T: 'static> Tracker<T> {
     }
 
     /// Queues a request for a node in the present round, unless there is one.
-    fn request(&mut self, path: &Arc<str>, lists: bool) {
-        let is_known = self.copied.get(path).is_some();
-        self.request_as(path, lists, is_known);
-    }
-
-    fn request_as(&mut self, path: &Arc<str>, lists: bool, is_known: bool) {
+    fn request(&mut self, path: &Arc<str>, lists: bool, is_known: bool) {
         if self.readings.contains_key(path) {
             return;
         }
@@ -411,7 +407,7 @@ impl<T: 'static> Tracker<T> {
         for path in new {
             // In this round, even if an event calls for it in the next one: it may have been there all the time.
             let lists = self.later.get(&path).is_none_or(|later| !later.born);
-            self.request(&path, lists);
+            self.request(&path, lists, false);
         }
         let known = self.copied.get(dir).cloned();
         self.copied.followed(dir, &stat, known.as_ref());

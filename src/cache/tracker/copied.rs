@@ -79,10 +79,8 @@ impl<T: 'static> Copied<T> {
 
     /// Remembers what the node was when it was published last.
     fn remember(&mut self, path: &Arc<str>) {
-        if let Some(before) = &mut self.before
-            && !before.contains_key(path)
-        {
-            before.insert(Arc::clone(path), self.nodes.get(path).cloned());
+        if let Some(before) = &mut self.before {
+            before.entry(Arc::clone(path)).or_insert_with(|| self.nodes.get(path).cloned());
         }
     }
 

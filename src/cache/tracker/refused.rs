@@ -112,7 +112,9 @@ impl Refused {
     }
 
     fn remove(&mut self, job: &Job) {
-        if let Some((_, due)) = self.jobs.remove(job) {
+        if !self.jobs.is_empty()
+            && let Some((_, due)) = self.jobs.remove(job)
+        {
             self.due.remove(&(due, job.clone()));
         }
     }
