@@ -104,7 +104,7 @@ pub use self::change::{Change, Changes};
 pub use self::error::Error;
 pub use self::names::Format;
 use crate::StateReceiver;
-use crate::cache::{Cache, Snapshot};
+use crate::cache::{Cache, Node, Snapshot};
 use crate::client::Client;
 use crate::persistent_node::{self, NodeState, PersistentNode};
 use crate::util::mutex::Mutex;
@@ -173,7 +173,7 @@ impl GroupMember {
     }
 
     /// Returns the data of each member, by its id, without a request. It contains this member itself until it leaves,
-    /// with its latest data, also while its node is not there.
+    /// with its latest data, also while its node is not there; unless another session has a node with its id.
     ///
     /// Members of a kazoo party that have the same id appear once.
     #[doc(alias = "getCurrentMembers")]
@@ -185,8 +185,9 @@ impl GroupMember {
         let mut members = members_of(snapshot, self.format);
         if let Some(own) = &*self.own.lock() {
             // The copy may not have our latest data yet.
-            let is_others = self.node.state().get() == NodeState::Waiting && members.contains_key(&own.id);
-            if !is_others {
+            let session = self.node.session_id();
+            let is_ours = |node: &Node<Vec<u8>>| Some(node.stat().ephemeral_owner) == session && node.name() == own.id;
+            if !members.contains_key(&own.id) || snapshot.iter().any(is_ours) {
                 members.insert(own.id.clone(), own.data.clone());
             }
         }

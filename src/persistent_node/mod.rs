@@ -65,14 +65,14 @@
 //! | event | what happens |
 //! |---|---|
 //! | connection suspended | State `Suspended`. The servers keep the node for T. |
-//! | reconnected in the same session | The node is read with a watch, and created again if it is missing. |
+//! | reconnected in the same session | The node is looked at with a watch, and created again if it is missing. |
 //! | session lost | The node is created again in the next session, at the same path, numbers included. |
 //! | session lost, and its node is still there | State `Waiting` until it is gone. A protected one is deleted. |
 //! | node deleted by another client | It is created again at once; after repeated deletions, after up to 5 s. |
 //! | parents deleted | They are created again, as containers. |
 //! | data written by another client | Not repaired. |
 //! | reply to a create lost | The create is repeated and finds its node. There are never two. |
-//! | reply to a write lost | The node is read, and written again if it does not have the data. |
+//! | reply to a write lost | The node is looked at, and written again if it does not have the data. |
 //! | reply to a delete lost | `close` repeats the delete until the node is gone. |
 //! | data larger than the servers read | The node fails or keeps its data, and the next data is written. |
 //! | process stopped for longer than T | The node is gone meanwhile, and created again afterwards. |
@@ -270,6 +270,12 @@ impl PersistentNode {
             progress.error.clone().filter(|_| progress.failed >= number).map(Err)
         })
         .await
+    }
+
+    /// Returns the id of the client's session.
+    #[cfg(feature = "group-member")]
+    pub(crate) fn session_id(&self) -> Option<i64> {
+        self.client.session_id()
     }
 
     /// Waits until another session's node is seen at the path. Cancel safe: it only waits.

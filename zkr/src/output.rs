@@ -50,8 +50,11 @@ pub async fn closed() {
         // That it has no reader any more is told although no event is asked for.
         let mut out = [PollFd::new(out.as_fd(), PollFlags::empty())];
         while poll(&mut out, PollTimeout::NONE) == Err(Errno::EINTR) {}
+        out[0].any() == Some(true)
     });
-    let _ = closed.await;
+    if !matches!(closed.await, Ok(true)) {
+        std::future::pending::<()>().await;
+    }
 }
 
 /// Whether what is said beside the results is JSON too.

@@ -50,7 +50,8 @@ pub(crate) enum SrvrSupport {
     Unknown,
     /// It answers.
     Answers,
-    /// It closed the connection without a word although it served, as a proxy may: it is not asked any more.
+    /// It closed the connection without a word soon after it served, as a proxy does: it is only asked again when it
+    /// serves the next time.
     Closes,
 }
 

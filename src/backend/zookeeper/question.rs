@@ -4,7 +4,7 @@
 //! as early as after the shortest timeout that a server grants. But a server that starts, stops or elects a leader
 //! accepts connections and closes them unanswered, and a proxy before it does the same. The word `srvr` tells such a
 //! server from one that serves, and moves no session. Servers permit it by default, and one that does not says so. A
-//! proxy may close the connection instead, so each host is asked once while it serves.
+//! proxy may close the connection instead, so a host that was handed a session unasked is asked while it serves.
 
 use std::io;
 

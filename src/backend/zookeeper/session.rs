@@ -133,6 +133,7 @@ impl Task {
 
     async fn attempts(&mut self, opening: bool) -> Result<Connected, SessionEnd> {
         loop {
+            self.wait_for_notice(opening).await;
             let turn = self.turn().await;
             let host = turn.host;
             let cause = match self.attempt(turn, opening).await {
@@ -181,6 +182,31 @@ impl Task {
         }
     }
 
+    /// Returns whether a request to resume the session that stays unanswered would cost time.
+    fn is_careful(&self, opening: bool) -> bool {
+        self.state.identity.id != 0 && !opening && self.state.observer.outlasts_connections()
+    }
+
+    /// Waits until the servers must have noticed what has ended the connection.
+    async fn wait_for_notice(&self, opening: bool) {
+        if self.is_careful(opening) {
+            let unnoticed = UNNOTICED.min(self.state.shared.timeout() / MOST_UNNOTICED);
+            self.state.environment.options.clock.sleep_until(self.state.lost_at + unnoticed).await;
+        }
+    }
+
+    /// Returns whether a host is asked whether it serves. One that may never answer is handed the session unasked
+    /// before that ends.
+    fn asks(&self, srvr: SrvrSupport) -> bool {
+        match srvr {
+            SrvrSupport::Answers => true,
+            SrvrSupport::Unknown => {
+                self.state.environment.now() < self.state.last_contact + self.state.shared.timeout() / 2
+            }
+            SrvrSupport::Closes => false,
+        }
+    }
+
     async fn attempt(&mut self, turn: Turn, opening: bool) -> Result<Attempt, Failure> {
         let Turn { host, .. } = turn;
         let options = Arc::clone(&self.state.environment.options);
@@ -192,12 +218,7 @@ impl Task {
         };
         let hosts = u32::try_from(self.state.environment.hosts.lock().len()).unwrap_or(u32::MAX).max(1);
         let limit = (pass / hosts).max(LEAST_ATTEMPT);
-        let resumes = self.state.identity.id != 0 && self.state.observer.outlasts_connections();
-        let asks = resumes && turn.srvr != SrvrSupport::Closes;
-        if resumes {
-            let unnoticed = UNNOTICED.min(self.state.shared.timeout() / MOST_UNNOTICED);
-            options.clock.sleep_until(self.state.lost_at + unnoticed).await;
-        }
+        let asks = self.is_careful(opening) && self.asks(turn.srvr);
         if asks {
             // Nothing is lost by asking again.
             self.state.environment.check(&turn, (limit / 4).max(LEAST_ATTEMPT)).await?;
@@ -235,7 +256,7 @@ impl Task {
         if works {
             self.state.environment.works(host);
         }
-        if !asks && turn.srvr == SrvrSupport::Unknown && self.state.observer.outlasts_connections() {
+        if !asks && turn.srvr != SrvrSupport::Answers && self.state.observer.outlasts_connections() {
             let environment = &self.state.environment;
             (environment.options.spawn)(Box::pin(environment.clone().learn_srvr(turn, limit)));
         }
@@ -312,7 +333,6 @@ impl Task {
             "connection lost"
         );
         let loss = self.fall();
-        self.state.lost_at = self.state.environment.now();
         if works {
             let options = &self.state.environment.options;
             let spread = options.spread_reconnects.then(|| (options.jitter)());
@@ -333,6 +353,7 @@ impl Task {
         let told_up = std::mem::take(&mut self.told_up) && !is_closing;
         let loss = told_up.then_some(Loss { at, last_contact: self.state.last_contact });
         if let Some(loss) = loss {
+            self.state.lost_at = at;
             self.state.observer.disconnected(loss);
         }
         for entry in sent {

@@ -27,7 +27,7 @@ pub(crate) struct SessionState {
     pub(crate) shortest: Duration,
     /// The time of the last contact with a server.
     pub(crate) last_contact: Instant,
-    /// When the last connection ended.
+    /// When the last connection ended that was welcomed.
     pub(crate) lost_at: Instant,
 }
 

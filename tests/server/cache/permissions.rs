@@ -81,7 +81,9 @@ async fn a_chroot_that_is_deleted_is_an_error_until_it_is_there_again() {
     eventually("the cache is back", SOON, || async { text(&cache.snapshot(), "/app").as_deref() == Some("back") })
         .await;
     assert_eq!(cache.last_error(), None);
-    assert!(synced(&cache).await.is_fresh());
+    assert_eq!(text(&synced(&cache).await, "/app").as_deref(), Some("back"));
+    // The next heartbeat confirms it at the latest.
+    eventually("it is fresh", SOON, || async { cache.snapshot().is_fresh() }).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

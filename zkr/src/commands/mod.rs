@@ -111,11 +111,13 @@ async fn answer(connection: &Connection, output: Output, command: Command) -> Re
     let is_endless = matches!(command, Command::Node(node::Node::Watch(_)));
     let only_looks = command.only_looks();
     let ending = tokio::select! {
+        biased;
         ending = command.run(&client, connection, output) => ending,
         ending = signals.next() => Ok(if is_endless { Ending::Success } else { ending }),
         () = output::closed(), if only_looks => Ok(Ending::OutputClosed),
     };
-    // The session ends at once, and not by its timeout. Without a server that takes a while: a further signal ends it.
+    // The session ends at once if a server is there, and not by its timeout. Without one that takes a while: a further
+    // signal ends it.
     tokio::select! {
         _ = client.close() => {}
         _ = signals.next() => {}

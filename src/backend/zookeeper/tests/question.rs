@@ -68,7 +68,7 @@ async fn a_server_that_answers_no_question_while_it_serves_is_not_asked_any_more
         let mut stage = Stage::new(1);
         stage.seen.outlasts_connections.store(true, Ordering::Relaxed);
         let (mut opened, mut peer) = stage.open().await;
-        for words in answers {
+        for words in &answers {
             answer(&mut stage, words).await;
         }
         settle().await;
@@ -78,8 +78,34 @@ async fn a_server_that_answers_no_question_while_it_serves_is_not_asked_any_more
                 answer(&mut stage, SERVES).await;
             }
             peer = resume(&mut stage, &mut opened).await;
+            // The next time it serves.
+            for words in answers.iter().filter(|_| !asks) {
+                answer(&mut stage, words).await;
+            }
+            settle().await;
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_may_never_answer_is_handed_the_session_before_that_ends() {
+    let mut stage = Stage::new(1);
+    let (mut opened, peer) = stage.open().await;
+    stage.seen.outlasts_connections.store(true, Ordering::Relaxed);
+    let at = stage.clock.now();
+    cut(&mut stage, &mut opened, peer).await;
+    let mut peer = loop {
+        let mut peer = stage.peer().await;
+        let mut begun = [0; 4];
+        soon(peer.stream.read_exact(&mut begun)).await.expect("a question, or a request");
+        if &begun != b"srvr" {
+            break peer;
+        }
+    };
+    let after = stage.clock.now().since(at);
+    assert!(after >= T / 2 && after < T * 3 / 4, "{after:?}");
+    assert!(matches!(stage.seen.take()[..], [Told::Connecting(_)]), "one request to resume the session");
+    drop(peer.stream.read_u8().await);
 }
 
 /// A server that has lost its leader says for a moment that it serves.
