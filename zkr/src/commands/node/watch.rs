@@ -44,7 +44,7 @@ pub async fn watch(client: &Client, output: Output, options: &Options) -> Result
             && client.exists(path).await.map_err(|error| failed(error.kind(), error))?.is_none()
         {
             let Ending::Status(_, Some(why)) = missing(client, path).await else { continue };
-            note(why);
+            note(format_args!("not there yet: {why}"));
         }
     }
     Err(client.last_error().map_or(Ending::failed("the client was closed"), |error| failed(error.kind(), error)))
