@@ -145,7 +145,7 @@ async fn look(observer: Observer, nodes: Vec<String>, sights: Arc<Mutex<Vec<Sigh
 
 mod tests {
     use super::*;
-    use crate::support::{ZooKeeper, eventually, unique_path};
+    use crate::support::{Proxy, ZooKeeper, eventually, unique_path};
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn what_the_witness_does_not_see_is_unclear_and_not_gone() {
@@ -153,14 +153,13 @@ mod tests {
         let server = running.connect_string();
         let nodes = ["there", "missing"].map(unique_path);
         Observer::connect(&server).await.create(&nodes[0], b"").await;
-        let witness = Witness::of(&server, &nodes.map(|node| Place { election: String::new(), node })).await;
+        let proxy = Proxy::start(running.addr()).await;
+        let witness =
+            Witness::of(&proxy.connect_string(), &nodes.map(|node| Place { election: String::new(), node })).await;
         eventually("the node is seen", PATIENCE, async || witness.sights()[0].there.is_some()).await;
         assert!(witness.sights()[0].is_open());
         assert_eq!(witness.sights()[1].unclear, Some("its node was gone before the fault"));
-        // Another client takes its session up, and ends it.
-        let session = witness.observer.client().session().clone();
-        let other = zookeeper::Client::connector().with_session(session).connect(&server);
-        drop(within("it connects", PATIENCE, other).await.expect("it connects"));
+        proxy.kill_session().await;
         eventually("it is blind", PATIENCE, async || !witness.sights()[0].is_open()).await;
         let Sight { gone, unclear, .. } = witness.sights()[0];
         assert!(gone.is_none() && unclear == Some("the witness has lost its session"), "{gone:?}, {unclear:?}");
