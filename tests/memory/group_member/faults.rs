@@ -1,6 +1,7 @@
 //! Sessions that end, nodes that are deleted, processes that stand still.
 
-use zookeeper_recipes::ErrorKind;
+use zookeeper_recipes::group_member::Members;
+use zookeeper_recipes::{CreateMode, ErrorKind};
 
 use super::fixture::{GROUP, ids, join, setup, words};
 use crate::fixture::{SOON, T, within};
@@ -94,4 +95,23 @@ async fn of_two_calls_at_once_the_later_data_counts_everywhere() {
     server.expire_session(&two);
     within("it is away", T, first.wait_for(|members| members.len() == 1)).await.expect("members");
     assert_eq!(second.members()["m2"], b"d");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_node_of_another_session_counts_and_not_our_data_also_in_an_outage() {
+    let (server, one, two) = setup().await;
+    let member = join(&two, "m").await;
+    server.refuse(&two);
+    server.expire_session(&two);
+    one.create(&format!("{GROUP}/m"), "theirs", CreateMode::Ephemeral).await.expect("it is free");
+    server.heal();
+    let is_theirs = |members: &Members| members["m"] == b"theirs";
+    within("it is seen", SOON, member.wait_for(is_theirs)).await.expect("members");
+    server.refuse(&two);
+    server.disconnect(&two);
+    tokio::time::sleep(T / 4).await;
+    assert!(is_theirs(&member.members()), "{:?}", member.state().get());
+    server.heal();
+    one.delete(&format!("{GROUP}/m"), None).await.expect("it is there");
+    within("ours is there", SOON, member.wait_for(|members| members["m"] == b"m")).await.expect("members");
 }
