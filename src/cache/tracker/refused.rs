@@ -112,9 +112,7 @@ impl Refused {
     }
 
     fn remove(&mut self, job: &Job) {
-        if !self.jobs.is_empty()
-            && let Some((_, due)) = self.jobs.remove(job)
-        {
+        if let Some((_, due)) = self.jobs.remove(job) {
             self.due.remove(&(due, job.clone()));
         }
     }
