@@ -62,7 +62,7 @@ async fn a_server_that_answers_no_question_in_time_is_left_for_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_answers_no_question_while_it_serves_is_not_asked_any_more() {
+async fn a_host_that_answered_no_question_while_it_served_is_handed_the_session_unasked() {
     let silent: &[u8] = b"";
     for (answers, asks) in [(vec![silent, silent], false), (vec![SERVES], true), (vec![silent, SERVES], true)] {
         let mut stage = Stage::new(1);
