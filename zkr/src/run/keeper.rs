@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getppid};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
 use zookeeper_recipes::Client;
 
@@ -51,11 +50,6 @@ pub async fn keep() -> Ending {
 }
 
 fn conversation() -> io::Result<Conversation> {
-    // Those that a terminal or a service manager sends to all processes are for the supervisor.
-    for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup(), SignalKind::quit()] {
-        // What handles it stays, and does nothing.
-        drop(signal(kind)?);
-    }
     Conversation::new(UnixStream::from(stdin().as_fd().try_clone_to_owned()?))
 }
 

@@ -41,12 +41,15 @@ pub use options::{BarrierOptions, ElectOptions, LockOptions, LookAtLock};
 use std::ffi::OsString;
 use std::time::Duration;
 
+use tokio::time::timeout;
+
 use crate::connection::Connection;
-use crate::ending::{Ending, Status};
+use crate::ending::{Ending, Status, status_of_signal};
 use crate::output::note;
 use crate::runtime::block_on;
 use options::Work;
 use plan::{Kind, Plan};
+use signals::Signals;
 use supervisor::Round;
 
 /// The first argument of the process that keeps the session.
@@ -54,7 +57,7 @@ pub const KEEPER: &str = "__keeper";
 /// The first argument of the process that becomes the command.
 pub const EXEC: &str = "__exec";
 
-/// How long to wait before taking part again after a failure.
+/// How long to wait before taking part again after a failure, also of the command.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 /// Is the process that keeps the session.
@@ -88,16 +91,32 @@ pub fn elect(connection: Connection, options: ElectOptions) -> Ending {
         Ok(plan) => plan,
         Err(ending) => return ending,
     };
-    block_on(async {
+    supervised(async |signals| {
         loop {
-            let Round { ending, is_last } = supervisor::play(&plan, &work.command).await;
+            let Round { ending, is_last } = supervisor::play(&plan, &work.command, signals).await;
             if is_last || !requeue || !may_differ_next_time(&ending) {
                 return ending;
             }
-            if let Ending::Status(_, why) = &ending {
-                note(format_args!("{}; taking part again", why.as_deref().unwrap_or("it has failed")));
-                tokio::time::sleep(AFTER_FAILURE).await;
+            match &ending {
+                Ending::Command(0) => continue,
+                Ending::Status(_, why) => {
+                    note(format_args!("{}; taking part again", why.as_deref().unwrap_or("it has failed")))
+                }
+                _ => {}
             }
+            if let Ok(signal) = timeout(AFTER_FAILURE, signals.ending()).await {
+                return Ending::Command(status_of_signal(signal as i32));
+            }
+        }
+    })
+}
+
+/// Supervises with the signals that arrive meanwhile.
+fn supervised(play: impl AsyncFnOnce(&mut Signals) -> Ending) -> Ending {
+    block_on(async {
+        match Signals::listen() {
+            Ok(mut signals) => play(&mut signals).await,
+            Err(error) => Ending::failed(error),
         }
     })
 }
@@ -121,7 +140,7 @@ fn once(
     work: Work,
 ) -> Ending {
     match plan(connection, path, kind, wait, data, &work) {
-        Ok(plan) => block_on(async { supervisor::play(&plan, &work.command).await.ending }),
+        Ok(plan) => supervised(async |signals| supervisor::play(&plan, &work.command, signals).await.ending),
         Err(ending) => ending,
     }
 }

@@ -63,7 +63,7 @@ pub struct ElectOptions {
     /// The name of this participant [default: host:pid]
     #[arg(long, value_name = "NAME")]
     pub id: Option<String>,
-    /// Take part again when the command has ended, or the leadership was lost
+    /// Take part again when the command has ended, or the leadership was lost; after a failure a second later
     #[arg(long)]
     pub requeue: bool,
     /// How long to wait for the leadership [default: without a limit]

@@ -4,7 +4,7 @@ use std::io;
 
 use futures::StreamExt;
 use futures::stream::{BoxStream, SelectAll, unfold};
-use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Those that are passed on to the command.
@@ -45,6 +45,24 @@ impl Signals {
             None => futures::future::pending().await,
         }
     }
+
+    /// Waits for one that asks this process to end. Cancel safe.
+    pub async fn ending(&mut self) -> Signal {
+        loop {
+            match self.next().await {
+                Signal::SIGCHLD => {}
+                signal => return signal,
+            }
+        }
+    }
+}
+
+/// Starts a process that none of those that end one reaches, from its first moment on.
+pub fn without<T>(start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    let before = SigSet::from_iter(PASSED_ON).thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+    let started = start();
+    before.thread_set_mask()?;
+    started
 }
 
 /// The signals that this process ignores, one bit each, where the system tells.

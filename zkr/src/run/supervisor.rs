@@ -19,7 +19,7 @@ use super::lease_file::{self, Moment};
 use super::messages::{Conversation, ToKeeper, ToSupervisor};
 use super::plan::Plan;
 use super::schedule::{Due, Schedule};
-use super::signals::Signals;
+use super::signals::{self, Signals};
 use super::{KEEPER, terminal};
 use crate::ending::{Ending, Status, status_of_signal};
 use crate::output::note;
@@ -36,18 +36,18 @@ pub struct Round {
 }
 
 /// Has a keeper hold what the plan says, and runs the command meanwhile.
-pub async fn play(plan: &Plan, command: &[OsString]) -> Round {
-    match Supervisor::start().map(|supervisor| supervisor.play(plan, command)) {
+pub async fn play(plan: &Plan, command: &[OsString], signals: &mut Signals) -> Round {
+    match Supervisor::start(signals).map(|supervisor| supervisor.play(plan, command)) {
         Ok(playing) => playing.await,
         Err(error) => Round { ending: Ending::failed(error), is_last: true },
     }
 }
 
-struct Supervisor {
+struct Supervisor<'a> {
     keeper: Conversation,
     process: Child,
     lease: File,
-    signals: Signals,
+    signals: &'a mut Signals,
     /// The signal that has asked this process to end.
     asked: Option<Signal>,
 }
@@ -69,18 +69,14 @@ struct Running {
     lost: bool,
 }
 
-impl Supervisor {
-    fn start() -> std::io::Result<Self> {
-        let signals = Signals::listen()?;
+impl<'a> Supervisor<'a> {
+    fn start(signals: &'a mut Signals) -> std::io::Result<Self> {
         let (own, other) = UnixStream::pair()?;
         let lease = lease_file::create()?;
-        // A group of its own: what a terminal sends is not for it.
-        let process = this_program()?
-            .arg(KEEPER)
-            .stdin(Stdio::from(OwnedFd::from(other)))
-            .stdout(Stdio::from(lease.try_clone()?))
-            .process_group(0)
-            .spawn()?;
+        let mut keeper = this_program()?;
+        keeper.arg(KEEPER).stdin(Stdio::from(OwnedFd::from(other))).stdout(Stdio::from(lease.try_clone()?));
+        // What a terminal sends to a group, or a service manager to all processes, is not for it.
+        let process = signals::without(|| keeper.process_group(0).spawn())?;
         Ok(Supervisor { keeper: Conversation::new(own)?, process, lease, signals, asked: None })
     }
 
@@ -114,9 +110,7 @@ impl Supervisor {
                     (Some(ToSupervisor::Start), Some(held)) => return Ok(held),
                     (heard, _) => return Err(ended(heard).unwrap_or_else(keeper_is_gone)),
                 },
-                signal = self.signals.next() => if signal != Signal::SIGCHLD {
-                    return Err(self.withdraw(signal).await);
-                }
+                signal = self.signals.ending() => return Err(self.withdraw(signal).await),
             }
         }
     }
@@ -219,9 +213,7 @@ impl Supervisor {
                     Some(_) => {}
                 },
                 // A member of a barrier waits for the others: it need not.
-                signal = self.signals.next() => if signal != Signal::SIGCHLD {
-                    return Some(self.withdraw(signal).await);
-                }
+                signal = self.signals.ending() => return Some(self.withdraw(signal).await),
             }
         }
     }
@@ -367,7 +359,7 @@ mod tests {
             keeper: Conversation::new(own).expect("a conversation"),
             process: spawned(&mut Command::new("true")),
             lease: lease_file::create().expect("a file"),
-            signals: Signals::listen().expect("signals"),
+            signals: &mut Signals::listen().expect("signals"),
             asked: None,
         };
         lease_file::write(&supervisor.lease, Moment::NEVER).expect("written");
