@@ -49,5 +49,7 @@ mod security;
 mod semaphore;
 #[cfg(feature = "shared-value")]
 mod shared_value;
+#[cfg(all(feature = "queue", feature = "mutex", feature = "cache", feature = "persistent-node"))]
+mod siege;
 #[cfg(all(feature = "throughput-balancer", feature = "limiter"))]
 mod throughput_balancer;

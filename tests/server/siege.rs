@@ -1,0 +1,227 @@
+//! Everything at once, on one client of a server that takes little: requests on which it closes the connection, a
+//! quota, many watches, and a connection that breaks every two seconds. What does no harm goes on.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures::future::{join_all, try_join_all};
+use futures::join;
+use tokio::time::{Instant, sleep};
+use zookeeper_recipes::cache::Cache;
+use zookeeper_recipes::mutex::InterProcessMutex;
+use zookeeper_recipes::persistent_node::PersistentNode;
+use zookeeper_recipes::queue::{Consumer, DistributedQueue, Producer, RawBytes};
+use zookeeper_recipes::{Client, CreateMode, ErrorKind, WatchMode};
+
+use crate::fixture::{SOON, builder, connect, within};
+use crate::support::{Observer, Proxy, ZooKeeper, eventually, unique_path};
+
+/// What the servers take; the client believes that it is ZooKeeper's default, sixteen times as much.
+const BUFFER: usize = 65_536;
+const NODES: usize = 1_000;
+const CACHES: usize = 5;
+/// How many items the queue with a quota may have, its directory included.
+const QUOTA: usize = 20;
+const LENGTH: Duration = Duration::from_secs(15);
+
+struct Siege {
+    client: Client,
+    path: String,
+    end: Instant,
+}
+
+impl Siege {
+    fn goes_on(&self) -> bool {
+        Instant::now() < self.end
+    }
+
+    fn at(&self, name: &str) -> String {
+        format!("{}/{name}", self.path)
+    }
+
+    fn queue(&self, name: &str) -> (Producer<RawBytes>, Consumer<RawBytes>) {
+        let queue = DistributedQueue::builder(&self.client, self.at(name), RawBytes);
+        let queue = queue.claims_path(self.at(&format!("claims-{name}"))).build().expect("a queue");
+        (queue.producer(), queue.consumer())
+    }
+
+    async fn cut(&self, proxy: &Proxy) -> u64 {
+        let mut cuts = 0;
+        while self.goes_on() {
+            sleep(Duration::from_secs(2)).await;
+            proxy.cut().await;
+            cuts += 1;
+        }
+        cuts
+    }
+
+    /// Two contenders for a mutex. Returns how often it was held.
+    async fn lock(&self) -> u64 {
+        let is_held = AtomicBool::new(false);
+        let contender = async || {
+            let mutex = InterProcessMutex::new(&self.client, self.at("lock")).expect("a mutex");
+            let mut grants = 0;
+            while self.goes_on() {
+                let Ok(guard) = within("it is acquired", SOON, mutex.acquire()).await else { continue };
+                assert!(!is_held.swap(true, Ordering::SeqCst), "two hold it");
+                is_held.store(false, Ordering::SeqCst);
+                grants += 1;
+                // A release that is interrupted goes on by itself.
+                let _ = guard.release().await;
+            }
+            grants
+        };
+        let (one, two) = join!(contender(), contender());
+        one + two
+    }
+
+    /// Puts items that are too large, into the queue of those that are not. Returns how many were refused.
+    async fn put_large(&self, producer: &Producer<RawBytes>) -> u64 {
+        let mut refused = 0;
+        while self.goes_on() {
+            let put = within("a large put ends", SOON, producer.put(vec![1; 100_000])).await;
+            assert_eq!(put.expect_err("it is too large").kind(), ErrorKind::InvalidArgument);
+            refused += 1;
+            sleep(Duration::from_millis(50)).await;
+        }
+        refused
+    }
+
+    /// Puts items. Returns those that are in the queue; of `may_fail` the others have failed.
+    async fn put_small(&self, producer: &Producer<RawBytes>, may_fail: Option<ErrorKind>) -> HashSet<Vec<u8>> {
+        let mut put = HashSet::new();
+        for number in 0_u32.. {
+            if !self.goes_on() {
+                break;
+            }
+            let item = number.to_be_bytes().to_vec();
+            match within("a small put ends", SOON, producer.put(item.clone())).await {
+                Ok(()) => drop(put.insert(item)),
+                Err(error) => assert_eq!(Some(error.kind()), may_fail, "{error}"),
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+        put
+    }
+
+    /// Takes items until those are taken that were put, and there are no others.
+    async fn take(&self, consumer: &Consumer<RawBytes>, pause: Duration, depth: impl AsyncFn() -> usize) -> Taken {
+        let mut taken = Taken::default();
+        while self.goes_on() || depth().await > 0 {
+            let Ok(delivery) = tokio::time::timeout(Duration::from_secs(1), consumer.take()).await else { continue };
+            let Ok(delivery) = delivery else { continue };
+            let item = delivery.item().clone();
+            sleep(pause).await;
+            match delivery.ack().await {
+                Ok(_) => taken.acked += 1,
+                Err(_) => taken.unclear += 1,
+            }
+            taken.items.insert(item);
+        }
+        taken
+    }
+
+    async fn write(&self, observer: &Observer) {
+        for number in 0_u64.. {
+            if !self.goes_on() {
+                break;
+            }
+            let path = self.at(&format!("tree/{:04}", number % NODES as u64));
+            observer.set_data(&path, &number.to_be_bytes()).await;
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    items: HashSet<Vec<u8>>,
+    acked: usize,
+    unclear: usize,
+}
+
+async fn fill(client: &Client, path: &str) {
+    client.create_containers(path).await.expect("created");
+    let create = |number: usize| async move {
+        client.create(&format!("{path}/{number:04}"), "", CreateMode::Persistent).await.map(drop)
+    };
+    try_join_all((0..NODES).map(create)).await.expect("created");
+}
+
+async fn limit(observer: &Observer, path: &str) {
+    observer.create_all(&format!("/zookeeper/quota{path}")).await;
+    let limit = format!("count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit={QUOTA}");
+    observer.create(&format!("/zookeeper/quota{path}/zookeeper_limits"), limit.as_bytes()).await;
+    observer.create(&format!("/zookeeper/quota{path}/zookeeper_stats"), b"count=1,bytes=0").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_does_no_harm_goes_on_beside_what_the_servers_refuse_and_through_cuts() {
+    let server = ZooKeeper::builder()
+        .jvm_flag(format!("-Djute.maxbuffer={BUFFER}"))
+        .jvm_flag("-Dzookeeper.enforceQuota=true")
+        .start()
+        .await;
+    let proxy = Proxy::start(server.addr()).await;
+    let observer = Observer::connect(&server.connect_string()).await;
+    let client = connect(builder(&proxy.connect_string(), Duration::from_secs(10))).await;
+    let path = unique_path("siege");
+    fill(&client, &format!("{path}/tree")).await;
+    client.create_containers(&format!("{path}/limited")).await.expect("created");
+    limit(&observer, &format!("{path}/limited")).await;
+    let siege = Siege { client: client.clone(), path, end: Instant::now() + LENGTH };
+
+    let watches: Vec<_> = (0..NODES)
+        .map(|number| client.watch(&siege.at(&format!("tree/{number:04}")), WatchMode::Persistent).expect("a watch"))
+        .collect();
+    let tree = siege.at("tree");
+    let caches = try_join_all((0..CACHES).map(|_| Cache::tree(&client, tree.as_str()).start())).await.expect("caches");
+    let large = PersistentNode::builder(&client, siege.at("large")).data(vec![1; 80_000]).start().expect("a node");
+    let small = PersistentNode::builder(&client, siege.at("small")).data("here").start().expect("a node");
+    let (producer, consumer) = siege.queue("queue");
+    let (to_limited, from_limited) = siege.queue("limited");
+    let depth = async |name: &str| observer.children(&siege.at(name)).await.len();
+
+    let (cuts, grants, refused, put, put_limited, taken, taken_limited, ()) = join!(
+        siege.cut(&proxy),
+        siege.lock(),
+        siege.put_large(&producer),
+        siege.put_small(&producer, None),
+        siege.put_small(&to_limited, Some(ErrorKind::QuotaExceeded)),
+        siege.take(&consumer, Duration::ZERO, || depth("queue")),
+        siege.take(&from_limited, Duration::from_millis(30), || depth("limited")),
+        siege.write(&observer),
+    );
+    println!(
+        "{cuts} cuts, {} connections, {grants} grants, {refused} large puts refused, {} and {} items put",
+        proxy.accepted(),
+        put.len(),
+        put_limited.len()
+    );
+    assert!(grants > 100 && refused > 20 && put.len() > 50 && put_limited.len() > 20, "something was held up");
+    assert!(proxy.accepted() <= 2 * cuts + 20, "{} connections for {cuts} cuts", proxy.accepted());
+    assert_eq!(put, taken.items, "{taken:?}");
+    assert_eq!(put_limited, taken_limited.items, "{taken_limited:?}");
+
+    let error = large.state().get().error().map(|error| error.kind());
+    assert_eq!(error, Some(ErrorKind::InvalidArgument), "{:?}", large.state().get());
+    eventually("the small one is there", SOON, || async { small.state().get().is_present() }).await;
+    assert_eq!(observer.data(&siege.at("small")).await.as_deref(), Some(&b"here"[..]));
+    let names = observer.children(&tree).await;
+    let expected: HashSet<_> = join_all(names.iter().map(async |name| {
+        let path = format!("{tree}/{name}");
+        let data = observer.data(&path).await.expect("it is there");
+        (path, data)
+    }))
+    .await
+    .into_iter()
+    .collect();
+    for cache in &caches {
+        let snapshot = within("it is synced", SOON, cache.synced()).await.expect("a snapshot");
+        let nodes = snapshot.iter().filter(|node| node.path() != tree);
+        let seen: HashSet<_> =
+            nodes.map(|node| (node.path().to_owned(), node.value().cloned().expect("data"))).collect();
+        assert_eq!(seen, expected);
+    }
+    drop(watches);
+}
