@@ -177,7 +177,7 @@ async fn events(
     tree: &Tree,
     rounds: usize,
 ) -> Socket {
-    let (mut times, mut followed) = (Times::default(), Times::default());
+    let (mut times, mut followed, mut reads) = (Times::default(), Times::default(), 0);
     for _ in 0..rounds {
         times.bare.push(timed(|| set(&mut socket, &tree.all)));
         let mut follower = Follower::start(server, &tree.root);
@@ -191,6 +191,7 @@ async fn events(
         let cache = start(client, tree).await;
         let mut changes = cache.changes();
         let paths = tree.all.clone();
+        let before = client.request_counts();
         let began = Instant::now();
         let writing = tokio::task::spawn_blocking(move || {
             set(&mut socket, &paths);
@@ -198,6 +199,7 @@ async fn events(
         });
         take(&mut changes, tree.all.len()).await;
         times.ours.push(began.elapsed());
+        reads = (client.request_counts() - before).reads;
         socket = writing.await.expect("no panic");
         drop((changes, cache));
         if let Some(curator) = curator {
@@ -213,7 +215,7 @@ async fn events(
         let rate = millis(times).map(|millis| tree.all.len() as f64 / millis * 1e3);
         rate.map_or("-".to_owned(), |rate| format!("{rate:.0}"))
     };
-    let more = format!("events a second: {}, Curator's {}", rate(&times.ours), rate(&times.curators));
+    let more = format!("events a second: {}, Curator's {}; reads: {reads}", rate(&times.ours), rate(&times.curators));
     times.tell(tree.all.len(), "each node written once", &more);
     followed.ours = times.ours;
     followed.tell(tree.all.len(), "the same, the socket follows", "an event and a read each, as the cache");

@@ -14,7 +14,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, FutureExt, join_all};
 use futures::stream::BoxStream;
 
 use self::request_limit::TooLarge;
@@ -24,6 +24,9 @@ use crate::znode::{Acl, CreateMode, Stat};
 
 /// The outcome of one request, once its reply has arrived.
 pub(crate) type Reply<T> = BoxFuture<'static, Result<T, Error>>;
+
+/// The outcome of many reads: the data and the stat of each node, or why it was not read.
+pub(crate) type ManyRead = Vec<Result<(Vec<u8>, Stat), Error>>;
 
 /// Starts a task where the session of a client is kept.
 pub(crate) type Spawner = Arc<dyn Fn(BoxFuture<'static, ()>) + Send + Sync>;
@@ -319,6 +322,11 @@ pub(crate) trait Session: Send + Sync + fmt::Debug {
     fn exists(&self, path: &str) -> Reply<Option<Stat>>;
     fn watch_exists(&self, path: &str) -> Reply<(Option<Stat>, Watch)>;
     fn get_data(&self, path: &str) -> Reply<(Vec<u8>, Stat)>;
+    /// Reads many nodes, each of which may fail by itself; in one request where it can.
+    fn get_many(&self, paths: &[String]) -> Reply<ManyRead> {
+        let reads: Vec<_> = paths.iter().map(|path| self.get_data(path)).collect();
+        join_all(reads).map(Ok).boxed()
+    }
     fn watch_data(&self, path: &str) -> Reply<(Vec<u8>, Stat, Watch)>;
     fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Reply<Stat>;
     fn list_children(&self, path: &str) -> Reply<(Vec<String>, Stat)>;

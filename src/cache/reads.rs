@@ -1,19 +1,22 @@
 //! The requests of a cache that are under way on one connection, in the order in which they were handed over.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
-use futures::future::{BoxFuture, FutureExt};
+use futures::future::{BoxFuture, FutureExt, join_all};
 use futures::stream::{BoxStream, FuturesOrdered, StreamExt};
 
 use super::chroot;
 use super::tracker::{Job, Watching};
-use crate::backend::{Error, Watch};
+use crate::backend::{Error, Reply, Watch};
 use crate::client::session::Session;
 use crate::znode::Stat;
 
-/// How many requests may be under way. More would not be faster, and other users of the connection wait behind them.
+/// How many jobs may be under way. More would not be faster, and other users of the connection wait behind them.
 const UNDER_WAY: usize = 512;
+/// How many nodes are read by one request at most, and how long their paths are together.
+const READ_TOGETHER: (usize, usize) = (64, 1 << 14);
 
 /// An answer.
 pub(super) enum Answer {
@@ -38,12 +41,40 @@ impl Answered {
     }
 }
 
+/// The answers to one request.
+type Answers = BoxFuture<'static, Vec<Answered>>;
+
+/// Nodes that are read by one request.
+#[derive(Default)]
+struct Group {
+    paths: Vec<Arc<str>>,
+    /// The same on the server, and their length together.
+    full: Vec<String>,
+    length: usize,
+}
+
+impl Group {
+    fn has_room(&self, full: &str) -> bool {
+        self.paths.len() < READ_TOGETHER.0 && self.length + full.len() <= READ_TOGETHER.1
+    }
+
+    fn push(&mut self, path: Arc<str>, full: String) {
+        self.length += full.len();
+        self.paths.push(path);
+        self.full.push(full);
+    }
+}
+
 /// See the module.
 pub(super) struct Reads {
     session: Arc<Session>,
     watching: Watching,
     root: Arc<str>,
-    under_way: FuturesOrdered<BoxFuture<'static, Answered>>,
+    under_way: FuturesOrdered<Answers>,
+    /// How many answers are to come.
+    open: usize,
+    /// Whether one request reads many nodes: until one was refused as a whole.
+    groups: Arc<AtomicBool>,
     /// Whether the root that the connect string names exists: now, and after each event of it.
     chroot: Option<BoxStream<'static, Result<bool, Error>>>,
 }
@@ -51,30 +82,45 @@ pub(super) struct Reads {
 impl Reads {
     pub(super) fn new(session: &Arc<Session>, watching: Watching, root: &Arc<str>) -> Self {
         let (session, root) = (Arc::clone(session), Arc::clone(root));
-        Reads { session, watching, root, under_way: FuturesOrdered::new(), chroot: None }
+        // Servers know both since 3.6.
+        let groups = Arc::new(AtomicBool::new(watching == Watching::Persistent));
+        Reads { session, watching, root, under_way: FuturesOrdered::new(), open: 0, groups, chroot: None }
     }
 
-    /// Hands over requests, as many as may be under way, in one write; not before half of those are answered, as many
-    /// small writes cost both sides more.
+    /// Hands over requests, for as many answers as may be to come, in one write; not before half of those are here, as
+    /// many small writes cost both sides more.
     pub(super) fn fill(&mut self, mut next: impl FnMut() -> Option<(Job, String)>) {
-        if self.under_way.len() > UNDER_WAY / 2 {
+        if self.open > UNDER_WAY / 2 {
             return;
         }
         let session = Arc::clone(&self.session);
         session.together(|| {
-            while self.under_way.len() < UNDER_WAY
+            let mut group = Group::default();
+            while self.open < UNDER_WAY
                 && let Some((job, full)) = next()
             {
-                let answered = self.hand_over(job, &full);
-                self.under_way.push_back(answered);
+                self.open += 1;
+                match job {
+                    Job::Read(path) if self.groups.load(Ordering::Relaxed) => {
+                        if !group.has_room(&full) {
+                            self.read(std::mem::take(&mut group));
+                        }
+                        group.push(path, full);
+                    }
+                    job => {
+                        self.read(std::mem::take(&mut group));
+                        self.under_way.push_back(self.hand_over(job, &full));
+                    }
+                }
             }
+            self.read(group);
         });
     }
 
     /// Hands over a sync.
     pub(super) fn sync(&mut self, full: &str) {
-        let synced = self.session.sync(full);
-        self.under_way.push_back(synced.map(|synced| Answered::bare(Answer::Synced(synced))).boxed());
+        self.open += 1;
+        self.under_way.push_back(only(self.session.sync(full), Answer::Synced));
     }
 
     /// Follows whether the root that the connect string names exists, or no longer does so.
@@ -88,25 +134,47 @@ impl Reads {
     pub(super) fn answers(&mut self, cx: &mut Context<'_>) -> Vec<Answered> {
         let mut answers = Vec::new();
         while let Poll::Ready(Some(answered)) = self.under_way.poll_next_unpin(cx) {
-            answers.push(answered);
+            answers.extend(answered);
         }
+        self.open -= answers.len();
         if let Some(Poll::Ready(Some(found))) = self.chroot.as_mut().map(|chroot| chroot.poll_next_unpin(cx)) {
             answers.push(Answered::bare(Answer::Chroot(found)));
         }
         answers
     }
 
-    fn hand_over(&self, job: Job, full: &str) -> BoxFuture<'static, Answered> {
+    /// Hands over the reads of a group. Where a server does not know that, or the answer is too long, each is then
+    /// handed over by itself.
+    fn read(&mut self, Group { mut paths, full, .. }: Group) {
+        if full.len() < 2 {
+            let jobs = paths.pop().map(Job::Read).zip(full.first());
+            self.under_way.extend(jobs.map(|(job, full)| self.hand_over(job, full)));
+            return;
+        }
+        let (session, groups) = (Arc::clone(&self.session), Arc::clone(&self.groups));
+        let read = session.get_many(&full);
+        let answered = async move {
+            let read = match read.await {
+                Ok(read) => read,
+                Err(error) if error.is_passing() => vec![Err(error); paths.len()],
+                Err(_) => {
+                    groups.store(false, Ordering::Relaxed);
+                    let reads = || join_all(full.iter().map(|full| session.get_data(full)));
+                    session.together(reads).await
+                }
+            };
+            paths.into_iter().zip(read).map(|(path, read)| Answered::bare(Answer::Read(path, read))).collect()
+        };
+        self.under_way.push_back(answered.boxed());
+    }
+
+    fn hand_over(&self, job: Job, full: &str) -> Answers {
         let session = &self.session;
         match (job, self.watching) {
-            (Job::Look(path), Watching::Persistent) => {
-                session.exists(full).map(|found| Answered::bare(Answer::Looked(path, found))).boxed()
-            }
-            (Job::Read(path), Watching::Persistent) => {
-                session.get_data(full).map(|read| Answered::bare(Answer::Read(path, read))).boxed()
-            }
+            (Job::Look(path), Watching::Persistent) => only(session.exists(full), |found| Answer::Looked(path, found)),
+            (Job::Read(path), Watching::Persistent) => only(session.get_data(full), |read| Answer::Read(path, read)),
             (Job::List(path), Watching::Persistent) => {
-                session.list_children(full).map(|listed| Answered::bare(Answer::Listed(path, listed))).boxed()
+                only(session.list_children(full), |listed| Answer::Listed(path, listed))
             }
             (Job::Look(path), Watching::OneShot) => {
                 let is_root = path == self.root;
@@ -115,20 +183,27 @@ impl Reads {
                     let answered = with_watch(path, found.await, |found| found, Answer::Looked);
                     // A watch on a missing node is of use only for the root: of others their directory tells.
                     let is_missing = matches!(answered.answer, Answer::Looked(_, Ok(None)));
-                    Answered { watch: answered.watch.filter(|_| is_root || !is_missing), ..answered }
+                    vec![Answered { watch: answered.watch.filter(|_| is_root || !is_missing), ..answered }]
                 }
                 .boxed()
             }
             (Job::Read(path), Watching::OneShot) => session
                 .watch_data(full)
-                .map(|read| with_watch(path, read, |(data, stat, watch)| ((data, stat), watch), Answer::Read))
+                .map(|read| vec![with_watch(path, read, |(data, stat, watch)| ((data, stat), watch), Answer::Read)])
                 .boxed(),
             (Job::List(path), Watching::OneShot) => session
                 .watch_children(full)
-                .map(|listed| with_watch(path, listed, |(names, stat, watch)| ((names, stat), watch), Answer::Listed))
+                .map(|listed| {
+                    vec![with_watch(path, listed, |(names, stat, watch)| ((names, stat), watch), Answer::Listed)]
+                })
                 .boxed(),
         }
     }
+}
+
+/// The only answer to a request that arms no watch.
+fn only<T: 'static>(reply: Reply<T>, answer: impl FnOnce(Result<T, Error>) -> Answer + Send + 'static) -> Answers {
+    reply.map(|outcome| vec![Answered::bare(answer(outcome))]).boxed()
 }
 
 /// Separates what was read from the watch that was armed.

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::lease::{Grant, Lease};
 use super::requests::{Request, RequestLog};
-use crate::backend::{self, Multi, Op, PersistentWatch, Reply, Watch, WatchMode};
+use crate::backend::{self, ManyRead, Multi, Op, PersistentWatch, Reply, Watch, WatchMode};
 use crate::util::random::Random;
 use crate::znode::{Acl, CreateMode, Stat};
 
@@ -260,6 +260,11 @@ impl Session {
 
     pub(crate) fn get_data(&self, path: &str) -> Reply<(Vec<u8>, Stat)> {
         self.log.follow(Request::Read, self.backend.get_data(path))
+    }
+
+    /// Reads many nodes in one request; each may fail by itself. Servers know it since 3.6, as persistent watches.
+    pub(crate) fn get_many(&self, paths: &[String]) -> Reply<ManyRead> {
+        self.log.follow(Request::Read, self.backend.get_many(paths))
     }
 
     /// Reads the data of a node as the ensemble knows it: after a sync, because a server may lag.

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::auth::{AuthRequest, SaslRequest, SaslResponse};
 use super::header::{ReplyHeader, RequestHeader, xid};
 use super::jute::{Decode, Encode, Malformed, Reader, Writer};
-use super::multi::{MultiRequest, MultiResponse};
+use super::multi::{MultiReadRequest, MultiRequest, MultiResponse};
 use super::op::OpCode;
 use super::request::{
     CheckRequest, CloseSessionRequest, CreateRequest, CreateTtlRequest, DeleteRequest, ExistsRequest, GetAclRequest,
@@ -77,6 +77,7 @@ any_request! {
     Sync(SyncRequest<'a>) = Sync,
     Check(CheckRequest<'a>) = Check,
     Multi(MultiRequest<'a>) = Multi,
+    MultiRead(MultiReadRequest<'a>) = MultiRead,
     AddWatch(AddWatchRequest<'a>) = AddWatch,
     CheckWatches(CheckWatchesRequest<'a>) = CheckWatches,
     RemoveWatches(RemoveWatchesRequest<'a>) = RemoveWatches,
@@ -128,7 +129,7 @@ any_response! {
     GetChildren(GetChildrenResponse) = GetChildren,
     GetChildren2(GetChildren2Response) = GetChildren2,
     Sync(SyncResponse) = Sync,
-    Multi(MultiResponse) = Multi,
+    Multi(MultiResponse) = Multi | MultiRead,
     AddWatch(ErrorResponse) = AddWatch,
     Sasl(SaslResponse) = Sasl,
     Empty(()) = Delete | Ping | CloseSession | Auth | CheckWatches | RemoveWatches | SetWatches | SetWatches2,

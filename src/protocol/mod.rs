@@ -11,7 +11,7 @@
 //! | `header` | the header of each request and reply, and the reserved xids |
 //! | `connect` | the handshake, with and without its read-only byte |
 //! | `request`, `response` | one record per operation; [`Request`] names the operation of a request |
-//! | `multi` | transactions: their steps and results |
+//! | `multi` | transactions and many reads: their steps and results |
 //! | `watch` | events, and the requests that arm and remove watches |
 //! | `auth` | credentials and SASL tokens |
 //! | `stat`, `acl` | [`Stat`](crate::Stat), [`Acl`](crate::Acl) and [`CreateMode`](crate::CreateMode) |
@@ -46,7 +46,7 @@ pub(crate) use frame::{
 };
 pub(crate) use header::{ReplyHeader, RequestHeader, xid};
 pub(crate) use jute::{Decode, Encode, Malformed, Problem, Reader, Secret, Writer, ustring_len};
-pub(crate) use multi::{MultiOp, MultiRequest, MultiResponse, MultiResult};
+pub(crate) use multi::{MultiOp, MultiReadRequest, MultiRequest, MultiResponse, MultiResult};
 pub(crate) use op::OpCode;
 pub(crate) use request::{
     CheckRequest, CloseSessionRequest, CreateRequest, CreateTtlRequest, DeleteRequest, ExistsRequest, GetAclRequest,

@@ -1,10 +1,13 @@
-//! Transactions: a header before each step and result, and one more that says it was the last.
+//! Transactions, and many reads in one request: a header before each step and result, and one more that says it was the
+//! last.
 
 use super::error_code::ErrorCode;
 use super::jute::{Decode, Encode, Malformed, Problem, Reader, Writer, record};
 use super::op::OpCode;
-use super::request::{CheckRequest, CreateRequest, CreateTtlRequest, DeleteRequest, Request, SetDataRequest, request};
-use super::response::{Create2Response, CreateResponse, ErrorResponse};
+use super::request::{
+    CheckRequest, CreateRequest, CreateTtlRequest, DeleteRequest, GetDataRequest, Request, SetDataRequest, request,
+};
+use super::response::{Create2Response, CreateResponse, ErrorResponse, GetDataResponse};
 use crate::znode::Stat;
 
 record! {
@@ -101,6 +104,35 @@ impl<'a> Decode<'a> for MultiRequest<'a> {
     }
 }
 
+/// Many reads, of which each may fail by itself. Servers know it since 3.6; they arm no watch by it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MultiReadRequest<'a> {
+    pub(crate) reads: Vec<GetDataRequest<'a>>,
+}
+
+request!(MultiReadRequest<'_> => MultiRead);
+
+impl Encode for MultiReadRequest<'_> {
+    fn encode(&self, to: &mut Writer<'_>) {
+        for read in &self.reads {
+            MultiHeader { op: OpCode::GetData, done: false, err: -1 }.encode(to);
+            read.encode(to);
+        }
+        MultiHeader::END.encode(to);
+    }
+}
+
+impl<'a> Decode<'a> for MultiReadRequest<'a> {
+    const MIN_LEN: usize = MultiHeader::MIN_LEN;
+
+    fn decode(from: &mut Reader<'a>) -> Result<Self, Malformed> {
+        let reads = until_done(from, |op, from| {
+            Ok(if op == OpCode::GetData { Some(GetDataRequest::decode(from)?) } else { None })
+        })?;
+        Ok(MultiReadRequest { reads })
+    }
+}
+
 /// What one step did, or why it did not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum MultiResult {
@@ -109,6 +141,8 @@ pub(crate) enum MultiResult {
     Create2(Create2Response),
     SetData(Stat),
     Delete,
+    /// Of one of many reads.
+    GetData(GetDataResponse),
     /// In a refused transaction every step has one: `Ok` before the step that failed, `RuntimeInconsistency` after it.
     Error(ErrorCode),
 }
@@ -121,12 +155,13 @@ impl MultiResult {
             MultiResult::Create2(_) => OpCode::Create2,
             MultiResult::SetData(_) => OpCode::SetData,
             MultiResult::Delete => OpCode::Delete,
+            MultiResult::GetData(_) => OpCode::GetData,
             MultiResult::Error(_) => OpCode::Error,
         }
     }
 }
 
-/// The results of a transaction, one a step. The reply's header says `Ok` also when it was refused.
+/// The results of a transaction or of many reads, one a step. The reply's header says `Ok` also when it was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MultiResponse {
     pub(crate) results: Vec<MultiResult>,
@@ -155,6 +190,7 @@ impl Encode for MultiResponse {
                 MultiResult::Create(created) => created.encode(to),
                 MultiResult::Create2(created) => created.encode(to),
                 MultiResult::SetData(stat) => stat.encode(to),
+                MultiResult::GetData(read) => read.encode(to),
                 MultiResult::Error(err) => ErrorResponse { err: *err }.encode(to),
             }
         }
@@ -173,6 +209,7 @@ impl<'a> Decode<'a> for MultiResponse {
                 OpCode::Create2 => Some(MultiResult::Create2(Create2Response::decode(from)?)),
                 OpCode::SetData => Some(MultiResult::SetData(Stat::decode(from)?)),
                 OpCode::Delete => Some(MultiResult::Delete),
+                OpCode::GetData => Some(MultiResult::GetData(GetDataResponse::decode(from)?)),
                 OpCode::Error => Some(MultiResult::Error(ErrorResponse::decode(from)?.err)),
                 _ => None,
             })

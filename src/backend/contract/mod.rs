@@ -47,6 +47,7 @@ contract! {
         what_keeps_a_node_from_being_deleted
         data_has_versions
         what_is_not_there_cannot_be_read
+        of_many_reads_each_is_answered_by_itself
         children_are_listed
         an_acl_is_read_and_hides_hashes
         what_is_not_granted_is_refused

@@ -172,6 +172,27 @@ pub(super) async fn what_is_not_there_cannot_be_read(scene: &Scene) {
     assert_eq!(session.sync(&path).await, Ok(()), "a sync does not look at the path");
 }
 
+pub(super) async fn of_many_reads_each_is_answered_by_itself(scene: &Scene) {
+    let session = scene.session().await;
+    let [full, empty, closed, missing] = ["full", "empty", "closed", "missing"].map(|name| scene.path(name));
+    let data = vec![7; 100_000];
+    let rights = Acl::new(Permissions::ADMIN, "world", "anyone");
+    let create = async |path: &String, data: &[u8], acl: &[Acl]| {
+        session.create(path, data, CreateMode::Persistent, acl).await.expect("it is free").1
+    };
+    let first = create(&full, &data, &anyone()).await;
+    let second = create(&empty, b"", &anyone()).await;
+    create(&closed, b"secret", &[rights]).await;
+    let read = session.get_many(&[full.clone(), missing, closed, empty.clone(), full]).await;
+    let large = Ok((data, first));
+    let expected = vec![large.clone(), Err(Error::NoNode), Err(Error::NoAuth), Ok((vec![], second)), large];
+    assert_eq!(read, Ok(expected));
+    assert_eq!(session.get_many(&[]).await, Ok(vec![]));
+    let bad = session.get_many(&[empty, "bad".to_owned()]).await;
+    let bad = bad.and_then(|reads| reads.into_iter().collect::<Result<Vec<_>, _>>());
+    assert!(matches!(bad, Err(Error::BadArguments(_))), "{bad:?}");
+}
+
 pub(super) async fn children_are_listed(scene: &Scene) {
     let session = scene.session().await;
     for name in ["b", "a", "c"] {

@@ -15,13 +15,14 @@ use super::outstanding::{Answer, WantedWatch};
 use super::shared::{HeldWatch, Shared};
 use super::watches::{Armed, Kind};
 use crate::backend::{
-    Error, Event, Multi, Op, OpResult, PersistentEvent, PersistentWatch, Reply, Session, Watch, WatchMode, check,
+    Error, Event, ManyRead, Multi, Op, OpResult, PersistentEvent, PersistentWatch, Reply, Session, Watch, WatchMode,
+    check,
 };
 use crate::path::Namespace;
 use crate::protocol::{
     AddWatchRequest, AnyResponse, CheckRequest, CreateRequest, CreateTtlRequest, DeleteRequest, ExistsRequest,
-    GetAclRequest, GetChildren2Request, GetDataRequest, MultiOp, MultiRequest, MultiResponse, MultiResult, Request,
-    SetDataRequest, SyncRequest,
+    GetAclRequest, GetChildren2Request, GetDataRequest, GetDataResponse, MultiOp, MultiReadRequest, MultiRequest,
+    MultiResponse, MultiResult, Request, SetDataRequest, SyncRequest,
 };
 use crate::znode::{Acl, CreateMode, Stat};
 
@@ -119,9 +120,13 @@ fn found(outcome: Result<AnyResponse, Error>) -> Result<Option<Stat>, Error> {
 
 fn data(outcome: Result<AnyResponse, Error>) -> Result<(Vec<u8>, Stat), Error> {
     match outcome? {
-        AnyResponse::GetData(found) => Ok((found.data.map(Vec::from).unwrap_or_default(), found.stat)),
+        AnyResponse::GetData(found) => Ok(content(found)),
         _ => Err(unexpected()),
     }
+}
+
+fn content(found: GetDataResponse) -> (Vec<u8>, Stat) {
+    (found.data.map(Vec::from).unwrap_or_default(), found.stat)
 }
 
 fn children(outcome: Result<AnyResponse, Error>) -> Result<(Vec<String>, Stat), Error> {
@@ -166,9 +171,20 @@ fn committed(response: MultiResponse, chroot: &Namespace) -> Result<Multi, Error
         MultiResult::Create2(created) => Ok(OpResult::Create { path: chroot.strip(&created.path).to_owned() }),
         MultiResult::SetData(stat) => Ok(OpResult::SetData { stat }),
         MultiResult::Delete => Ok(OpResult::Delete),
-        MultiResult::Error(_) => Err(unexpected()),
+        MultiResult::GetData(_) | MultiResult::Error(_) => Err(unexpected()),
     });
     results.collect::<Result<_, _>>().map(Multi::Committed)
+}
+
+/// Returns the results of so many reads.
+fn read(response: MultiResponse, count: usize) -> Result<ManyRead, Error> {
+    let results = response.results.into_iter().map(|result| match result {
+        MultiResult::GetData(found) => Ok(Ok(content(found))),
+        MultiResult::Error(code) if !code.is_ok() => Ok(Err(refusal(code))),
+        _ => Err(unexpected()),
+    });
+    let results: ManyRead = results.collect::<Result<_, _>>()?;
+    if results.len() == count { Ok(results) } else { Err(unexpected()) }
 }
 
 /// A one-shot watch as its holder gets it.
@@ -240,6 +256,16 @@ impl Session for ZooKeeperSession {
 
     fn get_data(&self, path: &str) -> Reply<(Vec<u8>, Stat)> {
         self.request(check::node(path), &GetDataRequest { path: &self.full(path), watch: false }, data)
+    }
+
+    fn get_many(&self, paths: &[String]) -> Reply<ManyRead> {
+        let checked = paths.iter().try_for_each(|path| check::node(path));
+        let (count, full): (_, Vec<_>) = (paths.len(), paths.iter().map(|path| self.full(path)).collect());
+        let reads = full.iter().map(|path| GetDataRequest { path, watch: false }).collect();
+        self.request(checked, &MultiReadRequest { reads }, move |outcome| match outcome? {
+            AnyResponse::Multi(response) => read(response, count),
+            _ => Err(unexpected()),
+        })
     }
 
     fn watch_data(&self, path: &str) -> Reply<(Vec<u8>, Stat, Watch)> {

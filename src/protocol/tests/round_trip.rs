@@ -83,7 +83,7 @@ fn check_frames(content: &Content) -> Result<(), TestCaseError> {
 
 #[test]
 fn every_record_is_read_as_it_was_written() {
-    let a_content_has = 43;
+    let a_content_has = 44;
     let config = ProptestConfig::with_cases(u32::try_from(cases() / a_content_has).expect("few enough"));
     proptest!(config, |(content in content())| {
         prop_assert_eq!(check_records(&content)?, a_content_has);

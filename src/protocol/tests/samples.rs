@@ -164,6 +164,9 @@ impl Content {
             AnyRequest::Sync(SyncRequest { path }),
             AnyRequest::Check(CheckRequest { path, version }),
             AnyRequest::Multi(MultiRequest { ops: self.steps.iter().map(|step| self.step(*step)).collect() }),
+            AnyRequest::MultiRead(MultiReadRequest {
+                reads: texts.iter().map(|&path| GetDataRequest { path, watch }).collect(),
+            }),
             AnyRequest::AddWatch(AddWatchRequest { path, mode }),
             AnyRequest::CheckWatches(CheckWatchesRequest { path, watcher }),
             AnyRequest::RemoveWatches(RemoveWatchesRequest { path, watcher }),
@@ -229,12 +232,13 @@ impl Content {
 
     fn result(&self, step: u8) -> MultiResult {
         let path = self.texts[usize::from(step) % self.texts.len()].clone();
-        match step % 6 {
+        match step % 7 {
             0 => MultiResult::Check,
             1 => MultiResult::Create(CreateResponse { path }),
             2 => MultiResult::Create2(Create2Response { path, stat: self.stat }),
             3 => MultiResult::SetData(self.stat),
             4 => MultiResult::Delete,
+            5 => MultiResult::GetData(GetDataResponse { data: self.bytes(), stat: self.stat }),
             _ => MultiResult::Error(self.code),
         }
     }

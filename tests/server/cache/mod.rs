@@ -9,3 +9,4 @@ mod fixture;
 mod many;
 mod permissions;
 mod random;
+mod together;
