@@ -70,11 +70,11 @@
 //!
 //! # What it costs
 //!
-//! A join takes two requests for the member's node, four to watch and list the group, and one read for up to 64
-//! members; a few more if the group has to be created. After that each member that joins or writes its data costs every
-//! member one event and one read, itself included. A member that leaves costs the others only the event, and itself
-//! three requests. After a reconnect one small request per member tells what differs. The session sends six heartbeats
-//! per session timeout, until the member is dropped.
+//! A join takes two requests for the member's node, four to watch and list the group, and one read per member; a few
+//! more if the group has to be created. After that each member that joins or writes its data costs every member one
+//! event and one read, itself included. A member that leaves costs the others only the event, and itself three
+//! requests. After a reconnect one small request per member tells what differs. The session sends six heartbeats per
+//! session timeout, until the member is dropped.
 //!
 //! Every member keeps the data of all in memory. [`members`](GroupMember::members) copies it at each call;
 //! [`snapshot`](GroupMember::snapshot) copies nothing. For servers before 3.6 see the

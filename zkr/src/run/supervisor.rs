@@ -118,6 +118,8 @@ impl<'a> Supervisor<'a> {
     /// Has the keeper give up what it waits for, as this signal asks. Returns how to end.
     async fn withdraw(&mut self, signal: Signal) -> Ending {
         self.asked = Some(signal);
+        // No command was started, or it is over: there is nothing to end for a keeper that has said it may start.
+        self.keeper.say(&ToKeeper::Over).await;
         self.keeper.finish().await;
         let until_gone = async { while self.keeper.hear::<ToSupervisor>().await.is_some() {} };
         if timeout(WITHDRAWN_WITHIN, until_gone).await.is_err() {
@@ -180,7 +182,9 @@ impl<'a> Supervisor<'a> {
                 signal = self.signals.next() => match signal {
                     Signal::SIGCHLD => running.look(),
                     signal => {
-                        self.asked = Some(signal);
+                        if !matches!(signal, Signal::SIGUSR1 | Signal::SIGUSR2) {
+                            self.asked = Some(signal);
+                        }
                         running.hear(signal);
                     }
                 },
