@@ -176,7 +176,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
         loop {
             self.tracker.begin();
             let (tracker, core) = (&mut self.tracker, &self.core);
-            reads.fill(|| tracker.next_job().map(|job| (job.clone(), core.full_path(job.path()))));
+            reads.fill(|| tracker.next_job().map(|(job, small)| (job.clone(), core.full_path(job.path()), small)));
             self.look_for_chroot(&mut reads);
             if self.publish(session) {
                 continue;

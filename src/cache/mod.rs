@@ -62,14 +62,11 @@
 //!
 //! # What it costs
 //!
-//! To read a tree, one request for up to 64 nodes, one for each directory that has children, a sync and a watch. Then
-//! each change costs an event, and one request reads up to 64 nodes that have changed meanwhile. A deletion costs only
-//! the event. After a reconnect one small request per node tells what differs. Up to 512 answers are waited for at a
-//! time. As long as there is a cache, the session sends six heartbeats per session timeout, which confirm the snapshot.
-//! A node takes less than 200 bytes beside its path and data.
-//!
-//! If nodes are too large to be read together (see
-//! [`max_response_bytes`](crate::ClientBuilder::max_response_bytes)), each is read by a request of its own.
+//! One request per node to read a tree, one per directory that has children to list it, a sync and a watch; then one
+//! event per change, and one read: that of up to 16 nodes of at most a kilobyte that have changed meanwhile, or that of
+//! a larger or a new node. A deletion costs only the event. After a reconnect one small request per node tells what
+//! differs. Up to 512 answers are waited for at a time. As long as there is a cache, the session sends six heartbeats
+//! per session timeout, which confirm the snapshot. A node takes less than 200 bytes beside its path and data.
 //!
 //! Servers before 3.6 read one node with a request, and have no persistent watches. There, each node and each directory
 //! has a watch of its own, which is armed again by a read after each event, and a deletion costs a request too.

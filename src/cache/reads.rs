@@ -15,8 +15,10 @@ use crate::znode::Stat;
 
 /// How many jobs may be under way. More would not be faster, and other users of the connection wait behind them.
 const UNDER_WAY: usize = 512;
-/// How many nodes are read by one request at most, and how long their paths are together.
-const READ_TOGETHER: (usize, usize) = (64, 1 << 14);
+/// How many nodes are read by one request at most, and how many bytes their paths have together. Even if all of them
+/// have grown to a megabyte, a server can hold the answer, and a slow line carry it in time. With its frame and a root
+/// of the connect string the request is shorter than those that are suspected when a server closes the connection.
+const READ_TOGETHER: (usize, usize) = (16, 400);
 
 /// An answer.
 pub(super) enum Answer {
@@ -88,8 +90,8 @@ impl Reads {
     }
 
     /// Hands over requests, for as many answers as may be to come, in one write; not before half of those are here, as
-    /// many small writes cost both sides more.
-    pub(super) fn fill(&mut self, mut next: impl FnMut() -> Option<(Job, String)>) {
+    /// many small writes cost both sides more. Those that are said to be of small nodes are read together.
+    pub(super) fn fill(&mut self, mut next: impl FnMut() -> Option<(Job, String, bool)>) {
         if self.open > UNDER_WAY / 2 {
             return;
         }
@@ -97,11 +99,11 @@ impl Reads {
         session.together(|| {
             let mut group = Group::default();
             while self.open < UNDER_WAY
-                && let Some((job, full)) = next()
+                && let Some((job, full, is_small)) = next()
             {
                 self.open += 1;
                 match job {
-                    Job::Read(path) if self.groups.load(Ordering::Relaxed) => {
+                    Job::Read(path) if is_small && self.groups.load(Ordering::Relaxed) => {
                         if !group.has_room(&full) {
                             self.read(std::mem::take(&mut group));
                         }

@@ -198,8 +198,9 @@ impl<T: 'static> Tracker<T> {
         round < self.round || (!self.is_in_round && (round == self.round || !self.has_later()))
     }
 
-    /// Returns the next request to hand over.
-    pub(super) fn next_job(&mut self) -> Option<Job> {
+    /// Returns the next request to hand over, and whether it is about a node that was small, and of which no event was
+    /// missed: its answer will be short.
+    pub(super) fn next_job(&mut self) -> Option<(Job, bool)> {
         while let Some(job) = self.queue.pop_front() {
             let progress = match &job {
                 Job::Look(path) | Job::Read(path) => self.readings.get_mut(path).map(|reading| &mut reading.progress),
@@ -207,7 +208,8 @@ impl<T: 'static> Tracker<T> {
             };
             if let Some(progress) = progress.filter(|progress| **progress == Progress::Queued) {
                 *progress = Progress::UnderWay;
-                return Some(job);
+                let is_small = !self.compares && self.copied.is_small(job.path());
+                return Some((job, is_small));
             }
         }
         None

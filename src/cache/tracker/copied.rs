@@ -9,6 +9,9 @@ use crate::cache::nodes::Nodes;
 use crate::cache::scope::Scope;
 use crate::znode::Stat;
 
+/// The most bytes of data in a small node.
+const SMALL: i32 = 1_024;
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Copied<T> {
@@ -31,6 +34,11 @@ impl<T: 'static> Copied<T> {
 
     pub(super) fn get(&self, path: &str) -> Option<&Node<T>> {
         self.nodes.get(path)
+    }
+
+    /// Returns whether a node is known to have little data.
+    pub(super) fn is_small(&self, path: &str) -> bool {
+        self.get(path).is_some_and(|node| node.stat().data_length <= SMALL)
     }
 
     /// Returns the newest transaction that any stat has shown.

@@ -1,52 +1,87 @@
-//! Many nodes in one request.
+//! Small nodes that have changed are read with one request.
 
 use std::time::Duration;
 
-use zookeeper_recipes::Client;
 use zookeeper_recipes::cache::Cache;
+use zookeeper_recipes::{Client, CreateMode};
 
 use super::fixture::*;
-use crate::fixture::{builder, connect};
+use crate::support::{Fault, Proxy};
 
-const NODES: usize = 200;
+const NODES: usize = 80;
 
-/// Creates the nodes, each with its name in so many bytes.
-async fn fill(fixture: &Fixture, length: usize) {
-    fixture.observer.create(&fixture.path, b"").await;
-    for number in 0..NODES {
-        let data = format!("{number:0length$}");
-        fixture.observer.create(&format!("{}/{number:03}", fixture.path), data.as_bytes()).await;
-    }
+/// The data of a node: its number in so many bytes, beginning with a mark.
+fn data(mark: char, number: usize, length: usize) -> String {
+    format!("{mark}{number:0length$}")
 }
 
-/// Reads all of them. Returns how many requests that took.
-async fn read_all(fixture: &Fixture, client: &Client) -> u64 {
-    let before = client.request_counts();
-    let cache = start(Cache::children(client, &fixture.path)).await;
-    let snapshot = cache.snapshot();
-    assert_eq!(snapshot.len(), NODES);
-    for node in snapshot.iter() {
-        let data = String::from_utf8(node.value().expect("data").clone()).expect("text");
-        assert_eq!(data.parse::<usize>().ok(), node.name().parse().ok(), "its own, and not that of another node");
-    }
-    (client.request_counts() - before).reads
+async fn fill(client: &Client, path: &str) {
+    client.create(path, "", CreateMode::Persistent).await.expect("created");
+    let create = |all: zookeeper_recipes::Transaction, number: usize| {
+        all.create(&format!("{path}/{number:02}"), data('a', number, 1), CreateMode::Persistent)
+    };
+    (0..NODES).fold(client.transaction(), create).commit().await.expect("created");
+}
+
+/// Writes all of them in one transaction, of which the events arrive at once, and waits until the cache has them.
+/// Returns how many reads that took.
+async fn write_all(scene: &Scene, mark: char, length: usize) -> u64 {
+    let Scene { writer, proxy, client, cache, .. } = scene;
+    let before = client.request_counts().reads;
+    let write = |all: zookeeper_recipes::Transaction, number: usize| {
+        all.set_data(&format!("{}/{number:02}", cache.path()), data(mark, number, length), None)
+    };
+    proxy.set(Fault::HoldAnswers).await;
+    (0..NODES).fold(writer.transaction(), write).commit().await.expect("written");
+    proxy.set(Fault::Pass).await;
+    let snapshot = synced(cache).await;
+    let seen: Vec<String> =
+        snapshot.iter().map(|node| String::from_utf8_lossy(node.value().expect("data")).into()).collect();
+    let expected: Vec<_> = (0..NODES).map(|number| data(mark, number, length)).collect();
+    assert_eq!(seen, expected);
+    client.request_counts().reads - before
+}
+
+struct Scene {
+    /// Keeps the server.
+    _fixture: Fixture,
+    writer: Client,
+    proxy: Proxy,
+    client: Client,
+    cache: Cache<Bytes>,
+}
+
+/// A cache of many small nodes, of a client that takes answers of so many bytes.
+async fn scene(name: &str, longest: usize) -> Scene {
+    let fixture = Fixture::new(name).await;
+    let writer = fixture.client().await;
+    fill(&writer, &fixture.path).await;
+    let proxy = Proxy::start(fixture.server.addr()).await;
+    let options = builder(&proxy.connect_string(), Duration::from_secs(10)).max_response_bytes(longest);
+    let client = connect(options).await;
+    let cache = start(Cache::children(&client, &fixture.path)).await;
+    // Their sizes were not known before.
+    assert_eq!(client.request_counts().reads, NODES as u64 + 1);
+    Scene { _fixture: fixture, writer, proxy, client, cache }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nodes_are_read_64_with_each_request() {
-    let fixture = Fixture::new("together").await;
-    fill(&fixture, 3).await;
-    // And one for the root.
-    assert_eq!(read_all(&fixture, &fixture.client().await).await, NODES.div_ceil(64) as u64 + 1);
+async fn small_nodes_that_have_changed_are_read_together() {
+    let scene = scene("together", 1 << 20).await;
+    for mark in ['b', 'c'] {
+        let reads = write_all(&scene, mark, 3).await;
+        assert!((NODES as u64 / 16..=NODES as u64 / 2).contains(&reads), "{reads}");
+    }
+    // They were small, and are not any longer.
+    write_all(&scene, 'd', 2_000).await;
+    assert_eq!(write_all(&scene, 'e', 2_000).await, NODES as u64);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nodes_whose_answer_would_be_too_long_together_are_read_one_by_one() {
-    let fixture = Fixture::new("too-long-together").await;
-    fill(&fixture, 5_000).await;
-    let options = builder(&fixture.server.connect_string(), Duration::from_secs(10)).max_response_bytes(100_000);
-    let refused = NODES / 64;
-    let requests = read_all(&fixture, &connect(options).await).await;
-    // One more for the root, and one for the nodes that are left.
-    assert_eq!(requests, (refused + refused * 64 + 2) as u64);
+async fn nodes_that_have_grown_too_large_to_be_read_together_are_read_one_by_one() {
+    let scene = scene("grown", 1 << 16).await;
+    // Five at most fit into an answer.
+    let reads = write_all(&scene, 'b', 12_000).await;
+    assert!(reads >= NODES as u64 / 2, "{reads}");
+    assert_eq!(scene.cache.last_error(), None);
 }
