@@ -1,4 +1,4 @@
-//! A bare socket that follows a tree as a cache does: one persistent watch, and one read for each event.
+//! A bare socket that follows a tree: one persistent watch, and one read for each event.
 
 use std::io::{BufReader, Read, Write};
 use std::net::TcpStream;

@@ -168,7 +168,7 @@ async fn take(changes: &mut Changes<Vec<u8>>, mut left: usize) {
 }
 
 /// Every node is written once. The bare socket's column is its writes alone, while no cache follows them; in a second
-/// row it is that of a bare socket that follows them, which is the limit.
+/// row it is that of a bare socket that follows them and reads each node by itself.
 async fn events(
     client: &Client,
     server: &str,
@@ -218,7 +218,7 @@ async fn events(
     let more = format!("events a second: {}, Curator's {}; reads: {reads}", rate(&times.ours), rate(&times.curators));
     times.tell(tree.all.len(), "each node written once", &more);
     followed.ours = times.ours;
-    followed.tell(tree.all.len(), "the same, the socket follows", "an event and a read each, as the cache");
+    followed.tell(tree.all.len(), "the same, the socket follows", "an event and a read each");
     socket
 }
 

@@ -13,11 +13,12 @@ use crate::backend::{Error, Reply, Watch};
 use crate::client::session::Session;
 use crate::znode::Stat;
 
-/// How many jobs may be under way. More would not be faster, and other users of the connection wait behind them.
+/// How many answers may be to come. More would not be faster, and other users of the connection wait behind them.
 const UNDER_WAY: usize = 512;
 /// How many nodes are read by one request at most, and how many bytes their paths have together. Even if all of them
-/// have grown to a megabyte, a server can hold the answer, and a slow line carry it in time. With its frame and a root
-/// of the connect string the request is shorter than those that are suspected when a server closes the connection.
+/// have grown to a megabyte, a server can hold the answer. If a line is too slow for it, or it is lost, the comparison
+/// that follows reads one by one. The request stays below the length (`request_limit::COUNTED`) from which it would be
+/// suspected when a server closes the connection, also with a short root in the connect string.
 const READ_TOGETHER: (usize, usize) = (16, 400);
 
 /// An answer.
@@ -76,7 +77,7 @@ pub(super) struct Reads {
     /// How many answers are to come.
     open: usize,
     /// Whether one request reads many nodes: until one was refused as a whole.
-    groups: Arc<AtomicBool>,
+    reads_together: Arc<AtomicBool>,
     /// Whether the root that the connect string names exists: now, and after each event of it.
     chroot: Option<BoxStream<'static, Result<bool, Error>>>,
 }
@@ -85,8 +86,8 @@ impl Reads {
     pub(super) fn new(session: &Arc<Session>, watching: Watching, root: &Arc<str>) -> Self {
         let (session, root) = (Arc::clone(session), Arc::clone(root));
         // Servers know both since 3.6.
-        let groups = Arc::new(AtomicBool::new(watching == Watching::Persistent));
-        Reads { session, watching, root, under_way: FuturesOrdered::new(), open: 0, groups, chroot: None }
+        let reads_together = Arc::new(AtomicBool::new(watching == Watching::Persistent));
+        Reads { session, watching, root, under_way: FuturesOrdered::new(), open: 0, reads_together, chroot: None }
     }
 
     /// Hands over requests, for as many answers as may be to come, in one write; not before half of those are here, as
@@ -103,7 +104,7 @@ impl Reads {
             {
                 self.open += 1;
                 match job {
-                    Job::Read(path) if is_small && self.groups.load(Ordering::Relaxed) => {
+                    Job::Read(path) if is_small && self.reads_together.load(Ordering::Relaxed) => {
                         if !group.has_room(&full) {
                             self.read(std::mem::take(&mut group));
                         }
@@ -153,14 +154,14 @@ impl Reads {
             self.under_way.extend(jobs.map(|(job, full)| self.hand_over(job, full)));
             return;
         }
-        let (session, groups) = (Arc::clone(&self.session), Arc::clone(&self.groups));
+        let (session, reads_together) = (Arc::clone(&self.session), Arc::clone(&self.reads_together));
         let read = session.get_many(&full);
         let answered = async move {
             let read = match read.await {
                 Ok(read) => read,
                 Err(error) if error.is_passing() => vec![Err(error); paths.len()],
                 Err(_) => {
-                    groups.store(false, Ordering::Relaxed);
+                    reads_together.store(false, Ordering::Relaxed);
                     let reads = || join_all(full.iter().map(|full| session.get_data(full)));
                     session.together(reads).await
                 }

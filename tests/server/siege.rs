@@ -1,17 +1,18 @@
 //! Everything at once, on one client of a server that takes little: requests on which it closes the connection, a
 //! quota, many watches, and a connection that breaks every two seconds. What does no harm goes on.
 
+use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::rc::Rc;
 use std::time::Duration;
 
 use futures::future::{join_all, try_join_all};
 use futures::join;
 use tokio::time::{Instant, sleep};
 use zookeeper_recipes::cache::Cache;
-use zookeeper_recipes::mutex::InterProcessMutex;
+use zookeeper_recipes::mutex::{InterProcessMutex, MutexGuard};
 use zookeeper_recipes::persistent_node::PersistentNode;
-use zookeeper_recipes::queue::{Consumer, DistributedQueue, Producer, RawBytes};
+use zookeeper_recipes::queue::{DistributedQueue, Producer, RawBytes};
 use zookeeper_recipes::{Client, CreateMode, ErrorKind, WatchMode};
 
 use crate::fixture::{SOON, builder, connect, within};
@@ -40,12 +41,6 @@ impl Siege {
         format!("{}/{name}", self.path)
     }
 
-    fn queue(&self, name: &str) -> (Producer<RawBytes>, Consumer<RawBytes>) {
-        let queue = DistributedQueue::builder(&self.client, self.at(name), RawBytes);
-        let queue = queue.claims_path(self.at(&format!("claims-{name}"))).build().expect("a queue");
-        (queue.producer(), queue.consumer())
-    }
-
     async fn cut(&self, proxy: &Proxy) -> u64 {
         let mut cuts = 0;
         while self.goes_on() {
@@ -58,17 +53,21 @@ impl Siege {
 
     /// Two contenders for a mutex. Returns how often it was held.
     async fn lock(&self) -> u64 {
-        let is_held = AtomicBool::new(false);
+        let holder: RefCell<Option<Rc<MutexGuard>>> = RefCell::default();
         let contender = async || {
             let mutex = InterProcessMutex::new(&self.client, self.at("lock")).expect("a mutex");
             let mut grants = 0;
             while self.goes_on() {
                 let Ok(guard) = within("it is acquired", SOON, mutex.acquire()).await else { continue };
-                assert!(!is_held.swap(true, Ordering::SeqCst), "two hold it");
-                is_held.store(false, Ordering::SeqCst);
+                let guard = Rc::new(guard);
+                let before = holder.replace(Some(Rc::clone(&guard)));
+                assert!(before.is_none_or(|before| !before.is_held()), "two hold it");
                 grants += 1;
+                // For a moment in which the other one could be let in, or a cut could come.
+                sleep(Duration::from_millis(2)).await;
+                holder.borrow_mut().take_if(|holder| Rc::ptr_eq(holder, &guard));
                 // A release that is interrupted goes on by itself.
-                let _ = guard.release().await;
+                let _ = Rc::into_inner(guard).expect("only the holder's").release().await;
             }
             grants
         };
@@ -76,7 +75,12 @@ impl Siege {
         one + two
     }
 
-    /// Puts items that are too large, into the queue of those that are not. Returns how many were refused.
+    fn queue(&self, name: &str) -> DistributedQueue<RawBytes> {
+        let queue = DistributedQueue::builder(&self.client, self.at(name), RawBytes);
+        queue.claims_path(self.at(&format!("claims-{name}"))).build().expect("a queue")
+    }
+
+    /// Puts items that are too large, by the producer of those that are not. Returns how many were refused.
     async fn put_large(&self, producer: &Producer<RawBytes>) -> u64 {
         let mut refused = 0;
         while self.goes_on() {
@@ -86,6 +90,37 @@ impl Siege {
             sleep(Duration::from_millis(50)).await;
         }
         refused
+    }
+
+    /// Puts items, of which some may fail for these reasons, and takes each, which takes so long.
+    async fn put_and_take(
+        &self,
+        queue: &DistributedQueue<RawBytes>,
+        producer: &Producer<RawBytes>,
+        may_fail: &[ErrorKind],
+        pause: Duration,
+    ) -> Put {
+        let is_over = Cell::new(false);
+        let put = async {
+            let put = self.put_small(producer, may_fail).await;
+            is_over.set(true);
+            put
+        };
+        let take = async {
+            let (consumer, mut taken) = (queue.consumer(), HashSet::new());
+            while !is_over.get() || (Instant::now() < self.end + SOON && queue.len().await.ok() != Some(0)) {
+                let delivery = tokio::time::timeout(Duration::from_secs(1), consumer.take()).await;
+                let Ok(Ok(delivery)) = delivery else { continue };
+                taken.insert(delivery.item().clone());
+                sleep(pause).await;
+                // If that is interrupted, the item may come once more.
+                let _ = delivery.ack().await;
+            }
+            taken
+        };
+        let (put, taken) = join!(put, take);
+        put.check(&taken);
+        put
     }
 
     /// Puts items, of which some may fail for these reasons.
@@ -100,31 +135,15 @@ impl Siege {
                 Ok(()) => drop(put.items.insert(item)),
                 Err(error) => {
                     assert!(may_fail.contains(&error.kind()), "{error}");
-                    if error.kind() == ErrorKind::OutcomeUnknown {
-                        put.unclear.insert(item);
+                    match error.kind() {
+                        ErrorKind::OutcomeUnknown => drop(put.unclear.insert(item)),
+                        _ => put.refused += 1,
                     }
                 }
             }
             sleep(Duration::from_millis(10)).await;
         }
         put
-    }
-
-    /// Takes items until those are taken that were put, and there are no others.
-    async fn take(&self, consumer: &Consumer<RawBytes>, pause: Duration, depth: impl AsyncFn() -> usize) -> Taken {
-        let mut taken = Taken::default();
-        while self.goes_on() || depth().await > 0 {
-            let Ok(delivery) = tokio::time::timeout(Duration::from_secs(1), consumer.take()).await else { continue };
-            let Ok(delivery) = delivery else { continue };
-            let item = delivery.item().clone();
-            sleep(pause).await;
-            match delivery.ack().await {
-                Ok(_) => taken.acked += 1,
-                Err(_) => taken.unclear += 1,
-            }
-            taken.items.insert(item);
-        }
-        taken
     }
 
     async fn write(&self, observer: &Observer) {
@@ -142,24 +161,18 @@ impl Siege {
 struct Put {
     items: HashSet<Vec<u8>>,
     unclear: HashSet<Vec<u8>>,
+    refused: usize,
 }
 
 impl Put {
     /// All are taken, and nothing else but what is unclear.
-    fn check(&self, taken: &Taken) {
-        let lost: Vec<_> = self.items.difference(&taken.items).collect();
+    fn check(&self, taken: &HashSet<Vec<u8>>) {
+        let lost: Vec<_> = self.items.difference(taken).collect();
         assert!(lost.is_empty(), "{lost:?} of {taken:?}");
         let known: HashSet<_> = self.items.union(&self.unclear).cloned().collect();
-        let invented: Vec<_> = taken.items.difference(&known).collect();
+        let invented: Vec<_> = taken.difference(&known).collect();
         assert!(invented.is_empty(), "{invented:?} of {self:?}");
     }
-}
-
-#[derive(Debug, Default)]
-struct Taken {
-    items: HashSet<Vec<u8>>,
-    acked: usize,
-    unclear: usize,
 }
 
 async fn fill(client: &Client, path: &str) {
@@ -200,36 +213,34 @@ async fn what_does_no_harm_goes_on_beside_what_the_servers_refuse_and_through_cu
     let caches = try_join_all((0..CACHES).map(|_| Cache::tree(&client, tree.as_str()).start())).await.expect("caches");
     let large = PersistentNode::builder(&client, siege.at("large")).data(vec![1; 80_000]).start().expect("a node");
     let small = PersistentNode::builder(&client, siege.at("small")).data("here").start().expect("a node");
-    let (producer, consumer) = siege.queue("queue");
-    let (to_limited, from_limited) = siege.queue("limited");
-    let depth = async |name: &str| observer.children(&siege.at(name)).await.len();
+    let (queue, limited) = (siege.queue("queue"), siege.queue("limited"));
+    let (producer, to_limited) = (queue.producer(), limited.producer());
+    let may_fail = [ErrorKind::QuotaExceeded, ErrorKind::OutcomeUnknown];
 
-    let (cuts, grants, refused, put, put_limited, taken, taken_limited, ()) = join!(
+    let (cuts, grants, refused, put, put_limited, ()) = join!(
         siege.cut(&proxy),
         siege.lock(),
         siege.put_large(&producer),
-        siege.put_small(&producer, &[]),
-        siege.put_small(&to_limited, &[ErrorKind::QuotaExceeded, ErrorKind::OutcomeUnknown]),
-        siege.take(&consumer, Duration::ZERO, || depth("queue")),
-        siege.take(&from_limited, Duration::from_millis(30), || depth("limited")),
+        siege.put_and_take(&queue, &producer, &[], Duration::ZERO),
+        siege.put_and_take(&limited, &to_limited, &may_fail, Duration::from_millis(30)),
         siege.write(&observer),
     );
     println!(
-        "{cuts} cuts, {} connections, {grants} grants, {refused} large puts refused, {} and {} items put",
+        "{cuts} cuts, {} connections, {grants} grants, {refused} large puts refused, {} and {} items put, {} refused",
         proxy.accepted(),
         put.items.len(),
-        put_limited.items.len()
+        put_limited.items.len(),
+        put_limited.refused
     );
     assert!(
         grants > 100 && refused > 20 && put.items.len() > 50 && put_limited.items.len() > 20,
         "something was held up"
     );
+    assert!(put_limited.refused > 0, "the quota is not enforced");
     assert!(proxy.accepted() <= 2 * cuts + 20, "{} connections for {cuts} cuts", proxy.accepted());
-    put.check(&taken);
-    put_limited.check(&taken_limited);
 
-    let error = large.state().get().error().map(|error| error.kind());
-    assert_eq!(error, Some(ErrorKind::InvalidArgument), "{:?}", large.state().get());
+    let is_refused = || large.state().get().error().is_some_and(|error| error.kind() == ErrorKind::InvalidArgument);
+    eventually("the large one is refused", SOON, || async { is_refused() }).await;
     eventually("the small one is there", SOON, || async { small.state().get().is_present() }).await;
     assert_eq!(observer.data(&siege.at("small")).await.as_deref(), Some(&b"here"[..]));
     let names = observer.children(&tree).await;

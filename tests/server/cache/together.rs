@@ -6,9 +6,10 @@ use zookeeper_recipes::cache::Cache;
 use zookeeper_recipes::{Client, CreateMode};
 
 use super::fixture::*;
-use crate::support::{Fault, Proxy};
+use crate::support::{Fault, How, OpCode, Proxy, within};
 
 const NODES: usize = 80;
+const MULTI_READ: OpCode = OpCode::Other(22);
 
 /// The data of a node: its number in so many bytes, beginning with a mark.
 fn data(mark: char, number: usize, length: usize) -> String {
@@ -66,7 +67,7 @@ async fn scene(name: &str, longest: usize) -> Scene {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn small_nodes_that_have_changed_are_read_together() {
+async fn small_nodes_that_have_changed_are_read_with_few_requests() {
     let scene = scene("together", 1 << 20).await;
     for mark in ['b', 'c'] {
         let reads = write_all(&scene, mark, 3).await;
@@ -84,4 +85,19 @@ async fn nodes_that_have_grown_too_large_to_be_read_together_are_read_one_by_one
     let reads = write_all(&scene, 'b', 12_000).await;
     assert!(reads >= NODES as u64 / 2, "{reads}");
     assert_eq!(scene.cache.last_error(), None);
+}
+
+/// Nor is a request of the group taken for one on which servers close the connection.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_whose_common_answer_is_lost_are_read_one_by_one() {
+    let scene = scene("lost", 1 << 20).await;
+    let session = scene.client.session_id();
+    for mark in ['b', 'c', 'd'] {
+        let lost = scene.proxy.lose_reply_of(MULTI_READ, How::Fin);
+        assert!(write_all(&scene, mark, 3).await >= NODES as u64);
+        assert!(lost.has_fired());
+    }
+    let node = format!("{}/00", scene.cache.path());
+    within("it is written", SOON, scene.client.set(&node, [0; 8_000], None)).await.expect("nothing is suspected");
+    assert_eq!(scene.client.session_id(), session);
 }

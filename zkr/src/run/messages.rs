@@ -21,7 +21,7 @@ pub enum ToKeeper {
     Ready,
     /// The command runs in this process group.
     Started { group: i32 },
-    /// The command has ended, and no process of its group is left.
+    /// No command was started, or it has ended and no process of its group is left. Nothing need be held any more.
     Over,
 }
 

@@ -57,8 +57,9 @@ impl Signals {
     }
 }
 
-/// Starts a process that none of those that end one reaches, from its first moment on.
-pub fn without<T>(start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+/// Starts a process with the signals blocked that would end it. It inherits that, so they have no effect from its first
+/// moment on.
+pub fn blocked<T>(start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let before = SigSet::from_iter(PASSED_ON).thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
     let started = start();
     before.thread_set_mask()?;

@@ -76,7 +76,7 @@ impl<'a> Supervisor<'a> {
         let mut keeper = this_program()?;
         keeper.arg(KEEPER).stdin(Stdio::from(OwnedFd::from(other))).stdout(Stdio::from(lease.try_clone()?));
         // What a terminal sends to a group, or a service manager to all processes, is not for it.
-        let process = signals::without(|| keeper.process_group(0).spawn())?;
+        let process = signals::blocked(|| keeper.process_group(0).spawn())?;
         Ok(Supervisor { keeper: Conversation::new(own)?, process, lease, signals, asked: None })
     }
 
@@ -118,7 +118,7 @@ impl<'a> Supervisor<'a> {
     /// Has the keeper give up what it waits for, as this signal asks. Returns how to end.
     async fn withdraw(&mut self, signal: Signal) -> Ending {
         self.asked = Some(signal);
-        // No command was started, or it is over: there is nothing to end for a keeper that has said it may start.
+        // A keeper that has said that the command may start would otherwise end it, and this process with it.
         self.keeper.say(&ToKeeper::Over).await;
         self.keeper.finish().await;
         let until_gone = async { while self.keeper.hear::<ToSupervisor>().await.is_some() {} };
@@ -182,6 +182,7 @@ impl<'a> Supervisor<'a> {
                 signal = self.signals.next() => match signal {
                     Signal::SIGCHLD => running.look(),
                     signal => {
+                        // What these mean is the matter of the command alone.
                         if !matches!(signal, Signal::SIGUSR1 | Signal::SIGUSR2) {
                             self.asked = Some(signal);
                         }

@@ -169,7 +169,6 @@ async fn a_command_that_is_stopped_ends_at_a_signal_to_zkr() {
     assert_eq!(holder.ended().await.with(9).out, "terminated\n");
 }
 
-/// A program may block any signal, and those it starts inherit that.
 /// When it goes on it is told first that it holds, and hears the signal before it has started the command.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_signal_that_comes_with_the_lock_ends_zkr_as_it_does_otherwise() {
@@ -181,14 +180,16 @@ async fn a_signal_that_comes_with_the_lock_ends_zkr_as_it_does_otherwise() {
     waiting.signal(Signal::SIGSTOP);
     holder.signal(Signal::SIGTERM);
     holder.ended().await.with(143);
-    // Its keeper holds the lock now, and waits for it.
-    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    // Its keeper holds the lock, has set the mark, and waits for it.
+    let is_marked = || async { scene.observer.data(&scene.path).await.filter(|data| !data.is_empty()) };
+    until("it is marked", SOON, is_marked).await;
     waiting.signal(Signal::SIGTERM);
     waiting.signal(Signal::SIGCONT);
     waiting.ended().await.with(143);
     until("nothing is held", SOON, || async { scene.is_empty().await.then_some(()) }).await;
 }
 
+/// A program may block any signal, and those it starts inherit that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn signals_that_were_blocked_at_the_start_are_handled() {
     let (_server, scene) = Scene::new().await;

@@ -69,6 +69,20 @@ async fn one_that_is_requeued_leads_again_after_its_term() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_signal_of_the_users_own_ends_a_term_and_not_the_requeueing() {
+    let (_server, connect, path) = server().await;
+    let directory = tempfile::TempDir::new().expect("a directory");
+    let log = directory.path().join("log").to_str().expect("it is text").to_owned();
+    let script = "trap 'exit 0' USR1; echo $ZKR_FENCING_TOKEN >>$0; sleep 600 & kill -USR1 $PPID; wait";
+    let elected = Contender::start(zkr(&connect, &["elect", &path, "--requeue", "--", "sh", "-c", script, &log]));
+    let terms = || std::fs::read_to_string(&log).unwrap_or_default().lines().count();
+    until("it has led three times", SOON, || async { (terms() >= 3).then_some(()) }).await;
+    elected.signal(nix::sys::signal::Signal::SIGTERM);
+    let status = elected.ended().await.status;
+    assert!(matches!(status.code(), Some(0 | 143)), "{status}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn members_of_a_barrier_start_together_and_end_together() {
     let (_server, connect, path) = server().await;
     let member = |script: &str| {
