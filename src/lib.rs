@@ -138,8 +138,8 @@
 //! | `sasl-digest-md5` | | authentication by user name and password |
 //!
 //! With `serde`, these implement `Serialize`: states and statuses, participants, members, shares, outcomes, events of a
-//! balancer, counts of requests, results of an addition, lines and deadlocks. A status is serialized as the text of its
-//! `Display`.
+//! balancer, of a queue and of a watch, stats, shared values, counts of requests, results of an addition, lines and
+//! deadlocks. A status is serialized as the text of its `Display`; so can be an error.
 //!
 //! The features `integration` and `interop` belong to the tests of this crate.
 //!

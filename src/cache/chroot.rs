@@ -7,7 +7,6 @@ use futures::future::FutureExt;
 use futures::stream::{self, BoxStream, StreamExt};
 
 use crate::backend::{Error, Watch};
-use crate::client;
 use crate::client::session::Session;
 use crate::util::wait::forever;
 
@@ -36,11 +35,6 @@ impl Chroot {
             (false, _) => Chroot::Missing,
         }
     }
-}
-
-/// Returns the error for users of a cache.
-pub(super) fn error() -> client::Error {
-    client::Error::of_any_session("look for", "/", Error::NoRoot)
 }
 
 /// Returns whether the root of the connect string exists: now, and after each event of it.

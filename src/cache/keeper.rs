@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::change::Change;
-use super::chroot::{self, Chroot};
+use super::chroot::Chroot;
 use super::error::Error;
 use super::measure::Measured;
 use super::node::{Content, Undecodable};
@@ -413,14 +413,14 @@ impl<T: Send + Sync + 'static> Keeper<T> {
     fn report_chroot(&mut self) {
         if self.chroot == Chroot::Missing {
             self.chroot = Chroot::Reported;
-            self.failed(chroot::error());
+            self.failed(client::Error::no_root());
             self.answer_waiters();
         }
     }
 
     fn answer_waiters(&mut self) {
         match self.chroot.is_missing() {
-            true => self.waiters.answer(|_| true, &Err(Error::client(&self.plan.scope.root, chroot::error()))),
+            true => self.waiters.answer(|_| true, &Err(Error::client(&self.plan.scope.root, client::Error::no_root()))),
             false => self.waiters.answer(|round| self.tracker.is_over(round), &Ok(self.shared.latest())),
         }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
 use super::core::{Config, Core};
+use super::error::ErrorKind;
 use super::runtime::Runtime;
 use super::state::ConnectionState;
 use super::supervisor::Supervisor;
@@ -41,5 +42,17 @@ pub(super) async fn connect(
     let session = supervisor.install(&first, lease, ConnectionState::Connected, None);
     core.runtime.spawn_system(supervisor.run(session, first.events));
     core.runtime.spawn_system(janitor::run(Arc::clone(&core), jobs));
+    if core.ensemble.has_root() {
+        core.runtime.spawn_system(look_for_root(Arc::clone(&core)));
+    }
     Ok(Client { owner: Arc::new(Owner { core, told }) })
+}
+
+/// Reports a missing root at once: most recipes would only wait below it.
+async fn look_for_root(core: Arc<Core>) {
+    if let Err(error) = core.check_root().await
+        && error.kind() == ErrorKind::NoNode
+    {
+        core.report(error);
+    }
 }

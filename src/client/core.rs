@@ -285,7 +285,13 @@ impl Core {
 
     /// Remembers an error that no caller awaits.
     pub(crate) fn report(&self, error: Error) {
-        tracing::warn!(event = "background_error", error = error.to_string(), kind = ?error.kind(), "background error");
+        let (text, kind) = (error.to_string(), error.kind());
+        if kind == ErrorKind::Closed {
+            // A process that ends without closing its client, as most do.
+            tracing::info!(event = "background_error", error = text, ?kind, "something ended with its client");
+        } else {
+            tracing::warn!(event = "background_error", error = text, ?kind, "background error");
+        }
         self.meter().count(&table::BACKGROUND_ERRORS, &[Label::Is(error.kind().name())], 1);
         *self.last_error.lock() = Some(error);
     }

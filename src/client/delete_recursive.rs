@@ -100,7 +100,7 @@ async fn walk(core: &Core, root: &str) -> Result<(Vec<String>, i64), Error> {
     let mut level = vec![root.to_owned()];
     while !level.is_empty() {
         let lists = level.into_iter().map(|path| async {
-            let listed = core.read("list the children of", &path, |session, path| session.list_children(path)).await;
+            let listed = core.read("delete everything at", &path, |session, path| session.list_children(path)).await;
             (path, listed)
         });
         let mut lists = stream::iter(lists).buffered(LISTS);

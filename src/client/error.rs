@@ -24,6 +24,9 @@ pub struct Error {
     path: Option<Range<usize>>,
 }
 
+/// What an error of [`Client::create`](crate::Client::create) is said to do.
+pub(super) const CREATE: &str = "create";
+
 /// The kinds of failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -173,6 +176,11 @@ impl Error {
         Error::new(ErrorKind::Closed, format!("the {what} has been closed"))
     }
 
+    /// The root that the connect string names does not exist.
+    pub(crate) fn no_root() -> Self {
+        Error::from_backend("look for", "/", backend::Error::NoRoot)
+    }
+
     pub(crate) fn session_lost(doing: &str, path: &str) -> Self {
         Error::at(ErrorKind::SessionLost, doing, path, "the session is over")
     }
@@ -196,6 +204,9 @@ impl Error {
             B::ConnectionLoss => (ErrorKind::ConnectionLoss, "the connection broke before the answer".into()),
             B::SessionEnded => (ErrorKind::SessionLost, "the session is over".into()),
             B::AuthFailed => (ErrorKind::AuthFailed, "the server refused the credentials".into()),
+            B::NoNode if doing == CREATE => {
+                (ErrorKind::NoNode, "the node above it does not exist; create it first, with create_containers".into())
+            }
             B::NoNode => (ErrorKind::NoNode, "no such node".into()),
             B::NoRoot => {
                 let why =

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::core::Core;
-use super::error::{Error, ErrorKind};
+use super::error::{CREATE, Error, ErrorKind};
 use super::session::{Condition, EndReason, Session};
 use super::{Client, parents};
 use crate::backend::{Error as Refusal, Reply};
@@ -111,7 +111,7 @@ impl Client {
         core.check_data("create", path, data)?;
         let acls = &core.config.acls;
         let write = |session: &Arc<Session>, full: &str| session.create(full, data, mode, acls);
-        let (created, _) = core.write("create", path, write).await?;
+        let (created, _) = core.write(CREATE, path, write).await?;
         Ok(core.config.namespace.strip(&created).to_owned())
     }
 
@@ -388,6 +388,19 @@ impl Core {
             _ => {}
         }
         error
+    }
+
+    /// Returns an error if the root is missing that the connect string names: without it an empty tree is none. Costs a
+    /// request until that root was seen.
+    pub(crate) async fn check_root(&self) -> Result<(), Error> {
+        if self.has_seen_root.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let session = self.session_in_time("look for", "/").await?;
+        match self.with_root(&session, Refusal::NoNode).await {
+            Refusal::NoRoot => Err(Error::no_root()),
+            _ => Ok(()),
+        }
     }
 
     /// Waits for the answer to a write no longer than the connection timeout. After that a task keeps waiting, so that

@@ -374,7 +374,7 @@ impl Keeper {
             tracing::info!(
                 event = "waiting_for_owner",
                 path = self.stripped(path),
-                "another session owns the node; ours is created when that one is gone"
+                "another session owns the node, and ours can only be created when that one is gone"
             );
         }
         if self.spec.is_unique {

@@ -95,7 +95,10 @@ pub(super) async fn list(core: &Core, paths: &Paths) -> Result<Vec<DeadLetter>, 
     let failed = |error| Error::client(&paths.path, error);
     let names = match core.read("list", &path, |session, path| session.list_children(path)).await {
         Ok((names, _)) => names,
-        Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Vec::new()),
+        Err(error) if error.kind() == ErrorKind::NoNode => {
+            core.check_root().await.map_err(failed)?;
+            return Ok(Vec::new());
+        }
         Err(error) => return Err(failed(error)),
     };
     let letters = futures::stream::iter(znodes::letters(names)).map(|name| async move {

@@ -117,6 +117,11 @@
 //! and claims these items itself if the others do not. So with n busy consumers a few times n other items may overtake
 //! an item. [`strict_order`](DistributedQueueBuilder::strict_order) waits instead.
 //!
+//! Turns divide a backlog evenly. While items come more slowly than they are handled, one consumer claims almost all of
+//! them as long as it has free slots, because the others leave them to it. That costs the fewest requests, but the
+//! processes do not have the same work. For that, give each [`consume`](Consumer::consume) a single slot: a consumer
+//! that is busy claims nothing, and the next item goes to another one.
+//!
 //! # Costs
 //!
 //! A put is one request; up to 64 puts that wait at the same time share one. Taking an item is two requests (a read and
@@ -288,7 +293,11 @@ impl<S: Serializer> DistributedQueue<S> {
     #[expect(clippy::len_without_is_empty, reason = "by the time the answer is there it is no property of the queue")]
     pub async fn len(&self) -> Result<usize, Error> {
         let stat = self.client.exists(&self.paths.path).await.map_err(|error| self.error(error))?;
-        Ok(stat.map_or(0, |stat| usize::try_from(stat.num_children).unwrap_or(0)))
+        let Some(stat) = stat else {
+            self.client.core().check_root().await.map_err(|error| self.error(error))?;
+            return Ok(0);
+        };
+        Ok(usize::try_from(stat.num_children).unwrap_or(0))
     }
 
     /// Returns the items of the first node without taking them; `None` if the queue is empty. They may be claimed
@@ -303,7 +312,10 @@ impl<S: Serializer> DistributedQueue<S> {
         let core = self.client.core();
         let names = match core.read("list", &self.paths.path, |session, path| session.list_children(path)).await {
             Ok((names, _)) => names,
-            Err(error) if error.kind() == ErrorKind::NoNode => return Ok(None),
+            Err(error) if error.kind() == ErrorKind::NoNode => {
+                core.check_root().await.map_err(|error| self.error(error))?;
+                return Ok(None);
+            }
             Err(error) => return Err(self.error(error)),
         };
         for name in znodes::in_order(names) {

@@ -227,7 +227,7 @@ fn log(path: &str, happened: &Event) {
             tracing::warn!(event = "maximum_invalid", path, reason = why, "{happened}");
         }
         Event::Exceeded { maximum, by } => {
-            tracing::warn!(event = "maximum_exceeded", path, maximum, by, "{happened}");
+            tracing::info!(event = "maximum_exceeded", path, maximum, by, "{happened}");
         }
         Event::Settled { maximum, members, shared } => {
             tracing::debug!(event = "settled", path, maximum, members, shared, "{happened}");

@@ -97,7 +97,7 @@ impl Fresh {
         let Some(answer) = self.frames.receive_first().await? else {
             return Err(Failure::new(match identity.zxid {
                 0 => "the server closed the connection during the handshake",
-                _ => "the server closed the connection during the handshake; it may be behind",
+                _ => "the server closed the connection during the handshake: it starts, stops, or is behind",
             }));
         };
         self.latest_read = self.clock.now();

@@ -167,8 +167,11 @@ impl Claimant {
         let (items_watch, claims_watch, (items, queue), (claims, has_claims)) =
             session.retry_while_passing(look).await?;
         if has_claims.is_none() {
-            // Once for all first claims. If it is refused, so are they, and report it.
-            let _ = parents::ensure(session, &self.shared.paths.claims, &[], &self.shared.core.config.acls).await;
+            // Once for all first claims. If it is refused, so are they, and report it. Without a root nothing comes.
+            let made = parents::ensure(session, &self.shared.paths.claims, &[], &self.shared.core.config.acls).await;
+            if made == Err(backend::Error::NoRoot) {
+                return Err(backend::Error::NoRoot);
+            }
         }
         Ok((Watches { items: items_watch, claims: claims_watch }, Listing { queue, items, claims }))
     }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use futures::future::join_all;
 
 use super::fixture::{Fixture, SOON, drained, queue, taken};
-use crate::support::within;
+use crate::fixture::{builder, connect};
+use crate::support::{eventually, within};
 
 /// testSimple, testSafetyBasic, testPutMulti, testPutListener: order, singly and as one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -56,4 +57,25 @@ async fn two_producers_and_four_consumers_share_a_thousand_items_and_none_comes_
     shares.iter().flatten().for_each(|item| *times.entry(item).or_insert(0) += 1);
     assert!(times.len() == 1_000 && times.values().all(|times| *times == 1));
     assert!(fixture.nodes().await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_missing_chroot_is_no_empty_queue() {
+    let fixture = Fixture::new("chroot").await;
+    let hosts = format!("{}{}", fixture.server.connect_string(), fixture.path);
+    let client = connect(builder(&hosts, Duration::from_secs(10))).await;
+    let told =
+        |what: &str, error: String| assert!(error.contains("root that the connect string names"), "{what}: {error}");
+    eventually("a client tells by itself", SOON, || async { client.last_error().is_some() }).await;
+    told("client", client.last_error().expect("an error").to_string());
+    let (queue, missing) = (queue(&client, "/jobs"), "there is no root");
+    told("len", queue.len().await.expect_err(missing).to_string());
+    told("peek", queue.peek().await.expect_err(missing).to_string());
+    told("dead letters", queue.dead_letters().await.expect_err(missing).to_string());
+    let consumer = queue.consumer();
+    told("take", within("an answer", SOON, consumer.take()).await.expect_err(missing).to_string());
+    fixture.observer.create_all(&fixture.path).await;
+    assert_eq!(queue.len().await.expect("an answer"), 0);
+    queue.producer().put("one".to_owned()).await.expect("put");
+    assert_eq!(taken(&consumer).await.item(), "one");
 }
