@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use humantime::parse_duration;
 use serde::{Deserialize, Serialize};
 use zookeeper_recipes::{Client, ClientBuilder, ErrorKind, ErrorPolicy, Sasl, Tls};
 
@@ -36,20 +35,20 @@ pub struct Connection {
     /// How long the servers keep what this process has without hearing from it
     #[arg(
         long, env = "ZKR_SESSION_TIMEOUT", value_name = "TIME", default_value = "10s",
-        value_parser = parse_duration, global = true
+        value_parser = time, global = true
     )]
     session_timeout: Duration,
     /// How long to try to reach a server [default: 15s; 5s for what only looks]
-    #[arg(long, env = "ZKR_CONNECTION_TIMEOUT", value_name = "TIME", value_parser = parse_duration, global = true)]
+    #[arg(long, env = "ZKR_CONNECTION_TIMEOUT", value_name = "TIME", value_parser = time, global = true)]
     connection_timeout: Option<Duration>,
     /// The tickTime of the servers, if it is not ZooKeeper's default
     #[arg(
-        long, env = "ZKR_TICK_TIME", value_name = "TIME", default_value = "2s", value_parser = parse_duration,
+        long, env = "ZKR_TICK_TIME", value_name = "TIME", default_value = "2s", value_parser = time,
         global = true
     )]
     tick_time: Duration,
     /// The minSessionTimeout of the servers: a larger one lets locks survive longer interruptions [default: two ticks]
-    #[arg(long, env = "ZKR_MIN_SESSION_TIMEOUT", value_name = "TIME", value_parser = parse_duration, global = true)]
+    #[arg(long, env = "ZKR_MIN_SESSION_TIMEOUT", value_name = "TIME", value_parser = time, global = true)]
     min_session_timeout: Option<Duration>,
     /// The jute.maxbuffer of the servers, if it is not ZooKeeper's default: the bytes of the largest request
     #[arg(long, env = "ZKR_MAX_BUFFER", value_name = "BYTES", global = true)]
@@ -209,6 +208,11 @@ fn scheme_and_auth(value: &str) -> Result<(String, String), String> {
 fn user_and_password(value: &str) -> Result<(String, String), String> {
     let (user, password) = value.split_once(':').ok_or("it must be USER:PASSWORD")?;
     Ok((user.to_owned(), password.to_owned()))
+}
+
+/// Parses a time.
+pub fn time(value: &str) -> Result<Duration, String> {
+    humantime::parse_duration(value).map_err(|_| "it must be a time with its unit, such as 500ms, 30s or 2m".to_owned())
 }
 
 /// Parses the path of a node below the root.

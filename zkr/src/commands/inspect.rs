@@ -67,6 +67,7 @@ pub async fn revoke(client: &Client, output: Output, node: &str) -> Result<Endin
         }
         found => found.map_err(|error| failed(error.kind(), error))?,
     };
+    check_holds(client, node).await?;
     mutex::revoke(client, node).await.map_err(|error| failed(error.kind(), error))?;
     // The mark has replaced it.
     let owner = String::from_utf8_lossy(&data);
@@ -74,6 +75,19 @@ pub async fn revoke(client: &Client, output: Output, node: &str) -> Result<Endin
     let text = format_args!("{node}: its owner{name} is asked to release it");
     output.print(text, &Revoked { revoked: node, owner: &owner }).await?;
     Ok(Ending::Success)
+}
+
+/// One that waits would take the mark for a request as soon as it holds.
+async fn check_holds(client: &Client, node: &str) -> Result<(), Ending> {
+    let dir = node.rsplit_once('/').map_or("/", |(dir, _)| if dir.is_empty() { "/" } else { dir });
+    let line = inspect::line(client, dir).await.map_err(|error| not_inspected(&error))?;
+    let waits = |place: &&Place| place.path == node && !place.holds();
+    match line.places.iter().find(waits) {
+        None => Ok(()),
+        Some(_) => {
+            Err(Ending::because(Status::No, format_args!("{node} waits, it holds nothing that it could release")))
+        }
+    }
 }
 
 /// The mark replaces the data of the node. Only the owner of a lock knows what that means.
@@ -90,6 +104,9 @@ fn check_is_revocable(node: &str) -> Result<(), String> {
 /// Finds the sessions that wait for each other.
 pub async fn deadlocks(client: &Client, output: Output, path: &str) -> Result<Ending, Ending> {
     let deadlocks = inspect::deadlocks(client, path).await.map_err(|error| not_inspected(&error))?;
+    if deadlocks.denied.iter().any(|denied| denied == path) {
+        return Err(Ending::failed(format_args!("{path} is not readable, check its ACL and --auth")));
+    }
     output.print(&deadlocks, &deadlocks).await?;
     match deadlocks.found[..] {
         [] => Ok(Ending::Success),

@@ -58,9 +58,9 @@ pub enum Command {
     Inspect(tree::TreeOptions),
     /// Find what is wrong with locks, elections, semaphores, queues and the servers; status 1 if anything is
     ///
-    /// Of locks, elections and semaphores: deadlocks, nodes and leases without a session, holders that others wait for
-    /// too long, counters that end, and ACLs that hide a line from those who may enter it. Of queues: items without a
-    /// consumer, and dead letters. What this client may not read is not examined, and told.
+    /// Of locks, elections and semaphores: deadlocks, nodes and leases without a session, counters that end, and ACLs
+    /// that hide a line from those who may enter it. Of locks and elections: holders that others wait for too long. Of
+    /// queues: items without a consumer, and dead letters. What this client may not read is not examined, and told.
     ///
     /// The servers are asked by ZooKeeper's four-letter words, of which they permit only srvr by default. Tick times,
     /// session timeouts and watches are examined if 4lw.commands.whitelist of the servers has conf and wchs too.
@@ -171,14 +171,17 @@ async fn check_exists(client: &Client, path: &str) -> Result<Stat, Ending> {
     }
 }
 
-/// A request has failed. If a node is missing, there is nothing, which is an answer; a wrong path and a wrong root look
-/// the same.
+/// A part of the library's text about a missing root, which has the kind of a missing node.
+const NO_ROOT: &str = "the root that the connect string names";
+
+/// A request has failed. If a node is missing, there is nothing, which is an answer; without a root nothing is asked.
 fn failed(kind: ErrorKind, error: impl Display) -> Ending {
+    let why = error.to_string();
     match kind {
-        ErrorKind::NoNode => {
-            Ending::because(Status::No, format_args!("{error}; check the path, --namespace and --connect"))
+        ErrorKind::NoNode if !why.contains(NO_ROOT) => {
+            Ending::because(Status::No, why + "; check the path, --namespace and --connect")
         }
-        kind => Ending::because(Status::of(kind), error),
+        kind => Ending::because(Status::of(kind), why),
     }
 }
 

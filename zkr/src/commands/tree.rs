@@ -12,7 +12,7 @@ use zookeeper_recipes::inspect::{self, Tree};
 
 use super::addresses::{Addresses, WithAddresses};
 use super::{not_inspected, owners};
-use crate::connection::{Connection, path_or_root};
+use crate::connection::{Connection, path_or_root, time};
 use crate::ending::Ending;
 use crate::output::Output;
 
@@ -108,7 +108,7 @@ fn in_colour_if_wanted(text: String) -> String {
 }
 
 fn interval(value: &str) -> Result<Duration, String> {
-    let interval = humantime::parse_duration(value).map_err(|error| error.to_string())?;
+    let interval = time(value)?;
     if interval >= Duration::from_millis(100) { Ok(interval) } else { Err("it must be 100ms or more".to_owned()) }
 }
 

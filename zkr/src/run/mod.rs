@@ -124,7 +124,7 @@ fn supervised(play: impl AsyncFnOnce(&mut Signals) -> Ending) -> Ending {
 /// Whether another round can end otherwise.
 fn may_differ_next_time(ending: &Ending) -> bool {
     match ending {
-        Ending::Status(status, _) => matches!(status, Status::Lost | Status::Unreachable | Status::NotAcquired),
+        Ending::Status(status, _) => matches!(status, Status::Lost | Status::Unreachable),
         // A command that was interrupted at the terminal, or is not there, ends the whole.
         Ending::Command(status) => ![126, 127, 130].contains(status),
         _ => false,

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use crate::connection::path;
+use crate::connection::{path, time};
 
 /// What is run, and how it is ended.
 #[derive(Args, Debug)]
 pub struct Work {
     /// How long the command may take to end after SIGTERM; less if the lease ends before
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = time)]
     pub grace: Duration,
     /// What to run, with its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
@@ -27,8 +27,9 @@ pub struct LockOptions {
     /// The path of the lock
     #[arg(required = true, value_parser = path)]
     pub path: Option<String>,
-    /// How long to wait for it; 0s does not wait for others [default: without a limit]
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    /// How long to wait for it once connected, with the time to leave the line again (an eighth of it, 1s at most); 0s
+    /// does not wait for others [default: without a limit]
+    #[arg(long, value_name = "TIME", value_parser = time)]
     pub wait: Option<Duration>,
     /// As a semaphore: so many may hold at a time. All who use the path must say the same number
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -66,8 +67,9 @@ pub struct ElectOptions {
     /// Take part again when the command has ended, or the leadership was lost; after a failure a second later
     #[arg(long)]
     pub requeue: bool,
-    /// How long to wait for the leadership [default: without a limit]
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    /// How long to wait for the leadership once connected, with the time to leave the line again (an eighth of it, 1s
+    /// at most); with --requeue each time [default: without a limit]
+    #[arg(long, value_name = "TIME", value_parser = time)]
     pub wait: Option<Duration>,
     #[command(flatten)]
     pub work: Work,
@@ -82,8 +84,9 @@ pub struct BarrierOptions {
     /// How many take part
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub members: u32,
-    /// How long to wait for the others [default: without a limit]
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    /// How long to wait for the others once connected, with the time to leave again (an eighth of it, 1s at most)
+    /// [default: without a limit]
+    #[arg(long, value_name = "TIME", value_parser = time)]
     pub wait: Option<Duration>,
     #[command(flatten)]
     pub work: Work,

@@ -107,6 +107,12 @@ async fn items_go_into_a_queue_and_come_out_in_order() {
     assert_eq!((missing.status, &*missing.out), (1, ""));
     assert!(missing.err.starts_with(&format!("zkr: {path}: no such node; check the path")), "{}", missing.err);
 
+    let missing = fixture.zkr(&["queue", "take", path, "--wait", "0s"]).await;
+    assert_eq!((missing.status, &*missing.out), (1, ""));
+    assert!(missing.err.starts_with(&format!("zkr: {path}: no such node; check the path")), "{}", missing.err);
+    let claims = fixture.client.exists(&format!("{path}-claims")).await.expect("an answer");
+    assert!(claims.is_none(), "a look leaves nothing behind");
+
     assert_eq!(fixture.answer(&["queue", "put", path, "one", "--", "--two"]).await, "2 items put\n");
     let mut lines =
         fixture.command(&["queue", "put", path, "--json"]).stdin(Stdio::piped()).spawn().expect("it starts");
@@ -132,6 +138,7 @@ async fn items_go_into_a_queue_and_come_out_in_order() {
 async fn an_item_stays_in_the_queue_if_the_output_is_closed() {
     let fixture = Fixture::new("pipe").await;
     let path = fixture.path.as_str();
+    fixture.client.create_containers(path).await.expect("it is created");
     let mut child = fixture.start(&["queue", "take", path, "--count", "2"]);
     drop(child.stdout.take());
     fixture.answer(&["queue", "put", path, "one"]).await;
@@ -220,6 +227,8 @@ async fn dead_letters_are_shown_retried_and_dropped() {
     let retried = fixture.answer(&["queue", "dead", "retry", path, names[1]]).await;
     assert_eq!(retried, format!("{}: put back\n", names[1]));
     let dropped = fixture.values(&["queue", "dead", "drop", path, "--all"]).await;
+    let none = fixture.zkr(&["queue", "dead", "retry", path, "--all"]).await;
+    assert!(none.status == 0 && none.out.is_empty() && none.err.contains("has no dead letters"), "{}", none.err);
     assert_eq!(dropped.iter().map(|done| &done["done"]).collect::<Vec<_>>(), ["dropped", "dropped"]);
     assert_eq!(fixture.answer(&["queue", "dead", "ls", path]).await, "");
     assert_eq!(fixture.answer(&["queue", "take", path, "--wait", "5s"]).await, "two\n");
@@ -245,6 +254,12 @@ async fn who_leads_and_who_is_asked_to_release() {
     assert_eq!(told, format!("{node}: its owner is asked to release it\n"));
     let line = fixture.answer(&["lock", "ls", &lock]).await;
     assert!(line.contains("asked to release"), "{line}");
+    let waiter = fixture.client.create(&format!("{lock}/lock-"), "", CreateMode::EphemeralSequential).await;
+    let waiter = waiter.expect("a node behind it");
+    let waits = fixture.zkr(&["revoke", &waiter]).await;
+    assert_eq!((waits.status, &*waits.out), (1, ""));
+    assert!(waits.err.contains("holds nothing that it could release"), "{}", waits.err);
+    assert!(fixture.client.get(&waiter).await.expect("its data").0.is_empty(), "it is not marked");
     guard.release().await.expect("it is released");
     let gone = fixture.zkr(&["revoke", &node]).await;
     assert_eq!(gone.status, 1);
@@ -467,7 +482,7 @@ async fn what_is_wrong_with_the_arguments_is_told() {
     for (arguments, why) in [
         (&["latch", "ls", "x"][..], "it must be /name"),
         (&["queue", "take", "/q", "--count", "0"], "1.."),
-        (&["queue", "take", "/q", "--wait", "soon"], "--wait"),
+        (&["queue", "take", "/q", "--wait", "soon"], "such as 500ms, 30s or 2m"),
         (&["queue", "dead", "drop", "/q"], "--all"),
         (&["queue", "dead", "drop", "/q", "x", "--all"], "cannot be used with"),
         (&["balancer", "set-max", "/b", "9223372036854775808"], "9223372036854775807"),

@@ -238,8 +238,9 @@ async fn a_path_that_does_not_exist_is_told_by_all_that_look() {
             assert!(told.err.starts_with(&format!("zkr: {path}: no such node")), "{look:?}: {}", told.err);
         }
         let told = ended(command_at(&no_root, &[look, &[path]].concat()).spawn().expect("it starts")).await;
-        assert_eq!((told.status, &*told.out), (1, ""), "{look:?}: {}", told.err);
+        assert_eq!((told.status, &*told.out), (125, ""), "{look:?}: {}", told.err);
         assert!(told.err.contains("the root that the connect string names does not exist"), "{look:?}: {}", told.err);
+        assert!(!told.err.contains("check the path"), "{look:?}: {}", told.err);
         let told = fixture.zkr(&[look, &[path, "--json"]].concat()).await;
         let error: Value = serde_json::from_str(&told.err).expect("it is JSON");
         assert_eq!((told.status, &*told.out, &error["status"]), (1, "", &1.into()), "{look:?}");

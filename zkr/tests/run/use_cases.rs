@@ -83,6 +83,17 @@ async fn a_signal_of_the_users_own_ends_a_term_and_not_the_requeueing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_time_to_wait_for_a_leadership_ends_a_requeueing_too() {
+    let (_server, connect, path) = server().await;
+    let leader = Contender::start(zkr(&connect, &["elect", &path, "--", "sleep", "60"]));
+    let observer = Observer::connect(&connect).await;
+    observer.wait_for_children(&path, 1).await;
+    let other = zkr(&connect, &["elect", &path, "--requeue", "--wait", "500ms", "--", "true"]);
+    Contender::start(other).ended().await.with(124);
+    drop(leader);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn members_of_a_barrier_start_together_and_end_together() {
     let (_server, connect, path) = server().await;
     let member = |script: &str| {

@@ -18,7 +18,7 @@ use self::finding::Finding;
 use self::servers::{Expected, Survey};
 use super::not_inspected;
 use super::servers::Hosts;
-use crate::connection::{Connection, path_or_root};
+use crate::connection::{Connection, path_or_root, time};
 use crate::ending::{Ending, Status};
 use crate::output::{Output, count, note};
 
@@ -30,7 +30,7 @@ pub struct Options {
     path: String,
     /// From when on a node that others wait for, or an item that no consumer takes, is worth a look; that a leader
     /// leads on is not
-    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = time)]
     stuck: Duration,
 }
 

@@ -9,7 +9,7 @@ use super::{check_exists, of, open};
 use crate::commands::content::{Content, hex, quoted};
 use crate::connection::path;
 use crate::ending::{Ending, Status};
-use crate::output::{Output, count};
+use crate::output::{Output, count, note};
 
 /// What is asked of dead letters.
 #[derive(Subcommand, Debug)]
@@ -97,6 +97,10 @@ async fn show(client: &Client, path: &str, output: Output) -> Result<Ending, End
 async fn each(client: &Client, output: Output, letters: &Letters, deed: Deed) -> Result<Ending, Ending> {
     let queue = open(client, &letters.path)?;
     let found = queue.dead_letters().await.map_err(of)?;
+    if found.is_empty() && letters.all {
+        check_exists(client, &letters.path).await?;
+        note(format_args!("{} has no dead letters", letters.path));
+    }
     for letter in letters.chosen(&found)? {
         let done = match deed {
             Deed::Retried => queue.put_back(letter).await,

@@ -22,7 +22,8 @@ pub enum Queue {
     /// Take items out of a queue, and print each on a line; status 1 if there was none in time
     ///
     /// An item is removed from the queue after it was written to the standard output. One that was printed when this
-    /// process or its connection ends may be delivered once more.
+    /// process or its connection ends may be delivered once more. One that is not in the format of a queue becomes a
+    /// dead letter, as with any consumer.
     Take(take::Options),
     /// Print how many items are in a queue, with those that a consumer has claimed
     Depth {

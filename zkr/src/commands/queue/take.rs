@@ -11,9 +11,9 @@ use tokio::time::{Instant, sleep_until};
 use zookeeper_recipes::queue::{Consumer, Delivery, DistributedQueue, Event, Events, RawBytes};
 use zookeeper_recipes::{Client, ErrorKind};
 
-use super::{failed, of};
+use super::{check_exists, failed, of};
 use crate::commands::content::Content;
-use crate::connection::path;
+use crate::connection::{path, time};
 use crate::ending::{Ending, Status};
 use crate::output::{self, Output, note};
 
@@ -32,7 +32,7 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     count: u64,
     /// How long to wait for them, in all; 0s takes what is there [default: without a limit]
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = time)]
     wait: Option<Duration>,
     /// The directory of the claims, the same for all consumers: what Curator calls the lock path [default: PATH-claims]
     #[arg(long, value_name = "PATH", value_parser = path)]
@@ -60,6 +60,15 @@ struct Taking<'a> {
 /// Takes items, and prints them.
 pub async fn take(client: &Client, output: Output, options: &Options) -> Result<Ending, Ending> {
     let Options { path, count, wait, claims } = options;
+    if let Err(missing) = check_exists(client, path).await {
+        match missing {
+            // A producer may create it meanwhile. A consumer creates a node of its own, which a mistake should not.
+            Ending::Status(Status::No, Some(why)) if *wait != Some(Duration::ZERO) => {
+                note(format_args!("no queue yet: {why}"));
+            }
+            missing => return Err(missing),
+        }
+    }
     let mut queue = DistributedQueue::builder(client, path, RawBytes);
     if let Some(claims) = claims {
         queue = queue.claims_path(claims);
