@@ -139,7 +139,7 @@
 //!
 //! With `serde`, these implement `Serialize`: states and statuses, participants, members, shares, outcomes, events of a
 //! balancer, of a queue and of a watch, stats, shared values, counts of requests, results of an addition, lines and
-//! deadlocks. A status is serialized as the text of its `Display`; so can be an error.
+//! deadlocks. A status is serialized as the text of its `Display`.
 //!
 //! The features `integration` and `interop` belong to the tests of this crate.
 //!

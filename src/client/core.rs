@@ -336,13 +336,27 @@ impl Drop for KeepAlive {
 
 #[cfg(all(test, feature = "testing"))]
 mod tests {
+    use std::sync::atomic::Ordering;
     use std::sync::mpsc;
 
     use futures::FutureExt;
     use tokio::runtime::Builder;
 
     use super::*;
-    use crate::testing::TestingServer;
+    use crate::testing::{Operation, TestingServer};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_look_for_the_root_that_gets_no_answer_does_not_count_as_one_that_found_it() {
+        let server = TestingServer::start();
+        let client = server.client().await.expect("a client");
+        let core = client.core();
+        core.has_seen_root.store(false, Ordering::Relaxed);
+        server.fail_reads("/", Operation::Exists);
+        core.check_root().await.expect_err("it is not known");
+        server.heal();
+        core.check_root().await.expect("it is there");
+        assert!(core.has_seen_root.load(Ordering::Relaxed));
+    }
 
     /// With an earlier time the user would find the lease kept, and send no wake-up to a session that has just stopped
     /// keeping it.

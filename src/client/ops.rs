@@ -396,11 +396,12 @@ impl Core {
         if self.has_seen_root.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let session = self.session_in_time("look for", "/").await?;
-        match self.with_root(&session, Refusal::NoNode).await {
-            Refusal::NoRoot => Err(Error::no_root()),
-            _ => Ok(()),
+        match self.read("look for", "/", |session, _| session.exists("/")).await {
+            Ok(None) => return Err(Error::no_root()),
+            Err(error) if error.kind() != ErrorKind::NoAuth => return Err(error),
+            Ok(Some(_)) | Err(_) => self.has_seen_root.store(true, Ordering::Relaxed),
         }
+        Ok(())
     }
 
     /// Waits for the answer to a write no longer than the connection timeout. After that a task keeps waiting, so that

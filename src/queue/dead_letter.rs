@@ -89,18 +89,19 @@ pub(super) fn items<S: Serializer>(serializer: &S, data: &[u8]) -> Result<Vec<S:
     records.into_iter().map(item).collect()
 }
 
+/// Lists the children of a node of the queue, which has none before the first put. A missing root is an error.
+pub(super) async fn children(core: &Core, path: &str) -> Result<Vec<String>, client::Error> {
+    match core.read("list", path, |session, path| session.list_children(path)).await {
+        Err(error) if error.kind() == ErrorKind::NoNode => core.check_root().await.map(|()| Vec::new()),
+        listed => listed.map(|(names, _)| names),
+    }
+}
+
 /// Reads all dead letters, the oldest first.
 pub(super) async fn list(core: &Core, paths: &Paths) -> Result<Vec<DeadLetter>, Error> {
     let path = paths.dead_letters();
     let failed = |error| Error::client(&paths.path, error);
-    let names = match core.read("list", &path, |session, path| session.list_children(path)).await {
-        Ok((names, _)) => names,
-        Err(error) if error.kind() == ErrorKind::NoNode => {
-            core.check_root().await.map_err(failed)?;
-            return Ok(Vec::new());
-        }
-        Err(error) => return Err(failed(error)),
-    };
+    let names = children(core, &path).await.map_err(failed)?;
     let letters = futures::stream::iter(znodes::letters(names)).map(|name| async move {
         match core.read("read", &paths.dead_letter(&name), |session, path| session.get_data(path)).await {
             Ok((node, _)) => Ok(DeadLetter::read(&name, &node)),

@@ -310,14 +310,7 @@ impl<S: Serializer> DistributedQueue<S> {
     /// Cancel safe: it only reads.
     pub async fn peek(&self) -> Result<Option<Vec<S::Item>>, Error> {
         let core = self.client.core();
-        let names = match core.read("list", &self.paths.path, |session, path| session.list_children(path)).await {
-            Ok((names, _)) => names,
-            Err(error) if error.kind() == ErrorKind::NoNode => {
-                core.check_root().await.map_err(|error| self.error(error))?;
-                return Ok(None);
-            }
-            Err(error) => return Err(self.error(error)),
-        };
+        let names = dead_letter::children(core, &self.paths.path).await.map_err(|error| self.error(error))?;
         for name in znodes::in_order(names) {
             let data =
                 match core.read("read", &join(&self.paths.path, &name), |session, path| session.get_data(path)).await {

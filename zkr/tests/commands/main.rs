@@ -227,9 +227,9 @@ async fn dead_letters_are_shown_retried_and_dropped() {
     let retried = fixture.answer(&["queue", "dead", "retry", path, names[1]]).await;
     assert_eq!(retried, format!("{}: put back\n", names[1]));
     let dropped = fixture.values(&["queue", "dead", "drop", path, "--all"]).await;
+    assert_eq!(dropped.iter().map(|done| &done["done"]).collect::<Vec<_>>(), ["dropped", "dropped"]);
     let none = fixture.zkr(&["queue", "dead", "retry", path, "--all"]).await;
     assert!(none.status == 0 && none.out.is_empty() && none.err.contains("has no dead letters"), "{}", none.err);
-    assert_eq!(dropped.iter().map(|done| &done["done"]).collect::<Vec<_>>(), ["dropped", "dropped"]);
     assert_eq!(fixture.answer(&["queue", "dead", "ls", path]).await, "");
     assert_eq!(fixture.answer(&["queue", "take", path, "--wait", "5s"]).await, "two\n");
 }
