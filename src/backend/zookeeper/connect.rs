@@ -7,6 +7,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
+use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
@@ -21,6 +22,8 @@ const AT_ONCE: usize = 32;
 const LONGEST_WAIT: u32 = 4;
 /// And its turn lasts for this part of it at most: a silent host must not keep the others waiting.
 const LONGEST_TURN: u32 = 8;
+/// Between the first packets to two addresses of a name.
+const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
 static TURNS: Semaphore = Semaphore::const_new(AT_ONCE);
 
@@ -83,34 +86,49 @@ impl Connector for Network {
 async fn connect_tcp(endpoint: &Endpoint, tries: u32) -> io::Result<TcpStream> {
     let resolved = tokio::net::lookup_host((endpoint.name(), endpoint.port)).await;
     let addresses: Vec<SocketAddr> = resolved.map(Iterator::collect).unwrap_or_default();
-    let mut latest = io::Error::new(io::ErrorKind::NotFound, "name not found");
-    for address in choose(&addresses, tries) {
-        match TcpStream::connect(address).await {
-            Ok(stream) => {
-                stream.set_nodelay(true)?;
-                return Ok(stream);
-            }
-            Err(error) => latest = error,
-        }
-    }
-    Err(latest)
+    let stream = first_of(order(&addresses, tries), TcpStream::connect).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
 }
 
-/// Returns one address of each family, others at each try: a name may have many servers, and `localhost` has one in two
-/// families. The first family alternates too, as an address may not answer at all.
-fn choose(addresses: &[SocketAddr], tries: u32) -> Vec<SocketAddr> {
-    let v4 = addresses.first().is_some_and(SocketAddr::is_ipv4) == tries.is_multiple_of(2);
-    let both = addresses.iter().any(SocketAddr::is_ipv4) && addresses.iter().any(SocketAddr::is_ipv6);
-    // A family comes first at every other try, and each of its addresses must have that turn.
-    let turn = if both { tries / 2 } else { tries } as usize;
-    [v4, !v4]
-        .into_iter()
-        .filter_map(|v4| {
-            let family: Vec<_> = addresses.iter().filter(|address| address.is_ipv4() == v4).collect();
-            let place = turn.checked_rem(family.len())?;
-            family.get(place).map(|address| **address)
-        })
-        .collect()
+/// Connects to the first address that accepts. The next one has its chance when one fails, or has not answered for
+/// [`ATTEMPT_DELAY`]; see RFC 8305 (Happy Eyeballs).
+async fn first_of<T, C: Future<Output = io::Result<T>>>(
+    addresses: Vec<SocketAddr>,
+    connect: impl Fn(SocketAddr) -> C,
+) -> io::Result<T> {
+    let mut latest = io::Error::new(io::ErrorKind::NotFound, "name not found");
+    let (mut addresses, mut attempts) = (addresses.into_iter(), FuturesUnordered::new());
+    loop {
+        let next = addresses.next();
+        if let Some(address) = next {
+            attempts.push(connect(address));
+        } else if attempts.is_empty() {
+            return Err(latest);
+        }
+        tokio::select! {
+            biased;
+            Some(connected) = attempts.next() => match connected {
+                Ok(connected) => return Ok(connected),
+                Err(error) => latest = error,
+            },
+            () = tokio::time::sleep(ATTEMPT_DELAY), if next.is_some() => {}
+        }
+    }
+}
+
+/// Returns the addresses of a name in the order in which they are tried, another one first at each try: behind a name
+/// may be many servers, and one that accepts connections may not serve. The families alternate: `localhost` has one
+/// address in each.
+fn order(addresses: &[SocketAddr], tries: u32) -> Vec<SocketAddr> {
+    let (v4, v6): (Vec<SocketAddr>, Vec<SocketAddr>) = addresses.iter().partition(|address| address.is_ipv4());
+    let (one, other) = if addresses.first().is_some_and(SocketAddr::is_ipv4) { (v4, v6) } else { (v6, v4) };
+    let longest = one.len().max(other.len());
+    let mut order: Vec<SocketAddr> =
+        (0..longest).flat_map(|place| [one.get(place), other.get(place)]).flatten().copied().collect();
+    let first = (tries as usize).checked_rem(order.len()).unwrap_or(0);
+    order.rotate_left(first);
+    order
 }
 
 /// Returns why an attempt failed, in a few words.
@@ -165,27 +183,37 @@ mod tests {
         }
     }
 
-    #[test]
-    fn each_try_takes_other_addresses_one_of_each_family() {
-        let parse = |list: &[&str]| list.iter().filter_map(|address| address.parse().ok()).collect::<Vec<SocketAddr>>();
-        let addresses = parse(&["[::1]:1", "[::2]:1", "127.0.0.1:1"]);
-        assert_eq!(choose(&addresses, 0), parse(&["[::1]:1", "127.0.0.1:1"]));
-        assert_eq!(choose(&addresses, 1), parse(&["127.0.0.1:1", "[::1]:1"]));
-        assert_eq!(choose(&addresses, 2), parse(&["[::2]:1", "127.0.0.1:1"]));
-        let addresses = parse(&["10.0.0.1:1", "10.0.0.2:1"]);
-        assert_eq!(choose(&addresses, 3), parse(&["10.0.0.2:1"]));
-        assert_eq!(choose(&[], 3), []);
+    fn addresses(list: &[&str]) -> Vec<SocketAddr> {
+        list.iter().map(|address| address.parse().expect("an address")).collect()
     }
 
     #[test]
-    fn each_address_comes_first_at_some_try() {
-        for (v4, v6) in [(1, 0), (0, 3), (1, 1), (2, 1), (1, 2), (4, 3)] {
-            let v4 = (1..=v4).map(|host| SocketAddr::from(([10, 0, 0, host], 1)));
-            let v6 = (1..=v6).map(|host| SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, host], 1)));
-            let addresses: Vec<SocketAddr> = v6.chain(v4).collect();
-            let firsts: Vec<SocketAddr> =
-                (0..24).filter_map(|tries| choose(&addresses, tries).first().copied()).collect();
-            assert!(addresses.iter().all(|address| firsts.contains(address)), "{addresses:?} {firsts:?}");
-        }
+    fn each_try_begins_with_another_address_and_the_families_alternate() {
+        let name = addresses(&["[::1]:1", "[::2]:1", "127.0.0.1:1"]);
+        assert_eq!(order(&name, 0), addresses(&["[::1]:1", "127.0.0.1:1", "[::2]:1"]));
+        assert_eq!(order(&name, 1), addresses(&["127.0.0.1:1", "[::2]:1", "[::1]:1"]));
+        assert_eq!(order(&name, 5), addresses(&["[::2]:1", "[::1]:1", "127.0.0.1:1"]));
+        let name = addresses(&["10.0.0.1:1", "10.0.0.2:1"]);
+        assert_eq!(order(&name, 3), addresses(&["10.0.0.2:1", "10.0.0.1:1"]));
+        assert_eq!(order(&[], 3), []);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_address_that_does_not_answer_costs_no_more_than_a_moment() {
+        let begun = tokio::time::Instant::now();
+        let connect = |address: SocketAddr| async move {
+            match address.port() {
+                1 => std::future::pending().await,
+                2 => Err(io::ErrorKind::ConnectionRefused.into()),
+                port => Ok(port),
+            }
+        };
+        let name = addresses(&["10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:2", "10.0.0.4:2", "10.0.0.5:3"]);
+        assert_eq!(first_of(name, connect).await.ok(), Some(3));
+        assert_eq!(begun.elapsed(), 2 * ATTEMPT_DELAY, "a refusal is no silence");
+        let refused = first_of(addresses(&["10.0.0.3:2", "10.0.0.4:2"]), connect).await;
+        assert_eq!(refused.expect_err("both refuse").kind(), io::ErrorKind::ConnectionRefused);
+        let unknown = first_of(Vec::new(), connect).await.expect_err("no address");
+        assert_eq!(unknown.to_string(), "name not found");
     }
 }

@@ -9,11 +9,10 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 
 use super::connect::Stream;
 use super::frames::{Frame, Frames};
-#[cfg(feature = "sasl-digest-md5")]
 use super::link::next_xid;
 use crate::protocol::{
-    AuthRequest, ConnectRequest, ConnectResponse, Decode, ErrorCode, PingRequest, Reader, ReplyHeader, Secret,
-    WatcherEvent, encode_connect_request, encode_request, xid,
+    AuthRequest, CloseSessionRequest, ConnectRequest, ConnectResponse, Decode, ErrorCode, PingRequest, Reader,
+    ReplyHeader, Secret, WatcherEvent, encode_connect_request, encode_request, xid,
 };
 use crate::util::clock::{Clock, Instant};
 
@@ -181,6 +180,15 @@ impl Fresh {
         self.answer(xid::PING, patience, hears).await?;
         hears.answered(sent);
         Ok(())
+    }
+
+    /// Asks for the end of the session that was opened, and waits for no answer.
+    pub(crate) async fn close(&mut self, patience: Duration) -> Result<(), Failure> {
+        self.latest_xid = next_xid(self.latest_xid);
+        let mut frame = BytesMut::new();
+        encode_request(self.latest_xid, &CloseSessionRequest {}, usize::MAX, &mut frame)
+            .map_err(|error| Failure::new(error.to_string()))?;
+        self.send(&frame, patience).await.map(drop)
     }
 
     /// Restores the watches, one request after the other.

@@ -82,6 +82,8 @@ struct Host {
     tries: u32,
     cause: Option<String>,
     srvr: SrvrSupport,
+    /// It has refused the credentials, since a host worked.
+    refuses: bool,
 }
 
 #[derive(Debug)]
@@ -184,6 +186,7 @@ impl Hosts {
             tries: 0,
             cause: None,
             srvr: SrvrSupport::Unknown,
+            refuses: false,
         }
     }
 
@@ -284,13 +287,22 @@ impl Hosts {
         }
     }
 
+    /// Records that a host has refused the credentials. Returns whether they are refused for good: by all hosts, or for
+    /// a session that is not `open` yet, when no other host was left to try.
+    pub(crate) fn refused(&mut self, host: usize, opening: bool) -> bool {
+        if let Some(host) = self.host(host) {
+            host.refuses = true;
+        }
+        self.hosts.iter().all(|host| host.refuses || (opening && host.tries > 0))
+    }
+
     /// Records that a connection to `host` works: it answered more than the handshake.
     pub(crate) fn works(&mut self, host: usize, now: Instant) -> Option<Notice> {
         let tries = std::mem::take(&mut self.failed);
         self.trying = None;
         self.not_before = None;
         for host in &mut self.hosts {
-            (host.tries, host.cause) = (0, None);
+            (host.tries, host.cause, host.refuses) = (0, None, false);
         }
         let trouble = self.trouble.take()?;
         Some(Notice::Over { host: self.name(host).to_owned(), tries, lasted: now.since(trouble.since) })

@@ -177,13 +177,9 @@ impl<'a> Serving<'a> {
             return Err(End::Lost(format!("an answer to request {} came out of turn", header.xid)));
         };
         let outcome = match header.err {
-            ErrorCode::Ok => match AnyResponse::decode(entry.op, &mut from) {
-                Ok(body) => Ok(body),
-                Err(error) => {
-                    link.put_back(entry);
-                    return Err(error.into());
-                }
-            },
+            // The frames behind it can be read all the same.
+            ErrorCode::Ok => AnyResponse::decode(entry.op, &mut from)
+                .map_err(|error| Error::Other(format!("its answer cannot be read: {error}"))),
             // The next connection shows the state of the session.
             ErrorCode::SessionMoved | ErrorCode::SessionExpired => {
                 link.put_back(entry);

@@ -24,6 +24,8 @@ use crate::util::wait::forever;
 
 /// An attempt has at least this long.
 const LEAST_ATTEMPT: Duration = Duration::from_secs(1);
+/// The time of an attempt to open a session doubles so often at most.
+const MOST_DOUBLINGS: u32 = 5;
 /// For so long after the end of a connection a server may not have noticed that its leader is gone, and say that it
 /// serves. It closes all connections when it notices.
 const UNNOTICED: Duration = Duration::from_millis(300);
@@ -145,15 +147,23 @@ impl Task {
                     continue;
                 }
                 Ok(Attempt::Expired) => return Err(SessionEnd::Expired),
+                Ok(Attempt::Replaced) => return Err(SessionEnd::Closed),
                 Err(Failure::Credentials(why)) => {
+                    let mut hosts = self.state.environment.hosts.lock();
+                    let name = hosts.name(host);
                     tracing::warn!(
                         event = "credentials_refused",
-                        host = self.state.environment.hosts.lock().name(host),
+                        host = name,
                         error = why,
                         "the server refused the credentials"
                     );
-                    self.state.environment.failed(host, why);
-                    return Err(SessionEnd::AuthFailed);
+                    let is_refused = hosts.refused(host, opening);
+                    drop(hosts);
+                    if is_refused {
+                        self.state.environment.failed(host, why);
+                        return Err(SessionEnd::AuthFailed);
+                    }
+                    why
                 }
                 Err(Failure::Connection(cause)) => cause,
             };
@@ -218,6 +228,13 @@ impl Task {
         };
         let hosts = u32::try_from(self.state.environment.hosts.lock().len()).unwrap_or(u32::MAX).max(1);
         let limit = (pass / hosts).max(LEAST_ATTEMPT);
+        let limit = if opening {
+            // An ensemble that is slow to open sessions lets in those who wait longer at each try.
+            let longer = limit * 2u32.pow(turn.tries.min(MOST_DOUBLINGS));
+            longer.min(options.connection_timeout).max(limit)
+        } else {
+            limit
+        };
         let asks = self.is_careful(opening) && self.asks(turn.srvr);
         if asks {
             // Nothing is lost by asking again.
@@ -237,8 +254,8 @@ impl Task {
         if answer.session_id == 0 {
             return Err(Failure::new("the server named no session"));
         }
-        if self.state.identity.id != 0 && self.state.identity.id != answer.session_id {
-            return Err(Failure::new(format!("the server answered for the session {:#x}", answer.session_id)));
+        if self.state.identity.id != 0 && self.state.identity.id != answer.session_id && !opening {
+            return Ok(self.replaced(fresh, answer.session_id, limit).await);
         }
         (self.state.identity.id, self.state.identity.password) = (answer.session_id, answer.password);
         self.state.last_contact = fresh.latest_read;
@@ -261,6 +278,21 @@ impl Task {
             (environment.options.spawn)(Box::pin(environment.clone().learn_srvr(turn, limit)));
         }
         Ok(Attempt::Connected(Connected { fresh, host, works }))
+    }
+
+    /// Handles a server that resumes no session and opens another one, as ClickHouse Keeper does. The other one, which
+    /// no client has asked for, is closed; the old one ends with its timeout.
+    async fn replaced(&self, mut fresh: Fresh, other: i64, limit: Duration) -> Attempt {
+        tracing::warn!(
+            event = "session_replaced",
+            session = format_args!("{:#x}", self.state.identity.id),
+            other = format_args!("{other:#x}"),
+            "the server opened another session in place of the one it was asked for"
+        );
+        if let Err(error) = fresh.close(limit).await {
+            tracing::debug!(event = "session_left", session = format_args!("{other:#x}"), ?error, "it was not closed");
+        }
+        Attempt::Replaced
     }
 
     /// Authenticates the client, and restores the watches. A first connection has none, and must show that it is
@@ -404,6 +436,8 @@ impl Drop for Task {
 enum Attempt {
     Connected(Connected),
     Expired,
+    /// The server has opened another session.
+    Replaced,
 }
 
 /// Resolves when the caller no longer waits for the session to be opened.

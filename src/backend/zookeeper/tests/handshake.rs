@@ -156,6 +156,34 @@ async fn credentials_come_before_anything_else() {
     assert!(opened.is_ok());
 }
 
+/// Opening a session is a transaction, which a busy ensemble commits after a while.
+#[tokio::test(start_paused = true)]
+async fn a_slow_ensemble_is_entered_by_waiting_longer_at_each_try() {
+    let mut stage = Stage::new(3);
+    let (opening, mut tries) = (stage.opening(), 0);
+    let serving = async {
+        loop {
+            let mut peer = stage.peer().await;
+            tries += 1;
+            tokio::spawn(async move {
+                peer.hello().await;
+                tokio::time::sleep(T / 2).await;
+                if peer.is_quiet().await {
+                    peer.welcome(T.as_millis() as i32, ID).await;
+                    peer.serve_first().await;
+                    peer.frame().await;
+                }
+            });
+        }
+    };
+    let opened = tokio::select! {
+        opened = soon(opening) => opened,
+        () = serving => unreachable!("it serves for ever"),
+    };
+    assert!(opened.is_ok());
+    assert_eq!(tries, 10, "three passes of a ninth of the session timeout each, then two and four times that");
+}
+
 #[tokio::test(start_paused = true)]
 async fn refused_credentials_end_the_opening() {
     let mut stage = Stage::with_credentials();

@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures::{FutureExt, StreamExt};
 
 use super::script::{Hello, ID, PASSWORD, Stage, T, Told, Way, delete, lost, next_event, settle, soon};
+use crate::backend::zookeeper::Options;
 use crate::backend::{Ensemble, Error, Event, SessionEvent};
 use crate::protocol::{ErrorCode, ExistsRequest, OpCode, xid};
 use crate::util::mutex::Mutex;
@@ -111,6 +112,68 @@ async fn credentials_refused_at_a_reconnect_end_the_session() {
     peer.reply(xid::AUTH, 0, ErrorCode::AuthFailed, &()).await;
     assert_eq!(next_event(&mut opened).await, Some(SessionEvent::AuthFailed));
     assert_eq!(next_event(&mut opened).await, None);
+}
+
+/// As while new credentials are brought to one server after the other.
+#[tokio::test(start_paused = true)]
+async fn credentials_refused_by_some_hosts_are_presented_to_the_others() {
+    let credentials = |options: &mut Options| options.auths = vec![("ip".to_owned(), Vec::new())];
+    let mut stage = Stage::with(3, 1 << 20, credentials);
+    let opening = stage.opening();
+    let script = async {
+        for answer in [ErrorCode::AuthFailed, ErrorCode::AuthFailed, ErrorCode::Ok] {
+            let mut peer = stage.peer().await;
+            peer.greet(T).await;
+            peer.answer_credentials(answer).await;
+            if answer == ErrorCode::Ok {
+                peer.serve_first().await;
+                return peer;
+            }
+        }
+        unreachable!("the last one accepts them")
+    };
+    let (opened, peer) = soon(async { tokio::join!(opening, script) }).await;
+    let mut opened = opened.expect("a session");
+    drop(peer);
+    lost(&mut opened).await;
+    for answer in [ErrorCode::AuthFailed, ErrorCode::AuthFailed, ErrorCode::Ok] {
+        let mut peer = stage.resume().await;
+        peer.answer_credentials(answer).await;
+        if answer == ErrorCode::Ok {
+            assert_eq!(next_event(&mut opened).await, Some(SessionEvent::Connected));
+        } else {
+            lost(&mut opened).await;
+        }
+    }
+    lost(&mut opened).await;
+    for _ in 0..3 {
+        let mut peer = stage.resume().await;
+        peer.answer_credentials(ErrorCode::AuthFailed).await;
+        drop(peer);
+        match next_event(&mut opened).await {
+            Some(SessionEvent::Disconnected(_)) => {}
+            Some(SessionEvent::AuthFailed) => return,
+            other => panic!("{other:?}"),
+        }
+    }
+    panic!("all hosts have refused them");
+}
+
+/// ClickHouse Keeper resumes no session: it opens another one.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_opens_another_session_ends_this_one_and_keeps_none() {
+    let mut stage = Stage::new(1);
+    let (mut opened, peer) = stage.open().await;
+    drop(peer);
+    lost(&mut opened).await;
+    let mut peer = stage.peer().await;
+    assert_eq!(peer.hello().await.id, ID);
+    peer.welcome(T.as_millis() as i32, ID + 1).await;
+    assert_eq!(next_event(&mut opened).await, Some(SessionEvent::Closed));
+    peer.expect(OpCode::CloseSession).await;
+    assert_eq!(peer.frame().await, None, "the connection is closed");
+    tokio::time::sleep(T).await;
+    assert_eq!(stage.attempts().len(), 2, "the session is tried at no other server");
 }
 
 /// A connection that is cut before the watches are restored was never up. It renewed the session, though, so its loss
