@@ -127,6 +127,21 @@ impl TestingServerBuilder {
         self
     }
 
+    /// Sets whether the servers answer the four-letter words, such as `srvr`. Default true. Otherwise they close the
+    /// connection without a word, as a proxy does that lets only sessions through.
+    #[doc(alias = "4lw.commands.whitelist")]
+    pub fn four_letter_words(mut self, answered: bool) -> Self {
+        self.options.four_letter_words = answered;
+        self
+    }
+
+    /// Sets whether the bytes of requests and answers are written and read in small pieces, as a network may split
+    /// them. Default false.
+    pub fn split_bytes(mut self, split: bool) -> Self {
+        self.options.split_bytes = split;
+        self
+    }
+
     /// Sets whether the servers know persistent watches, as those since 3.6 do. Default true.
     pub fn persistent_watches(mut self, known: bool) -> Self {
         self.options.persistent_watches = known;

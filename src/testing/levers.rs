@@ -4,9 +4,10 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::{Operation, Target, TestingServer};
-use crate::backend;
+use crate::backend::zookeeper::refusal;
 use crate::client::{Client, Error};
 use crate::path;
+use crate::protocol::ErrorCode;
 use crate::testing::ensemble::Who;
 use crate::znode::CreateMode;
 
@@ -230,7 +231,6 @@ impl TestingServer {
     pub fn freeze_client(&self, client: &Client) {
         if let Some(group) = self.group(client) {
             self.scheduler.freeze(group);
-            self.ensemble.freeze(group);
         }
     }
 
@@ -238,7 +238,6 @@ impl TestingServer {
     #[doc(alias = "SIGCONT")]
     pub fn thaw_client(&self, client: &Client) {
         if let Some(group) = self.group(client) {
-            self.ensemble.thaw(group);
             self.scheduler.thaw(group);
         }
     }
@@ -307,7 +306,7 @@ impl TestingServer {
     }
 }
 
-fn by_hand<T>(doing: &'static str, at: &str, act: impl FnOnce(&str) -> Result<T, backend::Error>) -> Result<T, Error> {
+fn by_hand<T>(doing: &'static str, at: &str, act: impl FnOnce(&str) -> Result<T, ErrorCode>) -> Result<T, Error> {
     path::validate(at)?;
-    act(at).map_err(|error| Error::from_backend(doing, at, error))
+    act(at).map_err(|code| Error::from_backend(doing, at, refusal(code)))
 }

@@ -1,5 +1,5 @@
 //! A ZooKeeper ensemble in memory that fails on command, for tests of your own service and for trying things without a
-//! server. It corresponds to Curator's `TestingServer`, without Java and without sockets.
+//! server. It corresponds to Curator's `TestingServer`, without Java.
 //!
 //! Needs the feature `testing`, best as a dev-dependency (by `path` or `git`, as the crate is not published yet):
 //!
@@ -156,6 +156,10 @@
 //!
 //! # What is simulated
 //!
+//! The servers, and the network before them: a client is the one that reaches real servers, and what travels between
+//! the two are ZooKeeper's own frames. [`TestingServer::listen`] serves the same on TCP sockets, to clients of any
+//! language.
+//!
 //! The ensemble follows ZooKeeper 3.9: sessions that expire, zxids, stats, ephemeral, sequential and container nodes,
 //! nodes with a time to live, watches, transactions, versions, limits, and replicas that lag. The project's own tests
 //! run the same scenarios and random operations on it and on real servers.
@@ -167,6 +171,7 @@ mod builder;
 pub(crate) mod ensemble;
 mod inspect;
 mod levers;
+mod listen;
 pub(crate) mod scheduler;
 mod server;
 mod target;
@@ -174,6 +179,7 @@ mod task;
 
 pub use self::builder::TestingServerBuilder;
 pub use self::levers::{Data, Loss};
+pub use self::listen::Listening;
 pub use self::server::TestingServer;
 pub use self::target::Target;
 pub use self::task::{Task, TaskGone};

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use super::Task;
 use super::target::Target;
+use crate::backend::zookeeper::connect_string::ConnectString;
+use crate::backend::zookeeper::{self, Jitter, ZooKeeperEnsemble};
 use crate::client::builder::{ClientBuilder, Host};
 use crate::client::connect::Environment;
 use crate::client::runtime::Runtime;
@@ -57,7 +59,6 @@ pub struct TestingServer {
 /// The state that all handles of a server share.
 #[derive(Debug)]
 struct Levers {
-    ensemble: MemoryEnsemble,
     scheduler: Scheduler,
 }
 
@@ -65,7 +66,6 @@ struct Levers {
 impl Drop for Levers {
     fn drop(&mut self) {
         for process in self.scheduler.frozen() {
-            self.ensemble.thaw(process);
             self.scheduler.thaw(process);
         }
     }
@@ -80,7 +80,7 @@ impl TestingServer {
             panic!("TestingServer::start: {why}");
         }
         let ensemble = MemoryEnsemble::start_with(options, |driver| scheduler.spawn(WORLD, driver));
-        let levers = Arc::new(Levers { ensemble: ensemble.clone(), scheduler: scheduler.clone() });
+        let levers = Arc::new(Levers { scheduler: scheduler.clone() });
         TestingServer { ensemble, scheduler, seed, tick, start: tokio::time::Instant::now(), _levers: levers }
     }
 
@@ -146,15 +146,19 @@ impl TestingServer {
 impl Host for TestingServer {
     fn environment(&self, session_timeout: Duration, max_request_bytes: usize) -> Environment {
         let (process, clock) = (self.scheduler.process(), Clock::Tokio(self.start));
-        Environment {
-            ensemble: self.ensemble.for_group(process.id, session_timeout, max_request_bytes, clock),
-            // Far apart, so that no two clients draw the same numbers.
-            random: Random::seeded(
-                self.seed.rotate_left(32) ^ u64::from(process.id).wrapping_mul(0x9e37_79b9_7f4a_7c15),
-            ),
-            clock,
-            runtime: Runtime::simulated(process),
-        }
+        // Far apart, so that no two clients draw the same numbers.
+        let seed = self.seed.rotate_left(32) ^ u64::from(process.id).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let random = Random::seeded(seed);
+        let (network, drawn) = (self.ensemble.network(process.id), random.clone());
+        let runtime = Runtime::simulated(process);
+        let servers = ConnectString::parse(&self.ensemble.connect_string()).expect("names of servers");
+        let jitter: Jitter = Arc::new(move || drawn.unit());
+        let options = zookeeper::Options {
+            max_request_bytes,
+            ..zookeeper::Options::new(servers, session_timeout, clock, runtime.system_spawner(), jitter)
+        };
+        let ensemble = Arc::new(ZooKeeperEnsemble::with_connector(options, network));
+        Environment { ensemble, random, clock, runtime }
     }
 }
 

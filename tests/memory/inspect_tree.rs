@@ -1,5 +1,7 @@
 //! The tree as an operator sees it: each recipe by the nodes that it creates itself.
 
+use std::time::Duration;
+
 #[cfg(feature = "atomic-long")]
 use zookeeper_recipes::atomic_long::DistributedAtomicLong;
 use zookeeper_recipes::double_barrier::DoubleBarrier;
@@ -277,7 +279,8 @@ async fn a_number_and_its_handle_are_plain_nodes() {
 
 #[tokio::test(start_paused = true)]
 async fn an_oldest_item_that_may_not_be_read_or_is_gone_is_told_without_its_stat() {
-    let server = TestingServer::start();
+    let latency = Duration::from_millis(10);
+    let server = TestingServer::builder().latency(latency..=latency).start();
     let client = server.client().await.expect("a client");
     let item = "/app/orders/queue-0000000007";
     for path in ["/app", "/app/orders", item] {
@@ -293,9 +296,10 @@ async fn an_oldest_item_that_may_not_be_read_or_is_gone_is_told_without_its_stat
         let client = client.clone();
         async move { inspect::tree(&client, "/app").await }
     });
-    // The list is under way back when the item goes.
     server.clear_records();
     server.until(|| requests(&server).iter().filter(|&&sent| sent == Operation::List).count() == 2).await;
+    tokio::time::sleep(latency * 3 / 2).await;
+    // The list is under way back when the item goes.
     server.delete_by_hand(item).expect("it is there");
     let gone = oldest(&within("it has looked", SOON, look).await.expect("no panic").expect("the tree"));
     assert_eq!((gone.path.as_str(), gone.stat), (item, None));

@@ -15,6 +15,7 @@
 mod atomic_long;
 mod cache;
 mod double_barrier;
+mod faults;
 mod group_member;
 mod history;
 mod leader_latch;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use tokio::time::{Instant, sleep};
-use zookeeper_recipes::testing::{Data, Loss, Operation, Target, TestingServer, TestingServerBuilder};
+use zookeeper_recipes::testing::{Data, Loss, Operation, TestingServer, TestingServerBuilder};
 use zookeeper_recipes::{Client, ErrorPolicy, Heartbeat};
 
 use crate::seeds::Figures;
@@ -14,7 +14,7 @@ use crate::trace::Trace;
 
 /// The end of a lasting fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Ending {
+pub(crate) enum Ending {
     Thaw(usize),
     /// In the middle of a fault: the client has to connect again.
     Cut(usize),
@@ -39,17 +39,19 @@ pub(crate) struct World {
     pub(crate) focus: Option<i64>,
     /// The session timeout that all clients want; none is granted a longer one.
     pub(crate) timeout: Duration,
-    tick: Duration,
+    pub(crate) tick: Duration,
     /// The shortest session timeout that any of them may have been granted.
-    least: Duration,
+    pub(crate) least: Duration,
+    /// How long a message takes at the most, without a fault.
+    pub(crate) latency: Duration,
     /// How long the answer to a heartbeat takes at the most, without a fault.
     slowest: Duration,
     /// All clients' heartbeats need a quorum: a deposed leader may take its time.
-    quorum_only: bool,
+    pub(crate) quorum_only: bool,
     start: Instant,
     endings: BTreeMap<(Instant, u64), Ending>,
     ended: u64,
-    stopped: bool,
+    pub(crate) stopped: bool,
     /// A deposed leader may answer syncs by itself until then.
     pub(crate) deposed_until: Option<Instant>,
     /// Which clients are frozen, or were: until when.
@@ -100,16 +102,25 @@ impl World {
         // No longer than half of the shortest timeout, and not so short that the longest grant is below what is wanted.
         let tick = millis(random.u64(600..=2_000));
         let lag = millis(if random.bool() { 0 } else { lag });
+        // Where they are not, a session is handed to a server that may not answer.
+        let words = random.u8(..4) > 0;
+        let split = random.u8(..4) == 0;
         let server = builder
             .seed(seed)
             .servers(servers)
             .tick_time(tick)
             .latency(Duration::ZERO..=millis(slow))
             .lag(Duration::ZERO..=lag)
+            .four_letter_words(words)
+            .split_bytes(split)
             .after_each_step(check)
             .start();
         let quorum_only = random.u8(..4) == 0;
-        trace.note(format_args!("{servers} servers, messages take up to {slow} ms, T is {timeout:?}, a tick {tick:?}"));
+        let says = if words { "" } else { ", no word is answered" };
+        let pieces = if split { ", bytes come in pieces" } else { "" };
+        trace.note(format_args!(
+            "{servers} servers, messages take up to {slow} ms, T is {timeout:?}, a tick {tick:?}{says}{pieces}"
+        ));
         let mut world = World {
             server,
             random,
@@ -120,6 +131,7 @@ impl World {
             timeout,
             tick,
             least: timeout,
+            latency: millis(slow),
             slowest: millis(slow) * 2 + lag,
             quorum_only,
             start: Instant::now(),
@@ -187,7 +199,7 @@ impl World {
         sleep(until - Instant::now()).await;
     }
 
-    fn end_after(&mut self, time: Duration, ending: Ending) {
+    pub(crate) fn end_after(&mut self, time: Duration, ending: Ending) {
         self.ended += 1;
         self.endings.insert((Instant::now() + time, self.ended), ending);
     }
@@ -243,78 +255,9 @@ impl World {
         self.trace.note(format_args!("the next reply to {of:?} of client {client} will be lost, {loss:?}"));
     }
 
-    fn hit(&mut self, what: impl std::fmt::Display) {
+    pub(crate) fn hit(&mut self, what: impl std::fmt::Display) {
         self.figures.faults += 1;
         self.trace.note(what);
-    }
-
-    /// A fault that no recipe need know of.
-    pub(crate) fn fault(&mut self) {
-        let who = self.a_victim();
-        let all = self.random.u8(..4) == 0;
-        let target = if all { Target::ALL } else { Target::from(&self.clients[who]) };
-        let name = if all { "all clients".to_owned() } else { format!("client {who}") };
-        let lasting = self.a_while(self.timeout * 3);
-        match self.random.u8(..24) {
-            0..=4 => {
-                let of = self.an_operation();
-                let loss = if self.random.bool() { Loss::Applied } else { Loss::NotApplied };
-                self.server.lose_next_reply(target, of, loss);
-                self.trace.note(format_args!("the next reply to {of:?} of {name} will be lost, {loss:?}"));
-            }
-            5..=6 => {
-                let cut = self.server.disconnect(target);
-                self.figures.faults += u64::from(cut > 0);
-                self.trace.note(format_args!("{name} is disconnected: {cut} connections"));
-            }
-            7 => {
-                self.server.refuse(target.clone());
-                self.server.disconnect(target);
-                self.hit(format_args!("{name} is refused for {lasting:?}"));
-                self.end_after(lasting, Ending::Heal);
-            }
-            8..=9 => {
-                self.server.black_hole(target);
-                self.hit(format_args!("{name} is in a black hole for {lasting:?}"));
-                self.end_after(lasting, Ending::Heal);
-            }
-            10 => {
-                let by = self.a_while(self.timeout / 2);
-                self.server.delay(target, by);
-                self.hit(format_args!("messages of {name} take {by:?} longer for {lasting:?}"));
-                self.end_after(lasting, Ending::Heal);
-            }
-            11..=12 => {
-                self.freeze(who);
-                self.hit(format_args!("client {who} is frozen for {lasting:?}"));
-                self.end_after(lasting, Ending::Thaw(who));
-            }
-            13..=14 if self.server.servers() > 1 => {
-                let server = self.random.usize(..self.server.servers());
-                let serves_for = self.a_while(self.timeout * 2);
-                self.server.cut_off(server, serves_for);
-                self.hit(format_args!("server {server} is cut off for {lasting:?} and serves for {serves_for:?}"));
-                self.end_after(lasting, Ending::Heal);
-            }
-            15..=16 if self.server.servers() > 1 => self.cut_off_with_server(who),
-            17..=18 => {
-                self.change_grants();
-                if self.random.bool() {
-                    let cut = self.server.disconnect(target);
-                    self.figures.faults += u64::from(cut > 0);
-                    self.trace.note(format_args!("{name} is disconnected: {cut} connections"));
-                }
-            }
-            19..=20 if self.server.servers() > 1 => self.depose_leader(who, lasting),
-            21..=22 => self.change_grants_and_lose(who),
-            _ if !self.stopped => {
-                self.server.stop();
-                self.stopped = true;
-                self.hit(format_args!("the servers are stopped for {lasting:?}"));
-                self.end_after(lasting, Ending::Restart);
-            }
-            _ => {}
-        }
     }
 
     /// Whether leases may expire again and again without a fault, because so little was granted that answers come too
@@ -323,98 +266,6 @@ impl World {
     pub(crate) fn leases_may_expire(&self) -> bool {
         let tick = self.tick.min(self.least / 4);
         self.least < tick / 2 + tick + self.least / 6 + self.slowest * 2
-    }
-
-    /// The server that a client is connected to.
-    fn server_of(&self, who: usize) -> Option<usize> {
-        let session = self.clients[who].session_id();
-        let sessions = self.server.sessions();
-        sessions.iter().find(|info| Some(info.id) == session).and_then(|info| info.server)
-    }
-
-    /// From now on a server, or all of them, grant other session timeouts, as after a change of their configuration.
-    fn change_grants(&mut self) {
-        // Two ticks are the least that servers grant by default.
-        let (least, span) = (self.tick * 2, self.timeout.saturating_sub(self.tick * 2));
-        let mut ends =
-            [(); 2].map(|()| least + Duration::from_millis(span.mul_f64(self.random.f64()).as_millis() as u64));
-        ends.sort();
-        let [least, most] = ends;
-        self.least = self.least.min(most);
-        let server = self.random.usize(..self.server.servers() * 2);
-        if server < self.server.servers() {
-            self.server.grant_by(server, least..=most);
-            self.trace.note(format_args!("server {server} grants {least:?} to {most:?}"));
-        } else {
-            self.server.grant(least..=most);
-            self.trace.note(format_args!("all servers grant {least:?} to {most:?}"));
-        }
-    }
-
-    /// The granted timeouts change, a client meets them at one or more reconnects, and is then silent for a while.
-    fn change_grants_and_lose(&mut self, who: usize) {
-        self.change_grants();
-        let mut after = Duration::ZERO;
-        for _ in 0..self.random.u8(1..=3) {
-            after += self.a_while(self.tick * 2);
-            self.end_after(after, Ending::Cut(who));
-        }
-        after += self.a_while(self.tick * 2);
-        let lasting = self.timeout.mul_f64(0.5 + self.random.f64());
-        let how = self.random.u8(..3);
-        let (lost, found) = match how {
-            0 => (Ending::Silence(who), Ending::Heal),
-            1 => (Ending::Refuse(who), Ending::Heal),
-            _ => (Ending::Freeze(who), Ending::Thaw(who)),
-        };
-        self.hit(format_args!("client {who} is cut until {after:?} from now, and then {lost:?} for {lasting:?}"));
-        self.end_after(after, lost);
-        if how == 1 {
-            self.end_after(after, Ending::Cut(who));
-        }
-        self.end_after(after + lasting, found);
-    }
-
-    /// The leader is cut off together with a client, and another one is elected without its knowing it. By chance the
-    /// client connects again meanwhile, maybe to the one that was deposed; and then no other server takes it in.
-    fn depose_leader(&mut self, who: usize, lasting: Duration) {
-        let Some(server) = self.server_of(who) else { return };
-        // So long syncs count for at most; see `Heartbeat`.
-        let most = if self.quorum_only { self.timeout * 2 } else { self.tick.min(self.least / 4).mul_f64(1.5) };
-        let serves_for = Duration::from_millis(most.mul_f64(self.random.f64()).as_millis() as u64);
-        let refused = self.random.u8(..3);
-        self.server.depose_leader(server, serves_for);
-        self.deposed_until = self.deposed_until.max(Some(Instant::now() + serves_for));
-        self.hit(format_args!("server {server} is deposed for {lasting:?} and keeps serving for {serves_for:?}"));
-        if refused == 0 {
-            self.server.refuse(&self.clients[who]);
-            self.trace.note(format_args!("client {who} is refused"));
-        } else if refused == 1 {
-            let cut = serves_for.mul_f64(self.random.f64());
-            self.end_after(cut, Ending::Cut(who));
-            self.end_after(serves_for, Ending::Refuse(who));
-        }
-        self.end_after(lasting, Ending::Heal);
-    }
-
-    /// A client and its server lose touch with all others: no other server takes the client in.
-    fn cut_off_with_server(&mut self, who: usize) {
-        let Some(server) = self.server_of(who) else { return };
-        let lasting = self.timeout.mul_f64(2.0 * self.random.f64());
-        self.server.refuse(&self.clients[who]);
-        self.server.cut_off(server, lasting);
-        self.hit(format_args!("client {who} and server {server} are cut off for {lasting:?}"));
-        self.end_after(lasting, Ending::Heal);
-    }
-
-    fn an_operation(&mut self) -> Option<Operation> {
-        match self.random.u8(..6) {
-            0..=1 => Some(Operation::Create),
-            2 => Some(Operation::Delete),
-            3 => Some(Operation::List),
-            4 => Some(Operation::GetData),
-            _ => None,
-        }
     }
 
     /// When everything is healed, whatever is under way arrives within this time: a request that was sent before can be

@@ -27,10 +27,15 @@ const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
 static TURNS: Semaphore = Semaphore::const_new(AT_ONCE);
 
-/// Runs an attempt to connect, from the first packet to the answer of the server, while few others of this process are
-/// under way. Fails once it has taken `limit`; its time begins with its turn.
-pub(crate) async fn in_turn<A: Future>(limit: Duration, attempt: A) -> Result<A::Output, Elapsed> {
-    let turn = timeout(limit / LONGEST_WAIT, TURNS.acquire()).await;
+/// Runs an attempt to connect, from the first packet to the answer of the server, while few others that take `turns`
+/// are under way. Fails once it has taken `limit`; its time begins with its turn.
+pub(crate) async fn in_turn<A: Future>(
+    turns: Option<&Semaphore>,
+    limit: Duration,
+    attempt: A,
+) -> Result<A::Output, Elapsed> {
+    let Some(turns) = turns else { return timeout(limit, attempt).await };
+    let turn = timeout(limit / LONGEST_WAIT, turns.acquire()).await;
     let mut attempt = pin!(timeout(limit, attempt));
     if let Ok(outcome) = timeout(limit / LONGEST_TURN, &mut attempt).await {
         return outcome;
@@ -55,6 +60,10 @@ impl fmt::Debug for Stream {
 pub(crate) trait Connector: Send + Sync + fmt::Debug {
     /// Connects to a server. `tries` chooses among several addresses of its name.
     fn connect(&self, endpoint: Endpoint, tries: u32) -> BoxFuture<'static, io::Result<Stream>>;
+    /// Returns the turns of its attempts, if only so many may be under way.
+    fn turns(&self) -> Option<&Semaphore> {
+        None
+    }
 }
 
 /// Connects by TCP, and by TLS where it is configured.
@@ -80,6 +89,10 @@ impl Connector for Network {
             Ok(Stream { read: Box::new(read), write: Box::new(write) })
         }
         .boxed()
+    }
+
+    fn turns(&self) -> Option<&Semaphore> {
+        Some(&TURNS)
     }
 }
 
@@ -156,7 +169,7 @@ mod tests {
     async fn a_process_has_a_bounded_number_of_attempts_under_way() {
         let (now, most) = (Cell::new(0), Cell::new(0));
         let attempts = (0..500).map(|_| {
-            in_turn(LIMIT, async {
+            in_turn(Some(&TURNS), LIMIT, async {
                 now.set(now.get() + 1);
                 most.set(most.get().max(now.get()));
                 tokio::time::sleep(Duration::from_millis(1)).await;
@@ -169,11 +182,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn attempts_at_silent_hosts_keep_no_other_waiting_for_long() {
-        let silent = join_all((0..10 * AT_ONCE).map(|_| in_turn(LIMIT, std::future::pending::<()>())));
+        let silent = join_all((0..10 * AT_ONCE).map(|_| in_turn(Some(&TURNS), LIMIT, std::future::pending::<()>())));
         let other = async {
             tokio::task::yield_now().await;
             let begun = tokio::time::Instant::now();
-            in_turn(LIMIT, async {}).await.expect("in time");
+            in_turn(Some(&TURNS), LIMIT, async {}).await.expect("in time");
             begun.elapsed()
         };
         tokio::select! {

@@ -34,7 +34,7 @@ impl Environment {
     /// Asks a host whether it serves.
     async fn ask(&self, turn: &Turn, limit: Duration) -> Result<ServerState, Failure> {
         let asked = async { Ok(question::ask(self.connect(turn).await?).await?) };
-        in_turn(limit, asked).await.unwrap_or_else(|_| Err(timed_out(limit)))
+        in_turn(self.connector.turns(), limit, asked).await.unwrap_or_else(|_| Err(timed_out(limit)))
     }
 
     /// Returns why no session can be handed to a host now, if that is so.

@@ -54,9 +54,16 @@ use std::time::Duration;
 use futures::future::{BoxFuture, FutureExt};
 use tokio::sync::oneshot;
 
-use self::connect::{Connector, Network};
+pub(crate) use self::connect::Connector;
+use self::connect::Network;
+#[cfg(feature = "testing")]
+pub(crate) use self::connect::Stream;
 use self::connect_string::ConnectString;
+#[cfg(feature = "testing")]
+pub(crate) use self::connect_string::Endpoint;
 use self::environment::Environment;
+#[cfg(feature = "testing")]
+pub(crate) use self::errors::refusal;
 use self::hosts::Hosts;
 use self::session::Task;
 use super::request_limit::RequestLimit;
@@ -175,7 +182,7 @@ impl ZooKeeperEnsemble {
         ZooKeeperEnsemble { fault, ..Self::with_connector(options, Arc::new(network)) }
     }
 
-    fn with_connector(options: Options, connector: Arc<dyn Connector>) -> Self {
+    pub(crate) fn with_connector(options: Options, connector: Arc<dyn Connector>) -> Self {
         let hosts = Hosts::new(options.connect_string.endpoints(), &*options.jitter);
         let request_limit = Arc::new(RequestLimit::new(options.max_request_bytes));
         let hosts = Arc::new(Mutex::new(hosts));

@@ -240,7 +240,8 @@ impl Task {
             // Nothing is lost by asking again.
             self.state.environment.check(&turn, (limit / 4).max(LEAST_ATTEMPT)).await?;
         }
-        let welcomed = in_turn(limit, async {
+        let connector = Arc::clone(&self.state.environment.connector);
+        let welcomed = in_turn(connector.turns(), limit, async {
             let stream = self.state.environment.connect(&turn).await?;
             let mut fresh = Fresh::new(stream, options.longest_answer, options.clock);
             let about_to = |at| self.state.observer.connecting(at);

@@ -2,7 +2,7 @@
 //!
 //! Paths are those of the server, with the chroot.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
@@ -85,8 +85,8 @@ enum Holder {
     Persistent(Arc<EventQueue>),
 }
 
-/// By path; each holder with its number.
-type Table = HashMap<Arc<str>, Vec<(u64, Holder)>>;
+/// By path, in the order in which they are restored; each holder with its number.
+type Table = BTreeMap<Arc<str>, Vec<(u64, Holder)>>;
 
 #[derive(Debug, Default)]
 pub(crate) struct Watches {

@@ -1,27 +1,21 @@
-//! What a server finds wrong with a request. What is checked before it is sent is in [`crate::backend::check`].
+//! What a server finds wrong with a request.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::backend::Error;
-pub(crate) use crate::backend::check::{node, op};
+use crate::protocol::ErrorCode;
 use crate::znode::Acl;
 
-fn bad(why: &str) -> Error {
-    Error::BadArguments(why.to_owned())
-}
-
-/// The server's check of the path of a new node, of what the check before it lets pass.
-pub(crate) fn new_path(path: &str) -> Result<(), Error> {
-    let relative = matches!(crate::path::split(path).1, "." | "..");
-    if relative || path.chars().any(|c| c > '\u{ffff}') {
-        return Err(bad("server error"));
+/// The server's check of the path of a new node.
+pub(crate) fn new_path(path: &str) -> Result<(), ErrorCode> {
+    if crate::path::validate(path).is_err() {
+        return Err(ErrorCode::BadArguments);
     }
     Ok(())
 }
 
 /// The server's check of an ACL, for a session without credentials. Returns it as the server keeps it: each entry once.
-pub(crate) fn acls(acls: &[Acl]) -> Result<Arc<[Acl]>, Error> {
+pub(crate) fn acls(acls: &[Acl]) -> Result<Arc<[Acl]>, ErrorCode> {
     let known = |acl: &Acl| match acl.scheme() {
         "world" => acl.id() == "anyone",
         // Java passes over what is empty at the end.
@@ -30,7 +24,7 @@ pub(crate) fn acls(acls: &[Acl]) -> Result<Arc<[Acl]>, Error> {
         _ => false,
     };
     if acls.is_empty() || !acls.iter().all(known) {
-        return Err(Error::InvalidAcl);
+        return Err(ErrorCode::InvalidAcl);
     }
     let is_first = |(at, acl): &(usize, &Acl)| !acls[..*at].contains(acl);
     Ok(acls.iter().enumerate().filter(is_first).map(|(_, acl)| acl.clone()).collect())

@@ -1,17 +1,28 @@
 //! One connection between a client and a server: a line of messages each way, and what a cut does to them.
 
 use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
 
+use bytes::{Buf, Bytes, BytesMut};
 use fastrand::Rng;
+use tokio::sync::oneshot;
 
-use super::wire::{Message, Operation, Request};
-use super::{ClientId, Millis};
+use super::codec;
+use super::inbox::Inbox;
+use super::wire::{Header, Incoming, Message, Operation, Outcome, Request};
+use super::{ConnId, Millis};
+use crate::protocol::OpCode;
+
+/// The bytes of a frame that hold its length.
+const PREFIX: usize = 4;
 
 /// A request that the server has taken in. Answers leave in this order.
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) ticket: u64,
     pub(crate) kind: Option<Operation>,
+    pub(crate) header: Header,
     pub(crate) work: Work,
 }
 
@@ -21,16 +32,35 @@ pub(crate) enum Work {
     Local(Request),
     /// Waits for the leader.
     Remote,
-    Answered(Message),
+    Answered(Outcome),
+}
+
+/// A client that waits for a connection.
+#[derive(Debug)]
+pub(crate) struct Dial {
+    pub(crate) group: u32,
+    pub(crate) server: usize,
+    pub(crate) connected: oneshot::Sender<io::Result<ConnId>>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Conn {
-    pub(crate) client: ClientId,
     pub(crate) group: u32,
     pub(crate) replica: usize,
+    /// The client's end.
+    pub(crate) inbox: Arc<Inbox>,
+    /// What the client has written of a frame that is not whole yet.
+    begun: BytesMut,
+    /// Whether the client has written a whole first frame.
+    is_greeted: bool,
+    /// The client has written what is no frame: what it writes now counts no more.
+    is_spoilt: bool,
     /// 0 until the server has accepted it.
     pub(crate) session: i64,
+    /// The session that the client asks for.
+    pub(crate) asked: i64,
+    /// The session that the client knows it by; 0 before the welcome has arrived, and after the goodbye.
+    pub(crate) welcomed: i64,
     /// The session timeout that its server has granted on it.
     pub(crate) timeout: Millis,
     /// The server's end.
@@ -42,18 +72,23 @@ pub(crate) struct Conn {
     under_way: usize,
     last_up: Millis,
     last_down: Millis,
-    pub(crate) held_up: Vec<Request>,
+    pub(crate) held_up: Vec<Incoming>,
     pub(crate) held_down: Vec<Message>,
     pub(crate) slots: VecDeque<Slot>,
 }
 
 impl Conn {
-    pub(crate) fn new(client: ClientId, group: u32, replica: usize) -> Self {
+    pub(crate) fn new(group: u32, replica: usize) -> Self {
         Conn {
-            client,
             group,
             replica,
+            inbox: Arc::default(),
+            begun: BytesMut::new(),
+            is_greeted: false,
+            is_spoilt: false,
             session: 0,
+            asked: 0,
+            welcomed: 0,
             timeout: 0,
             open: true,
             deaf: false,
@@ -65,6 +100,44 @@ impl Conn {
             held_down: Vec::new(),
             slots: VecDeque::new(),
         }
+    }
+
+    /// Returns whether the client asks with a word, and wants no session.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.is_spoilt && !self.is_greeted
+    }
+
+    /// Takes bytes of the client in.
+    pub(crate) fn write(&mut self, bytes: &[u8]) {
+        if !self.is_spoilt {
+            self.begun.extend_from_slice(bytes);
+        }
+    }
+
+    /// Returns the next request that the client has written as a whole. A server reads none that is longer than `most`.
+    pub(crate) fn next(&mut self, most: usize) -> Option<Incoming> {
+        let prefix = *self.begun.first_chunk::<PREFIX>()?;
+        if !self.is_greeted && prefix.iter().all(u8::is_ascii_lowercase) {
+            self.is_spoilt = true;
+            self.begun.clear();
+            return Some(unframed(Request::Word(prefix)));
+        }
+        let Some(length) = usize::try_from(i32::from_be_bytes(prefix)).ok().filter(|length| *length <= most) else {
+            return Some(self.spoil());
+        };
+        if self.begun.len() < PREFIX + length {
+            return None;
+        }
+        self.begun.advance(PREFIX);
+        let frame: Bytes = self.begun.split_to(length).freeze();
+        let read = if std::mem::replace(&mut self.is_greeted, true) { codec::request } else { codec::connect };
+        Some(read(&frame).unwrap_or_else(|_| self.spoil()))
+    }
+
+    fn spoil(&mut self) -> Incoming {
+        self.is_spoilt = true;
+        self.begun.clear();
+        unframed(Request::Garbage)
     }
 
     /// The next request arrives no earlier than those before it; when.
@@ -90,7 +163,7 @@ impl Conn {
     }
 
     /// What a black hole has held, in each direction.
-    pub(crate) fn take_held(&mut self) -> (Vec<Request>, Vec<Message>) {
+    pub(crate) fn take_held(&mut self) -> (Vec<Incoming>, Vec<Message>) {
         (std::mem::take(&mut self.held_up), std::mem::take(&mut self.held_down))
     }
 
@@ -106,4 +179,10 @@ impl Conn {
             }
         }
     }
+}
+
+/// What comes without a frame.
+pub(crate) fn unframed(request: Request) -> Incoming {
+    let header = Header { xid: 0, op: OpCode::Notification, steps: Vec::new(), path: String::new() };
+    Incoming { header, request }
 }

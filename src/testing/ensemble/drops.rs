@@ -1,30 +1,25 @@
-//! What holders have dropped, on its way to the ensemble.
+//! Connections whose client's end was dropped, on their way to the world.
 
 use tokio::sync::Notify;
 
-use super::ClientId;
+use super::ConnId;
 use crate::util::mutex::Mutex;
 
-/// What was dropped and has to be told to the ensemble. Its own lock, as a drop can happen anywhere.
-#[derive(Debug)]
-pub(crate) enum Dropped {
-    Watch(ClientId, u64),
-    Session(ClientId),
-}
-
+/// Has a lock of its own, as a drop can happen anywhere.
 #[derive(Debug, Default)]
 pub(crate) struct Drops {
-    queue: Mutex<Vec<Dropped>>,
+    queue: Mutex<Vec<ConnId>>,
+    /// Wakes the driver.
     pub(crate) wake: Notify,
 }
 
 impl Drops {
-    pub(crate) fn add(&self, dropped: Dropped) {
-        self.queue.lock().push(dropped);
+    pub(crate) fn add(&self, conn: ConnId) {
+        self.queue.lock().push(conn);
         self.wake.notify_one();
     }
 
-    pub(crate) fn take(&self) -> Vec<Dropped> {
+    pub(crate) fn take(&self) -> Vec<ConnId> {
         std::mem::take(&mut *self.queue.lock())
     }
 }

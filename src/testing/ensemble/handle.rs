@@ -1,25 +1,22 @@
 //! The handle on an ensemble in memory, and the task that lets its events happen.
 
 use std::fmt;
-use std::sync::atomic::AtomicU64;
+use std::io;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
-use futures::future::BoxFuture;
-use tokio::sync::{mpsc, oneshot, watch};
+use futures::future::{BoxFuture, FutureExt};
+use tokio::sync::oneshot;
 
-use super::client::{Holder, State};
+use super::connection::Dial;
 use super::drops::Drops;
-use super::session::{MemorySession, events};
-use super::shared::{Hold, Shared};
+use super::shared::Shared;
+use super::socket::{self, ReadHalf, WriteHalf};
 use super::world::World;
-use super::{Options, millis};
-use crate::backend::request_limit::RequestLimit;
-use crate::backend::{Ensemble, Error, Observer, Opened};
-use crate::util::clock::Clock;
+use super::{ConnId, Options};
+use crate::backend::zookeeper::{Connector, Endpoint, Stream};
 use crate::util::wait::sleep_until_opt;
 
-/// Ends all sessions when the driver ends before they do, with its runtime: nothing will be answered any more.
+/// Ends all connections when the driver ends before they do, with its runtime: nothing will be answered any more.
 struct Over(Weak<Shared>);
 
 impl Drop for Over {
@@ -70,63 +67,72 @@ impl MemoryEnsemble {
         self.shared.with(act)
     }
 
-    /// The ensemble as one client reaches it. Levers that take a group mean all sessions opened here.
-    /// Its observers are told the time by `clock`.
-    pub(crate) fn for_group(
-        &self,
-        group: u32,
-        session_timeout: Duration,
-        max_request_bytes: usize,
-        clock: Clock,
-    ) -> Arc<dyn Ensemble> {
-        let limit = Arc::new(RequestLimit::new(max_request_bytes));
-        Arc::new(Access { shared: Arc::clone(&self.shared), group, session_timeout, limit, clock })
+    /// The way of one client to the servers. Levers that take a group mean all of its connections.
+    pub(crate) fn network(&self, group: u32) -> Arc<dyn Connector> {
+        let shared = Arc::clone(&self.shared);
+        Arc::new(Network { shared, group })
+    }
+
+    /// A connection of a client that is not in this process; none while connections are refused.
+    pub(crate) fn accept(&self, server: usize) -> Option<(ReadHalf, WriteHalf)> {
+        let (conn, inbox) = self.shared.with(|world| world.accept(OUTSIDE, server))?;
+        Some(socket::halves(Arc::clone(&self.shared), conn, inbox))
+    }
+
+    /// The connect string of the servers.
+    pub(crate) fn connect_string(&self) -> String {
+        let hosts: Vec<String> = (0..self.servers()).map(|server| format!("{HOST}{server}")).collect();
+        hosts.join(",")
     }
 }
 
-/// The way of one client to the ensemble.
-struct Access {
+/// The group of all clients that are not in this process: no client here is of it.
+const OUTSIDE: u32 = u32::MAX;
+/// The names of the servers, before their numbers.
+const HOST: &str = "memory-";
+
+/// Connections to the servers, which take as long as messages do.
+struct Network {
     shared: Arc<Shared>,
     group: u32,
-    session_timeout: Duration,
-    limit: Arc<RequestLimit>,
-    clock: Clock,
 }
 
-impl fmt::Debug for Access {
+impl fmt::Debug for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Access").field("group", &self.group).finish_non_exhaustive()
+        f.debug_struct("Network").field("group", &self.group).finish_non_exhaustive()
     }
 }
 
-impl Ensemble for Access {
-    fn open(&self, observer: Arc<dyn Observer>) -> BoxFuture<'static, Result<Opened, Error>> {
-        let (shared, group, clock) = (Arc::clone(&self.shared), self.group, self.clock);
-        let (wanted, limit) = (millis(self.session_timeout), Arc::clone(&self.limit));
-        Box::pin(async move {
-            let (opening, opened) = oneshot::channel();
-            let (told, events_told) = mpsc::unbounded_channel();
-            let (state, states) = watch::channel(State::Disconnected);
-            let timeout = Arc::new(AtomicU64::new(wanted));
-            let granted = Arc::clone(&timeout);
-            let holder = Holder { opening: Some(opening), observer, limit, clock, events: told, state, timeout };
-            let client = shared.with(|world| world.open(group, wanted, holder));
-            let hold = Hold { shared, client };
-            let Ok(id) = opened.await else {
-                return Err(Error::Other(
-                    "the ensemble in memory has ended, with the runtime that it was started on".to_owned(),
-                ));
-            };
-            let session = MemorySession::new(hold, id, granted, states);
-            Ok(Opened { session: Arc::new(session), events: events(events_told) })
-        })
-    }
+/// A connection that the client waits for. One that stands when it is given up is closed.
+struct Dialling {
+    shared: Arc<Shared>,
+    stands: oneshot::Receiver<io::Result<ConnId>>,
+}
 
-    fn causes(&self) -> String {
-        self.shared.with(|world| world.causes.get(&self.group).map(ToString::to_string).unwrap_or_default())
+impl Drop for Dialling {
+    fn drop(&mut self) {
+        if let Ok(Ok(conn)) = self.stands.try_recv() {
+            self.shared.hang_up(conn);
+        }
     }
+}
 
-    fn servers(&self) -> String {
-        "the ensemble in memory".to_owned()
+impl Connector for Network {
+    fn connect(&self, endpoint: Endpoint, _tries: u32) -> BoxFuture<'static, io::Result<Stream>> {
+        let (shared, group) = (Arc::clone(&self.shared), self.group);
+        async move {
+            let number = endpoint.host.strip_prefix(HOST).and_then(|number| number.parse().ok());
+            let server = number.ok_or(io::ErrorKind::NotFound)?;
+            let (connected, stands) = oneshot::channel();
+            let mut dialling = Dialling { shared: Arc::clone(&shared), stands };
+            shared.with(|world| world.dial(Dial { group, server, connected }));
+            let ended = |_| io::Error::other("the ensemble in memory has ended, with the runtime it was started on");
+            let conn = (&mut dialling.stands).await.map_err(ended)??;
+            let inbox = shared.with(|world| world.conns.get(&conn).map(|conn| Arc::clone(&conn.inbox)));
+            let inbox = inbox.ok_or(io::ErrorKind::ConnectionReset)?;
+            let (read, write) = socket::halves(shared, conn, inbox);
+            Ok(Stream { read: Box::new(read), write: Box::new(write) })
+        }
+        .boxed()
     }
 }

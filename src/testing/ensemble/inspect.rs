@@ -78,14 +78,13 @@ impl MemoryEnsemble {
     pub(crate) fn sessions(&self) -> Vec<SessionInfo> {
         self.with(|world| {
             let describe = |(id, session): (&i64, &super::leader::ServerSession)| {
-                let client = world.clients.values().find(|client| client.session == *id);
-                let conn = client.and_then(|client| client.conn.filter(|_| client.connected));
+                let conn = world.conns.values().find(|conn| conn.welcomed == *id && !conn.deaf);
                 SessionInfo {
                     id: *id,
                     timeout: Duration::from_millis(session.timeout),
-                    client: client.map(|client| client.group),
+                    client: Some(session.group).filter(|group| *group != 0),
                     connected: conn.is_some(),
-                    server: conn.and_then(|conn| world.conns.get(&conn)).map(|conn| conn.replica),
+                    server: conn.map(|conn| conn.replica),
                 }
             };
             world.leader.sessions.iter().map(describe).collect()

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::tree::Tree;
 use super::txn::{Change, Txn};
 use super::{ConnId, Millis, Zxid};
-use crate::backend::Error;
+use crate::protocol::ErrorCode;
 use crate::znode::{Acl, Stat};
 
 /// A session as the leader knows it.
@@ -19,6 +19,8 @@ pub(crate) struct ServerSession {
     pub(crate) expires: Millis,
     /// When that will be looked at next.
     pub(crate) look: Millis,
+    /// The client that opened it.
+    pub(crate) group: u32,
     /// The connection it came with last; transactions that come late by an older one are refused.
     pub(crate) conn: ConnId,
 }
@@ -45,10 +47,10 @@ pub(crate) struct Outstanding {
 pub(crate) enum Verdict {
     Written,
     WrittenMulti,
-    Refused(Error),
+    Refused(ErrorCode),
     RefusedMulti {
         index: usize,
-        error: Error,
+        code: ErrorCode,
     },
     /// The session came with another connection later: the server closes this one.
     Moved,
@@ -135,7 +137,7 @@ impl Leader {
     /// Whether a transaction that came by `conn` may still be carried out.
     pub(crate) fn admits(&self, session: i64, conn: ConnId) -> Result<(), Verdict> {
         match self.sessions.get(&session) {
-            None => Err(Verdict::Refused(Error::SessionEnded)),
+            None => Err(Verdict::Refused(ErrorCode::SessionExpired)),
             Some(known) if known.conn != conn => Err(Verdict::Moved),
             Some(_) => Ok(()),
         }

@@ -11,7 +11,8 @@ use super::millis;
 use super::txn::Change;
 use super::wire::Operation;
 use super::world::World;
-use crate::backend::{Error, Op};
+use crate::backend::Op;
+use crate::protocol::ErrorCode;
 use crate::znode::{Acl, CreateMode};
 
 /// Faults.
@@ -126,25 +127,11 @@ impl MemoryEnsemble {
     pub(crate) fn rejoin(&self, server: usize) {
         self.with(|world| world.rejoin(server));
     }
-
-    /// The client-side half of every session of the group stands still: no ping, no reply, no timer. The servers go on.
-    pub(crate) fn freeze(&self, group: u32) {
-        self.with(|world| world.freeze(group));
-    }
-
-    /// It goes on; what was due happens now.
-    pub(crate) fn thaw(&self, group: u32) {
-        self.with(|world| {
-            // What arrives at this moment comes behind what waits.
-            world.run();
-            world.thaw(group);
-        });
-    }
 }
 
 /// Changes by hand: committed at once, without a session.
 impl MemoryEnsemble {
-    pub(crate) fn create_by_hand(&self, path: &str, data: &[u8], mode: CreateMode) -> Result<String, Error> {
+    pub(crate) fn create_by_hand(&self, path: &str, data: &[u8], mode: CreateMode) -> Result<String, ErrorCode> {
         let op = Op::Create {
             path: path.to_owned(),
             data: data.to_vec(),
@@ -158,18 +145,18 @@ impl MemoryEnsemble {
         self.with(|world| world.by_hand(op))
     }
 
-    pub(crate) fn set_data_by_hand(&self, path: &str, data: &[u8]) -> Result<(), Error> {
+    pub(crate) fn set_data_by_hand(&self, path: &str, data: &[u8]) -> Result<(), ErrorCode> {
         let op = Op::SetData { path: path.to_owned(), data: data.to_vec(), version: None };
         self.with(|world| world.by_hand(op)).map(drop)
     }
 
-    pub(crate) fn delete_by_hand(&self, path: &str) -> Result<(), Error> {
+    pub(crate) fn delete_by_hand(&self, path: &str) -> Result<(), ErrorCode> {
         let op = Op::Delete { path: path.to_owned(), version: None };
         self.with(|world| world.by_hand(op)).map(drop)
     }
 
     /// The next sequential child of `path` gets the number `next`.
-    pub(crate) fn set_sequence(&self, path: &str, next: i32) -> Result<(), Error> {
+    pub(crate) fn set_sequence(&self, path: &str, next: i32) -> Result<(), ErrorCode> {
         self.with(|world| {
             let path: Arc<str> = Arc::from(path);
             let mut facts = world.leader.facts(&path)?;
@@ -182,8 +169,8 @@ impl MemoryEnsemble {
     }
 
     /// The data of `path` gets this version, as if it had been written so often.
-    pub(crate) fn set_version(&self, path: &str, version: i32) -> Result<(), Error> {
-        let data = self.get(path).ok_or(Error::NoNode)?;
+    pub(crate) fn set_version(&self, path: &str, version: i32) -> Result<(), ErrorCode> {
+        let data = self.get(path).ok_or(ErrorCode::NoNode)?;
         self.with(|world| {
             let path: Arc<str> = Arc::from(path);
             let mut facts = world.leader.facts(&path)?;

@@ -55,7 +55,7 @@ pub enum Happening {
     Disconnected,
     /// The client learned that the session has expired.
     Expired,
-    /// The client has closed the session, or given it up.
+    /// The client learned that its wish to end the session was carried out.
     Closed,
 }
 

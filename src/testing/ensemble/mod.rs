@@ -1,30 +1,30 @@
 //! An ensemble in memory: a deterministic ZooKeeper on tokio's clock, for tests and for programs without a server.
 //!
 //! Everything that happens is an event in one queue, ordered by its time and then by when it was put there. A driver
-//! task lets the events happen when they are due. Requests, replies, watch events and ends of sessions are messages in
-//! one queue for each connection and direction, with seeded delays in whole milliseconds. With a paused clock and one
-//! thread the same seed gives the same history; nothing depends on the order of a hash table.
+//! task lets the events happen when they are due. Connections, requests, replies, watch events and ends of sessions are
+//! messages in one queue for each connection and direction, with seeded delays in whole milliseconds. With a paused
+//! clock and one thread the same seed gives the same history; nothing depends on the order of a hash table.
 //!
 //! ```text
-//!  session ─ client ═ connection ═ replica ─ leader ─ replicas
-//!  (port)    half      (delays,     (applied   (order,
-//!            of it      cuts)        tree,      sessions)
-//!                                    watches)
+//!  engine ─ socket ─ codec ═ connection ═ replica ─ leader ─ replicas
+//!           (bytes)          (delays,     (applied   (order,
+//!                             cuts)        tree,      sessions)
+//!                                          watches)
 //! ```
 //!
 //! What a part is stands in its own file, below `world`; what it does stands in `steps`, above it.
 //!
-//! The rules are those of ZooKeeper 3.9; the client's half does what the real one does. With several servers each
-//! serves clients and the leader serves none (`leaderServes=no`). There are no elections; a lever deposes a leader
+//! The rules are those of ZooKeeper 3.9. The clients are those of real servers. With several servers each serves
+//! clients and the leader serves none (`leaderServes=no`). There are no elections; a lever deposes a leader
 //! without its noticing.
 
-mod attempts;
 mod check;
-mod client;
+mod codec;
 mod connection;
 mod drops;
 mod faults;
 mod handle;
+mod inbox;
 mod inspect;
 mod leader;
 mod levers;
@@ -32,14 +32,13 @@ mod link;
 mod log;
 mod replica;
 mod rules;
-mod session;
 mod shared;
+mod socket;
 mod steps;
 #[cfg(test)]
 mod tests;
 mod tree;
 mod txn;
-mod watchers;
 mod watching;
 mod wire;
 mod world;
@@ -47,7 +46,11 @@ mod world;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-pub(crate) use self::{faults::Who, handle::MemoryEnsemble};
+pub(crate) use self::{
+    faults::Who,
+    handle::MemoryEnsemble,
+    socket::{ReadHalf, WriteHalf},
+};
 pub use self::{
     inspect::SessionInfo,
     log::{Happening, Record},
@@ -59,8 +62,6 @@ type Millis = u64;
 /// The number of a transaction.
 type Zxid = i64;
 type ConnId = u64;
-/// The client's half of a session.
-type ClientId = u64;
 
 /// Longer than this nothing takes: 35 000 years, and sums of such times are numbers still.
 const FOREVER: Millis = 1 << 50;
@@ -92,6 +93,10 @@ pub(crate) struct Options {
     pub(crate) max_buffer: usize,
     /// How often spent containers are looked for.
     pub(crate) container_check: Millis,
+    /// Whether the servers answer four-letter words. Otherwise they close the connection, as a proxy may.
+    pub(crate) four_letter_words: bool,
+    /// Whether bytes are read and written in small pieces.
+    pub(crate) split_bytes: bool,
     /// Servers since 3.6 know persistent watches.
     pub(crate) persistent_watches: bool,
     /// Whether nodes may have a time to live.
@@ -112,6 +117,8 @@ impl Default for Options {
             lag: 0..=0,
             max_buffer: 0xf_ffff,
             container_check: 60_000,
+            four_letter_words: true,
+            split_bytes: false,
             persistent_watches: true,
             extended_types: true,
         }

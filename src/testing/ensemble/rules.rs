@@ -9,8 +9,9 @@ use super::check;
 use super::leader::{Facts, Leader, Outstanding};
 use super::tree::{CONTAINER, Node, owner_for_ttl, session_of};
 use super::txn::Change;
-use crate::backend::{Error, Op};
+use crate::backend::Op;
 use crate::path;
+use crate::protocol::ErrorCode;
 use crate::znode::{Acl, CreateMode, Permissions};
 
 /// Outstanding changes as they were before a request, to be put back if it fails.
@@ -30,7 +31,7 @@ impl From<&Node> for Facts {
 
 impl Leader {
     /// The changes of a request, or the first step that cannot be done; then nothing is changed.
-    pub(crate) fn prepare(&mut self, ops: &[Op], session: i64, zxid: Zxid) -> Result<Vec<Change>, (usize, Error)> {
+    pub(crate) fn prepare(&mut self, ops: &[Op], session: i64, zxid: Zxid) -> Result<Vec<Change>, (usize, ErrorCode)> {
         let mut undo = Undo::new();
         let mut changes = Vec::with_capacity(ops.len());
         for (index, op) in ops.iter().enumerate() {
@@ -54,7 +55,7 @@ impl Leader {
         }
     }
 
-    fn step(&mut self, op: &Op, session: i64, zxid: Zxid, undo: &mut Undo) -> Result<Change, Error> {
+    fn step(&mut self, op: &Op, session: i64, zxid: Zxid, undo: &mut Undo) -> Result<Change, ErrorCode> {
         match op {
             Op::Check { path, version } => {
                 let node = self.facts(path)?;
@@ -87,11 +88,11 @@ impl Leader {
         acls: &[Acl],
         (session, zxid): (i64, Zxid),
         undo: &mut Undo,
-    ) -> Result<Change, Error> {
+    ) -> Result<Change, ErrorCode> {
         if let CreateMode::PersistentTtl(_) = mode
             && !self.extended_types
         {
-            return Err(Error::Unimplemented);
+            return Err(ErrorCode::Unimplemented);
         }
         let acls = check::acls(acls)?;
         let dir = path::split(name).0;
@@ -101,10 +102,10 @@ impl Leader {
             if mode.is_sequential() { Arc::from(format!("{name}{:010}", parent.creations)) } else { Arc::from(name) };
         check::new_path(&path)?;
         if self.facts(&path).is_ok() {
-            return Err(Error::NodeExists);
+            return Err(ErrorCode::NodeExists);
         }
         if session_of(parent.owner) != 0 {
-            return Err(Error::NoChildrenForEphemerals);
+            return Err(ErrorCode::NoChildrenForEphemerals);
         }
         let owner = match mode {
             CreateMode::Container => CONTAINER,
@@ -128,14 +129,14 @@ impl Leader {
         version: Option<i32>,
         zxid: Zxid,
         undo: &mut Undo,
-    ) -> Result<Change, Error> {
+    ) -> Result<Change, ErrorCode> {
         let dir = path::split(name).0;
         let mut parent = self.facts(dir)?;
         self.permit(dir, &parent.acls, Permissions::DELETE)?;
         let node = self.facts(name)?;
         at_version(version, node.version)?;
         if node.children > 0 {
-            return Err(Error::NotEmpty);
+            return Err(ErrorCode::NotEmpty);
         }
         let path: Arc<str> = Arc::from(name);
         parent.children -= 1;
@@ -156,12 +157,12 @@ impl Leader {
     }
 
     /// What a node will be.
-    pub(crate) fn facts(&self, path: &str) -> Result<Facts, Error> {
+    pub(crate) fn facts(&self, path: &str) -> Result<Facts, ErrorCode> {
         match self.outstanding.get(path) {
             Some(change) => change.facts.clone(),
             None => self.tree.get(path).map(Facts::from),
         }
-        .ok_or(Error::NoNode)
+        .ok_or(ErrorCode::NoNode)
     }
 
     fn record(&mut self, path: &Arc<str>, facts: Option<Facts>, zxid: Zxid, undo: &mut Undo) {
@@ -170,19 +171,19 @@ impl Leader {
     }
 
     /// Checks permissions. No client has credentials here: only what is granted to all clients is granted.
-    pub(crate) fn permit(&self, path: &str, acls: &[Acl], wanted: Permissions) -> Result<(), Error> {
+    pub(crate) fn permit(&self, path: &str, acls: &[Acl], wanted: Permissions) -> Result<(), ErrorCode> {
         let grants = |acl: &Acl| acl.scheme() == "world" && acl.permissions().contains(wanted);
         if !self.by_hand && (self.denied.contains(path) || !acls.iter().any(grants)) {
-            return Err(Error::NoAuth);
+            return Err(ErrorCode::NoAuth);
         }
         Ok(())
     }
 }
 
 /// -1 stands for any version on the wire.
-fn at_version(wanted: Option<i32>, version: i32) -> Result<(), Error> {
+fn at_version(wanted: Option<i32>, version: i32) -> Result<(), ErrorCode> {
     match wanted {
-        Some(wanted) if wanted != -1 && wanted != version => Err(Error::BadVersion),
+        Some(wanted) if wanted != -1 && wanted != version => Err(ErrorCode::BadVersion),
         _ => Ok(()),
     }
 }

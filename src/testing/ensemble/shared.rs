@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::drops::{Dropped, Drops};
+use super::drops::Drops;
 use super::world::World;
-use super::{ClientId, Millis, Options, millis};
+use super::{ConnId, Millis, Options, millis};
 use crate::util::mutex::{Mutex, MutexGuard};
 
-/// What all handles, all sessions and the driver share.
+/// What all handles, all connections and the driver share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     start: Instant,
@@ -28,12 +28,17 @@ impl Drop for Shared {
 impl Shared {
     pub(crate) fn new(options: Options) -> Self {
         let drops = Arc::new(Drops::default());
-        Shared { start: Instant::now(), world: Mutex::new(World::new(options, Arc::clone(&drops))), drops }
+        Shared { start: Instant::now(), world: Mutex::new(World::new(options)), drops }
     }
 
     /// What holders have dropped; also what wakes the driver.
     pub(crate) fn drops(&self) -> Arc<Drops> {
         Arc::clone(&self.drops)
+    }
+
+    /// The client's end of a connection was dropped.
+    pub(crate) fn hang_up(&self, conn: ConnId) {
+        self.drops.add(conn);
     }
 
     fn now(&self) -> Millis {
@@ -44,11 +49,8 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, World> {
         let mut world = self.world.lock();
         world.now = world.now.max(self.now());
-        for dropped in self.drops.take() {
-            match dropped {
-                Dropped::Watch(client, watch) => world.unwatch(client, watch),
-                Dropped::Session(client) => world.close(client),
-            }
+        for conn in self.drops.take() {
+            world.hang_up(conn);
         }
         world
     }
@@ -74,18 +76,5 @@ impl Shared {
         world.run();
         world.planned = world.next_due();
         world.planned.map(|due| self.start + Duration::from_millis(due))
-    }
-}
-
-/// Tells the ensemble when the caller that waits for a session to open is gone, or drops the session.
-#[derive(Debug)]
-pub(crate) struct Hold {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) client: ClientId,
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        self.shared.drops.add(Dropped::Session(self.client));
     }
 }

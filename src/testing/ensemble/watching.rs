@@ -46,8 +46,16 @@ impl Watches {
         self.change(path, watch, conn, true);
     }
 
-    pub(crate) fn remove(&mut self, path: &str, watch: ServerWatch, conn: ConnId) {
+    /// Returns whether there was such a watch.
+    pub(crate) fn remove(&mut self, path: &str, watch: ServerWatch, conn: ConnId) -> bool {
+        let table = if watch == ServerWatch::Children { &self.children } else { &self.data };
+        let ways = table.get(path).and_then(|conns| conns.get(&conn)).copied().unwrap_or_default();
         self.change(path, watch, conn, false);
+        match watch {
+            ServerWatch::Data | ServerWatch::Children => ways.once,
+            ServerWatch::Persistent => ways.persistent,
+            ServerWatch::Recursive => ways.recursive,
+        }
     }
 
     fn change(&mut self, path: &str, watch: ServerWatch, conn: ConnId, on: bool) {

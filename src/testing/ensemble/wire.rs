@@ -1,9 +1,10 @@
-//! What travels between a client and a server.
+//! What travels between a client and a server, as the server understands it. `codec` has it as bytes.
 
 use std::sync::Arc;
 
 use super::{Millis, Zxid};
-use crate::backend::{Error, Event, Multi, Op, Proof, WatchMode};
+use crate::backend::{Event, Op};
+use crate::protocol::{ErrorCode, OpCode, Secret};
 use crate::znode::{Acl, Stat};
 
 /// The kinds of request, as the log counts them.
@@ -18,6 +19,8 @@ pub enum Operation {
     Exists,
     /// Reads the data of a node.
     GetData,
+    /// Reads the data of many nodes.
+    GetMany,
     /// Writes the data of a node.
     SetData,
     /// Reads the names of the children.
@@ -43,14 +46,16 @@ pub(crate) enum Call {
     Multi(Vec<Op>),
     Exists { path: String, watch: bool },
     GetData { path: String, watch: bool },
+    GetMany { paths: Vec<String> },
     List { path: String, watch: bool },
     GetAcl { path: String },
     Sync { path: String },
-    AddWatch { path: String, mode: WatchMode },
+    AddWatch { path: String, watch: ServerWatch },
+    RemoveWatch { path: String, watches: &'static [ServerWatch] },
 }
 
 impl Call {
-    pub(crate) fn kind(&self) -> Operation {
+    fn kind(&self) -> Operation {
         match self {
             Call::Write(op) => match op {
                 Op::Create { .. } => Operation::Create,
@@ -61,84 +66,45 @@ impl Call {
             Call::Multi(_) => Operation::Multi,
             Call::Exists { .. } => Operation::Exists,
             Call::GetData { .. } => Operation::GetData,
+            Call::GetMany { .. } => Operation::GetMany,
             Call::List { .. } => Operation::List,
             Call::GetAcl { .. } => Operation::GetAcl,
             Call::Sync { .. } => Operation::Sync,
             Call::AddWatch { .. } => Operation::AddWatch,
+            Call::RemoveWatch { .. } => Operation::RemoveWatch,
         }
     }
 
-    /// What an answer to it proves.
-    pub(crate) fn proof(&self) -> Proof {
-        match self {
-            Call::Write(_) | Call::Multi(_) => Proof::Quorum,
-            Call::Sync { .. } => Proof::Leader,
-            Call::Exists { .. }
-            | Call::GetData { .. }
-            | Call::List { .. }
-            | Call::GetAcl { .. }
-            | Call::AddWatch { .. } => Proof::Contact,
-        }
-    }
-
-    /// The node it is about; the first one of a multi.
+    /// The node it is about; the first one of several.
     pub(crate) fn path(&self) -> &str {
         match self {
             Call::Write(op) => op_path(op),
             Call::Multi(ops) => ops.first().map_or("", op_path),
+            Call::GetMany { paths } => paths.first().map_or("", String::as_str),
             Call::Exists { path, .. }
             | Call::GetData { path, .. }
             | Call::List { path, .. }
             | Call::GetAcl { path }
             | Call::Sync { path }
-            | Call::AddWatch { path, .. } => path,
+            | Call::AddWatch { path, .. }
+            | Call::RemoveWatch { path, .. } => path,
         }
     }
 
-    /// The node it leaves a watch on, and of which kind if the node is there.
-    pub(crate) fn watches(&self) -> Option<(&str, Kind)> {
+    /// The watch that it leaves, if it is answered without an error, or finds no node whose existence it asks for.
+    pub(crate) fn watches(&self) -> Option<ServerWatch> {
         match self {
-            Call::Exists { path, watch: true } | Call::GetData { path, watch: true } => Some((path, Kind::Data)),
-            Call::List { path, watch: true } => Some((path, Kind::Children)),
-            Call::AddWatch { path, mode: WatchMode::Persistent } => Some((path, Kind::Persistent)),
-            Call::AddWatch { path, mode: WatchMode::PersistentRecursive } => Some((path, Kind::Recursive)),
+            Call::Exists { watch: true, .. } | Call::GetData { watch: true, .. } => Some(ServerWatch::Data),
+            Call::List { watch: true, .. } => Some(ServerWatch::Children),
+            Call::AddWatch { watch, .. } => Some(*watch),
             _ => None,
         }
-    }
-
-    /// Bytes of the request on the wire, without its length.
-    pub(crate) fn size(&self) -> usize {
-        const HEADER: usize = 8;
-        const STEP: usize = 9; // type, done, error
-        let body = match self {
-            Call::Write(op) => op_size(op),
-            Call::Multi(ops) => ops.iter().map(|op| STEP + op_size(op)).sum::<usize>() + STEP,
-            Call::Exists { path, .. } | Call::GetData { path, .. } | Call::List { path, .. } => text(path) + 1,
-            Call::GetAcl { path } | Call::Sync { path } => text(path),
-            Call::AddWatch { path, .. } => text(path) + 4,
-        };
-        HEADER + body
     }
 }
 
 fn op_path(op: &Op) -> &str {
     match op {
         Op::Check { path, .. } | Op::Create { path, .. } | Op::SetData { path, .. } | Op::Delete { path, .. } => path,
-    }
-}
-
-fn text(text: &str) -> usize {
-    4 + text.len()
-}
-
-fn op_size(op: &Op) -> usize {
-    let acl = |acl: &Acl| 4 + text(acl.scheme()) + text(acl.id());
-    match op {
-        Op::Check { path, .. } | Op::Delete { path, .. } => text(path) + 4,
-        Op::Create { path, data, acls, .. } => {
-            text(path) + 4 + data.len() + 4 + acls.iter().map(acl).sum::<usize>() + 4
-        }
-        Op::SetData { path, data, .. } => text(path) + 4 + data.len() + 4,
     }
 }
 
@@ -151,45 +117,13 @@ pub(crate) enum ServerWatch {
     Recursive,
 }
 
-/// The kinds of watch that a holder of a session has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
-    Data,
-    /// On a node that did not exist.
-    Exists,
-    Children,
-    Persistent,
-    Recursive,
-}
-
-impl Kind {
-    /// As the server keeps it.
-    pub(crate) fn at_server(self) -> ServerWatch {
-        match self {
-            Kind::Data | Kind::Exists => ServerWatch::Data,
-            Kind::Children => ServerWatch::Children,
-            Kind::Persistent => ServerWatch::Persistent,
-            Kind::Recursive => ServerWatch::Recursive,
-        }
-    }
-
-    /// Whether a one-shot watch is resolved by such an event of its node.
-    pub(crate) fn is_resolved_by(self, event: Event) -> bool {
-        match (self, event) {
-            (Kind::Persistent | Kind::Recursive, _) => false,
-            (_, Event::NodeDeleted | Event::SessionEnded) => true,
-            (kind, Event::NodeChildrenChanged) => kind == Kind::Children,
-            (kind, Event::NodeCreated | Event::NodeDataChanged) => kind != Kind::Children,
-        }
-    }
-}
-
 /// From client to server.
 #[derive(Debug)]
 pub(crate) enum Request {
     /// Opens a session (0), or takes one up again.
     Connect {
         session: i64,
+        password: Secret<Vec<u8>>,
         timeout: Millis,
         last_zxid: Zxid,
     },
@@ -204,70 +138,125 @@ pub(crate) enum Request {
     },
     Ping,
     Call(Call),
-    RemoveWatch {
-        path: Arc<str>,
-        watch: ServerWatch,
-    },
     CloseSession,
+    /// One of the four-letter words, in place of the first frame.
+    Word([u8; 4]),
+    /// Understood, and refused whatever the tree has.
+    Refused(ErrorCode),
+    /// An operation that this server does not know: it answers so, and closes the connection.
+    Unknown,
+    /// Bytes that are no request, or one that is too long: the server closes the connection without an answer.
+    Garbage,
     /// The client's end of the connection is closed.
     Fin,
 }
 
 impl Request {
+    /// The node that the log names.
+    pub(crate) fn path(&self) -> &str {
+        match self {
+            Request::Call(call) => call.path(),
+            _ => "",
+        }
+    }
+
     /// As the log counts it; none for what no holder of a session asked for.
     pub(crate) fn kind(&self) -> Option<Operation> {
         match self {
             Request::Call(call) => Some(call.kind()),
-            Request::RemoveWatch { .. } => Some(Operation::RemoveWatch),
             Request::CloseSession => Some(Operation::Close),
-            Request::Connect { .. } | Request::SetWatches { .. } | Request::Ping | Request::Fin => None,
-        }
-    }
-
-    /// The bytes of what a holder of a session asked for; otherwise 0.
-    pub(crate) fn size(&self) -> usize {
-        match self {
-            Request::Call(call) => call.size(),
-            _ => 0,
+            _ => None,
         }
     }
 }
+
+/// What the answer to a request takes from it.
+#[derive(Debug)]
+pub(crate) struct Header {
+    pub(crate) xid: i32,
+    pub(crate) op: OpCode,
+    /// The operations of the steps of a transaction.
+    pub(crate) steps: Vec<OpCode>,
+    /// The path of a sync.
+    pub(crate) path: String,
+}
+
+/// A request and the head of its answer.
+#[derive(Debug)]
+pub(crate) struct Incoming {
+    pub(crate) header: Header,
+    pub(crate) request: Request,
+}
+
+/// What one step of a committed transaction did.
+#[derive(Debug)]
+pub(crate) enum Done {
+    Check,
+    Created(String, Stat),
+    Changed(Stat),
+    Deleted,
+}
+
+/// The data of a node, and its stat.
+pub(crate) type Content = (Arc<[u8]>, Stat);
 
 /// The result of a call that the server could carry out.
 #[derive(Debug)]
 pub(crate) enum Answer {
     Done,
     Created(String, Stat),
-    Stat(Option<Stat>),
-    Data(Arc<[u8]>, Stat),
+    Stat(Stat),
+    Data(Content),
+    Many(Vec<Result<Content, ErrorCode>>),
     Changed(Stat),
     Children(Vec<String>, Stat),
     Acl(Vec<Acl>, Stat),
-    Multi(Multi),
+    Committed(Vec<Done>),
+    /// Of so many steps this is the first that failed.
+    NotCommitted {
+        index: usize,
+        code: ErrorCode,
+    },
 }
 
-/// From server to client.
+/// What comes of a request.
 #[derive(Debug)]
-pub(crate) enum Message {
+pub(crate) enum Outcome {
     Connected {
         session: i64,
         timeout: Millis,
     },
     /// There is no such session (any more).
     Expired,
-    Reply {
+    Reply(Result<Answer, ErrorCode>),
+    /// The session was ended as asked.
+    Goodbye,
+    /// The operation is not known.
+    Unknown,
+    /// The answer to a word.
+    Text(String),
+}
+
+impl Outcome {
+    /// Whether the server closes the connection behind it.
+    pub(crate) fn is_last(&self) -> bool {
+        matches!(self, Outcome::Expired | Outcome::Goodbye | Outcome::Unknown | Outcome::Text(_))
+    }
+}
+
+/// From server to client.
+#[derive(Debug)]
+pub(crate) enum Message {
+    Answer {
+        header: Header,
         zxid: Zxid,
-        result: Result<Answer, Error>,
+        outcome: Outcome,
     },
     Event {
+        zxid: Zxid,
         path: Arc<str>,
         event: Event,
     },
-    Pong,
-    /// The answer to what needs none: restored or removed watches.
-    Ack,
-    /// The session was ended as asked.
-    Goodbye,
     /// The server's end of the connection is closed.
     Closed,
 }

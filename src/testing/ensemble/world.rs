@@ -1,38 +1,32 @@
 //! Everything there is, and the queue of what will happen.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::ops::RangeInclusive;
-use std::sync::Arc;
 
 use fastrand::Rng;
+use tokio::sync::oneshot;
 
-use super::attempts::Causes;
-use super::client::Client;
-use super::connection::Conn;
-use super::drops::Drops;
-use super::faults::Faults;
+use super::connection::{Conn, Dial};
+use super::faults::{Faults, Who};
 use super::leader::Leader;
 use super::link::{Forward, Validated};
 use super::log::Log;
 use super::replica::Replica;
-use super::wire::{Message, Request};
-use super::{ClientId, ConnId, Millis, Options};
+use super::wire::{Incoming, Message};
+use super::{ConnId, Millis, Options};
 
 /// Something that happens at its time.
 #[derive(Debug)]
 pub(crate) enum Event {
+    /// The first packet of a connection is sent.
+    Dial(Dial),
+    /// A client learns that its connection stands.
+    Dialled(ConnId, oneshot::Sender<io::Result<ConnId>>),
     /// A request arrives at the server.
-    Up(ConnId, Request),
+    Up(ConnId, Incoming),
     /// A message arrives at the client.
     Down(ConnId, Message),
-    /// The client learns that its connection was cut.
-    Broken(ConnId),
-    /// A client tries to connect.
-    Attempt(ClientId),
-    /// A client looks whether its server is silent, and whether a ping is due.
-    Tick(ClientId, u64),
-    /// The servers may have forgotten a session that is closed and could not tell them.
-    Forgotten(ClientId),
     /// A request arrives at the leader.
     Forwarded(Forward),
     /// The leader's oldest proposal is committed.
@@ -50,7 +44,7 @@ pub(crate) enum Event {
     Reap,
 }
 
-/// The ensemble, its network and the client-side half of every session.
+/// The ensemble and its network.
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) options: Options,
@@ -65,14 +59,8 @@ pub(crate) struct World {
     /// The session timeouts that each server grants to connections made from now on.
     pub(crate) grants: Vec<RangeInclusive<Millis>>,
     pub(crate) conns: BTreeMap<ConnId, Conn>,
-    pub(crate) clients: BTreeMap<ClientId, Client>,
-    /// What waits for a frozen group to go on.
-    pub(crate) frozen: BTreeMap<u32, Vec<Event>>,
     pub(crate) faults: Faults,
-    /// Why clients are not connected, by their groups.
-    pub(crate) causes: BTreeMap<u32, Causes>,
     pub(crate) log: Log,
-    pub(crate) drops: Arc<Drops>,
     pub(crate) running: bool,
     /// Whether the driver is gone: then no event happens any more.
     pub(crate) over: bool,
@@ -85,7 +73,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new(options: Options, drops: Arc<Drops>) -> Self {
+    pub(crate) fn new(options: Options) -> Self {
         let replicas: Vec<Replica> = (0..options.servers.max(1)).map(|_| Replica::new()).collect();
         let grants = vec![options.least_timeout..=options.most_timeout; replicas.len()];
         let leader = Leader::new(options.extended_types);
@@ -100,12 +88,8 @@ impl World {
             replicas,
             grants,
             conns: BTreeMap::new(),
-            clients: BTreeMap::new(),
-            frozen: BTreeMap::new(),
             faults: Faults::default(),
-            causes: BTreeMap::new(),
             log: Log::default(),
-            drops,
             running: true,
             over: false,
             incarnation: 0,
@@ -143,38 +127,9 @@ impl World {
         Some(entry.remove())
     }
 
-    /// Puts aside what happens on the side of a frozen client.
-    pub(crate) fn stash(&mut self, event: Event) -> Option<Event> {
-        let group = match &event {
-            Event::Down(conn, _) | Event::Broken(conn) => self.conns.get(conn).map(|conn| conn.group),
-            Event::Attempt(client) | Event::Tick(client, _) | Event::Forgotten(client) => {
-                self.clients.get(client).map(|client| client.group)
-            }
-            _ => None,
-        };
-        match group.and_then(|group| self.frozen.get_mut(&group)) {
-            Some(waiting) => {
-                waiting.push(event);
-                None
-            }
-            None => Some(event),
-        }
-    }
-
-    pub(crate) fn freeze(&mut self, group: u32) {
-        self.frozen.entry(group).or_default();
-    }
-
-    /// Everything that waited happens now, in its order; by chance the timers come first, as a process that wakes may
-    /// look at its clock before it looks at its socket.
-    pub(crate) fn thaw(&mut self, group: u32) {
-        let mut waiting = self.frozen.remove(&group).unwrap_or_default();
-        if self.random.bool() {
-            waiting.sort_by_key(|event| !matches!(event, Event::Tick(..) | Event::Attempt(_) | Event::Forgotten(_)));
-        }
-        let now = self.now;
-        for event in waiting {
-            self.schedule(now, event);
-        }
+    /// Nothing happens any more: every connection ends.
+    pub(crate) fn abandon(&mut self) {
+        self.over = true;
+        self.cut_all(Who::All);
     }
 }

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use futures::future::maybe_done;
+
 use super::fixture::{LIMIT, PATH, enter_all, leave_all, members, nodes, setup, soon};
 use crate::fixture::{SOON, nothing_is_left, polled, still_pending, within};
 
@@ -13,13 +15,14 @@ async fn an_enter_dropped_at_any_moment_while_the_round_opens_leaves_nothing_and
         let all = members(&clients, 2);
         let mut dropped = Box::pin(all[0].enter());
         still_pending("alone", &mut dropped).await;
-        let mut other = Box::pin(all[1].enter_timeout(LIMIT));
+        let mut other = Box::pin(maybe_done(all[1].enter_timeout(LIMIT)));
         let both = async { tokio::join!(&mut dropped, &mut other) };
         let both = tokio::time::timeout(Duration::from_millis(millis), both).await;
         drop(dropped);
         if both.is_err() {
             // Counted or not, it is outside now.
-            if other.await.expect("known") {
+            other.as_mut().await;
+            if other.as_mut().take_output().expect("an outcome").expect("known") {
                 within("alone", SOON, all[1].leave()).await.expect("out");
             }
         } else {

@@ -7,7 +7,7 @@ use zookeeper_recipes::testing::{Happening, Operation, Record, TestingServer};
 use zookeeper_recipes::{CreateMode, ErrorPolicy};
 
 use super::fixture::{DIR, FIXED, PATH, node, node_of, present, settle, setup};
-use crate::fixture::{SOON, T, client_with, within};
+use crate::fixture::{T, client_with, within};
 
 const ALL: [&[NodeMode]; 2] = [&FIXED, &[NodeMode::EphemeralSequential, NodeMode::Ttl(Duration::from_secs(30))]];
 
@@ -142,7 +142,8 @@ async fn ends_before_its_create(seed: u64, mode: NodeMode, closes: bool) -> bool
     }
     let client = client_with(&server, ErrorPolicy::default()).await;
     let session = client.session_id();
-    server.delay(&client, T * 7 / 10);
+    // The ping of before the create still arrives in time, so the servers keep the session.
+    server.delay(&client, T * 65 / 100);
     server.refuse(&client);
     tokio::time::sleep(T / 2).await;
     let node = node_of(&client, mode, "data");
@@ -152,7 +153,7 @@ async fn ends_before_its_create(seed: u64, mode: NodeMode, closes: bool) -> bool
     server.until(|| client.session_id() != session).await;
     server.heal();
     server.until(|| client.session_id().is_some()).await;
-    tokio::time::sleep(SOON).await;
+    tokio::time::sleep(T / 20).await;
     assert!(server.children(DIR).is_empty(), "{case}: the create is under way");
     let comes = server.until(|| !server.children(DIR).is_empty());
     let has_come = tokio::time::timeout(T, comes).await.is_ok();

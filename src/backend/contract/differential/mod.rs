@@ -126,8 +126,8 @@ async fn memory_and_slow_memory_agree() {
     let quiet = Options { latency: 0..=0, commit: 0..=0, container_check: 1 << 40, ..Options::default() };
     let slow = Options { seed: 7, servers: 1, latency: 0..=9, commit: 0..=3, ..quiet.clone() };
     let (quiet, slow) = (
-        memory(quiet).for_group(0, timeout, usize::MAX, Clock::Machine),
-        memory(slow).for_group(0, timeout, usize::MAX, Clock::Machine),
+        memory(quiet).for_group(0, timeout, usize::MAX, Clock::Tokio(tokio::time::Instant::now())),
+        memory(slow).for_group(0, timeout, usize::MAX, Clock::Tokio(tokio::time::Instant::now())),
     );
     let outcome = run(1, steps, "/differential", quiet, slow).await;
     assert_worthwhile(&outcome, steps);
@@ -156,7 +156,8 @@ async fn memory_and_a_server_agree() {
     let server = server().await;
     let options = Options { latency: 0..=0, commit: 0..=0, container_check: 1 << 40, ..Options::default() };
     let begun = std::time::Instant::now();
-    let memory = memory(options).for_group(0, super::scene::TIMEOUT, usize::MAX, Clock::Machine);
+    let memory =
+        memory(options).for_group(0, super::scene::TIMEOUT, usize::MAX, Clock::Tokio(tokio::time::Instant::now()));
     let outcome = run(seed, steps, "/differential", memory, super::scene::real(&server.connect_string())).await;
     println!("took {:?}", begun.elapsed());
     assert_worthwhile(&outcome, steps);

@@ -46,7 +46,7 @@ fn an_event_spends_what_it_concerns() {
         }
         assert_eq!(fired(&mut other), None);
         watches.fire(NodeDeleted, "/a");
-        let left: usize = watches.tables.iter().map(HashMap::len).sum();
+        let left: usize = watches.tables.iter().map(BTreeMap::len).sum();
         assert_eq!(left, 1, "{event:?}: only the other path is watched");
     }
 }
@@ -70,7 +70,7 @@ fn a_watch_is_removed_with_its_last_holder() {
     let (standing, _g) = arm(&mut watches, Kind::Persistent, "/a");
     assert!(!watches.disarm(Kind::Data, "/a", once), "old servers would remove both");
     assert!(watches.disarm(Kind::Persistent, "/a", standing));
-    assert!(watches.tables.iter().all(HashMap::is_empty));
+    assert!(watches.tables.iter().all(BTreeMap::is_empty));
 }
 
 #[test]

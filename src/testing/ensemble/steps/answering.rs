@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::backend::Error;
+use crate::protocol::ErrorCode;
 use crate::testing::ensemble::connection::{Slot, Work};
 use crate::testing::ensemble::link::Validated;
+use crate::testing::ensemble::replica::Replica;
 use crate::testing::ensemble::tree::Node;
-use crate::testing::ensemble::watching::{Lost, Watches};
-use crate::testing::ensemble::wire::{Answer, Call, Message, Operation, Request};
+use crate::testing::ensemble::watching::Lost;
+use crate::testing::ensemble::wire::{Answer, Call, Content, Message, Operation, Outcome, Request, ServerWatch};
 use crate::testing::ensemble::world::World;
 use crate::testing::ensemble::{ConnId, Zxid};
 use crate::znode::{Acl, Permissions};
@@ -22,10 +23,10 @@ impl World {
     }
 
     /// The leader's answer to a request is here.
-    pub(crate) fn answered(&mut self, id: ConnId, ticket: u64, message: Message) {
+    pub(crate) fn answered(&mut self, id: ConnId, ticket: u64, outcome: Outcome) {
         let Some(conn) = self.conns.get_mut(&id) else { return };
         if let Some(slot) = conn.slots.iter_mut().find(|slot| slot.ticket == ticket) {
-            slot.work = Work::Answered(message);
+            slot.work = Work::Answered(outcome);
         }
         self.answer_all(id);
     }
@@ -37,17 +38,17 @@ impl World {
             if matches!(conn.slots.front(), None | Some(Slot { work: Work::Remote, .. })) {
                 return;
             }
-            let Some(slot) = conn.slots.pop_front() else { return };
-            let message = match slot.work {
+            let Some(Slot { kind, header, work, .. }) = conn.slots.pop_front() else { return };
+            let outcome = match work {
                 Work::Remote => return,
-                Work::Answered(message) => message,
+                Work::Answered(outcome) => outcome,
                 Work::Local(request) => self.serve(id, request),
             };
-            let lost = slot.kind.is_some_and(|kind| self.is_lost(id, kind, true));
-            let over = lost || matches!(message, Message::Goodbye | Message::Expired);
+            let lost = kind.is_some_and(|kind| self.is_lost(id, kind, true));
+            let over = lost || outcome.is_last();
             if !lost {
-                let message = self.stamped(id, message);
-                self.send_down(id, message);
+                let zxid = self.applied_at(id);
+                self.send_down(id, Message::Answer { header, zxid, outcome });
             }
             if over {
                 self.server_close(id);
@@ -55,27 +56,20 @@ impl World {
         }
     }
 
-    /// A reply carries the last transaction that its server has applied.
-    fn stamped(&self, id: ConnId, message: Message) -> Message {
-        let applied =
-            self.conns.get(&id).and_then(|conn| self.replicas.get(conn.replica)).map_or(0, |replica| replica.applied);
-        match message {
-            Message::Reply { result, .. } => Message::Reply { zxid: applied, result },
-            other => other,
-        }
+    /// The last transaction that the server of a connection has applied.
+    pub(crate) fn applied_at(&self, id: ConnId) -> Zxid {
+        self.conns.get(&id).and_then(|conn| self.replicas.get(conn.replica)).map_or(0, |replica| replica.applied)
     }
 
     /// What this server can answer by itself.
-    fn serve(&mut self, id: ConnId, request: Request) -> Message {
-        match request {
-            Request::Ping => Message::Pong,
-            Request::Call(call) => Message::Reply { zxid: 0, result: self.read(id, &call) },
-            Request::RemoveWatch { path, watch } => {
-                if let Some(watches) = self.watches_of(id) {
-                    watches.remove(&path, watch, id);
-                }
-                Message::Ack
-            }
+    fn serve(&mut self, id: ConnId, request: Request) -> Outcome {
+        let answer = match request {
+            Request::Word(word) => return Outcome::Text(self.word(id, word)),
+            Request::Unknown => return Outcome::Unknown,
+            // Of the request to connect.
+            Request::Refused(ErrorCode::SessionExpired) => return Outcome::Expired,
+            Request::Refused(code) => Err(code),
+            Request::Call(call) => self.look(id, &call),
             Request::SetWatches { since, data, exists, children, persistent, recursive } => {
                 let lost = data.iter().map(Lost::Data);
                 let lost = lost.chain(exists.iter().map(Lost::Exists));
@@ -83,15 +77,31 @@ impl World {
                 let lost = lost.chain(persistent.iter().map(Lost::Persistent));
                 let lost = lost.chain(recursive.iter().map(Lost::Recursive));
                 self.restore_watches(id, since, lost);
-                Message::Ack
+                Ok(Answer::Done)
             }
-            Request::Connect { .. } | Request::CloseSession | Request::Fin => Message::Ack,
-        }
+            Request::Ping | Request::Connect { .. } | Request::CloseSession | Request::Garbage | Request::Fin => {
+                Ok(Answer::Done)
+            }
+        };
+        Outcome::Reply(answer)
     }
 
-    fn watches_of(&mut self, id: ConnId) -> Option<&mut Watches> {
-        let replica = self.conns.get(&id)?.replica;
-        Some(&mut self.replicas.get_mut(replica)?.watches)
+    /// The answer to a four-letter word.
+    fn word(&self, id: ConnId, word: [u8; 4]) -> String {
+        let serving = self.conns.get(&id).and_then(|conn| self.replicas.get(conn.replica));
+        let is_serving = serving.is_some_and(Replica::is_serving);
+        match &word {
+            b"ruok" => "imok".to_owned(),
+            _ if !is_serving => "This ZooKeeper instance is not currently serving requests\n".to_owned(),
+            b"srvr" => {
+                let mode = if self.replicas.len() == 1 { "standalone" } else { "follower" };
+                format!("Zookeeper version: 3.9\nMode: {mode}\n")
+            }
+            word => {
+                let word = String::from_utf8_lossy(word);
+                format!("{word} is not executed because it is not in the whitelist.\n")
+            }
+        }
     }
 
     fn restore_watches<'a>(&mut self, id: ConnId, since: Zxid, lost: impl Iterator<Item = Lost<'a>>) {
@@ -103,46 +113,81 @@ impl World {
         for watch in lost {
             fired.extend(replica.watches.restore(&replica.tree, &watch, id, since));
         }
+        let zxid = self.applied_at(id);
         for (conn, path, event) in fired {
-            self.send_down(conn, Message::Event { path, event });
+            self.send_down(conn, Message::Event { zxid, path, event });
         }
     }
 
-    fn read(&mut self, id: ConnId, call: &Call) -> Result<Answer, Error> {
-        let conn = self.conns.get(&id).ok_or(Error::ConnectionLoss)?;
-        let replica = self.replicas.get_mut(conn.replica).ok_or(Error::ConnectionLoss)?;
-        let path = call.path();
-        if let (Call::AddWatch { .. }, Some((path, kind))) = (call, call.watches()) {
-            if !self.options.persistent_watches {
-                return Err(Error::Unimplemented);
-            }
+    /// Carries out what only looks, or arms and removes watches.
+    fn look(&mut self, id: ConnId, call: &Call) -> Result<Answer, ErrorCode> {
+        let conn = self.conns.get(&id).ok_or(ErrorCode::ConnectionLoss)?;
+        let index = conn.replica;
+        match call {
+            Call::AddWatch { .. } if !self.options.persistent_watches => return Err(ErrorCode::Unimplemented),
             // The node need be neither there nor readable: a client without permission to read it gets no event.
-            replica.watches.add(path, kind.at_server(), id);
-            return Ok(Answer::Done);
-        }
-        let found = replica.tree.get(path);
-        if let Some(node) = found {
-            let may = |wanted| self.leader.permit(path, &node.acls, wanted);
-            if let Call::GetAcl { .. } = call {
-                return told_acl(node, may);
+            Call::AddWatch { path, watch } => self.arm(index, path, *watch, id),
+            Call::RemoveWatch { path, watches } => {
+                let replica = self.replicas.get_mut(index).ok_or(ErrorCode::ConnectionLoss)?;
+                let removed = watches.iter().filter(|watch| replica.watches.remove(path, **watch, id)).count();
+                return if removed > 0 { Ok(Answer::Done) } else { Err(ErrorCode::NoWatcher) };
             }
-            // Also to ask whether it exists, since 3.9.
-            may(Permissions::READ)?;
-            if self.faults.fails(path, call.kind()) {
-                return Err(Error::Other("the node cannot be read: a lever is set".to_owned()));
+            Call::GetMany { paths } => {
+                return Ok(Answer::Many(paths.iter().map(|path| self.content(index, path)).collect()));
             }
+            _ => {}
         }
-        let answer = match (call, found) {
-            (Call::Exists { .. }, found) => Answer::Stat(found.map(Node::stat)),
-            (_, None) => return Err(Error::NoNode),
-            (Call::GetData { .. }, Some(node)) => Answer::Data(Arc::clone(&node.data), node.stat()),
-            (Call::List { .. }, Some(node)) => Answer::Children(in_no_order(&node.children), node.stat()),
-            (_, Some(_)) => Answer::Done,
+        let answer = match call {
+            Call::GetData { path, .. } => self.content(index, path).map(Answer::Data),
+            Call::Exists { path, .. } => {
+                self.node(index, path, Operation::Exists).map(|node| Answer::Stat(node.stat()))
+            }
+            Call::List { path, .. } => {
+                let node = self.node(index, path, Operation::List);
+                node.map(|node| Answer::Children(in_no_order(&node.children), node.stat()))
+            }
+            Call::GetAcl { path } => {
+                let node = self.found(index, path)?;
+                told_acl(node, |wanted| self.leader.permit(path, &node.acls, wanted))
+            }
+            _ => Ok(Answer::Done),
         };
-        if let Some((path, kind)) = call.watches() {
-            replica.watches.add(path, kind.at_server(), id);
+        let is_armed = match answer {
+            Ok(_) => true,
+            Err(ErrorCode::NoNode) => matches!(call, Call::Exists { .. }),
+            Err(_) => false,
+        };
+        if let (true, Some(watch)) = (is_armed && !matches!(call, Call::AddWatch { .. }), call.watches()) {
+            self.arm(index, call.path(), watch, id);
         }
-        Ok(answer)
+        answer
+    }
+
+    fn arm(&mut self, replica: usize, path: &str, watch: ServerWatch, id: ConnId) {
+        if let Some(replica) = self.replicas.get_mut(replica) {
+            replica.watches.add(path, watch, id);
+        }
+    }
+
+    fn found(&self, replica: usize, path: &str) -> Result<&Node, ErrorCode> {
+        let replica = self.replicas.get(replica).ok_or(ErrorCode::ConnectionLoss)?;
+        replica.tree.get(path).ok_or(ErrorCode::NoNode)
+    }
+
+    /// Returns a node that may be read. Since 3.9 that is needed also to ask whether it exists.
+    fn node(&self, replica: usize, path: &str, kind: Operation) -> Result<&Node, ErrorCode> {
+        let node = self.found(replica, path)?;
+        self.leader.permit(path, &node.acls, Permissions::READ)?;
+        if self.faults.fails(path, kind) {
+            // A lever is set.
+            return Err(ErrorCode::DataInconsistency);
+        }
+        Ok(node)
+    }
+
+    fn content(&self, replica: usize, path: &str) -> Result<Content, ErrorCode> {
+        let node = self.node(replica, path, Operation::GetData)?;
+        Ok((Arc::clone(&node.data), node.stat()))
     }
 
     /// The leader's word on a session that came back is here.
@@ -154,15 +199,15 @@ impl World {
                     conn.session = session;
                     conn.timeout = timeout;
                 }
-                self.answered(conn, ticket, Message::Connected { session, timeout });
+                self.answered(conn, ticket, Outcome::Connected { session, timeout });
             }
-            None => self.answered(conn, ticket, Message::Expired),
+            None => self.answered(conn, ticket, Outcome::Expired),
         }
     }
 }
 
 /// A real server hides the hashes of digests from those who may not change the ACL.
-fn told_acl(node: &Node, may: impl Fn(Permissions) -> Result<(), Error>) -> Result<Answer, Error> {
+fn told_acl(node: &Node, may: impl Fn(Permissions) -> Result<(), ErrorCode>) -> Result<Answer, ErrorCode> {
     let administers = may(Permissions::ADMIN).is_ok();
     if !administers {
         may(Permissions::READ)?;

@@ -5,7 +5,7 @@
 //! | file | whose steps |
 //! |---|---|
 //! | `network` | messages and connections |
-//! | `connecting`, `calling` | the client's half of a session |
+//! | `client_end` | the client's end of a connection |
 //! | `answering` | a server that answers |
 //! | `proposing` | the leader's transactions |
 //! | `sessions` | the leader's sessions |
@@ -14,8 +14,7 @@
 //! | `outages` | servers that stop, or are cut off |
 
 mod answering;
-mod calling;
-mod connecting;
+mod client_end;
 mod network;
 mod outages;
 mod proposing;
@@ -29,9 +28,7 @@ impl World {
     /// Lets everything happen that is due.
     pub(crate) fn run(&mut self) {
         while let Some(event) = self.take_due() {
-            if let Some(event) = self.stash(event) {
-                self.happen(event);
-            }
+            self.happen(event);
         }
     }
 
@@ -39,10 +36,8 @@ impl World {
         match event {
             Event::Up(conn, request) => self.receive(conn, request),
             Event::Down(conn, message) => self.deliver(conn, message),
-            Event::Broken(conn) => self.broken(conn),
-            Event::Attempt(client) => self.attempt(client),
-            Event::Tick(client, timer) => self.tick(client, timer),
-            Event::Forgotten(client) => self.forgotten(client),
+            Event::Dial(dial) => self.dial(dial),
+            Event::Dialled(conn, connected) => self.dialled(conn, connected),
             Event::Forwarded(forward) => self.lead(forward),
             Event::Commit(incarnation) => self.commit(incarnation),
             Event::Step(replica) => self.steps(replica),

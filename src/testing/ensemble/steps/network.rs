@@ -1,13 +1,19 @@
 //! What the network does: it carries messages, holds them, and cuts connections.
 
-use crate::testing::ensemble::wire::{Message, Request};
+use crate::testing::ensemble::connection::unframed;
+use crate::testing::ensemble::inbox::End;
+use crate::testing::ensemble::wire::{Incoming, Message, Request};
 use crate::testing::ensemble::world::{Event, World};
 use crate::testing::ensemble::{ConnId, Millis};
 
 impl World {
-    fn latency(&mut self, group: u32) -> Millis {
+    /// How long the next message of a connection takes. A delay is one of sessions, not of the question whether a
+    /// server serves: so a request that is late is one that was written.
+    fn latency(&mut self, id: ConnId) -> Option<Millis> {
+        let conn = self.conns.get(&id)?;
+        let delay = if conn.is_asked() { 0 } else { self.faults.delay(conn.group) };
         let latency = self.options.latency.clone();
-        self.random.u64(latency) + self.faults.delay(group)
+        Some(self.random.u64(latency) + delay)
     }
 
     /// How long a message takes between two servers.
@@ -20,11 +26,9 @@ impl World {
     }
 
     /// Sends from the client.
-    pub(crate) fn send_up(&mut self, id: ConnId, request: Request) {
-        let Some(group) = self.conns.get(&id).map(|conn| conn.group) else {
-            return;
-        };
-        let arrival = self.now + self.latency(group);
+    pub(crate) fn send_up(&mut self, id: ConnId, request: Incoming) {
+        let Some(latency) = self.latency(id) else { return };
+        let arrival = self.now + latency;
         let Some(conn) = self.conns.get_mut(&id) else { return };
         let at = conn.go_up(arrival);
         self.schedule(at, Event::Up(id, request));
@@ -32,17 +36,18 @@ impl World {
 
     /// Sends from the server, unless its end is closed.
     pub(crate) fn send_down(&mut self, id: ConnId, message: Message) {
-        let Some(group) = self.conns.get(&id).filter(|conn| conn.open).map(|conn| conn.group) else {
+        if !self.conns.get(&id).is_some_and(|conn| conn.open) {
             return;
-        };
-        let arrival = self.now + self.latency(group);
+        }
+        let Some(latency) = self.latency(id) else { return };
+        let arrival = self.now + latency;
         let Some(conn) = self.conns.get_mut(&id) else { return };
         let at = conn.go_down(arrival);
         self.schedule(at, Event::Down(id, message));
     }
 
     /// Keeps a message that came to a black hole, as TCP would send it again; returns it if there is none.
-    pub(crate) fn hold_up(&mut self, id: ConnId, request: Request) -> Option<Request> {
+    pub(crate) fn hold_up(&mut self, id: ConnId, request: Incoming) -> Option<Incoming> {
         let conn = self.conns.get_mut(&id)?;
         if !self.faults.is_black_hole(conn.group) {
             return Some(request);
@@ -70,15 +75,12 @@ impl World {
                 continue;
             }
             let (up, down) = conn.take_held();
-            let (now, group) = (self.now, conn.group);
+            let now = self.now;
             for request in up {
                 self.schedule(now, Event::Up(id, request));
             }
-            let down = down.into_iter().map(|message| Event::Down(id, message));
-            match self.frozen.get_mut(&group) {
-                // They came before it was frozen, so before all that waits for the thaw.
-                Some(waiting) => drop(waiting.splice(0..0, down)),
-                None => down.for_each(|message| self.schedule(now, message)),
+            for message in down {
+                self.schedule(now, Event::Down(id, message));
             }
         }
     }
@@ -86,13 +88,14 @@ impl World {
     /// Closes the client's end. By chance all that was sent still arrives, or only a part of it.
     pub(crate) fn hang_up(&mut self, id: ConnId) {
         let partly = self.random.bool();
-        if let Some(conn) = self.conns.get_mut(&id) {
-            conn.deaf = true;
-            if partly && !conn.is_cut() {
-                conn.cut_up(&mut self.random);
-            }
+        self.ended(id, End::Closed);
+        if let Some(conn) = self.conns.get_mut(&id)
+            && partly
+            && !conn.is_cut()
+        {
+            conn.cut_up(&mut self.random);
         }
-        self.send_up(id, Request::Fin);
+        self.send_up(id, unframed(Request::Fin));
     }
 
     /// Closes the server's end; the client reads what was sent before.
@@ -106,10 +109,9 @@ impl World {
         let Some(conn) = self.conns.get_mut(&id).filter(|conn| !conn.deaf) else {
             return;
         };
-        conn.deaf = true;
         conn.cut_up(&mut self.random);
         self.shut(id);
-        self.schedule(self.now, Event::Broken(id));
+        self.ended(id, End::Reset);
     }
 
     fn shut(&mut self, id: ConnId) {

@@ -1,6 +1,7 @@
 //! The leader's transactions: what a request becomes, and how it is committed.
 
-use crate::backend::{Error, Op};
+use crate::backend::Op;
+use crate::protocol::ErrorCode;
 use crate::testing::ensemble::Millis;
 use crate::testing::ensemble::leader::{Proposal, Verdict};
 use crate::testing::ensemble::link::{Ask, Step};
@@ -19,11 +20,11 @@ impl World {
         let (changes, verdict) = match ask {
             Ask::Write(op) => match self.leader.prepare(&[op], session, zxid) {
                 Ok(changes) => (changes, Verdict::Written),
-                Err((_, error)) => (Vec::new(), Verdict::Refused(error)),
+                Err((_, code)) => (Vec::new(), Verdict::Refused(code)),
             },
             Ask::Multi(ops) => match self.leader.prepare(&ops, session, zxid) {
                 Ok(changes) => (changes, Verdict::WrittenMulti),
-                Err((index, error)) => (Vec::new(), Verdict::RefusedMulti { index, error }),
+                Err((index, code)) => (Vec::new(), Verdict::RefusedMulti { index, code }),
             },
             _ => {
                 let changes = self.leader.end_session(session, zxid);
@@ -88,7 +89,7 @@ impl World {
     }
 
     /// Carries out a request without a session. Returns the path as the server names it.
-    pub(crate) fn by_hand(&mut self, op: Op) -> Result<String, Error> {
+    pub(crate) fn by_hand(&mut self, op: Op) -> Result<String, ErrorCode> {
         let zxid = self.leader.zxid + 1;
         self.leader.by_hand = true;
         let prepared = self.leader.prepare(&[op], 0, zxid);

@@ -1,17 +1,17 @@
 //! How a server takes requests in: it answers some by itself, and passes the others on to the leader.
 
+use crate::protocol::ErrorCode;
+use crate::testing::ensemble::codec::password;
 use crate::testing::ensemble::connection::{Slot, Work};
 use crate::testing::ensemble::link::Ask;
-use crate::testing::ensemble::wire::{Call, Operation, Request};
+use crate::testing::ensemble::wire::{Call, Header, Incoming, Operation, Request};
 use crate::testing::ensemble::world::World;
-use crate::testing::ensemble::{ConnId, Millis, Zxid};
+use crate::testing::ensemble::{ConnId, Millis};
 
 impl World {
     /// A request arrives at the server of a connection.
-    pub(crate) fn receive(&mut self, id: ConnId, request: Request) {
-        let Some(request) = self.hold_up(id, request) else {
-            return;
-        };
+    pub(crate) fn receive(&mut self, id: ConnId, incoming: Incoming) {
+        let Some(Incoming { header, request }) = self.hold_up(id, incoming) else { return };
         if matches!(request, Request::Fin) {
             self.server_close(id);
             self.conns.remove(&id);
@@ -23,18 +23,21 @@ impl World {
             return;
         }
         let kind = request.kind();
-        if request.size() > self.options.max_buffer || kind.is_some_and(|kind| self.is_lost(id, kind, false)) {
+        if matches!(request, Request::Garbage) || kind.is_some_and(|kind| self.is_lost(id, kind, false)) {
             self.server_close(id);
             return;
         }
         self.hear(replica, session, timeout);
         match request {
-            Request::Connect { session, timeout, last_zxid } => self.receive_connect(id, session, timeout, last_zxid),
-            Request::Call(Call::Write(op)) => self.take_in(id, kind, Ask::Write(op)),
-            Request::Call(Call::Multi(ops)) => self.take_in(id, kind, Ask::Multi(ops)),
-            Request::Call(Call::Sync { .. }) => self.take_in(id, kind, Ask::Sync),
-            Request::CloseSession => self.take_in(id, kind, Ask::Close),
-            local => self.take_in_local(id, kind, local),
+            Request::Connect { .. } => self.receive_connect(id, header, request),
+            // Before the welcome there is nothing to ask but by a word.
+            Request::Word(_) if self.options.four_letter_words => self.take_in_local(id, kind, header, request),
+            _ if session == 0 => self.server_close(id),
+            Request::Call(Call::Write(op)) => self.take_in(id, kind, header, Ask::Write(op)),
+            Request::Call(Call::Multi(ops)) => self.take_in(id, kind, header, Ask::Multi(ops)),
+            Request::Call(Call::Sync { .. }) => self.take_in(id, kind, header, Ask::Sync),
+            Request::CloseSession => self.take_in(id, kind, header, Ask::Close),
+            local => self.take_in_local(id, kind, header, local),
         }
     }
 
@@ -55,42 +58,43 @@ impl World {
         wanted.min(most).max(least)
     }
 
-    fn receive_connect(&mut self, id: ConnId, session: i64, timeout: Millis, last_zxid: Zxid) {
+    fn receive_connect(&mut self, id: ConnId, header: Header, request: Request) {
+        let Request::Connect { session, password: known, timeout, last_zxid } = request else { return };
         let Some(conn) = self.conns.get(&id) else { return };
         let timeout = self.negotiate(conn.replica, timeout);
         let behind =
             self.replicas.get(conn.replica).is_none_or(|replica| replica.applied < last_zxid || !replica.is_serving());
         if behind {
-            // It has seen more than this server; it must try another one.
+            // It has seen more than this server, or this one serves no client now; it must try another one.
             self.server_close(id);
         } else if session == 0 {
-            self.take_in(id, None, Ask::Open { timeout });
+            self.take_in(id, None, header, Ask::Open { timeout });
+        } else if known.0 != password(self.options.seed, session) {
+            self.take_in_local(id, None, header, Request::Refused(ErrorCode::SessionExpired));
         } else {
             // The session can have only one connection to the same server.
             self.close_connections(conn.replica, session, Some(id));
-            self.take_in(id, None, Ask::Validate { session, timeout });
+            self.take_in(id, None, header, Ask::Validate { session, timeout });
         }
     }
 
-    fn take_in(&mut self, id: ConnId, kind: Option<Operation>, ask: Ask) {
+    fn take_in(&mut self, id: ConnId, kind: Option<Operation>, header: Header, ask: Ask) {
         let ticket = self.next_id();
         if let Some(conn) = self.conns.get_mut(&id) {
             // Requests that a cut connection still delivered are carried out, but no client gets the answer.
             if conn.open {
-                let work = Work::Remote;
-                conn.slots.push_back(Slot { ticket, kind, work });
+                conn.slots.push_back(Slot { ticket, kind, header, work: Work::Remote });
             }
         }
         self.forward(id, ticket, ask);
     }
 
-    fn take_in_local(&mut self, id: ConnId, kind: Option<Operation>, request: Request) {
+    fn take_in_local(&mut self, id: ConnId, kind: Option<Operation>, header: Header, request: Request) {
         let ticket = self.next_id();
         let Some(conn) = self.conns.get_mut(&id).filter(|conn| conn.open) else {
             return;
         };
-        let work = Work::Local(request);
-        conn.slots.push_back(Slot { ticket, kind, work });
+        conn.slots.push_back(Slot { ticket, kind, header, work: Work::Local(request) });
         self.answer_all(id);
     }
 }

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use crate::backend::{Error, Multi, OpResult};
 use crate::testing::ensemble::ConnId;
 use crate::testing::ensemble::leader::{Origin, Proposal, Verdict};
 use crate::testing::ensemble::link::{Ask, Forward, Step};
 use crate::testing::ensemble::tree::Applied;
 use crate::testing::ensemble::txn::{Change, Txn};
-use crate::testing::ensemble::wire::{Answer, Message};
+use crate::testing::ensemble::wire::{Answer, Done, Message, Outcome};
 use crate::testing::ensemble::world::{Event, World};
 use crate::znode::Permissions;
 
@@ -23,7 +22,7 @@ impl World {
         };
         if let Some(cut_off) = &mut replica.cut_off {
             match cut_off.deposed.as_ref().and_then(|known| alone(known, &forward.ask)) {
-                Some(message) => self.accept_alone(id, ticket, message),
+                Some(outcome) => self.accept_alone(id, ticket, outcome),
                 None => cut_off.held.push(forward),
             }
             return;
@@ -34,11 +33,11 @@ impl World {
     }
 
     /// A deposed leader answers.
-    fn accept_alone(&mut self, id: ConnId, ticket: u64, message: Message) {
-        if let (Message::Connected { session, timeout }, Some(conn)) = (&message, self.conns.get_mut(&id)) {
+    fn accept_alone(&mut self, id: ConnId, ticket: u64, outcome: Outcome) {
+        if let (Outcome::Connected { session, timeout }, Some(conn)) = (&outcome, self.conns.get_mut(&id)) {
             (conn.session, conn.timeout) = (*session, *timeout);
         }
-        self.answered(id, ticket, message);
+        self.answered(id, ticket, outcome);
     }
 
     /// The leader takes a request in.
@@ -124,7 +123,7 @@ impl World {
                 let acls = if own { &applied.acls } else { &applied.parent_acls };
                 let acls = acls.as_deref().unwrap_or_default();
                 if self.leader.permit(&path, acls, Permissions::READ).is_ok() {
-                    self.send_down(conn, Message::Event { path, event });
+                    self.send_down(conn, Message::Event { zxid: txn.zxid, path, event });
                 }
             }
         }
@@ -132,38 +131,34 @@ impl World {
 
     fn conclude(&mut self, origin: Origin, txn: Option<&Txn>, applied: &[Applied]) {
         let changes = txn.map_or(&[][..], |txn| &txn.changes);
-        let message = match origin.verdict {
-            Verdict::Written => reply(Ok(written(changes, applied))),
-            Verdict::WrittenMulti => reply(Ok(Answer::Multi(Multi::Committed(results(changes, applied))))),
-            Verdict::Refused(error) => reply(Err(error)),
+        let outcome = match origin.verdict {
+            Verdict::Written => Outcome::Reply(Ok(written(changes, applied))),
+            Verdict::WrittenMulti => Outcome::Reply(Ok(Answer::Committed(results(changes, applied)))),
+            Verdict::Refused(code) => Outcome::Reply(Err(code)),
             Verdict::Moved => return self.server_close(origin.conn),
-            Verdict::RefusedMulti { index, error } => reply(Ok(Answer::Multi(Multi::Refused { index, error }))),
-            Verdict::Synced => reply(Ok(Answer::Done)),
-            Verdict::Ended => Message::Goodbye,
+            Verdict::RefusedMulti { index, code } => Outcome::Reply(Ok(Answer::NotCommitted { index, code })),
+            Verdict::Synced => Outcome::Reply(Ok(Answer::Done)),
+            Verdict::Ended => Outcome::Goodbye,
             Verdict::Opened { session, timeout } => {
                 if let Some(conn) = self.conns.get_mut(&origin.conn) {
                     conn.session = session;
                     conn.timeout = timeout;
                 }
-                Message::Connected { session, timeout }
+                Outcome::Connected { session, timeout }
             }
         };
-        self.answered(origin.conn, origin.ticket, message);
+        self.answered(origin.conn, origin.ticket, outcome);
     }
 }
 
 /// What a deposed leader answers for which it needs no other server: a sync, and a session that it knows.
-fn alone(known: &BTreeSet<i64>, ask: &Ask) -> Option<Message> {
+fn alone(known: &BTreeSet<i64>, ask: &Ask) -> Option<Outcome> {
     match *ask {
-        Ask::Sync => Some(reply(Ok(Answer::Done))),
-        Ask::Validate { session, timeout } if known.contains(&session) => Some(Message::Connected { session, timeout }),
-        Ask::Validate { .. } => Some(Message::Expired),
+        Ask::Sync => Some(Outcome::Reply(Ok(Answer::Done))),
+        Ask::Validate { session, timeout } if known.contains(&session) => Some(Outcome::Connected { session, timeout }),
+        Ask::Validate { .. } => Some(Outcome::Expired),
         _ => None,
     }
-}
-
-fn reply(result: Result<Answer, Error>) -> Message {
-    Message::Reply { zxid: 0, result }
 }
 
 fn written(changes: &[Change], applied: &[Applied]) -> Answer {
@@ -174,12 +169,12 @@ fn written(changes: &[Change], applied: &[Applied]) -> Answer {
     }
 }
 
-fn results(changes: &[Change], applied: &[Applied]) -> Vec<OpResult> {
+fn results(changes: &[Change], applied: &[Applied]) -> Vec<Done> {
     let result = |(change, applied): (&Change, &Applied)| match (change, applied.stat) {
-        (Change::Create { path, .. }, _) => OpResult::Create { path: path.to_string() },
-        (Change::SetData { .. }, Some(stat)) => OpResult::SetData { stat },
-        (Change::Delete { .. }, _) => OpResult::Delete,
-        _ => OpResult::Check,
+        (Change::Create { path, .. }, Some(stat)) => Done::Created(path.to_string(), stat),
+        (Change::SetData { .. }, Some(stat)) => Done::Changed(stat),
+        (Change::Delete { .. }, _) => Done::Deleted,
+        _ => Done::Check,
     };
     changes.iter().zip(applied).map(result).collect()
 }

@@ -28,9 +28,10 @@ impl World {
         self.opened += 1;
         let session = FIRST_SESSION + self.opened;
         let expires = self.now + timeout;
+        let group = self.conns.get(&conn).map_or(0, |conn| conn.group);
         self.leader
             .sessions
-            .insert(session, ServerSession { first_timeout: timeout, timeout, expires, look: expires, conn });
+            .insert(session, ServerSession { first_timeout: timeout, timeout, expires, look: expires, group, conn });
         self.schedule(expires, Event::Expiry(session));
         self.log.note(self.now, session, Happening::SessionOpened);
         session

@@ -3,21 +3,21 @@
 use std::time::Duration;
 
 use super::{T, create, loses, next, open, session, takes, three, within};
-use crate::backend::{Event, Session, SessionEvent};
+use crate::backend::{Event, Opened, Session, SessionEvent};
 use crate::testing::ensemble::{MemoryEnsemble, Who};
 use crate::znode::CreateMode;
 use std::sync::Arc;
 
 /// Two sessions on different servers.
-async fn apart(ensemble: &MemoryEnsemble) -> (Arc<dyn Session>, Arc<dyn Session>) {
+async fn apart(ensemble: &MemoryEnsemble) -> (Arc<dyn Session>, Opened) {
     let writer = session(ensemble, 1).await;
     loop {
-        let reader = session(ensemble, 2).await;
+        let reader = open(ensemble, 2).await;
         let infos = ensemble.sessions();
         if infos.first().map(|info| info.server) != infos.last().map(|info| info.server) {
             return (writer, reader);
         }
-        reader.close().await;
+        reader.session.close().await;
     }
 }
 
@@ -30,7 +30,7 @@ async fn is_stale(reader: &Arc<dyn Session>, writer: &Arc<dyn Session>, path: &s
 #[tokio::test(start_paused = true)]
 async fn reads_are_stale_without_a_sync_and_fresh_with_one() {
     let ensemble = three(2, 50);
-    let (writer, reader) = apart(&ensemble).await;
+    let (writer, Opened { session: reader, .. }) = apart(&ensemble).await;
     let mut stale = 0;
     for round in 0..50 {
         let path = format!("/n{round}");
@@ -70,7 +70,7 @@ async fn a_session_never_goes_back() {
 #[tokio::test(start_paused = true)]
 async fn a_server_cut_off_serves_the_past_and_then_nobody() {
     let ensemble = three(3, 0);
-    let (writer, mut reader) = (session(&ensemble, 1).await, open(&ensemble, 2).await);
+    let (writer, mut reader) = apart(&ensemble).await;
     let server = ensemble.sessions()[1].server.unwrap();
     create(&writer, "/n", CreateMode::Persistent).await;
     reader.session.sync("/").await.unwrap();

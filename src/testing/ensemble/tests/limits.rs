@@ -2,6 +2,7 @@
 
 use super::{create, loses, next, open, session, start, three};
 use crate::backend::{Error, Multi, Op, OpResult, SessionEvent};
+use crate::protocol::ErrorCode;
 use crate::testing::ensemble::tree::virtual_time;
 use crate::testing::ensemble::{Options, Who};
 use crate::znode::{Acl, CreateMode};
@@ -22,7 +23,7 @@ async fn an_exhausted_counter_sticks_when_idle() {
     }
     let other = create(&session, "/d/m-", CreateMode::EphemeralSequential).await;
     assert_eq!(other, "/d/m-2147483647", "another prefix gets the same number");
-    assert_eq!(ensemble.set_sequence("/no", 1), Err(Error::NoNode));
+    assert_eq!(ensemble.set_sequence("/no", 1), Err(ErrorCode::NoNode));
 }
 
 #[tokio::test(start_paused = true)]
@@ -39,7 +40,7 @@ async fn versions_wrap_around_and_the_last_one_before_0_stands_for_any() {
     assert_eq!(set(Some(-2)).await, Ok(-1));
     assert_eq!(set(Some(-1)).await, Ok(0));
     assert_eq!(set(Some(-1)).await, Ok(1), "any version");
-    assert_eq!(ensemble.set_version("/no", 1), Err(Error::NoNode));
+    assert_eq!(ensemble.set_version("/no", 1), Err(ErrorCode::NoNode));
 }
 
 #[tokio::test(start_paused = true)]

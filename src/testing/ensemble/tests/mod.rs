@@ -1,25 +1,25 @@
 //! What only an ensemble in memory can show: times, lags, faults, and that a seed replays.
 
-mod attempts;
 mod faults;
-mod freeze;
 mod grants;
 mod lag;
 mod limits;
-mod observed;
 mod persistent;
 mod replay;
 mod time;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
 use tokio::time::Instant;
 
 use super::{MemoryEnsemble, Options};
+use crate::backend::zookeeper::connect_string::ConnectString;
+use crate::backend::zookeeper::{self, Jitter, ZooKeeperEnsemble};
 use crate::backend::{Ensemble, Loss, Observer, Opened, Proof, Session, SessionEvent};
 use crate::util::clock::Clock;
+use crate::util::random::Random;
 use crate::znode::{Acl, CreateMode};
 
 const T: Duration = Duration::from_secs(10);
@@ -35,66 +35,47 @@ fn three(seed: u64, lag: u64) -> MemoryEnsemble {
     start(Options { seed, servers: 3, lag: 0..=lag, ..Options::default() })
 }
 
+impl MemoryEnsemble {
+    /// Returns the ensemble as one client reaches it, with the engine that reaches real servers.
+    pub(crate) fn for_group(
+        &self,
+        group: u32,
+        session_timeout: Duration,
+        max_request_bytes: usize,
+        clock: Clock,
+    ) -> Arc<dyn Ensemble> {
+        let servers = ConnectString::parse(&self.connect_string()).expect("names of servers");
+        let runtime = tokio::runtime::Handle::current();
+        let spawn = Arc::new(move |task| drop(runtime.spawn(task)));
+        // Each client draws other numbers, the same in each run.
+        let random = Random::seeded(self.with(|world| world.next_id()));
+        let jitter: Jitter = Arc::new(move || random.unit());
+        let options = zookeeper::Options {
+            max_request_bytes,
+            ..zookeeper::Options::new(servers, session_timeout, clock, spawn, jitter)
+        };
+        Arc::new(ZooKeeperEnsemble::with_connector(options, self.network(group)))
+    }
+}
+
 /// As a client that wants a session timeout of `wanted`.
 fn access(ensemble: &MemoryEnsemble, group: u32, wanted: Duration) -> Arc<dyn Ensemble> {
     ensemble.for_group(group, wanted, usize::MAX, Clock::Tokio(Instant::now()))
 }
 
 async fn open(ensemble: &MemoryEnsemble, group: u32) -> Opened {
-    open_observed(ensemble, group).await.0
+    access(ensemble, group, T).open(Arc::new(Indifferent)).await.expect("a session")
 }
 
-async fn open_observed(ensemble: &MemoryEnsemble, group: u32) -> (Opened, Arc<Seen>) {
-    let seen = Arc::new(Seen::default());
-    let opened = access(ensemble, group, T).open(seen.clone()).await;
-    (opened.expect("a session"), seen)
-}
+/// An observer that takes no notice.
+#[derive(Debug)]
+struct Indifferent;
 
-/// What an observer was told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
-    Connecting,
-    Connected(Duration),
-    Answered(Proof),
-    Disconnected(Loss),
-}
-
-/// Notes what it is told, with the instant that came with it.
-#[derive(Debug, Default)]
-struct Seen(Mutex<Vec<(Option<crate::util::clock::Instant>, Told)>>);
-
-impl Seen {
-    fn note(&self, at: Option<crate::util::clock::Instant>, told: Told) {
-        self.0.lock().unwrap().push((at, told));
-    }
-
-    /// What was told since the last look.
-    fn take(&self) -> Vec<(Option<crate::util::clock::Instant>, Told)> {
-        std::mem::take(&mut *self.0.lock().unwrap())
-    }
-
-    /// As `take`, without the instants.
-    fn told(&self) -> Vec<Told> {
-        self.take().into_iter().map(|(_, told)| told).collect()
-    }
-}
-
-impl Observer for Seen {
-    fn connecting(&self, at: crate::util::clock::Instant) {
-        self.note(Some(at), Told::Connecting);
-    }
-
-    fn connected(&self, granted: Duration) {
-        self.note(None, Told::Connected(granted));
-    }
-
-    fn answered(&self, sent: crate::util::clock::Instant, proof: Proof) {
-        self.note(Some(sent), Told::Answered(proof));
-    }
-
-    fn disconnected(&self, loss: Loss) {
-        self.note(None, Told::Disconnected(loss));
-    }
+impl Observer for Indifferent {
+    fn connecting(&self, _at: crate::util::clock::Instant) {}
+    fn connected(&self, _granted: Duration) {}
+    fn answered(&self, _sent: crate::util::clock::Instant, _proof: Proof) {}
+    fn disconnected(&self, _loss: Loss) {}
 }
 
 async fn session(ensemble: &MemoryEnsemble, group: u32) -> Arc<dyn Session> {

@@ -50,6 +50,7 @@ async fn dropped_at_any_moment_of_a_reconnect_it_is_left_at_no_server() {
         loses(&mut opened).await;
         tokio::time::sleep(Duration::from_millis(millis)).await;
         drop(dropped);
+        assert_eq!(next(&mut opened).await, SessionEvent::Connected);
         takes(|| ensemble.watches(None) == 1).await;
         opened.session.exists("/").await.unwrap();
         assert_eq!(ensemble.watches(None), 1, "dropped after {millis} ms");

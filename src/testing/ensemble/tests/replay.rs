@@ -41,8 +41,7 @@ async fn history(seed: u64) -> (Vec<Record>, Vec<String>) {
                 );
             }
             13 => drop(ensemble.disconnect(Who::Group(group as u32))),
-            14 => ensemble.freeze(group as u32),
-            15 => (0..3).for_each(|group| ensemble.thaw(group)),
+            14 => ensemble.refuse(Some(group as u32), random.bool()),
             16 => drop(ensemble.expire_session(session.id())),
             17 => ensemble.black_hole(Some(group as u32), random.bool()),
             18 => ensemble.lose_next_reply(Who::All, None, random.bool()),
@@ -53,7 +52,6 @@ async fn history(seed: u64) -> (Vec<Record>, Vec<String>) {
         }
         tokio::time::sleep(Duration::from_millis(random.u64(0..=300))).await;
         if !ensemble.sessions().iter().any(|session| session.client == Some(group as u32)) {
-            (0..3).for_each(|group| ensemble.thaw(group));
             ensemble.heal();
             clients[group] = open(&ensemble, group as u32).await;
         }

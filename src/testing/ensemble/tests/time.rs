@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::StreamExt;
 
-use super::{Seen, T, access, create, loses, next, open, session, start, takes, three, within};
+use super::{Indifferent, T, access, create, loses, next, open, session, start, takes, three, within};
 use crate::backend::{Error, Event, SessionEvent};
 use crate::testing::ensemble::{Options, Who};
 use crate::znode::CreateMode;
@@ -26,7 +26,7 @@ async fn timeouts_are_negotiated() {
     let ensemble = start(Options::default());
     for (wanted, granted) in [(1, 4), (7, 7), (90, 40)] {
         let wanted = access(&ensemble, 0, Duration::from_secs(wanted));
-        let session = wanted.open(Arc::new(Seen::default())).await.unwrap().session;
+        let session = wanted.open(Arc::new(Indifferent)).await.unwrap().session;
         assert_eq!(session.timeout(), Duration::from_secs(granted));
     }
 }
@@ -103,10 +103,10 @@ async fn opening_never_gives_up_and_leaves_nothing_when_it_is_dropped() {
     let ensemble = start(Options::default());
     let client = access(&ensemble, 1, T);
     ensemble.refuse(None, true);
-    let mut opening = client.open(Arc::new(Seen::default()));
+    let mut opening = client.open(Arc::new(Indifferent));
     assert!(tokio::time::timeout(T * 20, &mut opening).await.is_err(), "it keeps trying");
     let causes = client.causes();
-    assert!(causes.starts_with("server 0: connection refused ("), "{causes}");
+    assert!(causes.starts_with("memory-0:2181: connection refused ("), "{causes}");
     ensemble.refuse(None, false);
     let begun = tokio::time::Instant::now();
     let opened = opening.await.unwrap();
@@ -114,7 +114,7 @@ async fn opening_never_gives_up_and_leaves_nothing_when_it_is_dropped() {
     assert_eq!(client.causes(), "");
     drop(opened);
     ensemble.delay(None, Duration::from_millis(50));
-    let opening = client.open(Arc::new(Seen::default()));
+    let opening = client.open(Arc::new(Indifferent));
     let cancelled = tokio::time::timeout(Duration::from_millis(75), opening).await;
     assert!(cancelled.is_err());
     tokio::time::sleep(T * 2).await;

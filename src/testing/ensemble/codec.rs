@@ -1,0 +1,261 @@
+//! What travels between a client and a server as bytes, read and written as a ZooKeeper 3.9 server does.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+
+use super::wire::{Answer, Call, Content, Done, Header, Incoming, Message, Outcome, Request, ServerWatch};
+use super::{Millis, Zxid};
+use crate::backend::{Event, Op};
+use crate::protocol::{
+    AddWatchMode, AnyRequest, AnyResponse, ConnectRequest, ConnectResponse, Create2Response, CreateRequest,
+    CreateResponse, CreateTtlRequest, Decode, ErrorCode, ErrorResponse, EventType, GetAclResponse,
+    GetChildren2Response, GetChildrenResponse, GetDataResponse, KeeperState, Malformed, MultiOp, MultiResponse,
+    MultiResult, OpCode, ReplyHeader, RequestHeader, Secret, SyncResponse, TooLong, WatcherEvent, WatcherType,
+    decode_client_frame, encode_connect_response, encode_event, encode_reply,
+};
+use crate::znode::{Acl, CreateMode};
+
+/// The flags of a node with a time to live.
+const TTL: i32 = 5;
+
+/// Reads the first frame of a connection.
+pub(crate) fn connect(frame: &Bytes) -> Result<Incoming, Malformed> {
+    let request = ConnectRequest::from_frame(frame)?;
+    let header = Header { xid: 0, op: OpCode::CreateSession, steps: Vec::new(), path: String::new() };
+    let request = Request::Connect {
+        session: request.session_id,
+        password: Secret(request.password.0.to_vec()),
+        timeout: Millis::try_from(request.timeout).unwrap_or(0),
+        last_zxid: request.last_zxid_seen,
+    };
+    Ok(Incoming { header, request })
+}
+
+/// Reads any other frame.
+pub(crate) fn request(frame: &Bytes) -> Result<Incoming, Malformed> {
+    let frame = decode_client_frame(frame)?;
+    let RequestHeader { xid, op } = frame.header;
+    let (mut steps, mut path) = (Vec::new(), String::new());
+    match &frame.request {
+        AnyRequest::Multi(multi) => steps = multi.ops.iter().map(MultiOp::op).collect(),
+        AnyRequest::Sync(sync) => sync.path.clone_into(&mut path),
+        _ => {}
+    }
+    let request = understand(frame.request).unwrap_or_else(Request::Refused);
+    Ok(Incoming { header: Header { xid, op, steps, path }, request })
+}
+
+fn understand(request: AnyRequest<'_>) -> Result<Request, ErrorCode> {
+    let call = match request {
+        AnyRequest::Create(create) | AnyRequest::Create2(create) | AnyRequest::CreateContainer(create) => {
+            Call::Write(to_create(&create)?)
+        }
+        AnyRequest::CreateTtl(create) => Call::Write(to_create_ttl(&create)?),
+        AnyRequest::Delete(delete) => {
+            Call::Write(Op::Delete { path: delete.path.to_owned(), version: version(delete.version) })
+        }
+        AnyRequest::SetData(set) => Call::Write(Op::SetData {
+            path: set.path.to_owned(),
+            data: set.data.unwrap_or_default().to_vec(),
+            version: version(set.version),
+        }),
+        AnyRequest::Multi(multi) => Call::Multi(multi.ops.iter().map(step).collect::<Result<_, _>>()?),
+        AnyRequest::MultiRead(many) => {
+            Call::GetMany { paths: many.reads.iter().map(|read| read.path.to_owned()).collect() }
+        }
+        AnyRequest::Exists(read) => Call::Exists { path: read.path.to_owned(), watch: read.watch },
+        AnyRequest::GetData(read) => Call::GetData { path: read.path.to_owned(), watch: read.watch },
+        AnyRequest::GetChildren(read) => Call::List { path: read.path.to_owned(), watch: read.watch },
+        AnyRequest::GetChildren2(read) => Call::List { path: read.path.to_owned(), watch: read.watch },
+        AnyRequest::GetAcl(read) => Call::GetAcl { path: read.path.to_owned() },
+        AnyRequest::Sync(sync) => Call::Sync { path: sync.path.to_owned() },
+        AnyRequest::AddWatch(add) => {
+            let watch = match add.mode {
+                AddWatchMode::Persistent => ServerWatch::Persistent,
+                AddWatchMode::PersistentRecursive => ServerWatch::Recursive,
+            };
+            Call::AddWatch { path: add.path.to_owned(), watch }
+        }
+        AnyRequest::RemoveWatches(remove) => {
+            Call::RemoveWatch { path: remove.path.to_owned(), watches: watches(remove.watcher) }
+        }
+        AnyRequest::SetWatches(set) => {
+            return Ok(set_watches(set.relative_zxid, [&set.data, &set.exist, &set.child, &[], &[]]));
+        }
+        AnyRequest::SetWatches2(set) => {
+            let paths = [&*set.data, &set.exist, &set.child, &set.persistent, &set.persistent_recursive];
+            return Ok(set_watches(set.relative_zxid, paths));
+        }
+        AnyRequest::Ping(_) => return Ok(Request::Ping),
+        AnyRequest::CloseSession(_) => return Ok(Request::CloseSession),
+        AnyRequest::Auth(_) => return Err(ErrorCode::AuthFailed),
+        AnyRequest::SetAcl(_) | AnyRequest::Check(_) | AnyRequest::CheckWatches(_) | AnyRequest::Sasl(_) => {
+            return Err(ErrorCode::Unimplemented);
+        }
+        AnyRequest::Other(..) => return Ok(Request::Unknown),
+    };
+    Ok(Request::Call(call))
+}
+
+fn to_create(create: &CreateRequest<'_>) -> Result<Op, ErrorCode> {
+    let mode = create.mode().ok_or(ErrorCode::BadArguments)?;
+    Ok(op_create(create.path, create.data, mode, &create.acl))
+}
+
+fn to_create_ttl(create: &CreateTtlRequest<'_>) -> Result<Op, ErrorCode> {
+    let ttl = u64::try_from(create.ttl).ok().filter(|ttl| *ttl > 0 && create.flags == TTL);
+    let mode = CreateMode::PersistentTtl(Duration::from_millis(ttl.ok_or(ErrorCode::BadArguments)?));
+    Ok(op_create(create.path, create.data, mode, &create.acl))
+}
+
+fn op_create(path: &str, data: Option<&[u8]>, mode: CreateMode, acls: &[Acl]) -> Op {
+    Op::Create { path: path.to_owned(), data: data.unwrap_or_default().to_vec(), mode, acls: acls.to_vec() }
+}
+
+fn step(op: &MultiOp<'_>) -> Result<Op, ErrorCode> {
+    Ok(match op {
+        MultiOp::Check(check) => Op::Check { path: check.path.to_owned(), version: version(check.version) },
+        MultiOp::Create(create) | MultiOp::Create2(create) | MultiOp::CreateContainer(create) => to_create(create)?,
+        MultiOp::CreateTtl(create) => to_create_ttl(create)?,
+        MultiOp::SetData(set) => Op::SetData {
+            path: set.path.to_owned(),
+            data: set.data.unwrap_or_default().to_vec(),
+            version: version(set.version),
+        },
+        MultiOp::Delete(delete) => Op::Delete { path: delete.path.to_owned(), version: version(delete.version) },
+    })
+}
+
+/// -1 stands for any version.
+fn version(version: i32) -> Option<i32> {
+    (version != -1).then_some(version)
+}
+
+fn watches(watcher: WatcherType) -> &'static [ServerWatch] {
+    match watcher {
+        WatcherType::Children => &[ServerWatch::Children],
+        WatcherType::Data => &[ServerWatch::Data],
+        WatcherType::Persistent => &[ServerWatch::Persistent],
+        WatcherType::PersistentRecursive => &[ServerWatch::Recursive],
+        WatcherType::Any => {
+            &[ServerWatch::Children, ServerWatch::Data, ServerWatch::Persistent, ServerWatch::Recursive]
+        }
+    }
+}
+
+fn set_watches(since: Zxid, paths: [&[&str]; 5]) -> Request {
+    let shared = |paths: &[&str]| paths.iter().map(|path| Arc::from(*path)).collect();
+    let [data, exists, children, persistent, recursive] = paths.map(shared);
+    Request::SetWatches { since, data, exists, children, persistent, recursive }
+}
+
+/// Appends a message as bytes; nothing for the end of a connection. `password` is that of a session.
+pub(crate) fn encode(message: &Message, password: impl Fn(i64) -> [u8; 16], out: &mut BytesMut) -> Result<(), TooLong> {
+    match message {
+        Message::Answer { header, zxid, outcome } => answer(header, *zxid, outcome, password, out),
+        Message::Event { zxid, path, event } => event_frame(*zxid, path, *event, out),
+        Message::Closed => Ok(()),
+    }
+}
+
+fn answer(
+    header: &Header,
+    zxid: Zxid,
+    outcome: &Outcome,
+    password: impl Fn(i64) -> [u8; 16],
+    out: &mut BytesMut,
+) -> Result<(), TooLong> {
+    let welcome = |session_id, timeout: Millis, password: [u8; 16]| ConnectResponse {
+        protocol_version: 0,
+        timeout: i32::try_from(timeout).unwrap_or(i32::MAX),
+        session_id,
+        password: Secret(password.to_vec()),
+        read_only: Some(false),
+    };
+    let head = |err| ReplyHeader { xid: header.xid, zxid, err };
+    match outcome {
+        Outcome::Connected { session, timeout } => {
+            encode_connect_response(&welcome(*session, *timeout, password(*session)), out)
+        }
+        Outcome::Expired => encode_connect_response(&welcome(0, 0, [0; 16]), out),
+        Outcome::Reply(Ok(answer)) => encode_reply(&head(ErrorCode::Ok), &body(header, answer), out),
+        Outcome::Reply(Err(code)) => encode_reply(&head(*code), &(), out),
+        Outcome::Goodbye => encode_reply(&head(ErrorCode::Ok), &(), out),
+        Outcome::Unknown => encode_reply(&head(ErrorCode::Unimplemented), &(), out),
+        Outcome::Text(text) => {
+            out.extend_from_slice(text.as_bytes());
+            Ok(())
+        }
+    }
+}
+
+fn body(header: &Header, answer: &Answer) -> AnyResponse {
+    let data = |(data, stat): &Content| GetDataResponse { data: Some(Bytes::copy_from_slice(data)), stat: *stat };
+    match answer {
+        Answer::Done if header.op == OpCode::Sync => AnyResponse::Sync(SyncResponse { path: header.path.clone() }),
+        Answer::Done if header.op == OpCode::AddWatch => AnyResponse::AddWatch(ErrorResponse { err: ErrorCode::Ok }),
+        Answer::Done => AnyResponse::Empty(()),
+        Answer::Created(path, _) if header.op == OpCode::Create => {
+            AnyResponse::Create(CreateResponse { path: path.clone() })
+        }
+        Answer::Created(path, stat) => AnyResponse::Create2(Create2Response { path: path.clone(), stat: *stat }),
+        Answer::Stat(stat) | Answer::Changed(stat) => AnyResponse::Stat(*stat),
+        Answer::Data(content) => AnyResponse::GetData(data(content)),
+        Answer::Children(children, _) if header.op == OpCode::GetChildren => {
+            AnyResponse::GetChildren(GetChildrenResponse { children: children.clone() })
+        }
+        Answer::Children(children, stat) => {
+            AnyResponse::GetChildren2(GetChildren2Response { children: children.clone(), stat: *stat })
+        }
+        Answer::Acl(acl, stat) => AnyResponse::GetAcl(GetAclResponse { acl: acl.clone(), stat: *stat }),
+        Answer::Many(reads) => {
+            let result = |read: &Result<Content, ErrorCode>| match read {
+                Ok(content) => MultiResult::GetData(data(content)),
+                Err(code) => MultiResult::Error(*code),
+            };
+            AnyResponse::Multi(MultiResponse { results: reads.iter().map(result).collect() })
+        }
+        Answer::Committed(steps) => {
+            let results = header.steps.iter().zip(steps).map(|(op, done)| committed(*op, done)).collect();
+            AnyResponse::Multi(MultiResponse { results })
+        }
+        Answer::NotCommitted { index, code } => {
+            let result = |at| match usize::cmp(&at, index) {
+                std::cmp::Ordering::Less => ErrorCode::Ok,
+                std::cmp::Ordering::Equal => *code,
+                std::cmp::Ordering::Greater => ErrorCode::RuntimeInconsistency,
+            };
+            let results = (0..header.steps.len()).map(|at| MultiResult::Error(result(at))).collect();
+            AnyResponse::Multi(MultiResponse { results })
+        }
+    }
+}
+
+fn committed(op: OpCode, done: &Done) -> MultiResult {
+    match done {
+        Done::Check => MultiResult::Check,
+        Done::Created(path, _) if op == OpCode::Create => MultiResult::Create(CreateResponse { path: path.clone() }),
+        Done::Created(path, stat) => MultiResult::Create2(Create2Response { path: path.clone(), stat: *stat }),
+        Done::Changed(stat) => MultiResult::SetData(*stat),
+        Done::Deleted => MultiResult::Delete,
+    }
+}
+
+fn event_frame(zxid: Zxid, path: &str, event: Event, out: &mut BytesMut) -> Result<(), TooLong> {
+    let event = match event {
+        Event::NodeCreated => EventType::NodeCreated,
+        Event::NodeDeleted => EventType::NodeDeleted,
+        Event::NodeDataChanged => EventType::NodeDataChanged,
+        Event::NodeChildrenChanged => EventType::NodeChildrenChanged,
+        Event::SessionEnded => EventType::None,
+    };
+    encode_event(zxid, &WatcherEvent { event, state: KeeperState::SyncConnected, path: path.to_owned() }, out)
+}
+
+/// The password of a session, which only its client knows.
+pub(crate) fn password(seed: u64, session: i64) -> [u8; 16] {
+    let mut random = fastrand::Rng::with_seed(seed ^ session.unsigned_abs().rotate_left(17));
+    random.u128(..).to_be_bytes()
+}

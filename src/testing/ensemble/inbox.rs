@@ -1,0 +1,72 @@
+//! What has arrived at the client's end of a connection.
+
+use std::io;
+use std::task::{Context, Poll, Waker};
+
+use bytes::{Buf, BytesMut};
+use tokio::io::ReadBuf;
+
+use crate::util::mutex::Mutex;
+
+/// How a connection has ended, for the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The server has closed it: what was sent before is read first.
+    Closed,
+    /// It was cut: what was not read is lost.
+    Reset,
+}
+
+/// What has arrived for a client, and was not read yet.
+#[derive(Debug, Default)]
+pub(crate) struct Inbox(Mutex<Arrived>);
+
+#[derive(Debug, Default)]
+struct Arrived {
+    bytes: BytesMut,
+    end: Option<End>,
+    reader: Option<Waker>,
+}
+
+impl Inbox {
+    /// Lets bytes arrive, by `write`.
+    pub(crate) fn receive(&self, write: impl FnOnce(&mut BytesMut)) {
+        let mut arrived = self.0.lock();
+        write(&mut arrived.bytes);
+        wake(arrived.reader.take());
+    }
+
+    pub(crate) fn end(&self, end: End) {
+        let mut arrived = self.0.lock();
+        if end == End::Reset {
+            arrived.bytes.clear();
+        }
+        arrived.end.get_or_insert(end);
+        wake(arrived.reader.take());
+    }
+
+    /// Reads no more than `most` bytes.
+    pub(crate) fn poll_read(&self, cx: &mut Context<'_>, most: usize, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let mut arrived = self.0.lock();
+        let length = arrived.bytes.len().min(into.remaining()).min(most);
+        if length > 0 {
+            into.put_slice(arrived.bytes.get(..length).unwrap_or_default());
+            arrived.bytes.advance(length);
+            return Poll::Ready(Ok(()));
+        }
+        match arrived.end {
+            Some(End::Closed) => Poll::Ready(Ok(())),
+            Some(End::Reset) => Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
+            None => {
+                arrived.reader = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+fn wake(reader: Option<Waker>) {
+    if let Some(reader) = reader {
+        reader.wake();
+    }
+}

@@ -1,0 +1,70 @@
+//! The client's end of a connection: a stream of bytes, as the engine knows it from TCP.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::ConnId;
+use super::inbox::Inbox;
+use super::shared::Shared;
+
+/// The bytes of a piece, where they are split: fewer than a header has, and not a part of it.
+const PIECE: usize = 7;
+
+/// Closes the client's end when both halves are dropped.
+#[derive(Debug)]
+struct Hold {
+    shared: Arc<Shared>,
+    conn: ConnId,
+    /// So many bytes are read or written at once, at most.
+    most: usize,
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.shared.hang_up(self.conn);
+    }
+}
+
+/// The half that the client reads.
+#[derive(Debug)]
+pub(crate) struct ReadHalf {
+    inbox: Arc<Inbox>,
+    hold: Arc<Hold>,
+}
+
+/// The half that the client writes.
+#[derive(Debug)]
+pub(crate) struct WriteHalf(Arc<Hold>);
+
+/// Returns both halves.
+pub(crate) fn halves(shared: Arc<Shared>, conn: ConnId, inbox: Arc<Inbox>) -> (ReadHalf, WriteHalf) {
+    let most = shared.with(|world| if world.options.split_bytes { PIECE } else { usize::MAX });
+    let hold = Arc::new(Hold { shared, conn, most });
+    (ReadHalf { inbox, hold: Arc::clone(&hold) }, WriteHalf(hold))
+}
+
+impl AsyncRead for ReadHalf {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.inbox.poll_read(cx, self.hold.most, into)
+    }
+}
+
+impl AsyncWrite for WriteHalf {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let Hold { shared, conn, most } = &*self.0;
+        let taken = bytes.get(..*most).unwrap_or(bytes);
+        Poll::Ready(shared.with(|world| world.written(*conn, taken)))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,124 @@
+//! The ensemble on TCP sockets, for clients of any language.
+
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+
+use tokio::io::{AsyncWriteExt, copy};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+use super::TestingServer;
+use crate::testing::ensemble::{MemoryEnsemble, ReadHalf, WriteHalf};
+
+/// The sockets of a [`TestingServer`]. They are closed when this is dropped; the ensemble goes on.
+#[derive(Debug)]
+#[must_use = "the sockets are closed when it is dropped"]
+pub struct Listening {
+    addresses: Vec<SocketAddr>,
+    _accepting: JoinSet<()>,
+}
+
+impl Listening {
+    /// Returns the address of each server of the ensemble.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Returns the connect string for clients.
+    pub fn connect_string(&self) -> String {
+        let addresses: Vec<String> = self.addresses.iter().map(SocketAddr::to_string).collect();
+        addresses.join(",")
+    }
+}
+
+impl TestingServer {
+    /// Serves the ensemble on TCP sockets, one for each of its servers, to any client of ZooKeeper.
+    ///
+    /// The first server listens at `address`, the others at the ports behind it; at port 0 each gets a free one. Needs
+    /// tokio's I/O driver, and a clock that is not paused. A [`Target`](super::Target) means only clients in this
+    /// process, so levers for [`Target::ALL`](super::Target::ALL) alone concern those that come by a socket.
+    ///
+    /// It is for development and tests, not for a network that others can reach: nothing is kept on disk, there is no
+    /// encryption, and what a client does not read is kept for it without a limit. Every request to authenticate is
+    /// refused, and ACLs can be given at a create but not changed. Of the four-letter words it knows `ruok` and `srvr`.
+    ///
+    /// ```
+    /// use zookeeper_recipes::Client;
+    /// use zookeeper_recipes::testing::TestingServer;
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let server = TestingServer::start();
+    /// let listening = server.listen("127.0.0.1:0")?;
+    /// let client = Client::builder(listening.connect_string()).connect().await?;
+    /// assert_eq!(client.children("/").await?, ["zookeeper"; 0]);
+    /// client.close().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// That of binding a socket, for example an address that is in use.
+    ///
+    /// # Panics
+    /// Panics outside a runtime with I/O.
+    pub fn listen(&self, address: impl ToSocketAddrs) -> io::Result<Listening> {
+        let first = address.to_socket_addrs()?.next();
+        let first = first.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name has no address"))?;
+        let (mut addresses, mut accepting) = (Vec::new(), JoinSet::new());
+        for server in 0..self.servers() {
+            let listener = std::net::TcpListener::bind(address_of(first, server)?)?;
+            listener.set_nonblocking(true)?;
+            let listener = TcpListener::from_std(listener)?;
+            addresses.push(listener.local_addr()?);
+            accepting.spawn(accept(self.ensemble.clone(), server, listener));
+        }
+        Ok(Listening { addresses, _accepting: accepting })
+    }
+}
+
+/// Returns the address of a server, behind that of the first.
+fn address_of(first: SocketAddr, server: usize) -> io::Result<SocketAddr> {
+    let port = match first.port() {
+        0 => Some(0),
+        port => u16::try_from(server).ok().and_then(|server| port.checked_add(server)),
+    };
+    let none = || io::Error::new(io::ErrorKind::InvalidInput, format!("there is no port for server {server}"));
+    Ok(SocketAddr::new(first.ip(), port.ok_or_else(none)?))
+}
+
+/// Takes connections until it is dropped, and with it all of them.
+async fn accept(ensemble: MemoryEnsemble, server: usize, listener: TcpListener) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            biased;
+            Some(_) = connections.join_next() => {}
+            accepted = listener.accept() => match accepted {
+                Ok((socket, _)) => {
+                    // Refused by a lever, or as the servers are stopped: the client sees it closed at once.
+                    if let Some((read, write)) = ensemble.accept(server) {
+                        connections.spawn(serve(socket, read, write));
+                    }
+                }
+                // A client that has left already, or no descriptor is free.
+                Err(error) => {
+                    tracing::debug!(event = "not_accepted", %error, "a connection was not accepted");
+                    tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+                }
+            },
+        }
+    }
+}
+
+/// Carries the bytes of one connection until one side closes it.
+async fn serve(socket: TcpStream, mut read: ReadHalf, mut write: WriteHalf) {
+    // Answers are small, and none waits for another.
+    socket.set_nodelay(true).ok();
+    let (mut from_client, mut to_client) = socket.into_split();
+    tokio::select! {
+        _ = copy(&mut from_client, &mut write) => {}
+        _ = copy(&mut read, &mut to_client) => {}
+    }
+    to_client.shutdown().await.ok();
+}
