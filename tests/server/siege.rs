@@ -1,5 +1,5 @@
 //! Everything at once, on one client of a server that takes little: requests on which it closes the connection, a
-//! quota, many watches, and a connection that breaks every two seconds. What does no harm goes on.
+//! quota, many watches, and a connection that breaks every two seconds. What does no harm goes on after each cut.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -24,55 +24,76 @@ const NODES: usize = 1_000;
 const CACHES: usize = 5;
 /// How many items the queue with a quota may have, its directory included.
 const QUOTA: usize = 20;
-const LENGTH: Duration = Duration::from_secs(15);
+const CUTS: u64 = 7;
+/// How long a part may take until it has gone on after a cut, on a machine that has much else to do.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Siege {
     client: Client,
     path: String,
-    end: Instant,
+    is_over: Cell<bool>,
+    done: Done,
+}
+
+/// How often each part has done what it does.
+#[derive(Debug, Default)]
+struct Done {
+    grants: Cell<u64>,
+    large_refused: Cell<u64>,
+    put: Cell<u64>,
+    put_limited: Cell<u64>,
+}
+
+impl Done {
+    fn counts(&self) -> [u64; 4] {
+        [&self.grants, &self.large_refused, &self.put, &self.put_limited].map(Cell::get)
+    }
+}
+
+fn count(done: &Cell<u64>) {
+    done.set(done.get() + 1);
 }
 
 impl Siege {
     fn goes_on(&self) -> bool {
-        Instant::now() < self.end
+        !self.is_over.get()
     }
 
     fn at(&self, name: &str) -> String {
         format!("{}/{name}", self.path)
     }
 
-    async fn cut(&self, proxy: &Proxy) -> u64 {
-        let mut cuts = 0;
-        while self.goes_on() {
+    /// Ends when each part has gone on after each cut.
+    async fn cut(&self, proxy: &Proxy) {
+        for _ in 0..CUTS {
             sleep(Duration::from_secs(2)).await;
             proxy.cut().await;
-            cuts += 1;
+            let before = self.done.counts();
+            let all_went_on = || self.done.counts().iter().zip(before).all(|(now, before)| *now > before);
+            eventually("each part goes on after a cut", PATIENCE, || async { all_went_on() }).await;
         }
-        cuts
+        self.is_over.set(true);
     }
 
-    /// Two contenders for a mutex. Returns how often it was held.
-    async fn lock(&self) -> u64 {
+    /// Two contenders for a mutex.
+    async fn lock(&self) {
         let holder: RefCell<Option<Rc<MutexGuard>>> = RefCell::default();
         let contender = async || {
             let mutex = InterProcessMutex::new(&self.client, self.at("lock")).expect("a mutex");
-            let mut grants = 0;
             while self.goes_on() {
                 let Ok(guard) = within("it is acquired", SOON, mutex.acquire()).await else { continue };
                 let guard = Rc::new(guard);
                 let before = holder.replace(Some(Rc::clone(&guard)));
                 assert!(before.is_none_or(|before| !before.is_held()), "two hold it");
-                grants += 1;
+                count(&self.done.grants);
                 // For a moment in which the other one could be let in, or a cut could come.
                 sleep(Duration::from_millis(2)).await;
                 holder.borrow_mut().take_if(|holder| Rc::ptr_eq(holder, &guard));
                 // A release that is interrupted goes on by itself.
                 let _ = Rc::into_inner(guard).expect("only the holder's").release().await;
             }
-            grants
         };
-        let (one, two) = join!(contender(), contender());
-        one + two
+        join!(contender(), contender());
     }
 
     fn queue(&self, name: &str) -> DistributedQueue<RawBytes> {
@@ -80,16 +101,14 @@ impl Siege {
         queue.claims_path(self.at(&format!("claims-{name}"))).build().expect("a queue")
     }
 
-    /// Puts items that are too large, by the producer of those that are not. Returns how many were refused.
-    async fn put_large(&self, producer: &Producer<RawBytes>) -> u64 {
-        let mut refused = 0;
+    /// Puts items that are too large, by the producer of those that are not.
+    async fn put_large(&self, producer: &Producer<RawBytes>) {
         while self.goes_on() {
             let put = within("a large put ends", SOON, producer.put(vec![1; 100_000])).await;
             assert_eq!(put.expect_err("it is too large").kind(), ErrorKind::InvalidArgument);
-            refused += 1;
+            count(&self.done.large_refused);
             sleep(Duration::from_millis(50)).await;
         }
-        refused
     }
 
     /// Puts items, of which some may fail for these reasons, and takes each, which takes so long.
@@ -99,16 +118,21 @@ impl Siege {
         producer: &Producer<RawBytes>,
         may_fail: &[ErrorKind],
         pause: Duration,
+        done: &Cell<u64>,
     ) -> Put {
-        let is_over = Cell::new(false);
+        let all_put_at = Cell::new(None);
         let put = async {
-            let put = self.put_small(producer, may_fail).await;
-            is_over.set(true);
+            let put = self.put_small(producer, may_fail, done).await;
+            all_put_at.set(Some(Instant::now()));
             put
         };
         let take = async {
             let (consumer, mut taken) = (queue.consumer(), HashSet::new());
-            while !is_over.get() || (Instant::now() < self.end + SOON && queue.len().await.ok() != Some(0)) {
+            let goes_on = async || match all_put_at.get() {
+                None => true,
+                Some(at) => at.elapsed() < SOON && queue.len().await.ok() != Some(0),
+            };
+            while goes_on().await {
                 let delivery = tokio::time::timeout(Duration::from_secs(1), consumer.take()).await;
                 let Ok(Ok(delivery)) = delivery else { continue };
                 taken.insert(delivery.item().clone());
@@ -124,7 +148,7 @@ impl Siege {
     }
 
     /// Puts items, of which some may fail for these reasons.
-    async fn put_small(&self, producer: &Producer<RawBytes>, may_fail: &[ErrorKind]) -> Put {
+    async fn put_small(&self, producer: &Producer<RawBytes>, may_fail: &[ErrorKind], done: &Cell<u64>) -> Put {
         let mut put = Put::default();
         for number in 0_u32.. {
             if !self.goes_on() {
@@ -132,7 +156,10 @@ impl Siege {
             }
             let item = number.to_be_bytes().to_vec();
             match within("a small put ends", SOON, producer.put(item.clone())).await {
-                Ok(()) => drop(put.items.insert(item)),
+                Ok(()) => {
+                    put.items.insert(item);
+                    count(done);
+                }
                 Err(error) => {
                     assert!(may_fail.contains(&error.kind()), "{error}");
                     match error.kind() {
@@ -204,7 +231,7 @@ async fn what_does_no_harm_goes_on_beside_what_the_servers_refuse_and_through_cu
     fill(&client, &format!("{path}/tree")).await;
     client.create_containers(&format!("{path}/limited")).await.expect("created");
     limit(&observer, &format!("{path}/limited")).await;
-    let siege = Siege { client: client.clone(), path, end: Instant::now() + LENGTH };
+    let siege = Siege { client: client.clone(), path, is_over: Cell::new(false), done: Done::default() };
 
     let watches: Vec<_> = (0..NODES)
         .map(|number| client.watch(&siege.at(&format!("tree/{number:04}")), WatchMode::Persistent).expect("a watch"))
@@ -217,27 +244,18 @@ async fn what_does_no_harm_goes_on_beside_what_the_servers_refuse_and_through_cu
     let (producer, to_limited) = (queue.producer(), limited.producer());
     let may_fail = [ErrorKind::QuotaExceeded, ErrorKind::OutcomeUnknown];
 
-    let (cuts, grants, refused, put, put_limited, ()) = join!(
+    let done = &siege.done;
+    let ((), (), (), _, put_limited, ()) = join!(
         siege.cut(&proxy),
         siege.lock(),
         siege.put_large(&producer),
-        siege.put_and_take(&queue, &producer, &[], Duration::ZERO),
-        siege.put_and_take(&limited, &to_limited, &may_fail, Duration::from_millis(30)),
+        siege.put_and_take(&queue, &producer, &[], Duration::ZERO, &done.put),
+        siege.put_and_take(&limited, &to_limited, &may_fail, Duration::from_millis(30), &done.put_limited),
         siege.write(&observer),
     );
-    println!(
-        "{cuts} cuts, {} connections, {grants} grants, {refused} large puts refused, {} and {} items put, {} refused",
-        proxy.accepted(),
-        put.items.len(),
-        put_limited.items.len(),
-        put_limited.refused
-    );
-    assert!(
-        grants > 100 && refused > 20 && put.items.len() > 50 && put_limited.items.len() > 20,
-        "something was held up"
-    );
+    println!("{} connections, {done:?}, {} puts over the quota", proxy.accepted(), put_limited.refused);
     assert!(put_limited.refused > 0, "the quota is not enforced");
-    assert!(proxy.accepted() <= 2 * cuts + 20, "{} connections for {cuts} cuts", proxy.accepted());
+    assert!(proxy.accepted() <= 2 * CUTS + 20, "{} connections for {CUTS} cuts", proxy.accepted());
 
     let is_refused = || large.state().get().error().is_some_and(|error| error.kind() == ErrorKind::InvalidArgument);
     eventually("the large one is refused", SOON, || async { is_refused() }).await;
