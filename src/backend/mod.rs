@@ -1,8 +1,5 @@
-//! The port: the few ZooKeeper operations that the recipes need, independent of their implementation.
-//!
-//! A request is handed over *when its method is called*, in the order of the calls. The returned future only waits for
-//! the reply and may be dropped without taking the request back. While a session is not connected, a request is refused
-//! at once ([`Error::NotConnected`]) and never runs later.
+//! Sessions with ZooKeeper servers: what their holders get and see. The sessions themselves are in the
+//! [engine](zookeeper).
 
 pub(crate) mod check;
 #[cfg(test)]
@@ -14,10 +11,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{BoxFuture, FutureExt, join_all};
+use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 
 use self::request_limit::TooLarge;
+pub(crate) use self::zookeeper::{Ensemble, Opened, Session};
 use crate::util::clock::Instant;
 use crate::util::mutex::Mutex;
 use crate::znode::{Acl, CreateMode, Stat};
@@ -305,68 +303,4 @@ pub(crate) enum SessionEvent {
     AuthFailed,
     /// Ended for a reason that the layer below does not name.
     Closed,
-}
-
-/// One ZooKeeper session.
-pub(crate) trait Session: Send + Sync + fmt::Debug {
-    fn id(&self) -> i64;
-    /// Returns the session timeout that the servers granted on the latest connection.
-    #[cfg_attr(not(test), allow(dead_code))] // The lease keeps it; what a session says itself is for tests.
-    fn timeout(&self) -> Duration;
-    /// Returns the latest transaction that an answer to this session has named: the tree was as new as that by then.
-    fn latest_zxid(&self) -> i64;
-
-    /// Resolves with the created path (with its sequence number) and the stat of the node.
-    fn create(&self, path: &str, data: &[u8], mode: CreateMode, acls: &[Acl]) -> Reply<(String, Stat)>;
-    fn delete(&self, path: &str, version: Option<i32>) -> Reply<()>;
-    fn exists(&self, path: &str) -> Reply<Option<Stat>>;
-    fn watch_exists(&self, path: &str) -> Reply<(Option<Stat>, Watch)>;
-    fn get_data(&self, path: &str) -> Reply<(Vec<u8>, Stat)>;
-    /// Reads many nodes, each of which may fail by itself; in one request where it can.
-    fn get_many(&self, paths: &[String]) -> Reply<ManyRead> {
-        let reads: Vec<_> = paths.iter().map(|path| self.get_data(path)).collect();
-        join_all(reads).map(Ok).boxed()
-    }
-    fn watch_data(&self, path: &str) -> Reply<(Vec<u8>, Stat, Watch)>;
-    fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Reply<Stat>;
-    fn list_children(&self, path: &str) -> Reply<(Vec<String>, Stat)>;
-    fn watch_children(&self, path: &str) -> Reply<(Vec<String>, Stat, Watch)>;
-    /// The hash of a digest may be hidden, from a session that has no right to change the ACL.
-    fn get_acl(&self, path: &str) -> Reply<(Vec<Acl>, Stat)>;
-    fn multi(&self, ops: Vec<Op>) -> Reply<Multi>;
-    fn sync(&self, path: &str) -> Reply<()>;
-
-    /// Arms a persistent watch; [`Error::Unimplemented`] from servers before 3.6.
-    fn watch_persistent(&self, path: &str, mode: WatchMode) -> Reply<PersistentWatch>;
-
-    /// Lets requests that are handed over wait until as many calls of [`uncork`](Self::uncork), so that they leave in
-    /// one write.
-    fn cork(&self) {}
-    /// Takes back one [`cork`](Self::cork).
-    fn uncork(&self) {}
-
-    /// Ends the session, behind all requests that were handed over. Those that are not answered before the connection
-    /// ends, or in a session timeout, fail with [`Error::SessionEnded`]. Resolves when the server has been told, or
-    /// must have forgotten it.
-    fn close(&self) -> BoxFuture<'static, ()>;
-}
-
-/// A session just opened, and its events.
-pub(crate) struct Opened {
-    pub(crate) session: Arc<dyn Session>,
-    pub(crate) events: BoxStream<'static, SessionEvent>,
-}
-
-/// Opens sessions.
-pub(crate) trait Ensemble: Send + Sync + fmt::Debug {
-    /// Opens one session, however long it takes. Returns only errors that do not pass by themselves.
-    fn open(&self, observer: Arc<dyn Observer>) -> BoxFuture<'static, Result<Opened, Error>>;
-    /// Returns the errors of the latest attempts to connect, server by server; empty if there are none.
-    fn causes(&self) -> String;
-    /// Returns the servers, as an operator would write them.
-    fn servers(&self) -> String;
-    /// Returns whether the paths of sessions are below a root, which may be missing.
-    fn has_root(&self) -> bool {
-        false
-    }
 }

@@ -10,8 +10,8 @@ use super::Client;
 use super::connect::{Environment, connect};
 use super::core::{Config, Heartbeat};
 use super::error::{Error, ErrorKind};
+use super::ground::{Ground, Host};
 use super::retry::RetryPolicy;
-use super::runtime::Runtime;
 #[cfg(feature = "sasl-digest-md5")]
 use super::security::Sasl;
 #[cfg(feature = "tls")]
@@ -19,11 +19,9 @@ use super::security::Tls;
 use super::state::ErrorPolicy;
 use crate::backend;
 use crate::backend::zookeeper::connect_string::ConnectString;
-use crate::backend::zookeeper::{Options, ZooKeeperEnsemble};
+use crate::backend::zookeeper::{Ensemble, Options};
 use crate::metrics::Meter;
 use crate::path::Namespace;
-use crate::util::clock::Clock;
-use crate::util::random::Random;
 use crate::znode::Acl;
 
 /// The most that servers with the default settings grant: 20 ticks of 2 s.
@@ -38,12 +36,6 @@ const JUTE_MAX_BUFFER: usize = 0xf_ffff;
 const LEAST_REQUEST: usize = 1024;
 /// An event belongs to no request that could fail in place of the connection. It is little longer than its path.
 const LEAST_RESPONSE: usize = 64 * 1024;
-
-/// An ensemble other than the servers of a connect string.
-pub(crate) trait Host: fmt::Debug + Send + Sync {
-    /// Returns the environment of one new client. Must be called inside a tokio runtime.
-    fn environment(&self, session_timeout: Duration, max_request_bytes: usize) -> Environment;
-}
 
 /// What the client connects to.
 #[derive(Debug, Clone)]
@@ -366,37 +358,39 @@ impl ClientBuilder {
         })
     }
 
-    fn environment(&self, mut closed: watch::Receiver<Option<bool>>) -> Result<Environment, Error> {
-        let connect_string = match &self.endpoint {
-            Endpoint::Host(host) => return Ok(host.environment(self.session_timeout, self.max_request_bytes)),
-            Endpoint::ConnectString(connect_string) => connect_string,
+    fn environment(&self, closed: watch::Receiver<Option<bool>>) -> Result<Environment, Error> {
+        let Ground { connect_string, connector, runtime, clock, random } = match &self.endpoint {
+            Endpoint::Host(host) => host.ground(),
+            Endpoint::ConnectString(connect_string) => {
+                Ground::network(self.connect_string(connect_string)?, self.dedicated_runtime, closed)?
+            }
         };
-        let connect_string = self.connect_string(connect_string)?;
-        let runtime = if self.dedicated_runtime {
-            Runtime::dedicated(async move {
-                // The thread also ends if the client could not be built: then the sender is dropped.
-                let _ = closed.wait_for(|closed| closed.is_some()).await;
-            })?
-        } else {
-            Runtime::shared()?
-        };
-        let (clock, random) = (Clock::default(), Random::default());
         let drawn = random.clone();
         let jitter = Arc::new(move || drawn.unit());
-        let ensemble = ZooKeeperEnsemble::new(Options {
-            auths: self.auths.clone(),
-            #[cfg(feature = "tls")]
-            tls: self.tls.as_ref().map(Tls::client_config).transpose()?,
-            #[cfg(feature = "sasl-digest-md5")]
-            sasl: self.sasl.as_ref().map(Sasl::credentials),
+        let mut options = Options {
             silence: self.silence_timeout,
             max_request_bytes: self.max_request_bytes,
             longest_answer: self.max_response_bytes,
             connection_timeout: self.connection_timeout,
             spread_reconnects: self.spread_reconnects,
-            follows_configuration: self.ensemble_tracker,
             ..Options::new(connect_string, self.session_timeout, clock, runtime.system_spawner(), jitter)
-        });
+        };
+        let ensemble = match connector {
+            Some(connector) => Ensemble::with_connector(options, connector),
+            None => {
+                options.auths = self.auths.clone();
+                options.follows_configuration = self.ensemble_tracker;
+                #[cfg(feature = "tls")]
+                {
+                    options.tls = self.tls.as_ref().map(Tls::client_config).transpose()?;
+                }
+                #[cfg(feature = "sasl-digest-md5")]
+                {
+                    options.sasl = self.sasl.as_ref().map(Sasl::credentials);
+                }
+                Ensemble::new(options)
+            }
+        };
         Ok(Environment { ensemble: Arc::new(ensemble), runtime, clock, random })
     }
 

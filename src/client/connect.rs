@@ -17,7 +17,7 @@ use crate::util::random::Random;
 /// What a client depends on: its ensemble, runtime, clock and source of randomness.
 #[derive(Debug)]
 pub(crate) struct Environment {
-    pub(crate) ensemble: Arc<dyn Ensemble>,
+    pub(crate) ensemble: Arc<Ensemble>,
     pub(crate) runtime: Runtime,
     pub(crate) clock: Clock,
     pub(crate) random: Random,

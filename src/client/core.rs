@@ -129,7 +129,7 @@ impl Users {
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) config: Config,
-    pub(crate) ensemble: Arc<dyn Ensemble>,
+    pub(crate) ensemble: Arc<Ensemble>,
     pub(crate) clock: Clock,
     pub(crate) random: Random,
     pub(crate) runtime: Runtime,
@@ -153,7 +153,7 @@ pub(crate) struct Core {
 impl Core {
     pub(crate) fn new(
         config: Config,
-        ensemble: Arc<dyn Ensemble>,
+        ensemble: Arc<Ensemble>,
         clock: Clock,
         random: Random,
         runtime: Runtime,

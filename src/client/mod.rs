@@ -9,6 +9,7 @@ mod error;
 #[cfg(any(feature = "queue", feature = "throughput-balancer"))]
 pub(crate) mod events;
 mod fence;
+pub(crate) mod ground;
 #[cfg(any(feature = "mutex", feature = "read-write-lock", feature = "semaphore"))]
 pub(crate) mod held_paths;
 mod janitor;

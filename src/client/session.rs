@@ -54,7 +54,7 @@ impl EndReason {
 /// One session.
 #[derive(Debug)]
 pub(crate) struct Session {
-    backend: Arc<dyn backend::Session>,
+    backend: Arc<backend::Session>,
     lease: Arc<Lease>,
     condition: watch::Sender<Condition>,
     log: Arc<RequestLog>,
@@ -62,7 +62,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(backend: Arc<dyn backend::Session>, lease: Arc<Lease>, log: Arc<RequestLog>) -> Self {
+    pub(crate) fn new(backend: Arc<backend::Session>, lease: Arc<Lease>, log: Arc<RequestLog>) -> Self {
         Session {
             backend,
             lease,
@@ -118,7 +118,7 @@ impl Session {
 
     /// Hands over several requests, which leave in one write if the connection has nothing else to send.
     pub(crate) fn together<T>(&self, hand_over: impl FnOnce() -> T) -> T {
-        let _corked = Corked::new(&*self.backend);
+        let _corked = Corked::new(&self.backend);
         hand_over()
     }
 
@@ -323,10 +323,10 @@ impl Drop for Contending {
 }
 
 /// Uncorks the session when dropped, also after a panic.
-struct Corked<'a>(&'a dyn backend::Session);
+struct Corked<'a>(&'a backend::Session);
 
 impl<'a> Corked<'a> {
-    fn new(session: &'a dyn backend::Session) -> Self {
+    fn new(session: &'a backend::Session) -> Self {
         session.cork();
         Corked(session)
     }

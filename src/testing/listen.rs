@@ -34,12 +34,12 @@ impl Listening {
 impl TestingServer {
     /// Serves the ensemble on TCP sockets, one for each of its servers, to any client of ZooKeeper.
     ///
-    /// The first server listens at `address`, the others at the ports behind it; at port 0 each gets a free one. Needs
+    /// The first server listens at `address`, the others at the next ports; at port 0 each gets a free one. Needs
     /// tokio's I/O driver, and a clock that is not paused. A [`Target`](super::Target) means only clients in this
     /// process, so levers for [`Target::ALL`](super::Target::ALL) alone concern those that come by a socket.
     ///
-    /// It is for development and tests, not for a network that others can reach: nothing is kept on disk, there is no
-    /// encryption, and what a client does not read is kept for it without a limit. Every request to authenticate is
+    /// It is for development and tests, not for a network that others can reach: nothing is kept on disk, and there is
+    /// no encryption. A client that leaves more than 256 MiB of answers unread is cut off. A request to authenticate is
     /// refused, and ACLs can be given at a create but not changed. Of the four-letter words it knows `ruok` and `srvr`.
     ///
     /// ```
@@ -77,7 +77,7 @@ impl TestingServer {
     }
 }
 
-/// Returns the address of a server, behind that of the first.
+/// Returns the address of the server with this number: its port is that of the first, plus the number.
 fn address_of(first: SocketAddr, server: usize) -> io::Result<SocketAddr> {
     let port = match first.port() {
         0 => Some(0),

@@ -7,9 +7,8 @@ use std::time::Duration;
 use super::Task;
 use super::target::Target;
 use crate::backend::zookeeper::connect_string::ConnectString;
-use crate::backend::zookeeper::{self, Jitter, ZooKeeperEnsemble};
-use crate::client::builder::{ClientBuilder, Host};
-use crate::client::connect::Environment;
+use crate::client::builder::ClientBuilder;
+use crate::client::ground::{Ground, Host};
 use crate::client::runtime::Runtime;
 use crate::client::{Client, Error};
 use crate::testing::ensemble::{MemoryEnsemble, Options};
@@ -144,21 +143,17 @@ impl TestingServer {
 }
 
 impl Host for TestingServer {
-    fn environment(&self, session_timeout: Duration, max_request_bytes: usize) -> Environment {
-        let (process, clock) = (self.scheduler.process(), Clock::Tokio(self.start));
+    fn ground(&self) -> Ground {
+        let process = self.scheduler.process();
         // Far apart, so that no two clients draw the same numbers.
         let seed = self.seed.rotate_left(32) ^ u64::from(process.id).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let random = Random::seeded(seed);
-        let (network, drawn) = (self.ensemble.network(process.id), random.clone());
-        let runtime = Runtime::simulated(process);
-        let servers = ConnectString::parse(&self.ensemble.connect_string()).expect("names of servers");
-        let jitter: Jitter = Arc::new(move || drawn.unit());
-        let options = zookeeper::Options {
-            max_request_bytes,
-            ..zookeeper::Options::new(servers, session_timeout, clock, runtime.system_spawner(), jitter)
-        };
-        let ensemble = Arc::new(ZooKeeperEnsemble::with_connector(options, network));
-        Environment { ensemble, random, clock, runtime }
+        Ground {
+            connect_string: ConnectString::parse(&self.ensemble.connect_string()).expect("names of servers"),
+            connector: Some(self.ensemble.network(process.id)),
+            runtime: Runtime::simulated(process),
+            clock: Clock::Tokio(self.start),
+            random: Random::seeded(seed),
+        }
     }
 }
 
@@ -166,7 +161,8 @@ impl Client {
     /// Returns the options of a client for a server in memory.
     ///
     /// Each client that is connected is a process of its own, which can be [frozen](TestingServer::freeze_client).
-    /// [`dedicated_runtime`](ClientBuilder::dedicated_runtime), credentials and encryption have no effect.
+    /// [`dedicated_runtime`](ClientBuilder::dedicated_runtime), [`ensemble_tracker`](ClientBuilder::ensemble_tracker),
+    /// credentials and encryption have no effect.
     pub fn builder_for(server: &TestingServer) -> ClientBuilder {
         ClientBuilder::at_host(Arc::new(server.clone())).tick_time(server.tick)
     }

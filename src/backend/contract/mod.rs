@@ -1,13 +1,11 @@
-//! The promises of the port, as scenarios that run on the ensemble in memory and, with the feature `integration`, on a
-//! real server. A difference between the two is a fault of the ensemble in memory.
+//! What servers do, as scenarios that run on the servers in memory and, with the feature `integration`, on a real one.
+//! A difference between the two is a fault of those in memory.
 
 mod differential;
 mod moved;
 mod multi;
 mod nodes;
 mod order;
-#[cfg(feature = "integration")]
-mod other_client;
 mod scene;
 mod sessions;
 mod watches;

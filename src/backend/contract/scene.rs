@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// An ensemble, and a node in it for one scenario alone.
 pub(super) struct Scene {
-    pub(super) ensemble: Arc<dyn Ensemble>,
+    pub(super) ensemble: Arc<Ensemble>,
     root: String,
     /// Keeps the ensemble running.
     _ground: Box<dyn std::any::Any + Send + Sync>,
@@ -28,14 +28,14 @@ pub(super) fn memory(options: Options) -> MemoryEnsemble {
 }
 
 #[cfg(feature = "integration")]
-pub(super) fn real(servers: &str) -> Arc<dyn Ensemble> {
+pub(super) fn real(servers: &str) -> Arc<Ensemble> {
+    use crate::backend::zookeeper::Options;
     use crate::backend::zookeeper::connect_string::ConnectString;
-    use crate::backend::zookeeper::{Options, ZooKeeperEnsemble};
     let connect_string = ConnectString::parse(servers).expect("the addresses of the servers");
     let runtime = tokio::runtime::Handle::current();
     let spawn = Arc::new(move |task| drop(runtime.spawn(task)));
     let options = Options::new(connect_string, TIMEOUT, Clock::default(), spawn, Arc::new(fastrand::f64));
-    Arc::new(ZooKeeperEnsemble::new(options))
+    Arc::new(Ensemble::new(options))
 }
 
 /// An observer that ignores everything.
@@ -69,7 +69,7 @@ impl Scene {
     }
 
     pub(super) async fn new(
-        ensemble: Arc<dyn Ensemble>,
+        ensemble: Arc<Ensemble>,
         root: String,
         ground: Box<dyn std::any::Any + Send + Sync>,
     ) -> Scene {
@@ -93,7 +93,7 @@ impl Scene {
         soon(self.ensemble.open(unobserved())).await.expect("a session")
     }
 
-    pub(super) async fn session(&self) -> Arc<dyn Session> {
+    pub(super) async fn session(&self) -> Arc<Session> {
         self.open().await.session
     }
 }
@@ -123,11 +123,11 @@ pub(super) fn already(watch: &mut Watch) -> Option<Event> {
 }
 
 /// Short forms of what scenarios do most.
-pub(super) async fn create(session: &Arc<dyn Session>, path: &str) -> Stat {
+pub(super) async fn create(session: &Arc<Session>, path: &str) -> Stat {
     create_as(session, path, CreateMode::Persistent).await.1
 }
 
-pub(super) async fn create_as(session: &Arc<dyn Session>, path: &str, mode: CreateMode) -> (String, Stat) {
+pub(super) async fn create_as(session: &Arc<Session>, path: &str, mode: CreateMode) -> (String, Stat) {
     let created = soon(session.create(path, b"", mode, &[Acl::anyone_all()])).await;
     created.unwrap_or_else(|error| panic!("creating {path}: {error:?}"))
 }

@@ -1,4 +1,4 @@
-//! Maps the wire's error codes to the port's errors.
+//! What the error codes of the wire mean.
 
 use crate::backend::Error;
 use crate::protocol::ErrorCode;

@@ -38,7 +38,7 @@ pub(crate) struct Turn {
     /// Its number, which no other host ever has.
     pub(crate) host: usize,
     pub(crate) endpoint: Endpoint,
-    /// How often it was tried before since the last success: it may have several addresses.
+    /// How often it was tried before since the last success: of several addresses another one comes first each time.
     pub(crate) tries: u32,
     pub(crate) srvr: SrvrSupport,
 }

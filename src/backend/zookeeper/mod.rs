@@ -1,4 +1,4 @@
-//! The engine: sessions on real ZooKeeper servers.
+//! The engine: sessions with ZooKeeper servers.
 //!
 //! | file | what |
 //! |---|---|
@@ -19,10 +19,9 @@
 //! | `state` | the state of a session that only its task uses |
 //! | `session` | the task of a session |
 //! | `shared` | the state of a session outside its task |
-//! | `port` | the session as the port describes it |
-//! | `errors` | maps the error codes of the wire to those of the port |
+//! | `requests` | the session as its holder sees it: the requests |
+//! | `errors` | what the error codes of the wire mean |
 
-use crate::util::mutex::Mutex;
 mod configuration;
 mod connect;
 pub(crate) mod connect_string;
@@ -33,8 +32,8 @@ mod handshake;
 mod hosts;
 mod link;
 mod outstanding;
-mod port;
 mod question;
+mod requests;
 #[cfg(feature = "sasl-digest-md5")]
 pub(crate) mod sasl;
 mod serve;
@@ -51,7 +50,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{BoxFuture, FutureExt};
+use futures::future::FutureExt;
+use futures::stream::BoxStream;
 use tokio::sync::oneshot;
 
 pub(crate) use self::connect::Connector;
@@ -65,10 +65,12 @@ use self::environment::Environment;
 #[cfg(feature = "testing")]
 pub(crate) use self::errors::refusal;
 use self::hosts::Hosts;
+pub(crate) use self::requests::Session;
 use self::session::Task;
 use super::request_limit::RequestLimit;
-use super::{Ensemble, Error, Observer, Opened, Spawner};
+use super::{Error, Observer, SessionEvent, Spawner};
 use crate::util::clock::Clock;
+use crate::util::mutex::Mutex;
 
 /// Draws numbers, uniform in 0..1.
 pub(crate) type Jitter = Arc<dyn Fn() -> f64 + Send + Sync>;
@@ -142,22 +144,28 @@ impl Options {
     }
 }
 
-/// An ensemble of real servers.
+/// A session just opened, and its events.
+pub(crate) struct Opened {
+    pub(crate) session: Arc<Session>,
+    pub(crate) events: BoxStream<'static, SessionEvent>,
+}
+
+/// An ensemble, as its connector reaches it.
 #[derive(Clone)]
-pub(crate) struct ZooKeeperEnsemble {
+pub(crate) struct Ensemble {
     environment: Environment,
     /// What is wrong with the options.
     fault: Option<Error>,
 }
 
-impl fmt::Debug for ZooKeeperEnsemble {
+impl fmt::Debug for Ensemble {
     // Credentials stay out of logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ZooKeeperEnsemble").field("servers", &self.servers()).finish_non_exhaustive()
+        f.debug_struct("Ensemble").field("servers", &self.servers()).finish_non_exhaustive()
     }
 }
 
-impl ZooKeeperEnsemble {
+impl Ensemble {
     pub(crate) fn new(options: Options) -> Self {
         let endpoints = options.connect_string.endpoints();
         #[cfg(feature = "tls")]
@@ -179,7 +187,7 @@ impl ZooKeeperEnsemble {
             #[cfg(feature = "tls")]
             tls: options.tls.clone(),
         };
-        ZooKeeperEnsemble { fault, ..Self::with_connector(options, Arc::new(network)) }
+        Ensemble { fault, ..Self::with_connector(options, Arc::new(network)) }
     }
 
     pub(crate) fn with_connector(options: Options, connector: Arc<dyn Connector>) -> Self {
@@ -187,13 +195,15 @@ impl ZooKeeperEnsemble {
         let request_limit = Arc::new(RequestLimit::new(options.max_request_bytes));
         let hosts = Arc::new(Mutex::new(hosts));
         let environment = Environment { options: Arc::new(options), connector, hosts, request_limit };
-        ZooKeeperEnsemble { environment, fault: None }
+        Ensemble { environment, fault: None }
     }
-}
 
-impl Ensemble for ZooKeeperEnsemble {
-    fn open(&self, observer: Arc<dyn Observer>) -> BoxFuture<'static, Result<Opened, Error>> {
-        let ZooKeeperEnsemble { environment, fault } = self.clone();
+    /// Opens one session, however long it takes. Returns only errors that do not pass by themselves.
+    pub(crate) fn open(
+        &self,
+        observer: Arc<dyn Observer>,
+    ) -> impl Future<Output = Result<Opened, Error>> + Send + use<> {
+        let Ensemble { environment, fault } = self.clone();
         async move {
             if let Some(fault) = fault {
                 return Err(fault);
@@ -204,18 +214,20 @@ impl Ensemble for ZooKeeperEnsemble {
             // Without an answer the runtime of the task has ended.
             outcome.await.unwrap_or(Err(Error::SessionEnded))
         }
-        .boxed()
     }
 
-    fn causes(&self) -> String {
+    /// Returns the errors of the latest attempts to connect, server by server; empty if there are none.
+    pub(crate) fn causes(&self) -> String {
         self.environment.hosts.lock().causes()
     }
 
-    fn servers(&self) -> String {
+    /// Returns the servers, as an operator would write them.
+    pub(crate) fn servers(&self) -> String {
         self.environment.options.connect_string.to_string()
     }
 
-    fn has_root(&self) -> bool {
+    /// Returns whether the paths of sessions are below a root, which may be missing.
+    pub(crate) fn has_root(&self) -> bool {
         self.environment.options.connect_string.chroot().is_some()
     }
 }

@@ -13,7 +13,7 @@ use super::environment::{Environment, timed_out};
 use super::handshake::{Failure, Fresh, Hears, Identity};
 use super::hosts::{SrvrSupport, Turn};
 use super::link::Interrupted;
-use super::port::ZooKeeperSession;
+use super::requests::Session;
 use super::serve::{End, Serving};
 use super::shared::Shared;
 use super::state::{SessionEnd, SessionState};
@@ -335,7 +335,7 @@ impl Task {
                 if self.state.environment.options.follows_configuration {
                     self.follow_configuration();
                 }
-                let session = ZooKeeperSession::new(Arc::clone(&self.state.shared), self.state.identity.id, chroot);
+                let session = Session::new(Arc::clone(&self.state.shared), self.state.identity.id, chroot);
                 let events =
                     futures::stream::unfold(events, |mut events| async move { Some((events.recv().await?, events)) });
                 // A caller that no longer waits drops the session, which closes it.

@@ -87,7 +87,7 @@ impl MemoryEnsemble {
 }
 
 /// The group of all clients that are not in this process: no client here is of it.
-const OUTSIDE: u32 = u32::MAX;
+pub(super) const OUTSIDE: u32 = u32::MAX;
 /// The names of the servers, before their numbers.
 const HOST: &str = "memory-";
 

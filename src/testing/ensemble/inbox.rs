@@ -29,11 +29,12 @@ struct Arrived {
 }
 
 impl Inbox {
-    /// Lets bytes arrive, by `write`.
-    pub(crate) fn receive(&self, write: impl FnOnce(&mut BytesMut)) {
+    /// Lets bytes arrive, by `write`. Returns how many are not read yet.
+    pub(crate) fn receive(&self, write: impl FnOnce(&mut BytesMut)) -> usize {
         let mut arrived = self.0.lock();
         write(&mut arrived.bytes);
         wake(arrived.reader.take());
+        arrived.bytes.len()
     }
 
     pub(crate) fn end(&self, end: End) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::handle::MemoryEnsemble;
+use super::handle::{MemoryEnsemble, OUTSIDE};
 use super::leader::Version;
 use super::log::Record;
 use super::wire::Operation;
@@ -16,7 +16,7 @@ pub struct SessionInfo {
     pub id: i64,
     /// The timeout that was granted on its latest connection.
     pub timeout: Duration,
-    /// The client that holds it, numbered from 1 in the order of connecting; `None` if the client has given it up.
+    /// The client that opened it, numbered from 1 in the order of connecting; `None` if it is not in this process.
     pub client: Option<u32>,
     /// Whether its client is connected.
     pub connected: bool,
@@ -82,7 +82,7 @@ impl MemoryEnsemble {
                 SessionInfo {
                     id: *id,
                     timeout: Duration::from_millis(session.timeout),
-                    client: Some(session.group).filter(|group| *group != 0),
+                    client: Some(session.group).filter(|group| *group != OUTSIDE),
                     connected: conn.is_some(),
                     server: conn.map(|conn| conn.replica),
                 }

@@ -4,6 +4,7 @@ mod connections;
 mod fixture;
 mod hands;
 mod history;
+mod listen;
 mod losses;
 mod processes;
 #[cfg(all(feature = "leader-selector", feature = "mutex"))]

@@ -4,16 +4,21 @@
 //! between the two; what is compared is that they grow alike. Times are not compared.
 
 mod compare;
+#[cfg(feature = "integration")]
+mod other_client;
+mod party;
 mod steps;
 
-use std::sync::Arc;
+#[cfg(feature = "integration")]
+use std::time::Duration;
 
 use futures::future::join_all;
 
 use self::compare::{Likeness, Seen};
+use self::party::{Asks, Party};
 use self::steps::{Generator, Step};
-use super::scene::{already, memory, soon, unobserved};
-use crate::backend::{Ensemble, Session, Watch};
+use super::scene::{already, memory, soon};
+use crate::backend::Watch;
 use crate::testing::ensemble::Options;
 use crate::util::clock::Clock;
 use crate::znode::{Acl, CreateMode};
@@ -22,27 +27,27 @@ const SESSIONS: usize = 3;
 
 /// One of the two ensembles, with the sessions of the run.
 struct Side {
-    ensemble: Arc<dyn Ensemble>,
-    sessions: Vec<Arc<dyn Session>>,
+    party: Box<dyn Party>,
+    sessions: Vec<Box<dyn Asks>>,
     /// The watches that are armed; the same on both sides.
     watches: Vec<Watch>,
 }
 
 impl Side {
-    async fn new(ensemble: Arc<dyn Ensemble>, root: &str) -> Side {
+    async fn new(party: Box<dyn Party>, root: &str) -> Side {
         let mut sessions = Vec::new();
         for _ in 0..SESSIONS {
-            sessions.push(soon(ensemble.open(unobserved())).await.expect("a session").session);
+            sessions.push(soon(party.open()).await);
         }
         let created = sessions[0].create(root, b"", CreateMode::Persistent, &[Acl::anyone_all()]);
         soon(created).await.expect("the node of the run");
-        Side { ensemble, sessions, watches: Vec::new() }
+        Side { party, sessions, watches: Vec::new() }
     }
 
     async fn take(&mut self, step: &Step) -> Seen {
         if let Step::Reopen { session } = step {
             soon(self.sessions[*session].close()).await;
-            self.sessions[*session] = soon(self.ensemble.open(unobserved())).await.expect("a session").session;
+            self.sessions[*session] = soon(self.party.open()).await;
             return Seen::Nothing;
         }
         if let Step::Unwatch { watch } = step {
@@ -80,10 +85,10 @@ struct Outcome {
     events: usize,
 }
 
-async fn run(seed: u64, steps: usize, root: &str, left: Arc<dyn Ensemble>, right: Arc<dyn Ensemble>) -> Outcome {
+async fn run(seed: u64, steps: usize, root: &str, left: impl Party + 'static, right: impl Party + 'static) -> Outcome {
     println!("differential run with seed {seed}");
-    let mut left = Side::new(left, root).await;
-    let mut right = Side::new(right, root).await;
+    let mut left = Side::new(Box::new(left), root).await;
+    let mut right = Side::new(Box::new(right), root).await;
     let mut likeness = Likeness::default();
     likeness.pair_sessions(&left.ids(), &right.ids());
     let mut generator = Generator::new(seed, root, SESSIONS);
@@ -168,12 +173,29 @@ async fn memory_and_a_server_agree() {
 #[cfg(feature = "integration")]
 #[tokio::test]
 async fn engine_and_another_client_agree() {
-    use super::other_client::OtherClient;
+    use self::other_client::OtherClient;
     let (seed, steps) = seed_and_steps();
     let (ours, theirs) = futures::future::join(server(), server()).await;
     let begun = std::time::Instant::now();
-    let other = Arc::new(OtherClient::new(theirs.connect_string(), super::scene::TIMEOUT));
+    let other = OtherClient::new(theirs.connect_string(), super::scene::TIMEOUT);
     let outcome = run(seed, steps, "/differential", super::scene::real(&ours.connect_string()), other).await;
+    println!("took {:?}", begun.elapsed());
+    assert_worthwhile(&outcome, steps);
+}
+
+/// The servers in memory are judged by a client that shares no code with them.
+#[cfg(feature = "integration")]
+#[tokio::test]
+async fn another_client_finds_memory_and_a_server_alike() {
+    use self::other_client::OtherClient;
+    let (seed, steps) = seed_and_steps();
+    let (theirs, ours) = (server().await, crate::testing::TestingServer::builder());
+    let ours = ours.latency(Duration::ZERO..=Duration::ZERO).container_check_interval(Duration::MAX).start();
+    let listening = ours.listen("127.0.0.1:0").expect("a free port");
+    let begun = std::time::Instant::now();
+    let party = |servers| OtherClient::new(servers, super::scene::TIMEOUT);
+    let outcome =
+        run(seed, steps, "/differential", party(listening.connect_string()), party(theirs.connect_string())).await;
     println!("took {:?}", begun.elapsed());
     assert_worthwhile(&outcome, steps);
 }

@@ -1,9 +1,8 @@
 //! Random steps.
 
-use std::sync::Arc;
-
 use super::compare::Seen;
-use crate::backend::{Op, Session, Watch};
+use super::party::Asks;
+use crate::backend::{Op, Watch};
 use crate::znode::{Acl, CreateMode, Permissions};
 
 #[derive(Debug)]
@@ -51,19 +50,19 @@ impl Step {
         matches!(self, Step::Write { .. } | Step::Multi { .. } | Step::Reopen { .. } | Step::Unwatch { .. })
     }
 
-    pub(super) async fn take(&self, sessions: &[Arc<dyn Session>]) -> (Seen, Option<Watch>) {
+    pub(super) async fn take(&self, sessions: &[Box<dyn Asks>]) -> (Seen, Option<Watch>) {
         let seen = match self {
-            Step::Write { session, op } => write(&sessions[*session], op).await,
+            Step::Write { session, op } => write(&*sessions[*session], op).await,
             Step::Multi { session, ops } => Seen::Multi(sessions[*session].multi(ops.clone()).await),
             Step::Sync { session, path } => Seen::Done(sessions[*session].sync(path).await),
-            Step::Read { session, read, path, watch } => return read.take(&sessions[*session], path, *watch).await,
+            Step::Read { session, read, path, watch } => return read.take(&*sessions[*session], path, *watch).await,
             Step::Unwatch { .. } | Step::Reopen { .. } => Seen::Nothing,
         };
         (seen, None)
     }
 }
 
-async fn write(session: &Arc<dyn Session>, op: &Op) -> Seen {
+async fn write(session: &dyn Asks, op: &Op) -> Seen {
     match op {
         Op::Check { .. } => Seen::Multi(session.multi(vec![op.clone()]).await),
         Op::Create { path, data, mode, acls } => Seen::Created(session.create(path, data, *mode, acls).await),
@@ -73,7 +72,7 @@ async fn write(session: &Arc<dyn Session>, op: &Op) -> Seen {
 }
 
 impl Read {
-    async fn take(&self, session: &Arc<dyn Session>, path: &str, watch: bool) -> (Seen, Option<Watch>) {
+    async fn take(&self, session: &dyn Asks, path: &str, watch: bool) -> (Seen, Option<Watch>) {
         let sorted = |(mut names, stat): (Vec<String>, _)| {
             names.sort();
             (names, stat)

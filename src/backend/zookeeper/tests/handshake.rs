@@ -8,7 +8,7 @@ use futures::FutureExt;
 use super::script::{Hello, ID, PASSWORD, Stage, T, Told, Way, next_event, settle, soon};
 #[cfg(feature = "sasl-digest-md5")]
 use crate::backend::zookeeper::sasl::Credentials;
-use crate::backend::{Ensemble, Error, Proof, SessionEvent};
+use crate::backend::{Error, Proof, SessionEvent};
 #[cfg(feature = "sasl-digest-md5")]
 use crate::protocol::SaslResponse;
 use crate::protocol::{AuthRequest, ConnectResponse, ErrorCode, OpCode, Secret, encode_connect_response, xid};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::FutureExt;
 
 use super::script::{Stage, T, Way, lost, next_event, soon};
-use crate::backend::{Ensemble, SessionEvent};
+use crate::backend::SessionEvent;
 use crate::protocol::{ErrorCode, OpCode};
 
 const LONG: Duration = Duration::from_secs(60);

@@ -6,7 +6,7 @@ use futures::{FutureExt, StreamExt};
 
 use super::script::{Hello, ID, PASSWORD, Stage, T, Told, Way, delete, lost, next_event, settle, soon};
 use crate::backend::zookeeper::Options;
-use crate::backend::{Ensemble, Error, Event, SessionEvent};
+use crate::backend::{Error, Event, SessionEvent};
 use crate::protocol::{ErrorCode, ExistsRequest, OpCode, xid};
 use crate::util::mutex::Mutex;
 

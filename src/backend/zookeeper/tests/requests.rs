@@ -335,7 +335,7 @@ async fn paths_get_the_chroot_and_lose_it() {
 
 impl Stage {
     fn ensemble_causes(&self) -> String {
-        crate::backend::Ensemble::causes(&*self.ensemble)
+        self.ensemble.causes()
     }
 }
 

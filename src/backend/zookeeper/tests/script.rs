@@ -14,9 +14,9 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, DuplexStream, ReadBuf, R
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use crate::backend::zookeeper::Options;
 use crate::backend::zookeeper::connect::{Connector, Stream};
 use crate::backend::zookeeper::connect_string::{ConnectString, Endpoint};
-use crate::backend::zookeeper::{Options, ZooKeeperEnsemble};
 use crate::backend::{Ensemble, Error, Loss, Observer, Opened, Proof, Session, SessionEvent};
 use crate::protocol::{
     ConnectRequest, ConnectResponse, Decode, Encode, ErrorCode, EventType, KeeperState, OpCode, Reader, ReplyHeader,
@@ -100,7 +100,7 @@ impl AsyncRead for Incoming {
 pub(super) struct Stage {
     net: Arc<Net>,
     accepted: mpsc::UnboundedReceiver<(usize, DuplexStream)>,
-    pub(super) ensemble: Arc<ZooKeeperEnsemble>,
+    pub(super) ensemble: Arc<Ensemble>,
     pub(super) seen: Arc<Seen>,
     pub(super) clock: Clock,
 }
@@ -128,7 +128,7 @@ impl Stage {
         let spawn = Arc::new(move |task| drop(runtime.spawn(task)));
         let mut options = Options::new(connect_string, T, clock, spawn, Arc::new(|| 0.5));
         change(&mut options);
-        let ensemble = Arc::new(ZooKeeperEnsemble::with_connector(options, net.clone()));
+        let ensemble = Arc::new(Ensemble::with_connector(options, net.clone()));
         Stage { net, accepted, ensemble, seen: Arc::default(), clock }
     }
 
@@ -152,7 +152,7 @@ impl Stage {
     }
 
     pub(super) fn opening(&self) -> BoxFuture<'static, Result<Opened, Error>> {
-        self.ensemble.open(self.seen.clone())
+        self.ensemble.open(self.seen.clone()).boxed()
     }
 
     /// Returns the next connection that the client makes.
@@ -396,6 +396,6 @@ pub(super) async fn settle() {
     }
 }
 
-pub(super) fn delete(session: &Arc<dyn Session>, path: &str) -> BoxFuture<'static, Result<(), Error>> {
+pub(super) fn delete(session: &Arc<Session>, path: &str) -> BoxFuture<'static, Result<(), Error>> {
     session.delete(path, None)
 }

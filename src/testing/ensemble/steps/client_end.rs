@@ -18,6 +18,8 @@ use crate::testing::ensemble::log::Happening;
 use crate::testing::ensemble::wire::{Message, Outcome, Request};
 use crate::testing::ensemble::world::{Event, World};
 
+/// A client that leaves more bytes unread is cut off.
+const MOST_UNREAD: usize = 256 * 1024 * 1024;
 /// How often TCP sends the first packet of a connection again.
 const AGAIN: Millis = 1_000;
 
@@ -106,10 +108,13 @@ impl World {
             }
             Message::Answer { .. } => {}
         }
-        conn.inbox.receive(|bytes| {
+        let unread = conn.inbox.receive(|bytes| {
             // No message is as long as a frame can be.
             codec::encode(&message, |session| codec::password(seed, session), bytes).ok();
         });
+        if unread > MOST_UNREAD {
+            self.cut(id);
+        }
     }
 
     /// The client's end is closed.

@@ -9,7 +9,7 @@ use crate::znode::CreateMode;
 use std::sync::Arc;
 
 /// Two sessions on different servers.
-async fn apart(ensemble: &MemoryEnsemble) -> (Arc<dyn Session>, Opened) {
+async fn apart(ensemble: &MemoryEnsemble) -> (Arc<Session>, Opened) {
     let writer = session(ensemble, 1).await;
     loop {
         let reader = open(ensemble, 2).await;
@@ -22,7 +22,7 @@ async fn apart(ensemble: &MemoryEnsemble) -> (Arc<dyn Session>, Opened) {
 }
 
 /// Whether a read right after another session's write misses it.
-async fn is_stale(reader: &Arc<dyn Session>, writer: &Arc<dyn Session>, path: &str) -> bool {
+async fn is_stale(reader: &Arc<Session>, writer: &Arc<Session>, path: &str) -> bool {
     create(writer, path, CreateMode::Persistent).await;
     reader.exists(path).await.unwrap().is_none()
 }

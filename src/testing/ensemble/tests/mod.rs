@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::{MemoryEnsemble, Options};
 use crate::backend::zookeeper::connect_string::ConnectString;
-use crate::backend::zookeeper::{self, Jitter, ZooKeeperEnsemble};
+use crate::backend::zookeeper::{self, Jitter};
 use crate::backend::{Ensemble, Loss, Observer, Opened, Proof, Session, SessionEvent};
 use crate::util::clock::Clock;
 use crate::util::random::Random;
@@ -43,7 +43,7 @@ impl MemoryEnsemble {
         session_timeout: Duration,
         max_request_bytes: usize,
         clock: Clock,
-    ) -> Arc<dyn Ensemble> {
+    ) -> Arc<Ensemble> {
         let servers = ConnectString::parse(&self.connect_string()).expect("names of servers");
         let runtime = tokio::runtime::Handle::current();
         let spawn = Arc::new(move |task| drop(runtime.spawn(task)));
@@ -54,12 +54,12 @@ impl MemoryEnsemble {
             max_request_bytes,
             ..zookeeper::Options::new(servers, session_timeout, clock, spawn, jitter)
         };
-        Arc::new(ZooKeeperEnsemble::with_connector(options, self.network(group)))
+        Arc::new(Ensemble::with_connector(options, self.network(group)))
     }
 }
 
 /// As a client that wants a session timeout of `wanted`.
-fn access(ensemble: &MemoryEnsemble, group: u32, wanted: Duration) -> Arc<dyn Ensemble> {
+fn access(ensemble: &MemoryEnsemble, group: u32, wanted: Duration) -> Arc<Ensemble> {
     ensemble.for_group(group, wanted, usize::MAX, Clock::Tokio(Instant::now()))
 }
 
@@ -78,11 +78,11 @@ impl Observer for Indifferent {
     fn disconnected(&self, _loss: Loss) {}
 }
 
-async fn session(ensemble: &MemoryEnsemble, group: u32) -> Arc<dyn Session> {
+async fn session(ensemble: &MemoryEnsemble, group: u32) -> Arc<Session> {
     open(ensemble, group).await.session
 }
 
-async fn create(session: &Arc<dyn Session>, path: &str, mode: CreateMode) -> String {
+async fn create(session: &Arc<Session>, path: &str, mode: CreateMode) -> String {
     let created = session.create(path, b"", mode, &[Acl::anyone_all()]).await;
     created.unwrap_or_else(|error| panic!("creating {path}: {error:?}")).0
 }

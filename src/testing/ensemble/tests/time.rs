@@ -103,7 +103,7 @@ async fn opening_never_gives_up_and_leaves_nothing_when_it_is_dropped() {
     let ensemble = start(Options::default());
     let client = access(&ensemble, 1, T);
     ensemble.refuse(None, true);
-    let mut opening = client.open(Arc::new(Indifferent));
+    let mut opening = Box::pin(client.open(Arc::new(Indifferent)));
     assert!(tokio::time::timeout(T * 20, &mut opening).await.is_err(), "it keeps trying");
     let causes = client.causes();
     assert!(causes.starts_with("memory-0:2181: connection refused ("), "{causes}");

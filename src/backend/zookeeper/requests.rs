@@ -1,8 +1,13 @@
-//! Implements the port's session: checks arguments, adds the chroot to paths, and strips it from answers.
+//! The requests of a session: checks their arguments, adds the chroot to paths, and strips it from answers.
+//!
+//! A request is handed over *when its method is called*, in the order of the calls. The returned future only waits for
+//! the reply and may be dropped without taking the request back. While a session is not connected, a request is refused
+//! at once ([`Error::NotConnected`]) and never runs later.
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+#[cfg(test)]
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
@@ -15,8 +20,7 @@ use super::outstanding::{Answer, WantedWatch};
 use super::shared::{HeldWatch, Shared};
 use super::watches::{Armed, Kind};
 use crate::backend::{
-    Error, Event, ManyRead, Multi, Op, OpResult, PersistentEvent, PersistentWatch, Reply, Session, Watch, WatchMode,
-    check,
+    Error, Event, ManyRead, Multi, Op, OpResult, PersistentEvent, PersistentWatch, Reply, Watch, WatchMode, check,
 };
 use crate::path::Namespace;
 use crate::protocol::{
@@ -26,17 +30,17 @@ use crate::protocol::{
 };
 use crate::znode::{Acl, CreateMode, Stat};
 
-/// Dropping it closes the session.
-pub(crate) struct ZooKeeperSession {
+/// One ZooKeeper session. Dropping it closes the session.
+pub(crate) struct Session {
     shared: Arc<Shared>,
     id: i64,
     chroot: Namespace,
 }
 
-impl ZooKeeperSession {
+impl Session {
     pub(crate) fn new(shared: Arc<Shared>, id: i64, chroot: Option<&str>) -> Self {
         // A chroot that the connect string accepts is a valid path; without one the root is used.
-        ZooKeeperSession { shared, id, chroot: Namespace::new(chroot.unwrap_or("/")).unwrap_or_default() }
+        Session { shared, id, chroot: Namespace::new(chroot.unwrap_or("/")).unwrap_or_default() }
     }
 
     fn full(&self, path: &str) -> String {
@@ -198,32 +202,36 @@ fn one_shot(HeldWatch { armed, hold }: HeldWatch) -> Result<Watch, Error> {
     Ok(Watch::new(event.boxed()))
 }
 
-impl fmt::Debug for ZooKeeperSession {
+impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ZooKeeperSession").field("id", &format_args!("{:#x}", self.id)).finish()
+        f.debug_struct("Session").field("id", &format_args!("{:#x}", self.id)).finish()
     }
 }
 
-impl Drop for ZooKeeperSession {
+impl Drop for Session {
     fn drop(&mut self) {
         self.shared.close();
     }
 }
 
-impl Session for ZooKeeperSession {
-    fn id(&self) -> i64 {
+impl Session {
+    pub(crate) fn id(&self) -> i64 {
         self.id
     }
 
-    fn timeout(&self) -> Duration {
+    /// Returns the session timeout that the servers granted on the latest connection.
+    #[cfg(test)] // The lease keeps it.
+    pub(crate) fn timeout(&self) -> Duration {
         self.shared.timeout()
     }
 
-    fn latest_zxid(&self) -> i64 {
+    /// Returns the latest transaction that an answer to this session has named: the tree was as new as that by then.
+    pub(crate) fn latest_zxid(&self) -> i64 {
         self.shared.zxid.load(Ordering::Relaxed)
     }
 
-    fn create(&self, path: &str, data: &[u8], mode: CreateMode, acls: &[Acl]) -> Reply<(String, Stat)> {
+    /// Resolves with the created path (with its sequence number) and the stat of the node.
+    pub(crate) fn create(&self, path: &str, data: &[u8], mode: CreateMode, acls: &[Acl]) -> Reply<(String, Stat)> {
         let chroot = self.chroot.clone();
         let (checked, full) = (check::create(path, mode, acls.is_empty()), self.full(path));
         let take = move |outcome: Result<AnyResponse, Error>| match outcome? {
@@ -238,27 +246,28 @@ impl Session for ZooKeeperSession {
         }
     }
 
-    fn delete(&self, path: &str, version: Option<i32>) -> Reply<()> {
+    pub(crate) fn delete(&self, path: &str, version: Option<i32>) -> Reply<()> {
         let request = DeleteRequest { path: &self.full(path), version: any_version(version) };
         self.request(check::delete(path), &request, |outcome| outcome.map(drop))
     }
 
-    fn exists(&self, path: &str) -> Reply<Option<Stat>> {
+    pub(crate) fn exists(&self, path: &str) -> Reply<Option<Stat>> {
         self.request(check::node(path), &ExistsRequest { path: &self.full(path), watch: false }, found)
     }
 
-    fn watch_exists(&self, path: &str) -> Reply<(Option<Stat>, Watch)> {
+    pub(crate) fn watch_exists(&self, path: &str) -> Reply<(Option<Stat>, Watch)> {
         let full = self.full(path);
         let request = ExistsRequest { path: &full, watch: true };
         let reply = self.watching(Kind::Data, path, &full, &request, found);
         reply.map(|answer| answer.and_then(|(found, watch)| Ok((found, one_shot(watch)?)))).boxed()
     }
 
-    fn get_data(&self, path: &str) -> Reply<(Vec<u8>, Stat)> {
+    pub(crate) fn get_data(&self, path: &str) -> Reply<(Vec<u8>, Stat)> {
         self.request(check::node(path), &GetDataRequest { path: &self.full(path), watch: false }, data)
     }
 
-    fn get_many(&self, paths: &[String]) -> Reply<ManyRead> {
+    /// Reads many nodes in one request; each may fail by itself. Servers know it since 3.6, as persistent watches.
+    pub(crate) fn get_many(&self, paths: &[String]) -> Reply<ManyRead> {
         let checked = paths.iter().try_for_each(|path| check::node(path));
         let (count, full): (_, Vec<_>) = (paths.len(), paths.iter().map(|path| self.full(path)).collect());
         let reads = full.iter().map(|path| GetDataRequest { path, watch: false }).collect();
@@ -268,36 +277,37 @@ impl Session for ZooKeeperSession {
         })
     }
 
-    fn watch_data(&self, path: &str) -> Reply<(Vec<u8>, Stat, Watch)> {
+    pub(crate) fn watch_data(&self, path: &str) -> Reply<(Vec<u8>, Stat, Watch)> {
         let full = self.full(path);
         let reply = self.watching(Kind::Data, path, &full, &GetDataRequest { path: &full, watch: true }, data);
         reply.map(|answer| answer.and_then(|((data, stat), watch)| Ok((data, stat, one_shot(watch)?)))).boxed()
     }
 
-    fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Reply<Stat> {
+    pub(crate) fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Reply<Stat> {
         let request = SetDataRequest { path: &self.full(path), data: Some(data), version: any_version(version) };
         self.request(check::node(path), &request, |outcome| stat(outcome?))
     }
 
-    fn list_children(&self, path: &str) -> Reply<(Vec<String>, Stat)> {
+    pub(crate) fn list_children(&self, path: &str) -> Reply<(Vec<String>, Stat)> {
         self.request(check::node(path), &GetChildren2Request { path: &self.full(path), watch: false }, children)
     }
 
-    fn watch_children(&self, path: &str) -> Reply<(Vec<String>, Stat, Watch)> {
+    pub(crate) fn watch_children(&self, path: &str) -> Reply<(Vec<String>, Stat, Watch)> {
         let full = self.full(path);
         let request = GetChildren2Request { path: &full, watch: true };
         let reply = self.watching(Kind::Child, path, &full, &request, children);
         reply.map(|answer| answer.and_then(|((names, stat), watch)| Ok((names, stat, one_shot(watch)?)))).boxed()
     }
 
-    fn get_acl(&self, path: &str) -> Reply<(Vec<Acl>, Stat)> {
+    /// The hash of a digest may be hidden, from a session that has no right to change the ACL.
+    pub(crate) fn get_acl(&self, path: &str) -> Reply<(Vec<Acl>, Stat)> {
         self.request(check::node(path), &GetAclRequest { path: &self.full(path) }, |outcome| match outcome? {
             AnyResponse::GetAcl(found) => Ok((found.acl, found.stat)),
             _ => Err(unexpected()),
         })
     }
 
-    fn multi(&self, ops: Vec<Op>) -> Reply<Multi> {
+    pub(crate) fn multi(&self, ops: Vec<Op>) -> Reply<Multi> {
         let checked = ops.iter().try_for_each(check::op);
         if ops.is_empty() && self.shared.link.is_open() {
             return futures::future::ready(Ok(Multi::Committed(Vec::new()))).boxed();
@@ -311,12 +321,13 @@ impl Session for ZooKeeperSession {
         })
     }
 
-    fn sync(&self, path: &str) -> Reply<()> {
+    pub(crate) fn sync(&self, path: &str) -> Reply<()> {
         let request = SyncRequest { path: &self.full(path) };
         self.request(check::node(path), &request, |outcome| outcome.map(drop))
     }
 
-    fn watch_persistent(&self, path: &str, mode: WatchMode) -> Reply<PersistentWatch> {
+    /// Arms a persistent watch; [`Error::Unimplemented`] from servers before 3.6.
+    pub(crate) fn watch_persistent(&self, path: &str, mode: WatchMode) -> Reply<PersistentWatch> {
         let (full, chroot) = (self.full(path), self.chroot.clone());
         let request = AddWatchRequest { path: &full, mode: mode.into() };
         let reply = self.watching(mode.into(), path, &full, &request, |outcome| outcome.map(drop));
@@ -340,15 +351,21 @@ impl Session for ZooKeeperSession {
         .boxed()
     }
 
-    fn cork(&self) {
+    /// Lets requests that are handed over wait until as many calls of [`uncork`](Self::uncork), so that they leave in
+    /// one write.
+    pub(crate) fn cork(&self) {
         self.shared.link.cork();
     }
 
-    fn uncork(&self) {
+    /// Takes back one [`cork`](Self::cork).
+    pub(crate) fn uncork(&self) {
         self.shared.link.uncork();
     }
 
-    fn close(&self) -> BoxFuture<'static, ()> {
+    /// Ends the session, behind all requests that were handed over. Those that are not answered before the connection
+    /// ends, or in a session timeout, fail with [`Error::SessionEnded`]. Resolves when the server has been told, or
+    /// must have forgotten it.
+    pub(crate) fn close(&self) -> BoxFuture<'static, ()> {
         self.shared.close();
         self.shared.ended().boxed()
     }

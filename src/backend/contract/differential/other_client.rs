@@ -1,18 +1,13 @@
-//! The port on the crate `zookeeper-client`, which shares no code with the engine.
-//!
-//! It does what the differential test needs and no more: a request is sent when its reply is first polled, the events
-//! of a session are not reported, and there are no persistent watches.
+//! The crate `zookeeper-client`, which shares no code with the engine. It sends a request when its reply is first
+//! polled.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt, TryFutureExt};
-use futures::stream::StreamExt;
 use zookeeper as zk;
 
-use crate::backend::{
-    Ensemble, Error, Event, Multi, Observer, Op, OpResult, Opened, PersistentWatch, Reply, Session, Watch, WatchMode,
-};
+use super::party::{Asks, Party};
+use crate::backend::{Error, Event, Multi, Op, OpResult, Reply, Watch};
 use crate::util::mutex::{Mutex, MutexGuard};
 use crate::znode::{Acl, CreateMode, Permissions, Stat};
 
@@ -29,30 +24,20 @@ impl OtherClient {
     }
 }
 
-impl Ensemble for OtherClient {
-    fn open(&self, _observer: Arc<dyn Observer>) -> BoxFuture<'static, Result<Opened, Error>> {
+impl Party for OtherClient {
+    fn open(&self) -> BoxFuture<'_, Box<dyn Asks>> {
         let connector = zk::Client::connector().with_session_timeout(self.session_timeout);
-        let servers = self.connect_string.clone();
         async move {
-            let client = connector.connect(&servers).await.map_err(error)?;
-            Ok(Opened { session: Arc::new(OtherSession::new(client)), events: futures::stream::pending().boxed() })
+            let client = connector.connect(&self.connect_string).await.expect("a session of the other client");
+            Box::new(OtherSession::new(client)) as Box<dyn Asks>
         }
         .boxed()
-    }
-
-    fn causes(&self) -> String {
-        String::new()
-    }
-
-    fn servers(&self) -> String {
-        self.connect_string.clone()
     }
 }
 
 #[derive(Debug)]
 struct OtherSession {
     id: i64,
-    timeout: Duration,
     state: zk::StateWatcher,
     /// The crate closes the session when the last clone is dropped.
     client: Mutex<Option<zk::Client>>,
@@ -60,12 +45,7 @@ struct OtherSession {
 
 impl OtherSession {
     fn new(client: zk::Client) -> Self {
-        OtherSession {
-            id: client.session_id().0,
-            timeout: client.session_timeout(),
-            state: client.state_watcher(),
-            client: Mutex::new(Some(client)),
-        }
+        OtherSession { id: client.session_id().0, state: client.state_watcher(), client: Mutex::new(Some(client)) }
     }
 
     fn client(&self) -> MutexGuard<'_, Option<zk::Client>> {
@@ -84,17 +64,9 @@ impl OtherSession {
     }
 }
 
-impl Session for OtherSession {
+impl Asks for OtherSession {
     fn id(&self) -> i64 {
         self.id
-    }
-
-    fn timeout(&self) -> Duration {
-        self.timeout
-    }
-
-    fn latest_zxid(&self) -> i64 {
-        unimplemented!("it does not tell")
     }
 
     fn create(&self, path: &str, data: &[u8], mode: CreateMode, acls: &[Acl]) -> Reply<(String, Stat)> {
@@ -189,10 +161,6 @@ impl Session for OtherSession {
     fn sync(&self, path: &str) -> Reply<()> {
         let path = path.to_owned();
         self.request(|client| async move { client.sync(&path).await })
-    }
-
-    fn watch_persistent(&self, _path: &str, _mode: WatchMode) -> Reply<PersistentWatch> {
-        futures::future::ready(Err(Error::Unimplemented)).boxed()
     }
 
     /// Closes the session. A request that waits for its reply keeps it open; the differential test has none when it
