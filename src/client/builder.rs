@@ -10,7 +10,7 @@ use super::Client;
 use super::connect::{Environment, connect};
 use super::core::{Config, Heartbeat};
 use super::error::{Error, ErrorKind};
-use super::ground::{Ground, Host};
+use super::platform::{Host, Platform};
 use super::retry::RetryPolicy;
 #[cfg(feature = "sasl-digest-md5")]
 use super::security::Sasl;
@@ -359,10 +359,10 @@ impl ClientBuilder {
     }
 
     fn environment(&self, closed: watch::Receiver<Option<bool>>) -> Result<Environment, Error> {
-        let Ground { connect_string, connector, runtime, clock, random } = match &self.endpoint {
-            Endpoint::Host(host) => host.ground(),
+        let Platform { connect_string, connector, runtime, clock, random } = match &self.endpoint {
+            Endpoint::Host(host) => host.platform(),
             Endpoint::ConnectString(connect_string) => {
-                Ground::network(self.connect_string(connect_string)?, self.dedicated_runtime, closed)?
+                Platform::network(self.connect_string(connect_string)?, self.dedicated_runtime, closed)?
             }
         };
         let drawn = random.clone();

@@ -9,7 +9,6 @@ mod error;
 #[cfg(any(feature = "queue", feature = "throughput-balancer"))]
 pub(crate) mod events;
 mod fence;
-pub(crate) mod ground;
 #[cfg(any(feature = "mutex", feature = "read-write-lock", feature = "semaphore"))]
 pub(crate) mod held_paths;
 mod janitor;
@@ -19,6 +18,7 @@ pub(crate) mod listener;
 pub(crate) mod ops;
 pub(crate) mod owned_node;
 pub(crate) mod parents;
+pub(crate) mod platform;
 pub(crate) mod protection;
 mod requests;
 mod retry;

@@ -77,7 +77,7 @@ impl TestingServer {
     }
 }
 
-/// Returns the address of the server with this number: its port is that of the first, plus the number.
+/// Returns the address for a server: `first` with its port plus the number of the server, or with port 0.
 fn address_of(first: SocketAddr, server: usize) -> io::Result<SocketAddr> {
     let port = match first.port() {
         0 => Some(0),

@@ -8,7 +8,7 @@ use super::Task;
 use super::target::Target;
 use crate::backend::zookeeper::connect_string::ConnectString;
 use crate::client::builder::ClientBuilder;
-use crate::client::ground::{Ground, Host};
+use crate::client::platform::{Host, Platform};
 use crate::client::runtime::Runtime;
 use crate::client::{Client, Error};
 use crate::testing::ensemble::{MemoryEnsemble, Options};
@@ -143,11 +143,11 @@ impl TestingServer {
 }
 
 impl Host for TestingServer {
-    fn ground(&self) -> Ground {
+    fn platform(&self) -> Platform {
         let process = self.scheduler.process();
         // Far apart, so that no two clients draw the same numbers.
         let seed = self.seed.rotate_left(32) ^ u64::from(process.id).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        Ground {
+        Platform {
             connect_string: ConnectString::parse(&self.ensemble.connect_string()).expect("names of servers"),
             connector: Some(self.ensemble.network(process.id)),
             runtime: Runtime::simulated(process),

@@ -58,8 +58,8 @@ impl fmt::Debug for Stream {
 
 /// Makes connections.
 pub(crate) trait Connector: Send + Sync + fmt::Debug {
-    /// Connects to a server. `tries` says how often that has failed: of several addresses of its name another one comes
-    /// first each time.
+    /// Connects to a server. `tries` counts the attempts that have failed; of a name with several addresses each
+    /// attempt begins with another one.
     fn connect(&self, endpoint: Endpoint, tries: u32) -> BoxFuture<'static, io::Result<Stream>>;
     /// Returns the turns of its attempts, if only so many may be under way.
     fn turns(&self) -> Option<&Semaphore> {

@@ -38,7 +38,7 @@ pub(crate) struct Turn {
     /// Its number, which no other host ever has.
     pub(crate) host: usize,
     pub(crate) endpoint: Endpoint,
-    /// How often it was tried before since the last success: of several addresses another one comes first each time.
+    /// How often it was tried since the last success. Of a name with several addresses each try begins with another.
     pub(crate) tries: u32,
     pub(crate) srvr: SrvrSupport,
 }
@@ -287,8 +287,8 @@ impl Hosts {
         }
     }
 
-    /// Records that a host has refused the credentials. Returns whether they are refused for good: by all hosts, or for
-    /// a session that is not `open` yet, when no other host was left to try.
+    /// Records that a host has refused the credentials. Returns whether they are refused for good: by all hosts; or,
+    /// when `opening` a session, by this one while every other host has refused them or has failed.
     pub(crate) fn refused(&mut self, host: usize, opening: bool) -> bool {
         if let Some(host) = self.host(host) {
             host.refuses = true;

@@ -29,7 +29,7 @@ async fn who_comes_by_a_socket_is_no_client_of_this_process() {
     let of = |client: &Client| sessions.iter().find(|session| Some(session.id) == client.session_id());
     assert_eq!(of(&inside).map(|session| session.client), Some(Some(1)));
     assert_eq!(of(&outside).map(|session| session.client), Some(None));
-    assert_eq!(server.disconnect(&inside), 1, "the other one is not its");
+    assert_eq!(server.disconnect(&inside), 1, "the client by the socket stays connected");
 }
 
 #[tokio::test]
@@ -75,7 +75,7 @@ async fn who_asks_and_does_not_read_is_cut_off_and_others_are_not() {
     server.until(|| connected() == 2).await;
     let mut ask = async |numbers: std::ops::Range<u32>| {
         for number in numbers {
-            // Once it is cut off it can ask no more.
+            // A write fails once the connection is cut.
             lazy.write_all(&get_data(number, "/large")).await.ok();
         }
     };
@@ -85,7 +85,7 @@ async fn who_asks_and_does_not_read_is_cut_off_and_others_are_not() {
     ask(200..300).await;
     server.until(|| connected() == 1).await;
     let mut rest = Vec::new();
-    // What has left is read, and the end of it is an end.
+    // The buffers of the sockets, and then the end or a reset.
     lazy.read_to_end(&mut rest).await.ok();
     assert!(rest.len() < 100_000_000, "{}", rest.len());
     assert_eq!(client.get("/large").await.expect("there").0.len(), 1_000_000);

@@ -4,9 +4,9 @@
 //! between the two; what is compared is that they grow alike. Times are not compared.
 
 mod compare;
+mod compared;
 #[cfg(feature = "integration")]
 mod other_client;
-mod party;
 mod steps;
 
 #[cfg(feature = "integration")]
@@ -15,7 +15,7 @@ use std::time::Duration;
 use futures::future::join_all;
 
 use self::compare::{Likeness, Seen};
-use self::party::{Asks, Party};
+use self::compared::{ComparedClient, ComparedSession};
 use self::steps::{Generator, Step};
 use super::scene::{already, memory, soon};
 use crate::backend::Watch;
@@ -27,27 +27,27 @@ const SESSIONS: usize = 3;
 
 /// One of the two ensembles, with the sessions of the run.
 struct Side {
-    party: Box<dyn Party>,
-    sessions: Vec<Box<dyn Asks>>,
+    client: Box<dyn ComparedClient>,
+    sessions: Vec<Box<dyn ComparedSession>>,
     /// The watches that are armed; the same on both sides.
     watches: Vec<Watch>,
 }
 
 impl Side {
-    async fn new(party: Box<dyn Party>, root: &str) -> Side {
+    async fn new(client: Box<dyn ComparedClient>, root: &str) -> Side {
         let mut sessions = Vec::new();
         for _ in 0..SESSIONS {
-            sessions.push(soon(party.open()).await);
+            sessions.push(soon(client.open()).await);
         }
         let created = sessions[0].create(root, b"", CreateMode::Persistent, &[Acl::anyone_all()]);
         soon(created).await.expect("the node of the run");
-        Side { party, sessions, watches: Vec::new() }
+        Side { client, sessions, watches: Vec::new() }
     }
 
     async fn take(&mut self, step: &Step) -> Seen {
         if let Step::Reopen { session } = step {
             soon(self.sessions[*session].close()).await;
-            self.sessions[*session] = soon(self.party.open()).await;
+            self.sessions[*session] = soon(self.client.open()).await;
             return Seen::Nothing;
         }
         if let Step::Unwatch { watch } = step {
@@ -85,7 +85,13 @@ struct Outcome {
     events: usize,
 }
 
-async fn run(seed: u64, steps: usize, root: &str, left: impl Party + 'static, right: impl Party + 'static) -> Outcome {
+async fn run(
+    seed: u64,
+    steps: usize,
+    root: &str,
+    left: impl ComparedClient + 'static,
+    right: impl ComparedClient + 'static,
+) -> Outcome {
     println!("differential run with seed {seed}");
     let mut left = Side::new(Box::new(left), root).await;
     let mut right = Side::new(Box::new(right), root).await;
@@ -193,9 +199,9 @@ async fn another_client_finds_memory_and_a_server_alike() {
     let ours = ours.latency(Duration::ZERO..=Duration::ZERO).container_check_interval(Duration::MAX).start();
     let listening = ours.listen("127.0.0.1:0").expect("a free port");
     let begun = std::time::Instant::now();
-    let party = |servers| OtherClient::new(servers, super::scene::TIMEOUT);
+    let client = |servers| OtherClient::new(servers, super::scene::TIMEOUT);
     let outcome =
-        run(seed, steps, "/differential", party(listening.connect_string()), party(theirs.connect_string())).await;
+        run(seed, steps, "/differential", client(listening.connect_string()), client(theirs.connect_string())).await;
     println!("took {:?}", begun.elapsed());
     assert_worthwhile(&outcome, steps);
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::future::{BoxFuture, FutureExt, TryFutureExt};
 use zookeeper as zk;
 
-use super::party::{Asks, Party};
+use super::compared::{ComparedClient, ComparedSession};
 use crate::backend::{Error, Event, Multi, Op, OpResult, Reply, Watch};
 use crate::util::mutex::{Mutex, MutexGuard};
 use crate::znode::{Acl, CreateMode, Permissions, Stat};
@@ -24,12 +24,12 @@ impl OtherClient {
     }
 }
 
-impl Party for OtherClient {
-    fn open(&self) -> BoxFuture<'_, Box<dyn Asks>> {
+impl ComparedClient for OtherClient {
+    fn open(&self) -> BoxFuture<'_, Box<dyn ComparedSession>> {
         let connector = zk::Client::connector().with_session_timeout(self.session_timeout);
         async move {
             let client = connector.connect(&self.connect_string).await.expect("a session of the other client");
-            Box::new(OtherSession::new(client)) as Box<dyn Asks>
+            Box::new(OtherSession::new(client)) as Box<dyn ComparedSession>
         }
         .boxed()
     }
@@ -64,7 +64,7 @@ impl OtherSession {
     }
 }
 
-impl Asks for OtherSession {
+impl ComparedSession for OtherSession {
     fn id(&self) -> i64 {
         self.id
     }

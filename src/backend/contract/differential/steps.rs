@@ -1,7 +1,7 @@
 //! Random steps.
 
 use super::compare::Seen;
-use super::party::Asks;
+use super::compared::ComparedSession;
 use crate::backend::{Op, Watch};
 use crate::znode::{Acl, CreateMode, Permissions};
 
@@ -50,7 +50,7 @@ impl Step {
         matches!(self, Step::Write { .. } | Step::Multi { .. } | Step::Reopen { .. } | Step::Unwatch { .. })
     }
 
-    pub(super) async fn take(&self, sessions: &[Box<dyn Asks>]) -> (Seen, Option<Watch>) {
+    pub(super) async fn take(&self, sessions: &[Box<dyn ComparedSession>]) -> (Seen, Option<Watch>) {
         let seen = match self {
             Step::Write { session, op } => write(&*sessions[*session], op).await,
             Step::Multi { session, ops } => Seen::Multi(sessions[*session].multi(ops.clone()).await),
@@ -62,7 +62,7 @@ impl Step {
     }
 }
 
-async fn write(session: &dyn Asks, op: &Op) -> Seen {
+async fn write(session: &dyn ComparedSession, op: &Op) -> Seen {
     match op {
         Op::Check { .. } => Seen::Multi(session.multi(vec![op.clone()]).await),
         Op::Create { path, data, mode, acls } => Seen::Created(session.create(path, data, *mode, acls).await),
@@ -72,7 +72,7 @@ async fn write(session: &dyn Asks, op: &Op) -> Seen {
 }
 
 impl Read {
-    async fn take(&self, session: &dyn Asks, path: &str, watch: bool) -> (Seen, Option<Watch>) {
+    async fn take(&self, session: &dyn ComparedSession, path: &str, watch: bool) -> (Seen, Option<Watch>) {
         let sorted = |(mut names, stat): (Vec<String>, _)| {
             names.sort();
             (names, stat)

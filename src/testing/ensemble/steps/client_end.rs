@@ -18,7 +18,7 @@ use crate::testing::ensemble::log::Happening;
 use crate::testing::ensemble::wire::{Message, Outcome, Request};
 use crate::testing::ensemble::world::{Event, World};
 
-/// A client that leaves more bytes unread is cut off.
+/// The most bytes that a server keeps for a client that does not read. With more it cuts the connection.
 const MOST_UNREAD: usize = 256 * 1024 * 1024;
 /// How often TCP sends the first packet of a connection again.
 const AGAIN: Millis = 1_000;

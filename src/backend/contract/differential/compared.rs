@@ -9,12 +9,12 @@ use crate::backend::{Ensemble, Multi, Op, Reply, Session, Watch};
 use crate::znode::{Acl, CreateMode, Stat};
 
 /// Opens sessions.
-pub(super) trait Party {
-    fn open(&self) -> BoxFuture<'_, Box<dyn Asks>>;
+pub(super) trait ComparedClient {
+    fn open(&self) -> BoxFuture<'_, Box<dyn ComparedSession>>;
 }
 
 /// The requests of a session.
-pub(super) trait Asks {
+pub(super) trait ComparedSession {
     fn id(&self) -> i64;
     fn create(&self, path: &str, data: &[u8], mode: CreateMode, acls: &[Acl]) -> Reply<(String, Stat)>;
     fn delete(&self, path: &str, version: Option<i32>) -> Reply<()>;
@@ -31,17 +31,17 @@ pub(super) trait Asks {
     fn close(&self) -> BoxFuture<'static, ()>;
 }
 
-impl Party for Arc<Ensemble> {
-    fn open(&self) -> BoxFuture<'_, Box<dyn Asks>> {
+impl ComparedClient for Arc<Ensemble> {
+    fn open(&self) -> BoxFuture<'_, Box<dyn ComparedSession>> {
         async move {
             let opened = Ensemble::open(self, unobserved()).await.expect("a session");
-            Box::new(opened.session) as Box<dyn Asks>
+            Box::new(opened.session) as Box<dyn ComparedSession>
         }
         .boxed()
     }
 }
 
-impl Asks for Arc<Session> {
+impl ComparedSession for Arc<Session> {
     fn id(&self) -> i64 {
         Session::id(self)
     }

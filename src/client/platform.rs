@@ -1,4 +1,4 @@
-//! What a client stands on: where its servers are, and its sources of time, chance and tasks.
+//! What a client runs on: the servers and how to reach them, a runtime, a clock and random numbers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use crate::backend::zookeeper::connect_string::ConnectString;
 use crate::util::clock::Clock;
 use crate::util::random::Random;
 
-/// What one client stands on.
-pub(crate) struct Ground {
+/// What one client runs on.
+pub(crate) struct Platform {
     pub(crate) connect_string: ConnectString,
-    /// None for the network.
+    /// `None` for TCP and TLS.
     pub(crate) connector: Option<Arc<dyn Connector>>,
     pub(crate) runtime: Runtime,
     pub(crate) clock: Clock,
@@ -24,18 +24,19 @@ pub(crate) struct Ground {
 
 /// Servers other than those of a connect string.
 pub(crate) trait Host: fmt::Debug + Send + Sync {
-    /// Returns what one new client stands on. Must be called inside a tokio runtime.
-    fn ground(&self) -> Ground;
+    /// Returns what one new client runs on. Must be called inside a tokio runtime.
+    fn platform(&self) -> Platform;
 }
 
-impl Ground {
-    /// Returns that of a client on the network. With a runtime of its `own`, that lasts until the client is `closed`.
+impl Platform {
+    /// A client of real servers. With `dedicated` its tasks get a thread of their own, which ends when the client is
+    /// `closed`.
     pub(super) fn network(
         connect_string: ConnectString,
-        own: bool,
+        dedicated: bool,
         mut closed: watch::Receiver<Option<bool>>,
     ) -> Result<Self, Error> {
-        let runtime = if own {
+        let runtime = if dedicated {
             Runtime::dedicated(async move {
                 // The thread also ends if the client could not be built: then the sender is dropped.
                 let _ = closed.wait_for(|closed| closed.is_some()).await;
@@ -43,6 +44,6 @@ impl Ground {
         } else {
             Runtime::shared()?
         };
-        Ok(Ground { connect_string, connector: None, runtime, clock: Clock::default(), random: Random::default() })
+        Ok(Platform { connect_string, connector: None, runtime, clock: Clock::default(), random: Random::default() })
     }
 }
