@@ -155,23 +155,18 @@ impl<W> Link<W> {
         Ok(answer)
     }
 
-    /// Asks the server to remove a watch; once it is [settled](Self::settled), if an outstanding request arms the same
-    /// one. The caller holds the lock of the watches, so that none is added meanwhile. Returns whether there is a
-    /// connection.
+    /// Asks the server to remove a watch. The caller holds the lock of the watches, so that none is added meanwhile.
+    /// Returns false if that cannot be asked now: there is no connection, too much is waiting, or a request arms such a
+    /// watch, until it is [settled](Self::settled).
     pub(crate) fn remove_watch(&self, path: &Arc<str>, watcher: WatcherType) -> bool {
-        let Ok(frame) = frame(&RemoveWatchesRequest { path, watcher }) else { return true };
+        let Ok(frame) = frame(&RemoveWatchesRequest { path, watcher }) else { return false };
         let mut sending = self.sending.lock();
-        if sending.gate != Gate::Up || sending.closing.is_some() {
+        if sending.gate != Gate::Up || sending.closing.is_some() || self.sent.lock().arms(watcher, path) {
             return false;
-        }
-        if self.sent.lock().defers(watcher, path) {
-            return true;
         }
         let mut entry = Entry::new(OpCode::RemoveWatches, frame.len() - PREFIX, sending.latest_write);
         entry.removes = Some((watcher, Arc::clone(path)));
-        // If too much is waiting, the watch stays.
-        self.enqueue(&mut sending, frame, entry).ok();
-        true
+        self.enqueue(&mut sending, frame, entry).is_ok()
     }
 
     fn enqueue(
@@ -330,10 +325,9 @@ impl<W> Link<W> {
         self.sent.lock().entries.push_front(entry);
     }
 
-    /// Stops counting a request: it is answered in full, and its watch is in the table. Returns the watch whose removal
-    /// waited for it.
-    pub(crate) fn settled(&self, entry: &Entry<W>) -> Option<(WatcherType, Arc<str>)> {
-        self.sent.lock().remove(entry)
+    /// Stops counting a request: it is answered in full, and its watch is in the table.
+    pub(crate) fn settled(&self, entry: &Entry<W>) {
+        self.sent.lock().remove(entry);
     }
 
     /// Accepts requests from now on, for a new connection whose latest xid is given. If the session is being closed,

@@ -1,5 +1,6 @@
 //! The requests of a connection that are not answered yet: what each waits for, and how many there may be.
 
+use std::collections::hash_map::Entry::Occupied;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -92,21 +93,13 @@ pub(crate) struct Outstanding<W> {
     /// Handed over and not answered, including those that wait to be written.
     requests: usize,
     bytes: usize,
-    /// Watches that are being armed, by the type that the server will keep.
-    asked: HashMap<(WatcherType, Arc<str>), Arming>,
-}
-
-/// The requests that arm the same watch.
-#[derive(Debug, Default)]
-struct Arming {
-    requests: usize,
-    /// The removal that waits for their answers.
-    deferred: Option<WatcherType>,
+    /// How many of them arm a watch, by the type that the server will keep.
+    arming: HashMap<(WatcherType, Arc<str>), usize>,
 }
 
 impl<W> Outstanding<W> {
     pub(crate) fn new() -> Self {
-        Outstanding { entries: VecDeque::new(), ping: None, requests: 0, bytes: 0, asked: HashMap::new() }
+        Outstanding { entries: VecDeque::new(), ping: None, requests: 0, bytes: 0, arming: HashMap::new() }
     }
 
     /// Counts a request that is handed over; refuses one above the limits.
@@ -118,40 +111,32 @@ impl<W> Outstanding<W> {
         self.requests += 1;
         self.bytes += entry.length;
         if let Some(WantedWatch { kind, path }) = &entry.watch {
-            self.asked.entry((kind.at_server(), Arc::clone(path))).or_default().requests += 1;
+            *self.arming.entry((kind.at_server(), Arc::clone(path))).or_default() += 1;
         }
         Ok(())
     }
 
-    /// Returns whether an outstanding request arms a watch that would be removed together with this one. Then the
-    /// removal waits for its answer.
-    pub(crate) fn defers(&mut self, watcher: WatcherType, path: &Arc<str>) -> bool {
+    /// Returns whether a request arms a watch that the server would remove together with this one.
+    pub(crate) fn arms(&self, watcher: WatcherType, path: &Arc<str>) -> bool {
         let goes = |other: &WatcherType| {
             *other == watcher
                 || watcher == WatcherType::Any
                 || Kind::PERSISTENT.iter().any(|kind| kind.at_server() == *other)
         };
-        if self.asked.is_empty() {
-            return false;
-        }
         let kept = Kind::ALL.into_iter().map(Kind::at_server);
-        let arming = kept.filter(goes).find(|other| self.asked.contains_key(&(*other, Arc::clone(path))));
-        let arming = arming.and_then(|other| self.asked.get_mut(&(other, Arc::clone(path))));
-        arming.map(|arming| arming.deferred = Some(watcher)).is_some()
+        !self.arming.is_empty() && kept.filter(goes).any(|other| self.arming.contains_key(&(other, Arc::clone(path))))
     }
 
-    /// Stops counting a request. Returns the removal that waited for it, if that waits for no other.
-    pub(crate) fn remove(&mut self, entry: &Entry<W>) -> Option<(WatcherType, Arc<str>)> {
+    /// Stops counting a request.
+    pub(crate) fn remove(&mut self, entry: &Entry<W>) {
         self.requests = self.requests.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(entry.length);
-        let WantedWatch { kind, path } = entry.watch.as_ref()?;
-        let key = (kind.at_server(), Arc::clone(path));
-        let arming = self.asked.get_mut(&key)?;
-        arming.requests -= 1;
-        if arming.requests > 0 {
-            return None;
+        let Some(WantedWatch { kind, path }) = &entry.watch else { return };
+        if let Occupied(mut arming) = self.arming.entry((kind.at_server(), Arc::clone(path))) {
+            *arming.get_mut() -= 1;
+            if *arming.get() == 0 {
+                arming.remove();
+            }
         }
-        let watcher = self.asked.remove(&key)?.deferred?;
-        Some((watcher, key.1))
     }
 }

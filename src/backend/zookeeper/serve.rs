@@ -17,10 +17,9 @@ use super::link::Pulse;
 use super::shared::Shared;
 use super::silent;
 use super::state::{SessionEnd, SessionState};
+use super::watches::is_persistent;
 use crate::backend::{Error, Proof};
-use crate::protocol::{
-    AnyResponse, Decode, ErrorCode, Malformed, OpCode, Reader, ReplyHeader, WatcherEvent, WatcherType, xid,
-};
+use crate::protocol::{AnyResponse, Decode, ErrorCode, Malformed, OpCode, Reader, ReplyHeader, WatcherEvent, xid};
 use crate::util::clock::Instant;
 
 /// The longest idle time of a connection, whatever the session timeout: devices on its path may forget it.
@@ -198,14 +197,11 @@ impl<'a> Serving<'a> {
             let kind = asked.armed_by(entry.op, header.err)?;
             Some(Shared::arm(shared, kind, &asked.path))
         });
-        if let Some((watcher, path)) = link.settled(&entry) {
-            shared.remove_unneeded(watcher, &path);
-        }
+        shared.settled(&entry);
         if let (ErrorCode::MarshallingError, Some((watcher, path))) = (header.err, &entry.removes)
-            && matches!(watcher, WatcherType::Persistent | WatcherType::PersistentRecursive)
+            && is_persistent(*watcher)
         {
-            // A server before 3.9 cannot remove persistent watches alone.
-            shared.remove_unneeded(WatcherType::Any, path);
+            shared.remove_any(path);
         }
         entry.answer(outcome, armed);
         Ok(())
@@ -217,10 +213,7 @@ impl<'a> Serving<'a> {
         let Some(entry) = self.state.shared.link.take_answered(header.xid) else {
             return Err(End::Lost(format!("a frame of {length} bytes belongs to no request")));
         };
-        let shared = &self.state.shared;
-        if let Some((watcher, path)) = shared.link.settled(&entry) {
-            shared.remove_unneeded(watcher, &path);
-        }
+        self.state.shared.settled(&entry);
         let limit = self.frames.limit;
         entry.fail(Error::AnswerTooLong { length, limit });
         self.seen(header.zxid);

@@ -320,7 +320,7 @@ impl Task {
     async fn serve(&mut self, connected: Connected) -> (usize, bool, End) {
         let Connected { fresh: Fresh { frames, write, latest_xid, latest_read, .. }, host, works } = connected;
         self.state.shared.link.up(write, latest_xid, self.state.shared.timeout());
-        self.state.shared.remove_stale();
+        self.state.shared.remove_all_stale();
         tracing::debug!(
             event = "connected",
             session = format_args!("{:#x}", self.state.identity.id),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::link::Link;
+use super::outstanding::Entry;
 use super::watches::{Armed, Kind, Watches};
 use crate::backend::Event;
 use crate::backend::request_limit::RequestLimit;
@@ -95,19 +96,35 @@ impl Shared {
         self.watches.lock().fire(kind, &event.path);
     }
 
-    /// Asks the server to remove watches that were dropped while it restored them.
-    pub(crate) fn remove_stale(&self) {
-        let mut watches = self.watches.lock();
-        for (watcher, path) in watches.take_stale() {
-            self.link.remove_watch(&path, watcher);
+    /// Stops counting a request that is answered in full: removals of watches may have waited for it.
+    pub(crate) fn settled(&self, entry: &Entry<HeldWatch>) {
+        self.link.settled(entry);
+        if let Some(watch) = &entry.watch {
+            self.remove_stale(&mut self.watches.lock(), &watch.path);
         }
     }
 
-    /// Asks the server to remove a watch if no holder needs it.
-    pub(crate) fn remove_unneeded(&self, watcher: WatcherType, path: &Arc<str>) {
-        let watches = self.watches.lock();
-        if !watches.needs(watcher, path) {
-            self.link.remove_watch(path, watcher);
+    /// Asks the server to remove the watches that were dropped while it restored them.
+    pub(crate) fn remove_all_stale(&self) {
+        let mut watches = self.watches.lock();
+        for path in watches.stale_paths() {
+            self.remove_stale(&mut watches, &path);
+        }
+    }
+
+    /// A server before 3.9 cannot remove persistent watches alone: asks to remove all of a path if none has a holder.
+    pub(crate) fn remove_any(&self, path: &Arc<str>) {
+        let mut watches = self.watches.lock();
+        watches.left_behind(WatcherType::Any, path);
+        self.remove_stale(&mut watches, path);
+    }
+
+    /// Asks the server to remove the stale watches of a path. They stay stale where that cannot be asked now.
+    fn remove_stale(&self, watches: &mut Watches, path: &Arc<str>) {
+        for watcher in watches.take_stale(path) {
+            if !self.link.remove_watch(path, watcher) {
+                watches.left_behind(watcher, path);
+            }
         }
     }
 }
@@ -129,10 +146,7 @@ pub(crate) struct Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         let mut watches = self.shared.watches.lock();
-        if watches.disarm(self.kind, &self.path, self.number)
-            && !self.shared.link.remove_watch(&self.path, self.kind.at_server())
-        {
-            watches.left_behind(self.kind, &self.path);
-        }
+        watches.disarm(self.kind, &self.path, self.number);
+        self.shared.remove_stale(&mut watches, &self.path);
     }
 }

@@ -50,8 +50,13 @@ impl Kind {
     }
 
     fn is_persistent(self) -> bool {
-        matches!(self, Kind::Persistent | Kind::Recursive)
+        is_persistent(self.at_server())
     }
+}
+
+/// Returns whether a watch fires again and again.
+pub(crate) fn is_persistent(watcher: WatcherType) -> bool {
+    matches!(watcher, WatcherType::Persistent | WatcherType::PersistentRecursive)
 }
 
 impl From<WatchMode> for Kind {
@@ -93,8 +98,8 @@ pub(crate) struct Watches {
     tables: [Table; Kind::ALL.len()],
     latest: u64,
     over: bool,
-    /// Watches that lost their last holder while there was no connection, since those to restore were listed.
-    stale: Vec<(WatcherType, Arc<str>)>,
+    /// Those that the server of this connection may still keep, although they have no holder.
+    stale: BTreeMap<Arc<str>, Vec<WatcherType>>,
     is_restoring: bool,
     /// How often to restore them has failed: each time half as many go into one request.
     failed_restores: u32,
@@ -124,41 +129,51 @@ impl Watches {
         (number, armed)
     }
 
-    /// Removes a holder. Returns whether the server's watch has no holder now; not if it has fired.
-    pub(crate) fn disarm(&mut self, kind: Kind, path: &str, number: u64) -> bool {
+    /// Removes a holder. The server's watch is [stale](Self::take_stale) after the last one, unless it has fired.
+    pub(crate) fn disarm(&mut self, kind: Kind, path: &Arc<str>, number: u64) {
         let table = self.table(kind);
-        let Some(holders) = table.get_mut(path) else { return false };
+        let Some(holders) = table.get_mut(path) else { return };
         let before = holders.len();
         holders.retain(|(other, _)| *other != number);
         let removed = holders.len() < before;
         if holders.is_empty() {
             table.remove(path);
         }
-        removed && !self.needs(kind.at_server(), path)
-    }
-
-    /// Records that the server could not be told to remove a watch.
-    pub(crate) fn left_behind(&mut self, kind: Kind, path: &Arc<str>) {
-        if !self.over {
-            self.stale.push((kind.at_server(), Arc::clone(path)));
+        if removed && !self.holds(kind.at_server(), path) {
+            self.left_behind(kind.at_server(), path);
         }
     }
 
-    /// Takes the watches that a server restored but no holder needs.
-    pub(crate) fn take_stale(&mut self) -> Vec<(WatcherType, Arc<str>)> {
-        let stale = std::mem::take(&mut self.stale);
-        stale.into_iter().filter(|(watcher, path)| !self.needs(*watcher, path)).collect()
+    /// Records that the server may keep a watch without a holder.
+    pub(crate) fn left_behind(&mut self, watcher: WatcherType, path: &Arc<str>) {
+        let stale = self.stale.entry(Arc::clone(path)).or_default();
+        if !stale.contains(&watcher) {
+            stale.push(watcher);
+        }
     }
 
-    /// Returns whether a holder needs what the server keeps as `watcher` for `path`. A persistent watch counts for the
-    /// one-shot ones too: servers before 3.9 remove it together with them.
-    pub(crate) fn needs(&self, watcher: WatcherType, path: &str) -> bool {
-        Kind::ALL.into_iter().any(|kind| {
-            let same = kind.at_server() == watcher || watcher == WatcherType::Any;
-            let beside =
-                kind.is_persistent() && !matches!(watcher, WatcherType::Persistent | WatcherType::PersistentRecursive);
-            (same || beside) && self.tables[kind as usize].contains_key(path)
-        })
+    /// Returns the paths that stale watches are on.
+    pub(crate) fn stale_paths(&self) -> Vec<Arc<str>> {
+        self.stale.keys().cloned().collect()
+    }
+
+    /// Takes the watches of a path that the server may keep without a holder. Beside a persistent watch those that fire
+    /// once stay stale until that goes: servers before 3.9 would remove it together with them.
+    pub(crate) fn take_stale(&mut self, path: &Arc<str>) -> Vec<WatcherType> {
+        let stale = self.stale.remove(path).unwrap_or_default();
+        let stale = stale.into_iter().filter(|watcher| !self.holds(*watcher, path));
+        let beside = Kind::PERSISTENT.iter().any(|kind| self.holds(kind.at_server(), path));
+        let (stay, go) = stale.partition::<Vec<_>, _>(|watcher| beside && !is_persistent(*watcher));
+        if !stay.is_empty() {
+            self.stale.insert(Arc::clone(path), stay);
+        }
+        go
+    }
+
+    /// Returns whether there is a holder of what the server keeps as `watcher` for a path.
+    fn holds(&self, watcher: WatcherType, path: &str) -> bool {
+        let kept = Kind::ALL.into_iter().filter(|kind| kind.at_server() == watcher || watcher == WatcherType::Any);
+        kept.into_iter().any(|kind| self.tables[kind as usize].contains_key(path))
     }
 
     /// Hands an event of a node to all holders that it concerns. It spends one-shot watches.

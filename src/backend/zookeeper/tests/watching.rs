@@ -152,6 +152,27 @@ async fn a_removal_waits_for_the_answers_to_requests_that_arm_the_same_watch() {
     assert!(peer.is_quiet().await);
 }
 
+/// Servers from 3.9 on remove each alone.
+#[tokio::test(start_paused = true)]
+async fn all_that_was_dropped_beside_a_persistent_watch_goes_with_it() {
+    let mut stage = Stage::new(1);
+    let (opened, mut peer) = stage.open().await;
+    let dropped = (data(&opened, &mut peer, "/a").await, children(&opened, &mut peer, "/a").await);
+    let watching = opened.session.watch_persistent("/a", WatchMode::Persistent);
+    let asked = peer.expect(OpCode::AddWatch).await;
+    drop(dropped);
+    assert!(peer.is_quiet().await, "it is being armed");
+    peer.reply(asked.xid, 5, ErrorCode::Ok, &ErrorResponse { err: ErrorCode::Ok }).await;
+    let standing = soon(watching).await.expect("a watch");
+    drop(exists(&opened, &mut peer, "/a", ErrorCode::Ok).await);
+    assert!(peer.is_quiet().await, "it is armed");
+    drop(standing);
+    for watcher in [WatcherType::Children, WatcherType::Data, WatcherType::Persistent] {
+        expect_removal(&mut peer, "/a", watcher, ErrorCode::Ok).await;
+    }
+    assert!(peer.is_quiet().await);
+}
+
 /// The request is not written yet when it is dropped.
 #[tokio::test(start_paused = true)]
 async fn a_removal_that_waits_for_a_request_that_is_dropped_is_not_forgotten() {

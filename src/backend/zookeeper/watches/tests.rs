@@ -7,6 +7,12 @@ fn arm(watches: &mut Watches, kind: Kind, path: &str) -> (u64, Armed) {
     watches.arm(kind, &Arc::from(path))
 }
 
+/// Removes a holder, and returns what the server may forget now.
+fn unneeded_without(watches: &mut Watches, kind: Kind, number: u64) -> Vec<WatcherType> {
+    watches.disarm(kind, &Arc::from("/a"), number);
+    watches.take_stale(&Arc::from("/a"))
+}
+
 fn fired(armed: &mut Armed) -> Option<Event> {
     match armed {
         Armed::Once(fired) => fired.try_recv().ok().map(|(event, _)| event),
@@ -58,19 +64,33 @@ fn a_watch_is_removed_with_its_last_holder() {
     let (second, _b) = arm(&mut watches, Kind::Data, "/a");
     let (exists, _c) = arm(&mut watches, Kind::Exist, "/a");
     let (child, _d) = arm(&mut watches, Kind::Child, "/a");
-    assert!(!watches.disarm(Kind::Data, "/a", first));
-    assert!(!watches.disarm(Kind::Data, "/a", first), "it is gone already");
-    assert!(!watches.disarm(Kind::Data, "/a", second), "the server keeps it together with the one on existence");
-    assert!(watches.disarm(Kind::Exist, "/a", exists));
-    assert!(watches.disarm(Kind::Child, "/a", child));
+    let on_data = vec![WatcherType::Data];
+    assert_eq!(unneeded_without(&mut watches, Kind::Data, first), vec![]);
+    assert_eq!(unneeded_without(&mut watches, Kind::Data, first), vec![], "it is gone already");
+    assert_eq!(unneeded_without(&mut watches, Kind::Data, second), vec![], "the one on existence is kept with it");
+    assert_eq!(unneeded_without(&mut watches, Kind::Exist, exists), on_data);
+    assert_eq!(unneeded_without(&mut watches, Kind::Child, child), vec![WatcherType::Children]);
     let (spent, _e) = arm(&mut watches, Kind::Data, "/a");
     watches.fire(Event::NodeDeleted, "/a");
-    assert!(!watches.disarm(Kind::Data, "/a", spent), "the server's is spent as well");
-    let (once, _f) = arm(&mut watches, Kind::Data, "/a");
-    let (standing, _g) = arm(&mut watches, Kind::Persistent, "/a");
-    assert!(!watches.disarm(Kind::Data, "/a", once), "old servers would remove both");
-    assert!(watches.disarm(Kind::Persistent, "/a", standing));
-    assert!(watches.tables.iter().all(BTreeMap::is_empty));
+    assert_eq!(unneeded_without(&mut watches, Kind::Data, spent), vec![], "the server's is spent as well");
+    assert!(watches.tables.iter().all(BTreeMap::is_empty) && watches.stale.is_empty());
+}
+
+#[test]
+fn old_servers_would_remove_a_persistent_watch_together_with_one_beside_it() {
+    let mut watches = Watches::default();
+    let (data, _a) = arm(&mut watches, Kind::Data, "/a");
+    let (child, _b) = arm(&mut watches, Kind::Child, "/a");
+    let (again, _c) = arm(&mut watches, Kind::Child, "/a");
+    let (standing, _d) = arm(&mut watches, Kind::Persistent, "/a");
+    let (below, _e) = arm(&mut watches, Kind::Recursive, "/a");
+    assert_eq!(unneeded_without(&mut watches, Kind::Data, data), vec![]);
+    assert_eq!(unneeded_without(&mut watches, Kind::Child, child), vec![]);
+    assert_eq!(unneeded_without(&mut watches, Kind::Persistent, standing), vec![WatcherType::Persistent]);
+    let all = vec![WatcherType::Data, WatcherType::PersistentRecursive];
+    assert_eq!(unneeded_without(&mut watches, Kind::Recursive, below), all);
+    assert_eq!(unneeded_without(&mut watches, Kind::Child, again), vec![WatcherType::Children]);
+    assert!(watches.tables.iter().all(BTreeMap::is_empty) && watches.stale.is_empty());
 }
 
 #[test]
