@@ -261,11 +261,13 @@ impl World {
     }
 
     /// Whether leases may expire again and again without a fault, because so little was granted that answers come too
-    /// late. A lease lasts T less half a tick from the heartbeat that is its anchor. The one that moves the anchor is
-    /// sent, at the latest, a tick and T/6 after the answer to that, and must be answered, too.
+    /// late. A lease lasts T less half a tick, and a thousandth for the clocks, from its anchor: a heartbeat, or what
+    /// was sent up to a sixteenth of a tick before one. What moves the anchor is sent a tick, T/6 and a millisecond
+    /// after the answer to that at the latest, and must be answered, too.
     pub(crate) fn leases_may_expire(&self) -> bool {
         let tick = self.tick.min(self.least / 4);
-        self.least < tick / 2 + tick + self.least / 6 + self.slowest * 2
+        let apart = tick / 16 + tick + self.least / 6 + Duration::from_millis(1);
+        self.least.mul_f64(0.999) < tick / 2 + apart + self.slowest * 2
     }
 
     /// When everything is healed, whatever is under way arrives within this time: a request that was sent before can be

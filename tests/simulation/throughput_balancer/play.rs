@@ -1,5 +1,6 @@
 //! The actions of members.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
@@ -25,6 +26,23 @@ struct Seat {
     client: usize,
     events: Events,
     balancer: ThroughputBalancer,
+}
+
+/// Who has had the due share since that was last another.
+#[derive(Default)]
+struct Served {
+    due: u64,
+    members: BTreeSet<u64>,
+}
+
+impl Served {
+    fn look(&mut self, due: u64, seats: &[Seat]) {
+        if self.due != due {
+            *self = Served { due, members: BTreeSet::new() };
+        }
+        // Not as it is applied: a handler may take longer than such a lease lasts.
+        self.members.extend(seats.iter().filter(|seat| seat.balancer.throughput() == due).map(|seat| seat.number));
+    }
 }
 
 type Joining = (u64, usize, Task<Result<(ThroughputBalancer, Events), Error>>);
@@ -201,7 +219,8 @@ impl Play {
         let way = match self.world.random.u8(..4) {
             0 => Way::Asks,
             3 => Way::AsksWithRest(self.world.random.u64(..1_000_000)),
-            1 => Way::IsTold(self.world.a_while(Duration::from_secs(2))),
+            // A member that leaves waits for it no longer than a session timeout, of which two ticks are the least.
+            1 => Way::IsTold(self.world.a_while(self.world.tick)),
             _ => Way::IsLimited(ShareLimiter::new(0)),
         };
         self.world.trace.note(format_args!("{number} joins, of client {client}; {way:?}"));
@@ -304,12 +323,12 @@ impl Play {
         }
     }
 
-    /// After healing every member present has its due share; then all leave.
+    /// After healing every member present has its due share, and keeps it unless leases expire all the time; then all
+    /// leave.
     async fn end(&mut self) -> Result<(), String> {
         let deadline = Instant::now() + self.world.timeout * 6 + Duration::from_secs(60);
-        // Each lease that expires moves shares for a moment.
-        let calm_for = Duration::from_millis(if self.world.leases_may_expire() { 300 } else { 5_000 });
         let mut calm_since = Instant::now();
+        let mut served = Served::default();
         loop {
             self.world.pass(Duration::from_millis(100)).await;
             self.settle();
@@ -319,17 +338,21 @@ impl Play {
             let maximum = self.ledger.maximum().unwrap_or(0);
             let each = maximum.checked_div(self.seats.len() as u64).unwrap_or(0);
             let shares = self.ledger.applied();
-            let calm = self.joining.is_empty()
-                && self.leaving.is_empty()
-                && shares.iter().all(|(number, throughput)| {
-                    // Those who were dropped may have been told so.
-                    let due = if self.seats.iter().any(|seat| seat.number == *number) { each } else { 0 };
-                    *throughput == due
-                });
-            if !calm {
-                calm_since = Instant::now();
-            } else if calm_since.elapsed() > calm_for {
+            let is_seated = |number| self.seats.iter().any(|seat| seat.number == number);
+            let all_are_there = self.joining.is_empty() && self.leaving.is_empty();
+            // Those who were dropped may have been told so.
+            let calm = all_are_there
+                && shares.iter().all(|(number, throughput)| *throughput == if is_seated(*number) { each } else { 0 });
+            served.look(each, &self.seats);
+            let done = if self.world.leases_may_expire() {
+                all_are_there && self.seats.iter().all(|seat| served.members.contains(&seat.number))
+            } else {
+                calm && calm_since.elapsed() > Duration::from_secs(5)
+            };
+            if done {
                 break;
+            } else if !calm {
+                calm_since = Instant::now();
             }
             if Instant::now() > deadline {
                 let (dir, seats) = (format!("{BASE}/client"), self.seats.iter().map(|seat| seat.number));
