@@ -373,12 +373,12 @@ impl ClientBuilder {
             longest_answer: self.max_response_bytes,
             connection_timeout: self.connection_timeout,
             spread_reconnects: self.spread_reconnects,
+            auths: self.auths.clone(),
             ..Options::new(connect_string, self.session_timeout, clock, runtime.system_spawner(), jitter)
         };
         let ensemble = match connector {
             Some(connector) => Ensemble::with_connector(options, connector),
             None => {
-                options.auths = self.auths.clone();
                 options.follows_configuration = self.ensemble_tracker;
                 #[cfg(feature = "tls")]
                 {

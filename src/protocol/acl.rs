@@ -15,7 +15,10 @@ impl<'a> Decode<'a> for Acl {
     const MIN_LEN: usize = 12;
 
     fn decode(from: &mut Reader<'a>) -> Result<Self, Malformed> {
-        Ok(Acl { permissions: Permissions::decode(from)?, scheme: String::decode(from)?, id: String::decode(from)? })
+        let (permissions, scheme) = (Permissions::decode(from)?, String::decode(from)?);
+        // Some clients write an empty one as null.
+        let id = from.ustring_or_null()?.unwrap_or_default().to_owned();
+        Ok(Acl { permissions, scheme, id })
     }
 }
 

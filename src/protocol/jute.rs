@@ -117,8 +117,14 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn ustring(&mut self) -> Result<&'a str, Malformed> {
         let start = self.at;
-        let bytes = self.buffer_ref()?.ok_or_else(|| self.malformed(start, Problem::Null))?;
-        std::str::from_utf8(bytes).map_err(|_| self.malformed(start, Problem::NotUtf8))
+        self.ustring_or_null()?.ok_or_else(|| self.malformed(start, Problem::Null))
+    }
+
+    /// Returns a string; `None` for null.
+    pub(crate) fn ustring_or_null(&mut self) -> Result<Option<&'a str>, Malformed> {
+        let start = self.at;
+        let text = self.buffer_ref()?.map(std::str::from_utf8).transpose();
+        text.map_err(|_| self.malformed(start, Problem::NotUtf8))
     }
 
     /// Reads a vector. Null is an empty one, as in the Java client.

@@ -1,7 +1,7 @@
 //! The options of a server, and how it is started.
 
 use std::ops::RangeInclusive;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::TestingServer;
 use crate::testing::ensemble::{Options, millis};
@@ -60,6 +60,20 @@ impl TestingServerBuilder {
     /// Sets the seed, which decides every delay and the order in which tasks take turns. Default 0.
     pub fn seed(mut self, seed: u64) -> Self {
         self.options.seed = seed;
+        self
+    }
+
+    /// Sets the time of day at the start, in whole milliseconds: the times in the stats of nodes count from there.
+    ///
+    /// Transactions are numbered from it too: a client of a run before finds its session expired, where servers whose
+    /// numbers are behind what it has seen would close the connection.
+    ///
+    /// Default a moment in 2023, the same in every run, with transactions numbered from 1.
+    pub fn starts_at(mut self, time: SystemTime) -> Self {
+        let since_1970 = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        self.options.epoch = i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX);
+        // More for each millisecond than the servers can carry out.
+        self.options.zxid = self.options.epoch.saturating_mul(1 << 20);
         self
     }
 

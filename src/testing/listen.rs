@@ -1,7 +1,8 @@
 //! The ensemble on TCP sockets, for clients of any language.
 
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::time::Duration;
 
 use tokio::io::{AsyncWriteExt, copy};
 use tokio::net::{TcpListener, TcpStream};
@@ -9,6 +10,10 @@ use tokio::task::JoinSet;
 
 use super::TestingServer;
 use crate::testing::ensemble::{MemoryEnsemble, ReadHalf, WriteHalf};
+use crate::util::wait::forever;
+
+/// A connection that has no session then is closed, as by ZooKeeper's default.
+const WITHOUT_SESSION: Duration = Duration::from_secs(10);
 
 /// The sockets of a [`TestingServer`]. They are closed when this is dropped; the ensemble goes on.
 #[derive(Debug)]
@@ -24,9 +29,14 @@ impl Listening {
         &self.addresses
     }
 
-    /// Returns the connect string for clients.
+    /// Returns the connect string for clients; those on this machine, if the servers listen at all its addresses.
     pub fn connect_string(&self) -> String {
-        let addresses: Vec<String> = self.addresses.iter().map(SocketAddr::to_string).collect();
+        let local = |address: &SocketAddr| match address {
+            SocketAddr::V4(any) if any.ip().is_unspecified() => (Ipv4Addr::LOCALHOST, any.port()).into(),
+            SocketAddr::V6(any) if any.ip().is_unspecified() => (Ipv6Addr::LOCALHOST, any.port()).into(),
+            one => *one,
+        };
+        let addresses: Vec<String> = self.addresses.iter().map(|address| local(address).to_string()).collect();
         addresses.join(",")
     }
 }
@@ -39,8 +49,9 @@ impl TestingServer {
     /// process, so levers for [`Target::ALL`](super::Target::ALL) alone concern those that come by a socket.
     ///
     /// It is for development and tests, not for a network that others can reach: nothing is kept on disk, and there is
-    /// no encryption. A client that leaves more than 256 MiB of answers unread is cut off. A request to authenticate is
-    /// refused, and ACLs can be given at a create but not changed. Of the four-letter words it knows `ruok` and `srvr`.
+    /// no encryption. A client that leaves more than 256 MiB of answers unread is cut off. Clients can authenticate by
+    /// the scheme `digest`. The four-letter words are `ruok`, `srvr`, `stat`, `mntr`, `conf`, `cons`, `wchs`, `envi`,
+    /// `isro`.
     ///
     /// ```
     /// use zookeeper_recipes::Client;
@@ -67,7 +78,9 @@ impl TestingServer {
         let first = first.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name has no address"))?;
         let (mut addresses, mut accepting) = (Vec::new(), JoinSet::new());
         for server in 0..self.servers() {
-            let listener = std::net::TcpListener::bind(address_of(first, server)?)?;
+            let address = address_of(first, server)?;
+            let failed = |error: io::Error| io::Error::new(error.kind(), format!("{address}: {error}"));
+            let listener = std::net::TcpListener::bind(address).map_err(failed)?;
             listener.set_nonblocking(true)?;
             let listener = TcpListener::from_std(listener)?;
             addresses.push(listener.local_addr()?);
@@ -83,7 +96,7 @@ fn address_of(first: SocketAddr, server: usize) -> io::Result<SocketAddr> {
         0 => Some(0),
         port => u16::try_from(server).ok().and_then(|server| port.checked_add(server)),
     };
-    let none = || io::Error::new(io::ErrorKind::InvalidInput, format!("there is no port for server {server}"));
+    let none = || io::Error::new(io::ErrorKind::InvalidInput, format!("{first}: no port is left for the last server"));
     Ok(SocketAddr::new(first.ip(), port.ok_or_else(none)?))
 }
 
@@ -95,16 +108,16 @@ async fn accept(ensemble: MemoryEnsemble, server: usize, listener: TcpListener) 
             biased;
             Some(_) = connections.join_next() => {}
             accepted = listener.accept() => match accepted {
-                Ok((socket, _)) => {
+                Ok((socket, peer)) => {
                     // Refused by a lever, or as the servers are stopped: the client sees it closed at once.
-                    if let Some((read, write)) = ensemble.accept(server) {
+                    if let Some((read, write)) = ensemble.accept(server, peer) {
                         connections.spawn(serve(socket, read, write));
                     }
                 }
                 // A client that has left already, or no descriptor is free.
                 Err(error) => {
                     tracing::debug!(event = "not_accepted", %error, "a connection was not accepted");
-                    tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+                    tokio::time::sleep(Duration::from_millis(10)).await;
                 }
             },
         }
@@ -116,9 +129,17 @@ async fn serve(socket: TcpStream, mut read: ReadHalf, mut write: WriteHalf) {
     // Answers are small, and none waits for another.
     socket.set_nodelay(true).ok();
     let (mut from_client, mut to_client) = socket.into_split();
+    let has_session = read.session();
+    let without_session = async {
+        tokio::time::sleep(WITHOUT_SESSION).await;
+        if has_session() {
+            forever().await
+        }
+    };
     tokio::select! {
         _ = copy(&mut from_client, &mut write) => {}
         _ = copy(&mut read, &mut to_client) => {}
+        () = without_session => {}
     }
     to_client.shutdown().await.ok();
 }

@@ -162,7 +162,7 @@ impl Client {
     ///
     /// Each client that is connected is a process of its own, which can be [frozen](TestingServer::freeze_client).
     /// [`dedicated_runtime`](ClientBuilder::dedicated_runtime), [`ensemble_tracker`](ClientBuilder::ensemble_tracker),
-    /// credentials and encryption have no effect.
+    /// encryption and SASL have no effect.
     pub fn builder_for(server: &TestingServer) -> ClientBuilder {
         ClientBuilder::at_host(Arc::new(server.clone())).tick_time(server.tick)
     }

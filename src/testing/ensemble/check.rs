@@ -1,8 +1,8 @@
 //! What a server finds wrong with a request.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
+use super::identity::network;
 use crate::protocol::ErrorCode;
 use crate::znode::Acl;
 
@@ -14,13 +14,13 @@ pub(crate) fn new_path(path: &str) -> Result<(), ErrorCode> {
     Ok(())
 }
 
-/// The server's check of an ACL, for a session without credentials. Returns it as the server keeps it: each entry once.
+/// The server's check of an ACL. Returns it as the server keeps it: each entry once.
 pub(crate) fn acls(acls: &[Acl]) -> Result<Arc<[Acl]>, ErrorCode> {
     let known = |acl: &Acl| match acl.scheme() {
         "world" => acl.id() == "anyone",
         // Java passes over what is empty at the end.
         "digest" => acl.id().trim_end_matches(':').split(':').count() == 2,
-        "ip" => is_network(acl.id()),
+        "ip" => network(acl.id()).is_some(),
         _ => false,
     };
     if acls.is_empty() || !acls.iter().all(known) {
@@ -28,12 +28,4 @@ pub(crate) fn acls(acls: &[Acl]) -> Result<Arc<[Acl]>, ErrorCode> {
     }
     let is_first = |(at, acl): &(usize, &Acl)| !acls[..*at].contains(acl);
     Ok(acls.iter().enumerate().filter(is_first).map(|(_, acl)| acl.clone()).collect())
-}
-
-/// Whether it is an address, perhaps with the number of the bits that count.
-fn is_network(id: &str) -> bool {
-    let (address, bits) = id.split_once('/').map_or((id, None), |(address, bits)| (address, Some(bits)));
-    let most = |address: IpAddr| if address.is_ipv4() { 32 } else { 128 };
-    let is_less = |address| bits.is_none_or(|bits| bits.parse::<u32>().is_ok_and(|bits| bits <= most(address)));
-    address.parse::<IpAddr>().is_ok_and(is_less)
 }

@@ -12,13 +12,15 @@ use crate::protocol::{
     AddWatchMode, AnyRequest, AnyResponse, ConnectRequest, ConnectResponse, Create2Response, CreateRequest,
     CreateResponse, CreateTtlRequest, Decode, ErrorCode, ErrorResponse, EventType, GetAclResponse,
     GetChildren2Response, GetChildrenResponse, GetDataResponse, KeeperState, Malformed, MultiOp, MultiResponse,
-    MultiResult, OpCode, ReplyHeader, RequestHeader, Secret, SyncResponse, TooLong, WatcherEvent, WatcherType,
-    decode_client_frame, encode_connect_response, encode_event, encode_reply,
+    MultiResult, OpCode, Reader, ReplyHeader, RequestHeader, Secret, SyncResponse, TooLong, WatcherEvent, WatcherType,
+    Writer, encode_connect_response, encode_event, encode_reply,
 };
 use crate::znode::{Acl, CreateMode};
 
 /// The flags of a node with a time to live.
 const TTL: i32 = 5;
+/// In milliseconds: what the owner of such a node has room for.
+const LONGEST_TTL: u64 = 0xff_ffff_ffff;
 
 /// Reads the first frame of a connection.
 pub(crate) fn connect(frame: &Bytes) -> Result<Incoming, Malformed> {
@@ -33,17 +35,23 @@ pub(crate) fn connect(frame: &Bytes) -> Result<Incoming, Malformed> {
     Ok(Incoming { header, request })
 }
 
-/// Reads any other frame.
+/// Reads any other frame. Only its header must be readable; what is wrong behind that is answered.
 pub(crate) fn request(frame: &Bytes) -> Result<Incoming, Malformed> {
-    let frame = decode_client_frame(frame)?;
-    let RequestHeader { xid, op } = frame.header;
+    let mut from = Reader::new(frame);
+    let RequestHeader { xid, op } = RequestHeader::decode(&mut from)?;
     let (mut steps, mut path) = (Vec::new(), String::new());
-    match &frame.request {
-        AnyRequest::Multi(multi) => steps = multi.ops.iter().map(MultiOp::op).collect(),
-        AnyRequest::Sync(sync) => sync.path.clone_into(&mut path),
-        _ => {}
-    }
-    let request = understand(frame.request).unwrap_or_else(Request::Refused);
+    let request = match AnyRequest::decode(op, &mut from) {
+        Err(malformed) if op == OpCode::Auth => return Err(malformed),
+        Err(_) => Request::Refused(ErrorCode::MarshallingError),
+        Ok(request) => {
+            match &request {
+                AnyRequest::Multi(multi) => steps = multi.ops.iter().map(MultiOp::op).collect(),
+                AnyRequest::Sync(sync) => sync.path.clone_into(&mut path),
+                _ => {}
+            }
+            understand(request).unwrap_or_else(Request::Refused)
+        }
+    };
     Ok(Incoming { header: Header { xid, op, steps, path }, request })
 }
 
@@ -90,13 +98,29 @@ fn understand(request: AnyRequest<'_>) -> Result<Request, ErrorCode> {
         }
         AnyRequest::Ping(_) => return Ok(Request::Ping),
         AnyRequest::CloseSession(_) => return Ok(Request::CloseSession),
-        AnyRequest::Auth(_) => return Err(ErrorCode::AuthFailed),
-        AnyRequest::SetAcl(_) | AnyRequest::Check(_) | AnyRequest::CheckWatches(_) | AnyRequest::Sasl(_) => {
-            return Err(ErrorCode::Unimplemented);
+        AnyRequest::Auth(auth) => {
+            let proof = auth.auth.0.unwrap_or_default().to_vec();
+            return Ok(Request::Auth { scheme: auth.scheme.to_owned(), auth: Secret(proof) });
         }
+        AnyRequest::SetAcl(set) => {
+            Call::SetAcl { path: set.path.to_owned(), acls: set.acl.to_vec(), version: version(set.version) }
+        }
+        AnyRequest::CheckWatches(check) => {
+            Call::CheckWatch { path: check.path.to_owned(), watches: watches(check.watcher) }
+        }
+        AnyRequest::Check(_) | AnyRequest::Sasl(_) => return Err(ErrorCode::Unimplemented),
+        AnyRequest::Other(OpCode::Reconfig, _) => return Err(ErrorCode::ReconfigDisabled),
+        AnyRequest::Other(OpCode::GetEphemerals, body) => Call::Ephemerals { below: only_path(&body)? },
+        AnyRequest::Other(OpCode::GetAllChildrenNumber, body) => Call::CountBelow { path: only_path(&body)? },
+        AnyRequest::Other(OpCode::WhoAmI, _) => Call::WhoAmI,
         AnyRequest::Other(..) => return Ok(Request::Unknown),
     };
     Ok(Request::Call(call))
+}
+
+/// Reads the body of a request that has but a path.
+fn only_path(body: &Bytes) -> Result<String, ErrorCode> {
+    String::decode(&mut Reader::new(body)).map_err(|_| ErrorCode::MarshallingError)
 }
 
 fn to_create(create: &CreateRequest<'_>) -> Result<Op, ErrorCode> {
@@ -105,7 +129,7 @@ fn to_create(create: &CreateRequest<'_>) -> Result<Op, ErrorCode> {
 }
 
 fn to_create_ttl(create: &CreateTtlRequest<'_>) -> Result<Op, ErrorCode> {
-    let ttl = u64::try_from(create.ttl).ok().filter(|ttl| *ttl > 0 && create.flags == TTL);
+    let ttl = u64::try_from(create.ttl).ok().filter(|ttl| (1..=LONGEST_TTL).contains(ttl) && create.flags == TTL);
     let mode = CreateMode::PersistentTtl(Duration::from_millis(ttl.ok_or(ErrorCode::BadArguments)?));
     Ok(op_create(create.path, create.data, mode, &create.acl))
 }
@@ -191,6 +215,21 @@ fn answer(
     }
 }
 
+/// Writes a body for which there is no record.
+fn other(write: impl FnOnce(&mut Writer<'_>)) -> AnyResponse {
+    let mut body = BytesMut::new();
+    write(&mut Writer::new(&mut body));
+    AnyResponse::Other(body.freeze())
+}
+
+fn names(children: &[Arc<str>]) -> Vec<String> {
+    children.iter().map(ToString::to_string).collect()
+}
+
+fn count<T>(of: &[T]) -> i32 {
+    i32::try_from(of.len()).unwrap_or(i32::MAX)
+}
+
 fn body(header: &Header, answer: &Answer) -> AnyResponse {
     let data = |(data, stat): &Content| GetDataResponse { data: Some(Bytes::copy_from_slice(data)), stat: *stat };
     match answer {
@@ -204,10 +243,10 @@ fn body(header: &Header, answer: &Answer) -> AnyResponse {
         Answer::Stat(stat) | Answer::Changed(stat) => AnyResponse::Stat(*stat),
         Answer::Data(content) => AnyResponse::GetData(data(content)),
         Answer::Children(children, _) if header.op == OpCode::GetChildren => {
-            AnyResponse::GetChildren(GetChildrenResponse { children: children.clone() })
+            AnyResponse::GetChildren(GetChildrenResponse { children: names(children) })
         }
         Answer::Children(children, stat) => {
-            AnyResponse::GetChildren2(GetChildren2Response { children: children.clone(), stat: *stat })
+            AnyResponse::GetChildren2(GetChildren2Response { children: names(children), stat: *stat })
         }
         Answer::Acl(acl, stat) => AnyResponse::GetAcl(GetAclResponse { acl: acl.clone(), stat: *stat }),
         Answer::Many(reads) => {
@@ -217,6 +256,11 @@ fn body(header: &Header, answer: &Answer) -> AnyResponse {
             };
             AnyResponse::Multi(MultiResponse { results: reads.iter().map(result).collect() })
         }
+        Answer::Number(number) => other(|to| to.int(*number)),
+        Answer::Texts(texts) => other(|to| {
+            to.int(count(texts));
+            texts.iter().flatten().for_each(|text| to.ustring(text));
+        }),
         Answer::Committed(steps) => {
             let results = header.steps.iter().zip(steps).map(|(op, done)| committed(*op, done)).collect();
             AnyResponse::Multi(MultiResponse { results })

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -9,6 +10,7 @@ use fastrand::Rng;
 use tokio::sync::oneshot;
 
 use super::codec;
+use super::identity::Identity;
 use super::inbox::Inbox;
 use super::wire::{Header, Incoming, Message, Operation, Outcome, Request};
 use super::{ConnId, Millis};
@@ -47,6 +49,16 @@ pub(crate) struct Dial {
 pub(crate) struct Conn {
     pub(crate) group: u32,
     pub(crate) replica: usize,
+    /// The address of the client.
+    pub(crate) peer: SocketAddr,
+    /// Whom its requests are from.
+    pub(crate) identity: Arc<Identity>,
+    /// When it was accepted.
+    pub(crate) since: Millis,
+    /// Requests.
+    pub(crate) received: u64,
+    /// Answers and events.
+    pub(crate) sent: u64,
     /// The client's end.
     pub(crate) inbox: Arc<Inbox>,
     /// What the client has written of a frame that is not whole yet.
@@ -74,14 +86,23 @@ pub(crate) struct Conn {
     last_down: Millis,
     pub(crate) held_up: Vec<Incoming>,
     pub(crate) held_down: Vec<Message>,
+    /// The bytes of the messages on their way to the client.
+    pub(crate) due: usize,
     pub(crate) slots: VecDeque<Slot>,
+    /// What the client has asked for before it was welcomed.
+    pub(crate) early: Vec<Incoming>,
 }
 
 impl Conn {
-    pub(crate) fn new(group: u32, replica: usize) -> Self {
+    pub(crate) fn new(group: u32, replica: usize, peer: SocketAddr, since: Millis) -> Self {
         Conn {
             group,
             replica,
+            peer,
+            identity: Arc::new(Identity::Client { address: peer.ip(), users: Vec::new() }),
+            since,
+            received: 0,
+            sent: 0,
             inbox: Arc::default(),
             begun: BytesMut::new(),
             is_greeted: false,
@@ -98,7 +119,9 @@ impl Conn {
             last_down: 0,
             held_up: Vec::new(),
             held_down: Vec::new(),
+            due: 0,
             slots: VecDeque::new(),
+            early: Vec::new(),
         }
     }
 
@@ -149,6 +172,7 @@ impl Conn {
 
     /// As [`go_up`](Self::go_up), for a message to the client.
     pub(crate) fn go_down(&mut self, arrival: Millis) -> Millis {
+        self.sent += 1;
         self.last_down = self.last_down.max(arrival);
         self.last_down
     }
@@ -170,14 +194,16 @@ impl Conn {
     /// Whether a request that arrives now was read by the server.
     pub(crate) fn admit(&mut self) -> bool {
         self.under_way = self.under_way.saturating_sub(1);
-        match &mut self.survivors {
+        let is_read = match &mut self.survivors {
             None => self.open,
             Some(0) => false,
             Some(left) => {
                 *left -= 1;
                 true
             }
-        }
+        };
+        self.received += u64::from(is_read);
+        is_read
     }
 }
 

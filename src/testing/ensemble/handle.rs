@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 
 use futures::future::{BoxFuture, FutureExt};
@@ -74,8 +75,8 @@ impl MemoryEnsemble {
     }
 
     /// A connection of a client that is not in this process; none while connections are refused.
-    pub(crate) fn accept(&self, server: usize) -> Option<(ReadHalf, WriteHalf)> {
-        let (conn, inbox) = self.shared.with(|world| world.accept(OUTSIDE, server))?;
+    pub(crate) fn accept(&self, server: usize, peer: SocketAddr) -> Option<(ReadHalf, WriteHalf)> {
+        let (conn, inbox) = self.shared.with(|world| world.accept(OUTSIDE, server, peer))?;
         Some(socket::halves(Arc::clone(&self.shared), conn, inbox))
     }
 

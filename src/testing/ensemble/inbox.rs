@@ -29,12 +29,16 @@ struct Arrived {
 }
 
 impl Inbox {
-    /// Lets bytes arrive, by `write`. Returns how many are not read yet.
-    pub(crate) fn receive(&self, write: impl FnOnce(&mut BytesMut)) -> usize {
+    /// Lets bytes arrive, by `write`.
+    pub(crate) fn receive(&self, write: impl FnOnce(&mut BytesMut)) {
         let mut arrived = self.0.lock();
         write(&mut arrived.bytes);
         wake(arrived.reader.take());
-        arrived.bytes.len()
+    }
+
+    /// Returns how many bytes are not read yet.
+    pub(crate) fn unread(&self) -> usize {
+        self.0.lock().bytes.len()
     }
 
     pub(crate) fn end(&self, end: End) {

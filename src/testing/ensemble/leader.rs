@@ -29,6 +29,7 @@ pub(crate) struct ServerSession {
 #[derive(Debug, Clone)]
 pub(crate) struct Facts {
     pub(crate) version: i32,
+    pub(crate) acl_version: i32,
     pub(crate) creations: i32,
     pub(crate) children: usize,
     pub(crate) owner: i64,
@@ -88,8 +89,6 @@ pub(crate) struct Leader {
     pub(crate) proposals: VecDeque<Proposal>,
     /// Nodes that deny all access, by hand.
     pub(crate) denied: BTreeSet<String>,
-    /// The request at hand is the ensemble's own: no ACL binds it.
-    pub(crate) by_hand: bool,
     /// Whether nodes may have a time to live.
     pub(crate) extended_types: bool,
     /// The node whose versions are kept, and those since they were taken last.
@@ -100,15 +99,14 @@ pub(crate) struct Leader {
 pub(crate) type Version = Option<(Vec<u8>, Stat)>;
 
 impl Leader {
-    pub(crate) fn new(extended_types: bool) -> Self {
+    pub(crate) fn new(extended_types: bool, zxid: Zxid) -> Self {
         Leader {
             tree: Tree::new(),
-            zxid: 0,
+            zxid,
             sessions: BTreeMap::new(),
             outstanding: BTreeMap::new(),
             proposals: VecDeque::new(),
             denied: BTreeSet::new(),
-            by_hand: false,
             extended_types,
             kept: None,
         }

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use super::identity::Identity;
 use super::leader::Origin;
 use super::txn::Txn;
 use super::{ConnId, Millis};
 use crate::backend::Op;
+use crate::znode::Acl;
 
 /// What a server asks of the leader for a client.
 #[derive(Debug)]
@@ -14,6 +16,7 @@ pub(crate) enum Ask {
     Validate { session: i64, timeout: Millis },
     Write(Op),
     Multi(Vec<Op>),
+    SetAcl { path: String, acls: Vec<Acl>, version: Option<i32> },
     Sync,
     Close,
 }
@@ -25,6 +28,7 @@ pub(crate) struct Forward {
     pub(crate) replica: usize,
     pub(crate) conn: ConnId,
     pub(crate) session: i64,
+    pub(crate) identity: Arc<Identity>,
     pub(crate) ticket: u64,
     pub(crate) ask: Ask,
 }

@@ -24,6 +24,7 @@ mod connection;
 mod drops;
 mod faults;
 mod handle;
+mod identity;
 mod inbox;
 mod inspect;
 mod leader;
@@ -75,6 +76,10 @@ pub(crate) fn millis(duration: Duration) -> Millis {
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     pub(crate) seed: u64,
+    /// The time of day when it starts, since 1970.
+    pub(crate) epoch: i64,
+    /// The number of the last transaction before the first.
+    pub(crate) zxid: Zxid,
     pub(crate) servers: usize,
     /// Followers report sessions to the leader every half tick.
     pub(crate) tick: Millis,
@@ -107,6 +112,9 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             seed: 0,
+            // The same in every run, so that histories are the same.
+            epoch: 1_700_000_000_000,
+            zxid: 0,
             servers: 1,
             tick: 2_000,
             least_timeout: 4_000,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::Zxid;
 use super::check;
+use super::identity::Identity;
 use super::leader::{Facts, Leader, Outstanding};
 use super::tree::{CONTAINER, Node, owner_for_ttl, session_of};
 use super::txn::Change;
@@ -21,6 +22,7 @@ impl From<&Node> for Facts {
     fn from(node: &Node) -> Self {
         Facts {
             version: node.version,
+            acl_version: node.acl_version,
             creations: node.creations,
             children: node.children.len(),
             owner: node.owner,
@@ -29,13 +31,25 @@ impl From<&Node> for Facts {
     }
 }
 
+/// Who asks for a transaction.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Author<'a> {
+    pub(crate) session: i64,
+    pub(crate) identity: &'a Identity,
+}
+
 impl Leader {
     /// The changes of a request, or the first step that cannot be done; then nothing is changed.
-    pub(crate) fn prepare(&mut self, ops: &[Op], session: i64, zxid: Zxid) -> Result<Vec<Change>, (usize, ErrorCode)> {
+    pub(crate) fn prepare(
+        &mut self,
+        ops: &[Op],
+        by: Author<'_>,
+        zxid: Zxid,
+    ) -> Result<Vec<Change>, (usize, ErrorCode)> {
         let mut undo = Undo::new();
         let mut changes = Vec::with_capacity(ops.len());
         for (index, op) in ops.iter().enumerate() {
-            match self.step(op, session, zxid, &mut undo) {
+            match self.step(op, by, zxid, &mut undo) {
                 Ok(change) => changes.push(change),
                 Err(error) => {
                     self.roll_back(undo);
@@ -55,20 +69,18 @@ impl Leader {
         }
     }
 
-    fn step(&mut self, op: &Op, session: i64, zxid: Zxid, undo: &mut Undo) -> Result<Change, ErrorCode> {
+    fn step(&mut self, op: &Op, by: Author<'_>, zxid: Zxid, undo: &mut Undo) -> Result<Change, ErrorCode> {
         match op {
             Op::Check { path, version } => {
                 let node = self.facts(path)?;
-                self.permit(path, &node.acls, Permissions::READ)?;
+                self.permit(by.identity, path, &node.acls, Permissions::READ)?;
                 at_version(*version, node.version)?;
                 Ok(Change::Check)
             }
-            Op::Create { path, data, mode, acls } => {
-                self.prepare_create(path, data, *mode, acls, (session, zxid), undo)
-            }
+            Op::Create { path, data, mode, acls } => self.prepare_create(path, data, *mode, acls, (by, zxid), undo),
             Op::SetData { path, data, version } => {
                 let mut node = self.facts(path)?;
-                self.permit(path, &node.acls, Permissions::WRITE)?;
+                self.permit(by.identity, path, &node.acls, Permissions::WRITE)?;
                 at_version(*version, node.version)?;
                 node.version = node.version.wrapping_add(1);
                 let (path, version) = (Arc::from(path.as_str()), node.version);
@@ -76,7 +88,7 @@ impl Leader {
                 let data = Arc::from(data.as_slice());
                 Ok(Change::SetData { path, data, version })
             }
-            Op::Delete { path, version } => self.prepare_delete(path, *version, zxid, undo),
+            Op::Delete { path, version } => self.prepare_delete(path, *version, (by, zxid), undo),
         }
     }
 
@@ -86,7 +98,7 @@ impl Leader {
         data: &[u8],
         mode: CreateMode,
         acls: &[Acl],
-        (session, zxid): (i64, Zxid),
+        (by, zxid): (Author<'_>, Zxid),
         undo: &mut Undo,
     ) -> Result<Change, ErrorCode> {
         if let CreateMode::PersistentTtl(_) = mode
@@ -94,26 +106,26 @@ impl Leader {
         {
             return Err(ErrorCode::Unimplemented);
         }
-        let acls = check::acls(acls)?;
+        let acls = check::acls(&by.identity.resolve(acls))?;
         let dir = path::split(name).0;
         let mut parent = self.facts(dir)?;
-        self.permit(dir, &parent.acls, Permissions::CREATE)?;
+        self.permit(by.identity, dir, &parent.acls, Permissions::CREATE)?;
         let path: Arc<str> =
             if mode.is_sequential() { Arc::from(format!("{name}{:010}", parent.creations)) } else { Arc::from(name) };
-        check::new_path(&path)?;
         if self.facts(&path).is_ok() {
             return Err(ErrorCode::NodeExists);
         }
+        check::new_path(&path)?;
         if session_of(parent.owner) != 0 {
             return Err(ErrorCode::NoChildrenForEphemerals);
         }
         let owner = match mode {
             CreateMode::Container => CONTAINER,
             CreateMode::PersistentTtl(ttl) => owner_for_ttl(ttl),
-            mode if mode.is_ephemeral() => session,
+            mode if mode.is_ephemeral() => by.session,
             _ => 0,
         };
-        let node = Facts { version: 0, creations: 0, children: 0, owner, acls };
+        let node = Facts { version: 0, acl_version: 0, creations: 0, children: 0, owner, acls };
         let acls = Arc::clone(&node.acls);
         parent.creations = parent.creations.wrapping_add(1);
         parent.children += 1;
@@ -127,12 +139,15 @@ impl Leader {
         &mut self,
         name: &str,
         version: Option<i32>,
-        zxid: Zxid,
+        (by, zxid): (Author<'_>, Zxid),
         undo: &mut Undo,
     ) -> Result<Change, ErrorCode> {
+        if name == "/" {
+            return Err(ErrorCode::BadArguments);
+        }
         let dir = path::split(name).0;
         let mut parent = self.facts(dir)?;
-        self.permit(dir, &parent.acls, Permissions::DELETE)?;
+        self.permit(by.identity, dir, &parent.acls, Permissions::DELETE)?;
         let node = self.facts(name)?;
         at_version(version, node.version)?;
         if node.children > 0 {
@@ -143,6 +158,25 @@ impl Leader {
         self.record(&Arc::from(dir), Some(parent), zxid, undo);
         self.record(&path, None, zxid, undo);
         Ok(Change::Delete { path })
+    }
+
+    /// The change of a request to write an ACL. It is no step of a transaction.
+    pub(crate) fn prepare_acl(
+        &mut self,
+        path: &str,
+        acls: &[Acl],
+        version: Option<i32>,
+        (by, zxid): (Author<'_>, Zxid),
+    ) -> Result<Change, ErrorCode> {
+        let mut node = self.facts(path)?;
+        self.permit(by.identity, path, &node.acls, Permissions::ADMIN)?;
+        let acls = check::acls(&by.identity.resolve(acls))?;
+        at_version(version, node.acl_version)?;
+        node.acl_version = node.acl_version.wrapping_add(1);
+        node.acls = Arc::clone(&acls);
+        let (path, version): (Arc<str>, i32) = (Arc::from(path), node.acl_version);
+        self.record(&path, Some(node), zxid, &mut Undo::new());
+        Ok(Change::SetAcl { path, acls, version })
     }
 
     /// Notes that `path` will be gone, and that its parent will have one child less.
@@ -170,13 +204,16 @@ impl Leader {
         undo.push((Arc::clone(path), before));
     }
 
-    /// Checks permissions. No client has credentials here: only what is granted to all clients is granted.
-    pub(crate) fn permit(&self, path: &str, acls: &[Acl], wanted: Permissions) -> Result<(), ErrorCode> {
-        let grants = |acl: &Acl| acl.scheme() == "world" && acl.permissions().contains(wanted);
-        if !self.by_hand && (self.denied.contains(path) || !acls.iter().any(grants)) {
-            return Err(ErrorCode::NoAuth);
-        }
-        Ok(())
+    /// Checks permissions.
+    pub(crate) fn permit(
+        &self,
+        who: &Identity,
+        path: &str,
+        acls: &[Acl],
+        wanted: Permissions,
+    ) -> Result<(), ErrorCode> {
+        let is_denied = self.denied.contains(path) && !matches!(who, Identity::Hand);
+        if is_denied || !who.may(acls, wanted) { Err(ErrorCode::NoAuth) } else { Ok(()) }
     }
 }
 

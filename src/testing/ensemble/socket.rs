@@ -47,6 +47,14 @@ pub(crate) fn halves(shared: Arc<Shared>, conn: ConnId, inbox: Arc<Inbox>) -> (R
     (ReadHalf { inbox, hold: Arc::clone(&hold) }, WriteHalf(hold))
 }
 
+impl ReadHalf {
+    /// Returns a look at whether the connection has a session.
+    pub(crate) fn session(&self) -> impl Fn() -> bool + use<> {
+        let hold = Arc::clone(&self.hold);
+        move || hold.shared.with(|world| world.conns.get(&hold.conn).is_some_and(|conn| conn.session != 0))
+    }
+}
+
 impl AsyncRead for ReadHalf {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         self.inbox.poll_read(cx, self.hold.most, into)

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Zxid;
 use super::txn::{Change, Txn};
-use super::{Millis, Zxid};
 use crate::path;
 use crate::znode::{Acl, Stat};
 
@@ -14,8 +14,6 @@ pub(crate) const CONTAINER: i64 = i64::MIN;
 /// What a server notes as the owner of a node with a time to live: this, and the milliseconds below it.
 const TTL: i64 = -1 << 56;
 const TTL_MILLIS: i64 = 0xff_ffff_ffff;
-/// Added to the virtual time, so that stamps look like times.
-const EPOCH: i64 = 1_700_000_000_000;
 
 /// Returns what a server notes as the owner of a node with this time to live.
 pub(crate) fn owner_for_ttl(ttl: Duration) -> i64 {
@@ -43,6 +41,7 @@ pub(crate) struct Node {
     ctime: i64,
     mtime: i64,
     pub(crate) version: i32,
+    pub(crate) acl_version: i32,
     /// How many children were ever created: what sequential names count, and what the server keeps as `cversion`.
     pub(crate) creations: i32,
     pub(crate) owner: i64,
@@ -60,6 +59,7 @@ impl Node {
             ctime: time,
             mtime: time,
             version: 0,
+            acl_version: 0,
             creations: 0,
             owner,
             children: BTreeSet::new(),
@@ -78,7 +78,7 @@ impl Node {
             mtime: self.mtime,
             version: self.version,
             cversion: self.creations.wrapping_mul(2).wrapping_sub(children),
-            aversion: 0,
+            aversion: self.acl_version,
             ephemeral_owner: session_of(self.owner),
             data_length: i32::try_from(self.data.len()).unwrap_or(i32::MAX),
             num_children: children,
@@ -125,6 +125,11 @@ impl Tree {
         self.nodes.keys()
     }
 
+    /// How many nodes go with sessions.
+    pub(crate) fn count_ephemerals(&self) -> usize {
+        self.ephemerals.values().map(BTreeSet::len).sum()
+    }
+
     /// The nodes that go with a session.
     pub(crate) fn ephemerals(&self, session: i64) -> BTreeSet<Arc<str>> {
         self.ephemerals.get(&session).cloned().unwrap_or_default()
@@ -137,24 +142,23 @@ impl Tree {
         self.containers.iter().filter(spent).cloned().collect()
     }
 
-    /// The nodes without children that were not written for longer than their time to live.
-    pub(crate) fn outlived(&self, now: Millis) -> Vec<Arc<str>> {
+    /// The nodes without children that were not written for longer than their time to live, at this time of day.
+    pub(crate) fn outlived(&self, now: i64) -> Vec<Arc<str>> {
         let is_outlived = |path: &&Arc<str>| {
             let ttl =
                 self.get(path).filter(|node| node.children.is_empty()).map(|node| (ttl_of(node.owner), node.mtime));
-            ttl.is_some_and(|(ttl, mtime)| ttl.is_some_and(|ttl| stamp(now) - mtime > ttl))
+            ttl.is_some_and(|(ttl, mtime)| ttl.is_some_and(|ttl| now - mtime > ttl))
         };
         self.timed.iter().filter(is_outlived).cloned().collect()
     }
 
     /// Carries a transaction out, and tells what each of its changes did.
     pub(crate) fn apply(&mut self, txn: &Txn) -> Vec<Applied> {
-        let time = stamp(txn.time);
         let apply = |change: &Change| {
             let dir = change.path().map(|path| path::split(path).0);
             let parent_acls = dir.and_then(|dir| self.acls(dir));
             let before = change.path().and_then(|path| self.acls(path));
-            let stat = self.change(change, txn.zxid, time);
+            let stat = self.change(change, txn.zxid, txn.time);
             let acls = change.path().and_then(|path| self.acls(path)).or(before);
             Applied { stat, acls, parent_acls }
         };
@@ -182,6 +186,12 @@ impl Tree {
                 node.version = *version;
                 node.mzxid = zxid;
                 node.mtime = time;
+                Some(node.stat())
+            }
+            Change::SetAcl { path, acls, version } => {
+                let node = self.nodes.get_mut(path)?;
+                node.acls = Arc::clone(acls);
+                node.acl_version = *version;
                 Some(node.stat())
             }
             Change::SetSequence { path, next } => {
@@ -233,15 +243,4 @@ impl Tree {
             }
         }
     }
-}
-
-/// Virtual time as the milliseconds of a stat.
-fn stamp(time: Millis) -> i64 {
-    EPOCH + i64::try_from(time).unwrap_or(i64::MAX - EPOCH)
-}
-
-/// The milliseconds of a stat as virtual time, for tests.
-#[cfg(test)]
-pub(crate) fn virtual_time(stamp: i64) -> Millis {
-    u64::try_from(stamp - EPOCH).unwrap_or(0)
 }

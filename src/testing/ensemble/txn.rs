@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Millis, Zxid};
+use super::Zxid;
 use crate::znode::Acl;
 
 /// One change that can no longer fail.
@@ -26,6 +26,11 @@ pub(crate) enum Change {
         data: Arc<[u8]>,
         version: i32,
     },
+    SetAcl {
+        path: Arc<str>,
+        acls: Arc<[Acl]>,
+        version: i32,
+    },
     /// By hand: the next sequential child of the node gets this number.
     SetSequence {
         path: Arc<str>,
@@ -40,6 +45,7 @@ impl Change {
             Change::Create { path, .. }
             | Change::Delete { path }
             | Change::SetData { path, .. }
+            | Change::SetAcl { path, .. }
             | Change::SetSequence { path, .. } => Some(path),
         }
     }
@@ -49,7 +55,8 @@ impl Change {
 #[derive(Debug)]
 pub(crate) struct Txn {
     pub(crate) zxid: Zxid,
-    pub(crate) time: Millis,
+    /// The time of day, in milliseconds since 1970.
+    pub(crate) time: i64,
     pub(crate) changes: Vec<Change>,
     /// The session that it ends.
     pub(crate) closes: Option<i64>,

@@ -48,9 +48,14 @@ impl Watches {
 
     /// Returns whether there was such a watch.
     pub(crate) fn remove(&mut self, path: &str, watch: ServerWatch, conn: ConnId) -> bool {
+        let had = self.has(path, watch, conn);
+        self.change(path, watch, conn, false);
+        had
+    }
+
+    pub(crate) fn has(&self, path: &str, watch: ServerWatch, conn: ConnId) -> bool {
         let table = if watch == ServerWatch::Children { &self.children } else { &self.data };
         let ways = table.get(path).and_then(|conns| conns.get(&conn)).copied().unwrap_or_default();
-        self.change(path, watch, conn, false);
         match watch {
             ServerWatch::Data | ServerWatch::Children => ways.once,
             ServerWatch::Persistent => ways.persistent,
@@ -87,6 +92,14 @@ impl Watches {
         data.chain(children).filter(|(conn, _)| counts(**conn)).map(|(_, count)| count).sum()
     }
 
+    /// How many connections watch how many paths.
+    pub(crate) fn sizes(&self) -> (usize, usize) {
+        let tables = || self.data.iter().chain(&self.children);
+        let conns: BTreeSet<&ConnId> = tables().flat_map(|(_, conns)| conns.keys()).collect();
+        let paths: BTreeSet<&Arc<str>> = tables().map(|(path, _)| path).collect();
+        (conns.len(), paths.len())
+    }
+
     /// Returns the events of a change, in the order in which the server sends them; they consume one-shot watches. A
     /// connection learns once that a node was deleted, however it watched it.
     pub(crate) fn trigger(&mut self, change: &Change) -> Vec<Fired> {
@@ -105,7 +118,7 @@ impl Watches {
                 self.trigger_parent(path, &mut fired);
             }
             Change::SetData { path, .. } => take(&mut self.data, path, Event::NodeDataChanged, &mut fired),
-            Change::Check | Change::SetSequence { .. } => {}
+            Change::Check | Change::SetAcl { .. } | Change::SetSequence { .. } => {}
         }
         fired
     }

@@ -27,6 +27,8 @@ pub enum Operation {
     List,
     /// Reads the ACL of a node.
     GetAcl,
+    /// Writes the ACL of a node.
+    SetAcl,
     /// Commits a transaction.
     Multi,
     /// Waits until the server has caught up with the leader.
@@ -35,6 +37,8 @@ pub enum Operation {
     AddWatch,
     /// Removes a watch that was dropped before its event, or a persistent one.
     RemoveWatch,
+    /// Asks for something else that the server knows: about watches, ephemeral nodes, descendants, its users.
+    Ask,
     /// Ends the session.
     Close,
 }
@@ -44,14 +48,54 @@ pub enum Operation {
 pub(crate) enum Call {
     Write(Op),
     Multi(Vec<Op>),
-    Exists { path: String, watch: bool },
-    GetData { path: String, watch: bool },
-    GetMany { paths: Vec<String> },
-    List { path: String, watch: bool },
-    GetAcl { path: String },
-    Sync { path: String },
-    AddWatch { path: String, watch: ServerWatch },
-    RemoveWatch { path: String, watches: &'static [ServerWatch] },
+    Exists {
+        path: String,
+        watch: bool,
+    },
+    GetData {
+        path: String,
+        watch: bool,
+    },
+    GetMany {
+        paths: Vec<String>,
+    },
+    List {
+        path: String,
+        watch: bool,
+    },
+    GetAcl {
+        path: String,
+    },
+    SetAcl {
+        path: String,
+        acls: Vec<Acl>,
+        version: Option<i32>,
+    },
+    Sync {
+        path: String,
+    },
+    AddWatch {
+        path: String,
+        watch: ServerWatch,
+    },
+    RemoveWatch {
+        path: String,
+        watches: &'static [ServerWatch],
+    },
+    /// Whether there is such a watch.
+    CheckWatch {
+        path: String,
+        watches: &'static [ServerWatch],
+    },
+    /// The ephemeral nodes of the session whose paths begin so.
+    Ephemerals {
+        below: String,
+    },
+    CountBelow {
+        path: String,
+    },
+    /// The users of the connection.
+    WhoAmI,
 }
 
 impl Call {
@@ -69,9 +113,13 @@ impl Call {
             Call::GetMany { .. } => Operation::GetMany,
             Call::List { .. } => Operation::List,
             Call::GetAcl { .. } => Operation::GetAcl,
+            Call::SetAcl { .. } => Operation::SetAcl,
             Call::Sync { .. } => Operation::Sync,
             Call::AddWatch { .. } => Operation::AddWatch,
             Call::RemoveWatch { .. } => Operation::RemoveWatch,
+            Call::CheckWatch { .. } | Call::Ephemerals { .. } | Call::CountBelow { .. } | Call::WhoAmI => {
+                Operation::Ask
+            }
         }
     }
 
@@ -85,9 +133,14 @@ impl Call {
             | Call::GetData { path, .. }
             | Call::List { path, .. }
             | Call::GetAcl { path }
+            | Call::SetAcl { path, .. }
             | Call::Sync { path }
             | Call::AddWatch { path, .. }
-            | Call::RemoveWatch { path, .. } => path,
+            | Call::RemoveWatch { path, .. }
+            | Call::CheckWatch { path, .. }
+            | Call::CountBelow { path }
+            | Call::Ephemerals { below: path } => path,
+            Call::WhoAmI => "",
         }
     }
 
@@ -137,6 +190,11 @@ pub(crate) enum Request {
         recursive: Vec<Arc<str>>,
     },
     Ping,
+    /// Proves that the connection is one of a user, too.
+    Auth {
+        scheme: String,
+        auth: Secret<Vec<u8>>,
+    },
     Call(Call),
     CloseSession,
     /// One of the four-letter words, in place of the first frame.
@@ -200,6 +258,26 @@ pub(crate) enum Done {
 /// The data of a node, and its stat.
 pub(crate) type Content = (Arc<[u8]>, Stat);
 
+impl Message {
+    /// About how many bytes it has.
+    pub(crate) fn length(&self) -> usize {
+        let data = |content: &Content| 100 + content.0.len();
+        let body = match self {
+            Message::Answer { outcome: Outcome::Reply(Ok(answer)), .. } => match answer {
+                Answer::Data(content) => data(content),
+                Answer::Many(reads) => reads.iter().map(|read| read.as_ref().map_or(10, data)).sum(),
+                Answer::Children(names, _) => names.iter().map(|name| 4 + name.len()).sum(),
+                Answer::Texts(texts) => texts.iter().flatten().map(|text| 4 + text.len()).sum(),
+                Answer::Acl(acls, _) => acls.iter().map(|acl| 12 + acl.scheme().len() + acl.id().len()).sum(),
+                Answer::Committed(steps) => steps.len() * 100,
+                _ => 0,
+            },
+            _ => 0,
+        };
+        100 + body
+    }
+}
+
 /// The result of a call that the server could carry out.
 #[derive(Debug)]
 pub(crate) enum Answer {
@@ -209,8 +287,11 @@ pub(crate) enum Answer {
     Data(Content),
     Many(Vec<Result<Content, ErrorCode>>),
     Changed(Stat),
-    Children(Vec<String>, Stat),
+    Children(Vec<Arc<str>>, Stat),
     Acl(Vec<Acl>, Stat),
+    Number(i32),
+    /// Records of so many texts each.
+    Texts(Vec<Vec<String>>),
     Committed(Vec<Done>),
     /// Of so many steps this is the first that failed.
     NotCommitted {
@@ -240,7 +321,14 @@ pub(crate) enum Outcome {
 impl Outcome {
     /// Whether the server closes the connection behind it.
     pub(crate) fn is_last(&self) -> bool {
-        matches!(self, Outcome::Expired | Outcome::Goodbye | Outcome::Unknown | Outcome::Text(_))
+        matches!(
+            self,
+            Outcome::Expired
+                | Outcome::Goodbye
+                | Outcome::Unknown
+                | Outcome::Text(_)
+                | Outcome::Reply(Err(ErrorCode::AuthFailed))
+        )
     }
 }
 

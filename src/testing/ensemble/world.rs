@@ -74,9 +74,10 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(options: Options) -> Self {
-        let replicas: Vec<Replica> = (0..options.servers.max(1)).map(|_| Replica::new()).collect();
+        let replicas: Vec<Replica> =
+            (0..options.servers.max(1)).map(|_| Replica { applied: options.zxid, ..Replica::new() }).collect();
         let grants = vec![options.least_timeout..=options.most_timeout; replicas.len()];
-        let leader = Leader::new(options.extended_types);
+        let leader = Leader::new(options.extended_types, options.zxid);
         let mut world = World {
             random: Rng::with_seed(options.seed),
             options,
@@ -104,6 +105,11 @@ impl World {
             }
         }
         world
+    }
+
+    /// The time of day at a moment, in milliseconds since 1970.
+    pub(crate) fn time_of_day(&self, at: Millis) -> i64 {
+        self.options.epoch.saturating_add_unsigned(at)
     }
 
     pub(crate) fn next_id(&mut self) -> u64 {

@@ -1,13 +1,14 @@
 //! `listen`: clients that come by a socket, beside those in this process.
 
 use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use futures::StreamExt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use zookeeper_recipes::testing::{Operation, Target, TestingServer};
-use zookeeper_recipes::{Client, ConnectionState, CreateMode};
+use zookeeper_recipes::{Acl, Client, ConnectionState, CreateMode, ErrorKind, Permissions, WatchMode};
 
 const T: Duration = Duration::from_secs(10);
 
@@ -89,4 +90,113 @@ async fn who_asks_and_does_not_read_is_cut_off_and_others_are_not() {
     lazy.read_to_end(&mut rest).await.ok();
     assert!(rest.len() < 100_000_000, "{}", rest.len());
     assert_eq!(client.get("/large").await.expect("there").0.len(), 1_000_000);
+}
+
+/// Reads the answers to so many requests.
+async fn answers(socket: &mut TcpStream, count: usize) -> io::Result<Vec<Vec<u8>>> {
+    let mut answers = Vec::new();
+    for _ in 0..count {
+        let mut answer = vec![0; socket.read_u32().await? as usize];
+        socket.read_exact(&mut answer).await?;
+        answers.push(answer);
+    }
+    Ok(answers)
+}
+
+#[tokio::test]
+async fn what_is_asked_before_the_welcome_is_answered_after_it() {
+    let server = TestingServer::builder().servers(3).start();
+    let listening = server.listen("127.0.0.1:0").expect("free ports");
+    let mut eager = TcpStream::connect(listening.addresses()[1]).await.expect("a connection");
+    eager.write_all(&[hello(), get_data(1, "/"), get_data(2, "/none")].concat()).await.expect("written");
+    let answers = answers(&mut eager, 3).await.expect("three answers");
+    let numbers: Vec<u8> = answers[1..].iter().map(|answer| answer[3]).collect();
+    assert_eq!(numbers, [1, 2]);
+}
+
+/// It refers to the same data again and again.
+#[tokio::test]
+async fn a_short_request_for_more_than_fits_ends_its_connection() {
+    let server = TestingServer::start();
+    let listening = server.listen("127.0.0.1:0").expect("a free port");
+    let client = by_socket(listening.connect_string()).await;
+    client.create("/large", vec![1; 1_000_000], CreateMode::Persistent).await.expect("created");
+    let read = [&4_u32.to_be_bytes()[..], &[0; 1], &u32::MAX.to_be_bytes(), &6_u32.to_be_bytes(), b"/large", &[0]];
+    let end = [&u32::MAX.to_be_bytes()[..], &[1; 1], &u32::MAX.to_be_bytes()];
+    let many = |count: usize| {
+        let (head, reads) = ([&7_u32.to_be_bytes()[..], &22_u32.to_be_bytes()].concat(), read.concat().repeat(count));
+        frame(&[&head, &reads, &end.concat()])
+    };
+    for (count, is_answered) in [(20, true), (20_000, false)] {
+        let mut socket = TcpStream::connect(listening.addresses()[0]).await.expect("a connection");
+        socket.write_all(&hello()).await.expect("written");
+        answers(&mut socket, 1).await.expect("the welcome");
+        socket.write_all(&many(count)).await.expect("written");
+        let answer = answers(&mut socket, 1).await;
+        assert_eq!(answer.is_ok_and(|answers| answers[0].len() > count * 1_000_000), is_answered, "{count}");
+    }
+    assert_eq!(client.get("/large").await.expect("there").0.len(), 1_000_000);
+}
+
+#[tokio::test]
+async fn who_asks_for_no_session_is_not_kept() {
+    let server = TestingServer::start();
+    let listening = server.listen("127.0.0.1:0").expect("a free port");
+    let client = by_socket(listening.connect_string()).await;
+    let mut silent = TcpStream::connect(listening.addresses()[0]).await.expect("a connection");
+    silent.write_all(&1_000_u32.to_be_bytes()).await.expect("written");
+    let mut nothing = Vec::new();
+    silent.read_to_end(&mut nothing).await.ok();
+    assert!(nothing.is_empty());
+    assert!(client.exists("/").await.expect("still connected").is_some());
+    assert_eq!(server.sessions().iter().filter(|session| session.connected).count(), 1);
+}
+
+async fn word(address: SocketAddr, word: &str) -> String {
+    let mut socket = TcpStream::connect(address).await.expect("a connection");
+    socket.write_all(word.as_bytes()).await.expect("written");
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).await.expect("an answer, and its end");
+    answer
+}
+
+#[tokio::test]
+async fn words_tell_of_clients_nodes_and_watches() {
+    let server = TestingServer::start();
+    let listening = server.listen("127.0.0.1:0").expect("a free port");
+    let client = by_socket(listening.connect_string()).await;
+    client.create("/mine", "", CreateMode::Ephemeral).await.expect("created");
+    let mut watch = client.watch("/mine", WatchMode::Persistent).expect("a watch");
+    watch.next().await.expect("the first event").expect("it is armed");
+    let address = listening.addresses()[0];
+    let session = format!("sid={:#x},", client.session_id().expect("a session"));
+    for (asked, expected) in [
+        ("ruok", "imok"),
+        ("srvr", "Mode: standalone\n"),
+        ("stat", "Node count: 2\n"),
+        ("mntr", "zk_ephemerals_count\t1\n"),
+        ("conf", "maxSessionTimeout=40000\n"),
+        ("cons", &session),
+        ("wchs", "Total watches:1\n"),
+        ("envi", "zookeeper.version=3.9"),
+        ("dump", "not in the whitelist"),
+    ] {
+        let answer = word(address, asked).await;
+        assert!(answer.contains(expected), "{asked}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn an_acl_of_a_user_binds_all_but_this_user() {
+    let server = TestingServer::start();
+    let listening = server.listen("127.0.0.1:0").expect("a free port");
+    let all_to_me = Acl::new(Permissions::ALL, "auth", "");
+    let of_user = Client::builder(listening.connect_string()).auth("digest", "u:p").acls([all_to_me]);
+    let user = of_user.connect().await.expect("a client");
+    user.create("/secret", "1", CreateMode::Persistent).await.expect("created");
+    assert_eq!(user.get("/secret").await.expect("permitted").0, b"1");
+    let other = by_socket(listening.connect_string()).await;
+    assert_eq!(other.get("/secret").await.expect_err("not permitted").kind(), ErrorKind::NoAuth);
+    let of_nobody = Client::builder(listening.connect_string()).auth("unheard-of", "u:p");
+    assert_eq!(of_nobody.connect().await.expect_err("not known").kind(), ErrorKind::AuthFailed);
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::protocol::ErrorCode;
 use crate::testing::ensemble::connection::{Slot, Work};
+use crate::testing::ensemble::identity::Identity;
 use crate::testing::ensemble::link::Validated;
-use crate::testing::ensemble::replica::Replica;
 use crate::testing::ensemble::tree::Node;
 use crate::testing::ensemble::watching::Lost;
 use crate::testing::ensemble::wire::{Answer, Call, Content, Message, Operation, Outcome, Request, ServerWatch};
@@ -29,6 +29,10 @@ impl World {
             slot.work = Work::Answered(outcome);
         }
         self.answer_all(id);
+        let Some(conn) = self.conns.get_mut(&id).filter(|conn| conn.session != 0) else { return };
+        for incoming in std::mem::take(&mut conn.early) {
+            self.take_up(id, incoming);
+        }
     }
 
     /// Answers in the order of the requests, as far as answers are there.
@@ -79,29 +83,14 @@ impl World {
                 self.restore_watches(id, since, lost);
                 Ok(Answer::Done)
             }
-            Request::Ping | Request::Connect { .. } | Request::CloseSession | Request::Garbage | Request::Fin => {
-                Ok(Answer::Done)
-            }
+            Request::Ping
+            | Request::Auth { .. }
+            | Request::Connect { .. }
+            | Request::CloseSession
+            | Request::Garbage
+            | Request::Fin => Ok(Answer::Done),
         };
         Outcome::Reply(answer)
-    }
-
-    /// The answer to a four-letter word.
-    fn word(&self, id: ConnId, word: [u8; 4]) -> String {
-        let serving = self.conns.get(&id).and_then(|conn| self.replicas.get(conn.replica));
-        let is_serving = serving.is_some_and(Replica::is_serving);
-        match &word {
-            b"ruok" => "imok".to_owned(),
-            _ if !is_serving => "This ZooKeeper instance is not currently serving requests\n".to_owned(),
-            b"srvr" => {
-                let mode = if self.replicas.len() == 1 { "standalone" } else { "follower" };
-                format!("Zookeeper version: 3.9\nMode: {mode}\n")
-            }
-            word => {
-                let word = String::from_utf8_lossy(word);
-                format!("{word} is not executed because it is not in the whitelist.\n")
-            }
-        }
     }
 
     fn restore_watches<'a>(&mut self, id: ConnId, since: Zxid, lost: impl Iterator<Item = Lost<'a>>) {
@@ -122,7 +111,7 @@ impl World {
     /// Carries out what only looks, or arms and removes watches.
     fn look(&mut self, id: ConnId, call: &Call) -> Result<Answer, ErrorCode> {
         let conn = self.conns.get(&id).ok_or(ErrorCode::ConnectionLoss)?;
-        let index = conn.replica;
+        let (index, who) = (conn.replica, &*Arc::clone(&conn.identity));
         match call {
             Call::AddWatch { .. } if !self.options.persistent_watches => return Err(ErrorCode::Unimplemented),
             // The node need be neither there nor readable: a client without permission to read it gets no event.
@@ -132,23 +121,38 @@ impl World {
                 let removed = watches.iter().filter(|watch| replica.watches.remove(path, **watch, id)).count();
                 return if removed > 0 { Ok(Answer::Done) } else { Err(ErrorCode::NoWatcher) };
             }
+            Call::CheckWatch { path, watches } => {
+                let replica = self.replicas.get(index).ok_or(ErrorCode::ConnectionLoss)?;
+                let has = watches.iter().any(|watch| replica.watches.has(path, *watch, id));
+                return if has { Ok(Answer::Done) } else { Err(ErrorCode::NoWatcher) };
+            }
+            Call::Ephemerals { below } => {
+                let mine = self.replicas.get(index).map(|replica| replica.tree.ephemerals(conn.session));
+                let mine = mine.into_iter().flatten().filter(|path| path.starts_with(below.as_str()));
+                return Ok(Answer::Texts(mine.map(|path| vec![path.to_string()]).collect()));
+            }
+            Call::WhoAmI => return Ok(Answer::Texts(who.names())),
             Call::GetMany { paths } => {
-                return Ok(Answer::Many(paths.iter().map(|path| self.content(index, path)).collect()));
+                return Ok(Answer::Many(paths.iter().map(|path| self.content(index, who, path)).collect()));
             }
             _ => {}
         }
         let answer = match call {
-            Call::GetData { path, .. } => self.content(index, path).map(Answer::Data),
+            Call::GetData { path, .. } => self.content(index, who, path).map(Answer::Data),
             Call::Exists { path, .. } => {
-                self.node(index, path, Operation::Exists).map(|node| Answer::Stat(node.stat()))
+                self.node((index, who), path, Operation::Exists).map(|node| Answer::Stat(node.stat()))
             }
             Call::List { path, .. } => {
-                let node = self.node(index, path, Operation::List);
+                let node = self.node((index, who), path, Operation::List);
                 node.map(|node| Answer::Children(in_no_order(&node.children), node.stat()))
+            }
+            Call::CountBelow { path } => {
+                let node = self.node((index, who), path, Operation::Ask);
+                node.and_then(|_| self.count_below(index, path)).map(Answer::Number)
             }
             Call::GetAcl { path } => {
                 let node = self.found(index, path)?;
-                told_acl(node, |wanted| self.leader.permit(path, &node.acls, wanted))
+                told_acl(node, |wanted| self.leader.permit(who, path, &node.acls, wanted))
             }
             _ => Ok(Answer::Done),
         };
@@ -163,6 +167,13 @@ impl World {
         answer
     }
 
+    fn count_below(&self, replica: usize, path: &str) -> Result<i32, ErrorCode> {
+        let replica = self.replicas.get(replica).ok_or(ErrorCode::ConnectionLoss)?;
+        let below = format!("{}/", path.trim_end_matches('/'));
+        let count = replica.tree.paths().filter(|other| other.len() > 1 && other.starts_with(&below)).count();
+        Ok(i32::try_from(count).unwrap_or(i32::MAX))
+    }
+
     fn arm(&mut self, replica: usize, path: &str, watch: ServerWatch, id: ConnId) {
         if let Some(replica) = self.replicas.get_mut(replica) {
             replica.watches.add(path, watch, id);
@@ -175,9 +186,9 @@ impl World {
     }
 
     /// Returns a node that may be read. Since 3.9 that is needed also to ask whether it exists.
-    fn node(&self, replica: usize, path: &str, kind: Operation) -> Result<&Node, ErrorCode> {
+    fn node(&self, (replica, who): (usize, &Identity), path: &str, kind: Operation) -> Result<&Node, ErrorCode> {
         let node = self.found(replica, path)?;
-        self.leader.permit(path, &node.acls, Permissions::READ)?;
+        self.leader.permit(who, path, &node.acls, Permissions::READ)?;
         if self.faults.fails(path, kind) {
             // A lever is set.
             return Err(ErrorCode::DataInconsistency);
@@ -185,8 +196,8 @@ impl World {
         Ok(node)
     }
 
-    fn content(&self, replica: usize, path: &str) -> Result<Content, ErrorCode> {
-        let node = self.node(replica, path, Operation::GetData)?;
+    fn content(&self, replica: usize, who: &Identity, path: &str) -> Result<Content, ErrorCode> {
+        let node = self.node((replica, who), path, Operation::GetData)?;
         Ok((Arc::clone(&node.data), node.stat()))
     }
 
@@ -222,12 +233,12 @@ fn told_acl(node: &Node, may: impl Fn(Permissions) -> Result<(), ErrorCode>) -> 
 }
 
 /// A real server lists children in the order of a hash table: never sorted, but always the same.
-fn in_no_order(names: &BTreeSet<Arc<str>>) -> Vec<String> {
+fn in_no_order(names: &BTreeSet<Arc<str>>) -> Vec<Arc<str>> {
     let hash = |name: &str| {
         name.bytes()
             .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
     };
     let mut names: Vec<(u64, &Arc<str>)> = names.iter().map(|name| (hash(name), name)).collect();
     names.sort_unstable();
-    names.into_iter().map(|(_, name)| name.to_string()).collect()
+    names.into_iter().map(|(_, name)| Arc::clone(name)).collect()
 }

@@ -1,6 +1,7 @@
 //! The client's end of connections: how one is made, what the client writes on it, and what reaches it.
 
 use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
@@ -18,8 +19,6 @@ use crate::testing::ensemble::log::Happening;
 use crate::testing::ensemble::wire::{Message, Outcome, Request};
 use crate::testing::ensemble::world::{Event, World};
 
-/// The most bytes that a server keeps for a client that does not read. With more it cuts the connection.
-const MOST_UNREAD: usize = 256 * 1024 * 1024;
 /// How often TCP sends the first packet of a connection again.
 const AGAIN: Millis = 1_000;
 
@@ -35,7 +34,7 @@ impl World {
             self.schedule(self.now + AGAIN, Event::Dial(dial));
             return;
         }
-        let Some((id, _)) = self.accept(group, server) else {
+        let Some((id, _)) = self.accept(group, server, inside(group)) else {
             dial.connected.send(Err(io::ErrorKind::ConnectionRefused.into())).ok();
             return;
         };
@@ -46,11 +45,11 @@ impl World {
     }
 
     /// A server takes a connection, unless it refuses.
-    pub(crate) fn accept(&mut self, group: u32, server: usize) -> Option<(ConnId, Arc<Inbox>)> {
+    pub(crate) fn accept(&mut self, group: u32, server: usize, peer: SocketAddr) -> Option<(ConnId, Arc<Inbox>)> {
         if self.over || !self.running || self.faults.refuses(group) || server >= self.replicas.len() {
             return None;
         }
-        let (id, conn) = (self.next_id(), Conn::new(group, server));
+        let (id, conn) = (self.next_id(), Conn::new(group, server, peer, self.now));
         let inbox = Arc::clone(&conn.inbox);
         self.conns.insert(id, conn);
         Some((id, inbox))
@@ -91,6 +90,7 @@ impl World {
         let (now, seed) = (self.now, self.options.seed);
         let Some(conn) = self.conns.get_mut(&id).filter(|conn| !conn.deaf) else { return };
         let group = conn.group;
+        conn.due = conn.due.saturating_sub(message.length());
         match &message {
             Message::Closed => {
                 self.ended(id, End::Closed);
@@ -108,13 +108,10 @@ impl World {
             }
             Message::Answer { .. } => {}
         }
-        let unread = conn.inbox.receive(|bytes| {
+        conn.inbox.receive(|bytes| {
             // No message is as long as a frame can be.
             codec::encode(&message, |session| codec::password(seed, session), bytes).ok();
         });
-        if unread > MOST_UNREAD {
-            self.cut(id);
-        }
     }
 
     /// The client's end is closed.
@@ -139,7 +136,7 @@ impl World {
         let taken = self.conns.values().find(|conn| conn.welcomed == session).map(|conn| conn.replica);
         let server = (0..self.replicas.len()).find(|server| Some(*server) != taken).expect("another server");
         let id = self.next_id();
-        let mut conn = Conn::new(group, server);
+        let mut conn = Conn::new(group, server, inside(group), self.now);
         conn.deaf = true;
         self.conns.insert(id, conn);
         let password = Secret(codec::password(self.options.seed, session).to_vec());
@@ -147,4 +144,9 @@ impl World {
         self.send_up(id, unframed(Request::Connect { session, password, timeout, last_zxid: 0 }));
         false
     }
+}
+
+/// What stands for the address of a client in this process, which has none: its number as the port.
+fn inside(group: u32) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, u16::try_from(group).unwrap_or(u16::MAX)))
 }

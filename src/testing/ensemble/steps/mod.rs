@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `network` | messages and connections |
 //! | `client_end` | the client's end of a connection |
+//! | `words` | what a server answers to four-letter words |
 //! | `answering` | a server that answers |
 //! | `proposing` | the leader's transactions |
 //! | `sessions` | the leader's sessions |
@@ -21,6 +22,7 @@ mod proposing;
 mod receiving;
 mod replication;
 mod sessions;
+mod words;
 
 use crate::testing::ensemble::world::{Event, World};
 

@@ -6,6 +6,9 @@ use crate::testing::ensemble::wire::{Incoming, Message, Request};
 use crate::testing::ensemble::world::{Event, World};
 use crate::testing::ensemble::{ConnId, Millis};
 
+/// The most bytes that a server keeps for a client that does not read. With more it cuts the connection.
+const MOST_UNREAD: usize = 256 * 1024 * 1024;
+
 impl World {
     /// How long the next message of a connection takes. A delay is one of sessions, not of the question whether a
     /// server serves: so a request that is late is one that was written.
@@ -43,6 +46,12 @@ impl World {
         let arrival = self.now + latency;
         let Some(conn) = self.conns.get_mut(&id) else { return };
         let at = conn.go_down(arrival);
+        conn.due += message.length();
+        if conn.due + conn.inbox.unread() > MOST_UNREAD {
+            // Before it is written as bytes: it may refer to the same data many times.
+            self.cut(id);
+            return;
+        }
         self.schedule(at, Event::Down(id, message));
     }
 

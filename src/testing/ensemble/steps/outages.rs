@@ -39,7 +39,7 @@ impl World {
         self.last_commit = self.now;
         if !keep_data {
             let denied = std::mem::take(&mut self.leader.denied);
-            self.leader = Leader::new(self.options.extended_types);
+            self.leader = Leader::new(self.options.extended_types, self.options.zxid);
             self.leader.denied = denied;
         }
         for replica in &mut self.replicas {

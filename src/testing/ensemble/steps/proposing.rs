@@ -3,33 +3,39 @@
 use crate::backend::Op;
 use crate::protocol::ErrorCode;
 use crate::testing::ensemble::Millis;
+use crate::testing::ensemble::identity::Identity;
 use crate::testing::ensemble::leader::{Proposal, Verdict};
 use crate::testing::ensemble::link::{Ask, Step};
 use crate::testing::ensemble::log::Happening;
+use crate::testing::ensemble::rules::Author;
 use crate::testing::ensemble::txn::{Change, Txn};
 use crate::testing::ensemble::world::{Event, World};
 
 impl World {
     pub(crate) fn txn(&mut self, changes: Vec<Change>, closes: Option<i64>) -> Txn {
-        Txn { zxid: self.leader.next_zxid(), time: self.now, changes, closes }
+        Txn { zxid: self.leader.next_zxid(), time: self.time_of_day(self.now), changes, closes }
     }
 
-    pub(crate) fn decide(&mut self, session: i64, ask: Ask) -> (Txn, Verdict) {
+    pub(crate) fn decide(&mut self, by: Author<'_>, ask: Ask) -> (Txn, Verdict) {
         // A refused request takes a number as well.
         let zxid = self.leader.zxid + 1;
         let (changes, verdict) = match ask {
-            Ask::Write(op) => match self.leader.prepare(&[op], session, zxid) {
+            Ask::Write(op) => match self.leader.prepare(&[op], by, zxid) {
                 Ok(changes) => (changes, Verdict::Written),
                 Err((_, code)) => (Vec::new(), Verdict::Refused(code)),
             },
-            Ask::Multi(ops) => match self.leader.prepare(&ops, session, zxid) {
+            Ask::Multi(ops) => match self.leader.prepare(&ops, by, zxid) {
                 Ok(changes) => (changes, Verdict::WrittenMulti),
                 Err((index, code)) => (Vec::new(), Verdict::RefusedMulti { index, code }),
             },
+            Ask::SetAcl { path, acls, version } => match self.leader.prepare_acl(&path, &acls, version, (by, zxid)) {
+                Ok(change) => (vec![change], Verdict::Written),
+                Err(code) => (Vec::new(), Verdict::Refused(code)),
+            },
             _ => {
-                let changes = self.leader.end_session(session, zxid);
-                self.log.note(self.now, session, Happening::SessionClosed);
-                return (self.txn(changes, Some(session)), Verdict::Ended);
+                let changes = self.leader.end_session(by.session, zxid);
+                self.log.note(self.now, by.session, Happening::SessionClosed);
+                return (self.txn(changes, Some(by.session)), Verdict::Ended);
             }
         };
         (self.txn(changes, None), verdict)
@@ -81,7 +87,7 @@ impl World {
             return;
         }
         let tree = &self.leader.tree;
-        for path in [tree.spent_containers(), tree.outlived(self.now)].concat() {
+        for path in [tree.spent_containers(), tree.outlived(self.time_of_day(self.now))].concat() {
             let op = Op::Delete { path: path.to_string(), version: None };
             // The leader's own request: it needs no permission, but the node must still be empty.
             self.by_hand(op).ok();
@@ -91,10 +97,8 @@ impl World {
     /// Carries out a request without a session. Returns the path as the server names it.
     pub(crate) fn by_hand(&mut self, op: Op) -> Result<String, ErrorCode> {
         let zxid = self.leader.zxid + 1;
-        self.leader.by_hand = true;
-        let prepared = self.leader.prepare(&[op], 0, zxid);
-        self.leader.by_hand = false;
-        let changes = prepared.map_err(|(_, error)| error)?;
+        let by = Author { session: 0, identity: &Identity::Hand };
+        let changes = self.leader.prepare(&[op], by, zxid).map_err(|(_, error)| error)?;
         let path = changes.first().and_then(Change::path).map(|path| path.to_string());
         self.propose_now(changes);
         Ok(path.unwrap_or_default())

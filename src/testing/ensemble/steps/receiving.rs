@@ -1,5 +1,7 @@
 //! How a server takes requests in: it answers some by itself, and passes the others on to the leader.
 
+use std::sync::Arc;
+
 use crate::protocol::ErrorCode;
 use crate::testing::ensemble::codec::password;
 use crate::testing::ensemble::connection::{Slot, Work};
@@ -7,6 +9,9 @@ use crate::testing::ensemble::link::Ask;
 use crate::testing::ensemble::wire::{Call, Header, Incoming, Operation, Request};
 use crate::testing::ensemble::world::World;
 use crate::testing::ensemble::{ConnId, Millis};
+
+/// No client asks for more before it is welcomed.
+const MOST_EARLY: usize = 100;
 
 impl World {
     /// A request arrives at the server of a connection.
@@ -28,17 +33,40 @@ impl World {
             return;
         }
         self.hear(replica, session, timeout);
+        self.take_up(id, Incoming { header, request });
+    }
+
+    /// Takes up what a server has read.
+    pub(crate) fn take_up(&mut self, id: ConnId, Incoming { header, request }: Incoming) {
+        let Some(conn) = self.conns.get_mut(&id) else { return };
+        let kind = request.kind();
         match request {
             Request::Connect { .. } => self.receive_connect(id, header, request),
-            // Before the welcome there is nothing to ask but by a word.
             Request::Word(_) if self.options.four_letter_words => self.take_in_local(id, kind, header, request),
-            _ if session == 0 => self.server_close(id),
+            // The request to connect is before it.
+            _ if conn.session == 0 && !conn.slots.is_empty() && conn.early.len() < MOST_EARLY => {
+                conn.early.push(Incoming { header, request });
+            }
+            _ if conn.session == 0 => self.server_close(id),
             Request::Call(Call::Write(op)) => self.take_in(id, kind, header, Ask::Write(op)),
             Request::Call(Call::Multi(ops)) => self.take_in(id, kind, header, Ask::Multi(ops)),
             Request::Call(Call::Sync { .. }) => self.take_in(id, kind, header, Ask::Sync),
+            Request::Call(Call::SetAcl { path, acls, version }) => {
+                self.take_in(id, kind, header, Ask::SetAcl { path, acls, version });
+            }
+            Request::Auth { scheme, auth } => {
+                let known = self.authenticate(id, &scheme, &auth.0);
+                self.take_in_local(id, kind, header, known.map_or_else(Request::Refused, |()| Request::Ping));
+            }
             Request::CloseSession => self.take_in(id, kind, header, Ask::Close),
             local => self.take_in_local(id, kind, header, local),
         }
+    }
+
+    /// A connection proves to be one of a user, too: what arrives behind that is from this user.
+    fn authenticate(&mut self, id: ConnId, scheme: &str, auth: &[u8]) -> Result<(), ErrorCode> {
+        let conn = self.conns.get_mut(&id).ok_or(ErrorCode::ConnectionLoss)?;
+        Arc::make_mut(&mut conn.identity).add(scheme, auth)
     }
 
     fn hear(&mut self, replica: usize, session: i64, timeout: Millis) {

@@ -1,10 +1,12 @@
 //! Between the servers: requests to the leader, and what it has committed back to the servers.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::testing::ensemble::ConnId;
 use crate::testing::ensemble::leader::{Origin, Proposal, Verdict};
 use crate::testing::ensemble::link::{Ask, Forward, Step};
+use crate::testing::ensemble::rules::Author;
 use crate::testing::ensemble::tree::Applied;
 use crate::testing::ensemble::txn::{Change, Txn};
 use crate::testing::ensemble::wire::{Answer, Done, Message, Outcome};
@@ -14,8 +16,9 @@ use crate::znode::Permissions;
 impl World {
     pub(crate) fn forward(&mut self, id: ConnId, ticket: u64, ask: Ask) {
         let Some(conn) = self.conns.get(&id) else { return };
-        let (index, session) = (conn.replica, conn.session);
-        let forward = Forward { incarnation: self.incarnation, replica: index, conn: id, session, ticket, ask };
+        let (index, session, identity) = (conn.replica, conn.session, Arc::clone(&conn.identity));
+        let forward =
+            Forward { incarnation: self.incarnation, replica: index, conn: id, session, identity, ticket, ask };
         let arrival = self.now + self.link();
         let Some(replica) = self.replicas.get_mut(index) else {
             return;
@@ -45,7 +48,8 @@ impl World {
         if forward.incarnation != self.incarnation || !self.running {
             return;
         }
-        let Forward { replica, conn, session, ticket, ask, .. } = forward;
+        let Forward { replica, conn, session, identity, ticket, ask, .. } = forward;
+        let by = Author { session, identity: &identity };
         let origin = |verdict| Some(Origin { replica, conn, ticket, verdict });
         match ask {
             Ask::Validate { session, timeout } => {
@@ -61,12 +65,12 @@ impl World {
             Ask::Sync => self.leader.proposals.push_back(Proposal { txn: None, origin: origin(Verdict::Synced) }),
             // A real leader lets any connection close a session, also one that the session has left.
             Ask::Close if self.leader.sessions.contains_key(&session) => {
-                let (txn, verdict) = self.decide(session, Ask::Close);
+                let (txn, verdict) = self.decide(by, Ask::Close);
                 self.leader.propose(txn, origin(verdict));
             }
             ask => match self.leader.admits(session, conn) {
                 Ok(()) => {
-                    let (txn, verdict) = self.decide(session, ask);
+                    let (txn, verdict) = self.decide(by, ask);
                     self.leader.propose(txn, origin(verdict));
                 }
                 Err(verdict) => self.leader.proposals.push_back(Proposal { txn: None, origin: origin(verdict) }),
@@ -122,7 +126,8 @@ impl World {
                 let own = change.path() == Some(&path);
                 let acls = if own { &applied.acls } else { &applied.parent_acls };
                 let acls = acls.as_deref().unwrap_or_default();
-                if self.leader.permit(&path, acls, Permissions::READ).is_ok() {
+                let Some(hears) = self.conns.get(&conn) else { continue };
+                if self.leader.permit(&hears.identity, &path, acls, Permissions::READ).is_ok() {
                     self.send_down(conn, Message::Event { zxid: txn.zxid, path, event });
                 }
             }
@@ -164,7 +169,7 @@ fn alone(known: &BTreeSet<i64>, ask: &Ask) -> Option<Outcome> {
 fn written(changes: &[Change], applied: &[Applied]) -> Answer {
     match (changes.first(), applied.first().and_then(|applied| applied.stat)) {
         (Some(Change::Create { path, .. }), Some(stat)) => Answer::Created(path.to_string(), stat),
-        (Some(Change::SetData { .. }), Some(stat)) => Answer::Changed(stat),
+        (Some(Change::SetData { .. } | Change::SetAcl { .. }), Some(stat)) => Answer::Changed(stat),
         _ => Answer::Done,
     }
 }
