@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::Args;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Args, Command};
 use serde::{Deserialize, Serialize};
 use zookeeper_recipes::{Client, ClientBuilder, ErrorKind, ErrorPolicy, Sasl, Tls};
 
@@ -77,6 +78,14 @@ pub struct Connection {
 }
 
 impl Connection {
+    /// Returns the first of these options that is on the command line.
+    pub fn first_given(matches: &ArgMatches) -> Option<String> {
+        let matches = matches.subcommand().map_or(matches, |(_, matches)| matches);
+        let is_given = |option: &&Arg| matches.value_source(option.get_id().as_str()) == Some(ValueSource::CommandLine);
+        let options = Connection::augment_args(Command::new("zkr"));
+        options.get_arguments().find(is_given).and_then(Arg::get_long).map(str::to_owned)
+    }
+
     /// Opens a session.
     pub async fn open(&self) -> Result<Client, Ending> {
         match self.builder()?.connect().await {

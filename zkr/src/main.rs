@@ -10,11 +10,10 @@ mod options;
 mod output;
 mod run;
 mod runtime;
+mod serve;
 
 use std::ffi::OsStr;
 use std::process::ExitCode;
-
-use clap::Parser;
 
 use ending::Ending;
 use options::{Options, What};
@@ -38,7 +37,7 @@ fn main() -> ExitCode {
 
 /// Does what the arguments say.
 fn asked() -> Ending {
-    let Options { connection, json, what } = match Options::try_parse() {
+    let Options { connection, json, what } = match Options::read() {
         Ok(options) => options,
         Err(error) => return Ending::of_arguments(&error),
     };
@@ -55,6 +54,7 @@ fn asked() -> Ending {
         What::Elect(options) => run::elect(connection, options),
         What::Barrier(options) => run::barrier(connection, options),
         What::Ask(command) => commands::play(connection, output, command),
+        What::Serve(options) => serve::serve(output, &options),
         What::Completions { shell } => output::completions(shell),
         What::Man { directory } => output::man(&directory),
     }

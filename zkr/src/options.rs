@@ -2,12 +2,14 @@
 
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::commands::Command;
 use crate::connection::Connection;
 use crate::run;
+use crate::serve;
 
 /// ZooKeeper coordination from the shell: run a command under a lock or as leader; see who holds and who waits.
 ///
@@ -24,6 +26,22 @@ pub struct Options {
     pub what: What,
 }
 
+impl Options {
+    /// Reads the arguments of this process.
+    pub fn read() -> Result<Options, clap::Error> {
+        let mut command = Options::command();
+        let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+        let options = Options::from_arg_matches(&matches)?;
+        match (&options.what, Connection::first_given(&matches)) {
+            (What::Serve(_), Some(option)) => {
+                let why = format!("--{option} is for clients, and serve is a server; see zkr serve --help");
+                Err(command.error(ErrorKind::ArgumentConflict, why))
+            }
+            _ => Ok(options),
+        }
+    }
+}
+
 /// The commands.
 #[derive(Subcommand, Debug)]
 pub enum What {
@@ -38,6 +56,11 @@ pub enum What {
     Barrier(run::BarrierOptions),
     #[command(flatten)]
     Ask(Command),
+    /// Serve an ensemble in memory, for development and tests: nothing is kept on disk
+    ///
+    /// Any client of ZooKeeper can use it, of any language. It ends with Ctrl-C, and all that was in it with it. It
+    /// knows the words ruok, srvr, stat, mntr, conf, cons, wchs and envi, and the scheme digest for authentication.
+    Serve(serve::Options),
     /// Print the completions for a shell
     Completions {
         /// The shell

@@ -1,12 +1,9 @@
 //! Contenders and editors in Python.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use std::sync::OnceLock;
 
-/// The version that the test was written for.
-const KAZOO: &str = "kazoo==2.11.0";
+use super::python::python;
+
 const SCRIPT: &str = include_str!("kazoo_lock.py");
 const READ_WRITE: &str = include_str!("kazoo_read_write_lock.py");
 #[cfg(feature = "cache")]
@@ -54,21 +51,4 @@ impl Kazoo {
         let status = self.0.wait().await.expect("python ends");
         assert!(status.success(), "kazoo: {status}");
     }
-}
-
-/// A Python that has kazoo, in a virtual environment that is made once.
-fn python() -> &'static PathBuf {
-    static PYTHON: OnceLock<PathBuf> = OnceLock::new();
-    PYTHON.get_or_init(|| {
-        let home = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("kazoo");
-        let python = home.join("bin/python3");
-        run(Command::new("python3").args(["-m", "venv"]).arg(&home).stdout(Stdio::null()));
-        run(Command::new(&python).args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", KAZOO]));
-        python
-    })
-}
-
-fn run(command: &mut Command) {
-    let status = command.status().unwrap_or_else(|error| panic!("{command:?}: {error}; python3 is needed, with venv"));
-    assert!(status.success(), "{command:?}: {status}");
 }

@@ -12,6 +12,7 @@ mod judge;
 mod kazoo;
 #[cfg(feature = "group-member")]
 mod party;
+mod python;
 #[cfg(feature = "read-write-lock")]
 mod readers;
 

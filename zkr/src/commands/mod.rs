@@ -9,7 +9,7 @@ mod node;
 mod owners;
 mod queue;
 pub mod servers;
-mod signals;
+pub mod signals;
 mod tree;
 
 use std::fmt::Display;

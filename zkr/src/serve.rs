@@ -1,0 +1,82 @@
+//! `zkr serve`: an ensemble in memory on TCP ports.
+
+use std::hash::{BuildHasher, RandomState};
+use std::io::ErrorKind;
+use std::time::{Duration, SystemTime};
+
+use clap::Args;
+use serde_json::json;
+use zookeeper_recipes::testing::TestingServer;
+
+use crate::commands::signals::Signals;
+use crate::connection::time;
+use crate::ending::Ending;
+use crate::output::{self, Output};
+use crate::runtime::block_on;
+
+/// What is served.
+#[derive(Args, Debug)]
+pub struct Options {
+    /// The address of the first server; at port 0 each gets a free one
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:2181")]
+    listen: String,
+    /// How many servers there are, each at the port behind that of the one before
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=9))]
+    servers: u8,
+    /// Permit nodes with a time to live, as the servers' option extendedTypesEnabled
+    #[arg(long)]
+    extended_types: bool,
+    /// Their tickTime: they grant session timeouts of 2 to 20 ticks
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = tick)]
+    tick: Duration,
+    /// Decides what is random, such as the passwords of sessions [default: drawn]
+    #[arg(long, value_name = "NUMBER")]
+    seed: Option<u64>,
+}
+
+/// Draws a number. With the seed of another run the session of a client of that run could be taken for one of this.
+fn draw() -> u64 {
+    RandomState::new().hash_one(SystemTime::now())
+}
+
+/// Reads a tick time that servers can have.
+fn tick(value: &str) -> Result<Duration, String> {
+    let tick = time(value)?;
+    let allowed = Duration::from_millis(1)..=Duration::from_secs(3600);
+    if allowed.contains(&tick) { Ok(tick) } else { Err("must be at least 1ms and at most 1h".to_owned()) }
+}
+
+/// Serves until a signal comes.
+pub fn serve(output: Output, options: &Options) -> Ending {
+    block_on(async {
+        match listen(output, options).await {
+            Ok(ending) | Err(ending) => ending,
+        }
+    })
+}
+
+async fn listen(output: Output, options: &Options) -> Result<Ending, Ending> {
+    let mut signals = Signals::new()?;
+    // Messages take no time but that of the sockets.
+    let server = TestingServer::builder()
+        .seed(options.seed.unwrap_or_else(draw))
+        .starts_at(SystemTime::now())
+        .servers(usize::from(options.servers))
+        .tick_time(options.tick)
+        .extended_types(options.extended_types)
+        .latency(Duration::ZERO..=Duration::ZERO)
+        .start();
+    let listening = server.listen(&options.listen).map_err(|error| {
+        let next = match error.kind() {
+            ErrorKind::AddrInUse => "; each server needs a port, from there on; port 0 takes free ones",
+            ErrorKind::InvalidInput => "; it must be ADDRESS:PORT, and each server needs a port, from there on",
+            _ => "",
+        };
+        Ending::failed(format_args!("--listen {}: {error}{next}", options.listen))
+    })?;
+    let servers = listening.connect_string();
+    output::note("for development and tests only: all is in memory, and gone when this ends");
+    output.print(&servers, &json!({ "connect": servers })).await?;
+    signals.next().await;
+    Ok(Ending::Success)
+}
