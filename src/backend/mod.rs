@@ -4,6 +4,7 @@
 pub(crate) mod check;
 #[cfg(test)]
 mod contract;
+pub(crate) mod lacking;
 pub(crate) mod request_limit;
 pub(crate) mod zookeeper;
 
@@ -16,6 +17,7 @@ use futures::stream::BoxStream;
 
 use self::request_limit::TooLarge;
 pub(crate) use self::zookeeper::{Ensemble, Opened, Session};
+use crate::protocol::OpCode;
 use crate::util::clock::Instant;
 use crate::util::mutex::Mutex;
 use crate::znode::{Acl, CreateMode, Stat};
@@ -54,8 +56,8 @@ pub(crate) enum Error {
     QuotaExceeded,
     /// The server is overloaded and did not process the request.
     Throttled,
-    /// The server does not support the operation.
-    Unimplemented,
+    /// The servers do not support the operation.
+    Unimplemented(OpCode),
     /// The server (or the check before it) rejected the arguments.
     BadArguments(String),
     /// The request was not sent: the servers are believed to close the connection on one so long.
@@ -94,7 +96,7 @@ impl Error {
             Error::InvalidAcl => "invalid_acl",
             Error::QuotaExceeded => "quota_exceeded",
             Error::Throttled => "throttled",
-            Error::Unimplemented => "unimplemented",
+            Error::Unimplemented(_) => "unimplemented",
             Error::BadArguments(_) => "bad_arguments",
             Error::TooLarge(_) => "too_large",
             Error::AnswerTooLong { .. } => "answer_too_long",
@@ -301,6 +303,8 @@ pub(crate) enum SessionEvent {
     Connected,
     Expired,
     AuthFailed,
+    /// The servers opened another session in its place. They keep its nodes until it expires.
+    Replaced,
     /// Ended for a reason that the layer below does not name.
     Closed,
 }

@@ -223,7 +223,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
             (Ok(()), None) => return Ok(()),
             (Ok(()), Some(Ok(watch))) => Source::persistent(watch),
             // A server before 3.6.
-            (Ok(()), Some(Err(backend::Error::Unimplemented))) => Source::one_shot(),
+            (Ok(()), Some(Err(backend::Error::Unimplemented(_)))) => Source::one_shot(),
             (Err(error), _) | (Ok(()), Some(Err(error))) => {
                 return Err(match session.outlast(error, connection).await {
                     Ok(()) => End::Gap,

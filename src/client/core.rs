@@ -161,7 +161,7 @@ impl Core {
         closing: watch::Sender<bool>,
     ) -> Arc<Self> {
         let meter = Arc::clone(&config.meter);
-        for reason in [EndReason::Expired, EndReason::GivenUp, EndReason::Refused] {
+        for reason in [EndReason::Expired, EndReason::GivenUp, EndReason::Replaced, EndReason::Refused] {
             meter.announce(&table::SESSIONS_ENDED, &[Label::Is(reason.name())]);
         }
         Arc::new(Core {

@@ -336,6 +336,7 @@ impl<'a> Keepalive<'a> {
                 self.core.report(Error::from_backend("stay connected to", &self.core.config.servers, refused));
                 Some(EndReason::Refused)
             }
+            SessionEvent::Replaced => Some(EndReason::Replaced),
             SessionEvent::Closed => {
                 let message = format!("the session with {} ended for no given reason", self.core.config.servers);
                 self.core.report(Error::new(ErrorKind::SessionLost, message));

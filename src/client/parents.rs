@@ -87,7 +87,9 @@ async fn create_as(
             }
             Err(backend::Error::NodeExists) => break,
             Err(backend::Error::NoNode) => depth -= 1,
-            Err(backend::Error::Unimplemented | backend::Error::BadArguments(_)) if mode == CreateMode::Container => {
+            Err(backend::Error::Unimplemented(_) | backend::Error::BadArguments(_))
+                if mode == CreateMode::Container =>
+            {
                 mode = CreateMode::Persistent;
             }
             Err(error) => return Err(error),

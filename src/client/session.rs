@@ -33,6 +33,9 @@ pub(crate) enum EndReason {
     Expired,
     /// The client had no contact for so long that the servers must have expired it, or it ended for no given reason.
     GivenUp,
+    /// The servers opened another session in its place, as those do that resume none. Its nodes remain until they
+    /// expire it.
+    Replaced,
     /// The server refused the credentials; its nodes may remain until the server expires it.
     Refused,
     /// The client was closed.
@@ -45,6 +48,7 @@ impl EndReason {
         match self {
             EndReason::Expired => "expired",
             EndReason::GivenUp => "given_up",
+            EndReason::Replaced => "replaced",
             EndReason::Refused => "refused",
             EndReason::Closed => "closed",
         }

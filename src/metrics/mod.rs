@@ -55,7 +55,7 @@
 //! | `path` | the path of the recipe, or the template that stands for it (see below), in the client's namespace |
 //! | `recipe` | `mutex`, `read_lock`, `write_lock`, `semaphore`; `leader_latch`, `leader_selector` |
 //! | `state` | of a client: `connected`, `suspended`, `lost`; of a change also `reconnected` |
-//! | `reason` | why a session ended: `expired`, `given_up`, `refused`, `closed` |
+//! | `reason` | why a session ended: `expired`, `given_up`, `replaced`, `refused`, `closed` |
 //! | `operation` | `create`, `delete`, `read`, `watch`, `write`, `list`, `multi`, `sync`, `heartbeat` |
 //! | `error` | of a request: what the connection or the servers said, such as `connection_loss`, `no_node` |
 //! | `kind` | an [`ErrorKind`](crate::ErrorKind), such as `connection_loss`, `no_auth` |

@@ -487,7 +487,7 @@ impl Keeper {
     fn error(&self, error: backend::Error) -> Error {
         let path = self.path.as_deref().unwrap_or(&self.spec.dir);
         match (error, self.spec.mode) {
-            (backend::Error::Unimplemented, NodeMode::Ttl(_)) => {
+            (backend::Error::Unimplemented(_), NodeMode::Ttl(_)) => {
                 let why = "the servers do not permit nodes with a time to live; set their option \
                            zookeeper.extendedTypesEnabled to true";
                 Error::at(ErrorKind::Unimplemented, "keep a node at", path, why)

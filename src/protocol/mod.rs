@@ -50,8 +50,8 @@ pub(crate) use multi::{MultiOp, MultiReadRequest, MultiRequest, MultiResponse, M
 pub(crate) use op::OpCode;
 pub(crate) use request::{
     CheckRequest, CloseSessionRequest, CreateRequest, CreateTtlRequest, DeleteRequest, ExistsRequest, GetAclRequest,
-    GetChildren2Request, GetChildrenRequest, GetDataRequest, PingRequest, Request, SetAclRequest, SetDataRequest,
-    SyncRequest,
+    GetChildren2Request, GetChildrenRequest, GetDataRequest, PingRequest, PlainCreateRequest, Request, SetAclRequest,
+    SetDataRequest, SyncRequest,
 };
 pub(crate) use response::{
     Create2Response, CreateResponse, ErrorResponse, GetAclResponse, GetChildren2Response, GetChildrenResponse,

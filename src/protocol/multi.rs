@@ -64,7 +64,17 @@ pub(crate) struct MultiRequest<'a> {
     pub(crate) ops: Vec<MultiOp<'a>>,
 }
 
-request!(MultiRequest<'_> => Multi);
+impl Request for MultiRequest<'_> {
+    fn op(&self) -> OpCode {
+        OpCode::Multi
+    }
+
+    fn needs(&self) -> OpCode {
+        let has = |op: &OpCode| self.ops.iter().any(|step| step.op() == *op);
+        let youngest = [OpCode::CreateTtl, OpCode::CreateContainer, OpCode::Create2].into_iter().find(has);
+        youngest.unwrap_or(OpCode::Multi)
+    }
+}
 
 impl Encode for MultiRequest<'_> {
     fn encode(&self, to: &mut Writer<'_>) {

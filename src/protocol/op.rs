@@ -42,3 +42,20 @@ open_codes! {
         Error = -1,
     }
 }
+
+impl OpCode {
+    /// Returns the name of an operation that some servers lack, and which have it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            OpCode::Create2 => "create2, of ZooKeeper 3.5 and ClickHouse Keeper 26",
+            OpCode::CreateContainer => "createContainer, of ZooKeeper 3.5.1 and ClickHouse Keeper of mid 2026",
+            OpCode::CreateTtl => {
+                "createTTL, of ZooKeeper 3.5.3 with zookeeper.extendedTypesEnabled, and ClickHouse Keeper 26.6"
+            }
+            OpCode::RemoveWatches => "removeWatches, of ZooKeeper 3.5 and ClickHouse Keeper of the end of 2025",
+            OpCode::MultiRead => "multiRead, of ZooKeeper 3.6",
+            OpCode::AddWatch => "addWatch, of ZooKeeper 3.6 and ClickHouse Keeper of the end of 2025",
+            _ => "this operation",
+        }
+    }
+}

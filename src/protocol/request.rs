@@ -6,13 +6,18 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use super::acl::{create_flags, create_mode};
-use super::jute::{Encode, record};
+use super::jute::{Encode, Writer, record};
 use super::op::OpCode;
 use crate::znode::{Acl, CreateMode};
 
 /// What a client may send after the handshake.
 pub(crate) trait Request: Encode {
     fn op(&self) -> OpCode;
+
+    /// Returns the youngest operation that the server must know.
+    fn needs(&self) -> OpCode {
+        self.op()
+    }
 }
 
 /// Names the operation of a request.
@@ -58,6 +63,15 @@ impl Request for CreateRequest<'_> {
             Some(CreateMode::Container) => OpCode::CreateContainer,
             _ => OpCode::Create2,
         }
+    }
+}
+
+/// Creates a node by the operation that all servers know, and whose answer has no stat.
+pub(crate) struct PlainCreateRequest<'a>(pub(crate) CreateRequest<'a>);
+
+impl Encode for PlainCreateRequest<'_> {
+    fn encode(&self, to: &mut Writer<'_>) {
+        self.0.encode(to);
     }
 }
 
@@ -133,6 +147,7 @@ record! {
     CloseSessionRequest {}
 }
 
+request!(PlainCreateRequest<'_> => Create);
 request!(CreateTtlRequest<'_> => CreateTtl);
 request!(DeleteRequest<'_> => Delete);
 request!(ExistsRequest<'_> => Exists);

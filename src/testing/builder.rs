@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::{Duration, SystemTime};
 
-use super::TestingServer;
+use super::{Dialect, TestingServer};
 use crate::testing::ensemble::{Options, millis};
 use crate::testing::scheduler::AfterStep;
 
@@ -60,6 +60,12 @@ impl TestingServerBuilder {
     /// Sets the seed, which decides every delay and the order in which tasks take turns. Default 0.
     pub fn seed(mut self, seed: u64) -> Self {
         self.options.seed = seed;
+        self
+    }
+
+    /// Sets which servers the ensemble imitates. Default [`Dialect::ZooKeeper`].
+    pub fn dialect(mut self, dialect: Dialect) -> Self {
+        self.options.dialect = dialect;
         self
     }
 

@@ -7,7 +7,7 @@ use super::{Operation, Target, TestingServer};
 use crate::backend::zookeeper::refusal;
 use crate::client::{Client, Error};
 use crate::path;
-use crate::protocol::ErrorCode;
+use crate::protocol::{ErrorCode, OpCode};
 use crate::testing::ensemble::Who;
 use crate::znode::CreateMode;
 
@@ -308,5 +308,5 @@ impl TestingServer {
 
 fn by_hand<T>(doing: &'static str, at: &str, act: impl FnOnce(&str) -> Result<T, ErrorCode>) -> Result<T, Error> {
     path::validate(at)?;
-    act(at).map_err(|code| Error::from_backend(doing, at, refusal(code)))
+    act(at).map_err(|code| Error::from_backend(doing, at, refusal(code, OpCode::Error)))
 }

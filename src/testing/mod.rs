@@ -184,4 +184,4 @@ pub use self::server::TestingServer;
 pub use self::target::Target;
 pub use self::task::{Task, TaskGone};
 pub use crate::backend::Event as WatchEvent;
-pub use crate::testing::ensemble::{Happening, Operation, Record, SessionInfo};
+pub use crate::testing::ensemble::{Dialect, Happening, Operation, Record, SessionInfo};

@@ -4,9 +4,9 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::ErrorKind;
 use std::time::{Duration, SystemTime};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::json;
-use zookeeper_recipes::testing::TestingServer;
+use zookeeper_recipes::testing::{self, TestingServer};
 
 use crate::commands::signals::Signals;
 use crate::connection::time;
@@ -23,6 +23,9 @@ pub struct Options {
     /// How many servers there are, each at the port behind that of the one before
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=9))]
     servers: u8,
+    /// Which servers they imitate
+    #[arg(long, value_enum, default_value_t = Dialect::Zookeeper)]
+    dialect: Dialect,
     /// Permit nodes with a time to live, as the servers' option extendedTypesEnabled
     #[arg(long)]
     extended_types: bool,
@@ -32,6 +35,27 @@ pub struct Options {
     /// Decides what is random, such as the passwords of sessions [default: drawn]
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
+}
+
+/// The servers that can be imitated.
+#[derive(ValueEnum, Debug, Clone, Copy)]
+enum Dialect {
+    /// ZooKeeper 3.9
+    Zookeeper,
+    /// ClickHouse Keeper of 2025: resumes no session, and closes connections on what it does not know
+    Keeper,
+    /// ClickHouse Keeper of the beginning of 2026: knows create2 and persistent watches, too
+    Keeper26,
+}
+
+impl From<Dialect> for testing::Dialect {
+    fn from(dialect: Dialect) -> Self {
+        match dialect {
+            Dialect::Zookeeper => testing::Dialect::ZooKeeper,
+            Dialect::Keeper => testing::Dialect::Keeper,
+            Dialect::Keeper26 => testing::Dialect::Keeper26,
+        }
+    }
 }
 
 /// Draws a number. With the seed of another run the session of a client of that run could be taken for one of this.
@@ -61,6 +85,7 @@ async fn listen(output: Output, options: &Options) -> Result<Ending, Ending> {
     let server = TestingServer::builder()
         .seed(options.seed.unwrap_or_else(draw))
         .starts_at(SystemTime::now())
+        .dialect(options.dialect.into())
         .servers(usize::from(options.servers))
         .tick_time(options.tick)
         .extended_types(options.extended_types)

@@ -8,6 +8,7 @@ use super::connect::{Connector, Stream, cause, in_turn};
 use super::handshake::Failure;
 use super::hosts::{Hosts, Notice, SrvrSupport, Turn};
 use super::question::{self, ServerState};
+use crate::backend::lacking::LackingOperations;
 use crate::backend::request_limit::RequestLimit;
 use crate::util::clock::Instant;
 use crate::util::mutex::Mutex;
@@ -19,6 +20,7 @@ pub(crate) struct Environment {
     pub(crate) connector: Arc<dyn Connector>,
     pub(crate) hosts: Arc<Mutex<Hosts>>,
     pub(crate) request_limit: Arc<RequestLimit>,
+    pub(crate) lacking: Arc<LackingOperations>,
 }
 
 impl Environment {

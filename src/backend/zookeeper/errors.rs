@@ -1,10 +1,10 @@
 //! What the error codes of the wire mean.
 
 use crate::backend::Error;
-use crate::protocol::ErrorCode;
+use crate::protocol::{ErrorCode, OpCode};
 
-/// Returns the error for the code with which the server refused a request.
-pub(crate) fn refusal(code: ErrorCode) -> Error {
+/// Returns the error for the code with which the server refused a request that needs this operation.
+pub(crate) fn refusal(code: ErrorCode, needs: OpCode) -> Error {
     match code {
         ErrorCode::NoNode => Error::NoNode,
         ErrorCode::NodeExists => Error::NodeExists,
@@ -15,7 +15,7 @@ pub(crate) fn refusal(code: ErrorCode) -> Error {
         ErrorCode::InvalidAcl => Error::InvalidAcl,
         ErrorCode::QuotaExceeded => Error::QuotaExceeded,
         ErrorCode::ThrottledOp => Error::Throttled,
-        ErrorCode::Unimplemented => Error::Unimplemented,
+        ErrorCode::Unimplemented => Error::Unimplemented(needs),
         ErrorCode::BadArguments => Error::BadArguments("server error".to_owned()),
         ErrorCode::AuthFailed | ErrorCode::SessionClosedRequireSaslAuth => Error::AuthFailed,
         ErrorCode::SessionExpired => Error::SessionEnded,

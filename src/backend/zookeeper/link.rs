@@ -22,6 +22,7 @@ use tokio::sync::oneshot;
 
 use super::outstanding::{Answer, Entry, Outstanding, WantedWatch};
 use crate::backend::Error;
+use crate::backend::lacking::LackingOperations;
 use crate::backend::request_limit::RequestLimit;
 use crate::protocol::{
     CloseSessionRequest, OpCode, PingRequest, RemoveWatchesRequest, Request, WatcherType, encode_request, xid,
@@ -88,6 +89,7 @@ pub(crate) struct Pulse {
 pub(crate) struct Link<W> {
     clock: Clock,
     limit: Arc<RequestLimit>,
+    lacking: Arc<LackingOperations>,
     sending: Mutex<Sending<W>>,
     sent: Mutex<Outstanding<W>>,
     /// The session's task.
@@ -101,10 +103,11 @@ impl<W> fmt::Debug for Link<W> {
 }
 
 impl<W> Link<W> {
-    pub(crate) fn new(clock: Clock, limit: Arc<RequestLimit>) -> Self {
+    pub(crate) fn new(clock: Clock, limit: Arc<RequestLimit>, lacking: Arc<LackingOperations>) -> Self {
         Link {
             clock,
             limit,
+            lacking,
             sending: Mutex::new(Sending {
                 gate: Gate::Down,
                 closing: None,
@@ -121,6 +124,11 @@ impl<W> Link<W> {
             sent: Mutex::new(Outstanding::new()),
             task: AtomicWaker::new(),
         }
+    }
+
+    /// Returns whether the servers lack an operation.
+    pub(crate) fn lacks(&self, op: OpCode) -> bool {
+        self.lacking.has(op)
     }
 
     /// Returns whether a request would be accepted.
@@ -150,6 +158,8 @@ impl<W> Link<W> {
         }
         let mut entry = Entry::new(request.op(), frame.len() - PREFIX, sending.latest_write);
         self.limit.check(entry.length, now)?;
+        entry.needs = request.needs();
+        self.lacking.check(entry.needs)?;
         (entry.watch, entry.reply) = (watch, Some(reply));
         self.enqueue(&mut sending, frame, entry)?;
         Ok(answer)
@@ -159,6 +169,10 @@ impl<W> Link<W> {
     /// Returns false if that cannot be asked now: there is no connection, too much is waiting, or a request arms such a
     /// watch, until it is [settled](Self::settled).
     pub(crate) fn remove_watch(&self, path: &Arc<str>, watcher: WatcherType) -> bool {
+        if self.lacks(OpCode::RemoveWatches) {
+            // The server keeps it, and nobody hears its event.
+            return true;
+        }
         let Ok(frame) = frame(&RemoveWatchesRequest { path, watcher }) else { return false };
         let mut sending = self.sending.lock();
         if sending.gate != Gate::Up || sending.closing.is_some() || self.sent.lock().arms(watcher, path) {
@@ -311,13 +325,19 @@ impl<W> Link<W> {
     pub(crate) fn take_answered(&self, xid: i32) -> Option<Entry<W>> {
         let mut sent = self.sent.lock();
         let answered = if sent.entries.front()?.xid == xid { sent.entries.pop_front() } else { None };
-        answered.inspect(|entry| self.limit.answered(entry.length))
+        answered.inspect(|entry| {
+            self.limit.answered(entry.length);
+            self.lacking.answered(entry.needs);
+        })
     }
 
-    /// Notes that the server has ended the connection, perhaps because it does not read the longest request under way.
+    /// Notes that the server has ended the connection, perhaps because of a request under way: it does not read the
+    /// longest one, or does not know an operation.
     pub(crate) fn ended_by_server(&self) {
-        let longest = self.sent.lock().entries.iter().map(|entry| entry.length).max();
-        self.limit.ended(longest.unwrap_or_default(), self.clock.now());
+        let (sent, now) = (self.sent.lock(), self.clock.now());
+        let longest = sent.entries.iter().map(|entry| entry.length).max();
+        self.limit.ended(longest.unwrap_or_default(), now);
+        self.lacking.ended(sent.entries.iter().map(|entry| entry.needs), now);
     }
 
     /// Puts back a request whose answer does not count: it fails with the connection.

@@ -67,6 +67,7 @@ pub(crate) use self::errors::refusal;
 use self::hosts::Hosts;
 pub(crate) use self::requests::Session;
 use self::session::Task;
+use super::lacking::LackingOperations;
 use super::request_limit::RequestLimit;
 use super::{Error, Observer, SessionEvent, Spawner};
 use crate::util::clock::Clock;
@@ -194,7 +195,8 @@ impl Ensemble {
         let hosts = Hosts::new(options.connect_string.endpoints(), &*options.jitter);
         let request_limit = Arc::new(RequestLimit::new(options.max_request_bytes));
         let hosts = Arc::new(Mutex::new(hosts));
-        let environment = Environment { options: Arc::new(options), connector, hosts, request_limit };
+        let lacking = Arc::new(LackingOperations::default());
+        let environment = Environment { options: Arc::new(options), connector, hosts, request_limit, lacking };
         Ensemble { environment, fault: None }
     }
 

@@ -43,6 +43,8 @@ impl WantedWatch {
 pub(crate) struct Entry<W> {
     pub(crate) xid: i32,
     pub(crate) op: OpCode,
+    /// The youngest operation that the server must know.
+    pub(crate) needs: OpCode,
     pub(crate) sent: Instant,
     pub(crate) watch: Option<WantedWatch>,
     /// The watch that it removes.
@@ -55,7 +57,7 @@ pub(crate) struct Entry<W> {
 impl<W> Entry<W> {
     /// Returns a request that is not written yet and that no caller waits for.
     pub(crate) fn new(op: OpCode, length: usize, now: Instant) -> Self {
-        Entry { xid: 0, op, sent: now, watch: None, removes: None, reply: None, length }
+        Entry { xid: 0, op, needs: op, sent: now, watch: None, removes: None, reply: None, length }
     }
 
     /// Returns the strength of proof of an answer to it.

@@ -26,7 +26,7 @@ use crate::path::Namespace;
 use crate::protocol::{
     AddWatchRequest, AnyResponse, CheckRequest, CreateRequest, CreateTtlRequest, DeleteRequest, ExistsRequest,
     GetAclRequest, GetChildren2Request, GetDataRequest, GetDataResponse, MultiOp, MultiReadRequest, MultiRequest,
-    MultiResponse, MultiResult, Request, SetDataRequest, SyncRequest,
+    MultiResponse, MultiResult, OpCode, PlainCreateRequest, Request, SetDataRequest, SyncRequest,
 };
 use crate::znode::{Acl, CreateMode, Stat};
 
@@ -144,14 +144,17 @@ fn any_version(version: Option<i32>) -> i32 {
     version.unwrap_or(-1)
 }
 
-/// Returns a step with its path on the server.
-fn step<'a>(op: &'a Op, full: &'a str) -> MultiOp<'a> {
+/// Returns a step with its path on the server, which may lack create2.
+fn step<'a>(op: &'a Op, full: &'a str, has_create2: bool) -> MultiOp<'a> {
     match op {
         Op::Check { version, .. } => MultiOp::Check(CheckRequest { path: full, version: any_version(*version) }),
         Op::Create { data, mode: CreateMode::PersistentTtl(ttl), acls, .. } => {
             MultiOp::CreateTtl(CreateTtlRequest::new(full, data, acls, *ttl))
         }
-        Op::Create { data, mode, acls, .. } => MultiOp::create(CreateRequest::new(full, data, acls, *mode)),
+        Op::Create { data, mode, acls, .. } => match MultiOp::create(CreateRequest::new(full, data, acls, *mode)) {
+            MultiOp::Create2(create) if !has_create2 => MultiOp::Create(create),
+            step => step,
+        },
         Op::SetData { data, version, .. } => {
             MultiOp::SetData(SetDataRequest { path: full, data: Some(data), version: any_version(*version) })
         }
@@ -165,9 +168,9 @@ fn path_of(op: &Op) -> &str {
     }
 }
 
-fn committed(response: MultiResponse, chroot: &Namespace) -> Result<Multi, Error> {
+fn committed(response: MultiResponse, needs: OpCode, chroot: &Namespace) -> Result<Multi, Error> {
     if let Some((index, code)) = response.refused() {
-        return Ok(Multi::Refused { index, error: refusal(code) });
+        return Ok(Multi::Refused { index, error: refusal(code, needs) });
     }
     let results = response.results.into_iter().map(|result| match result {
         MultiResult::Check => Ok(OpResult::Check),
@@ -184,7 +187,7 @@ fn committed(response: MultiResponse, chroot: &Namespace) -> Result<Multi, Error
 fn read(response: MultiResponse, count: usize) -> Result<ManyRead, Error> {
     let results = response.results.into_iter().map(|result| match result {
         MultiResult::GetData(found) => Ok(Ok(content(found))),
-        MultiResult::Error(code) if !code.is_ok() => Ok(Err(refusal(code))),
+        MultiResult::Error(code) if !code.is_ok() => Ok(Err(refusal(code, OpCode::GetData))),
         _ => Err(unexpected()),
     });
     let results: ManyRead = results.collect::<Result<_, _>>()?;
@@ -242,8 +245,35 @@ impl Session {
             CreateMode::PersistentTtl(ttl) => {
                 self.request(checked, &CreateTtlRequest::new(&full, data, acls, ttl), take)
             }
-            _ => self.request(checked, &CreateRequest::new(&full, data, acls, mode), take),
+            _ => {
+                let request = CreateRequest::new(&full, data, acls, mode);
+                if request.op() == OpCode::Create2 && self.shared.link.lacks(OpCode::Create2) {
+                    return self.create_and_look(checked, request);
+                }
+                self.request(checked, &request, take)
+            }
         }
+    }
+
+    /// Creates a node on servers that lack create2, and then reads its stat.
+    fn create_and_look(&self, checked: Result<(), Error>, request: CreateRequest<'_>) -> Reply<(String, Stat)> {
+        let (shared, chroot) = (Arc::clone(&self.shared), self.chroot.clone());
+        let created = self.request(checked, &PlainCreateRequest(request), |outcome| match outcome? {
+            AnyResponse::Create(created) => Ok(created.path),
+            _ => Err(unexpected()),
+        });
+        async move {
+            let full = created.await?;
+            let looked = match shared.link.hand_over(&ExistsRequest { path: &full, watch: false }, None) {
+                Ok(looked) => received(looked).await.outcome.and_then(stat),
+                Err(error) => Err(error),
+            };
+            // Whatever became of the read, even if it was never sent or found no node: the create was carried out. This
+            // is as after a lost answer: the caller looks.
+            let stat = looked.map_err(|_| Error::ConnectionLoss)?;
+            Ok((chroot.strip(&full).to_owned(), stat))
+        }
+        .boxed()
     }
 
     pub(crate) fn delete(&self, path: &str, version: Option<i32>) -> Reply<()> {
@@ -313,10 +343,12 @@ impl Session {
             return futures::future::ready(Ok(Multi::Committed(Vec::new()))).boxed();
         }
         let paths: Vec<String> = ops.iter().map(|op| self.full(path_of(op))).collect();
-        let ops = ops.iter().zip(&paths).map(|(op, full)| step(op, full)).collect();
-        let chroot = self.chroot.clone();
-        self.request(checked, &MultiRequest { ops }, move |outcome| match outcome? {
-            AnyResponse::Multi(response) => committed(response, &chroot),
+        let has_create2 = !self.shared.link.lacks(OpCode::Create2);
+        let ops = ops.iter().zip(&paths).map(|(op, full)| step(op, full, has_create2)).collect();
+        let (request, chroot) = (MultiRequest { ops }, self.chroot.clone());
+        let needs = request.needs();
+        self.request(checked, &request, move |outcome| match outcome? {
+            AnyResponse::Multi(response) => committed(response, needs, &chroot),
             _ => Err(unexpected()),
         })
     }

@@ -184,7 +184,7 @@ impl<'a> Serving<'a> {
                 link.put_back(entry);
                 return Err(End::Lost(format!("the server does not serve the session ({:?})", header.err)));
             }
-            code => Err(refusal(code)),
+            code => Err(refusal(code, entry.needs)),
         };
         if entry.op == OpCode::CloseSession {
             return Err(End::Session(SessionEnd::Closed));
@@ -268,7 +268,9 @@ impl<'a> Serving<'a> {
 /// Returns whether an outcome was decided by the ensemble.
 fn proves(outcome: &Result<AnyResponse, Error>) -> bool {
     match outcome {
-        Ok(AnyResponse::Multi(multi)) => multi.refused().is_none_or(|(_, code)| refusal(code).is_verdict()),
+        Ok(AnyResponse::Multi(multi)) => {
+            multi.refused().is_none_or(|(_, code)| refusal(code, OpCode::Multi).is_verdict())
+        }
         Ok(_) => true,
         Err(error) => error.is_verdict(),
     }

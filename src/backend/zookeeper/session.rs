@@ -147,7 +147,7 @@ impl Task {
                     continue;
                 }
                 Ok(Attempt::Expired) => return Err(SessionEnd::Expired),
-                Ok(Attempt::Replaced) => return Err(SessionEnd::Closed),
+                Ok(Attempt::Replaced) => return Err(SessionEnd::Replaced),
                 Err(Failure::Credentials(why)) => {
                     let mut hosts = self.state.environment.hosts.lock();
                     let name = hosts.name(host);
@@ -257,6 +257,10 @@ impl Task {
         }
         if self.state.identity.id != 0 && self.state.identity.id != answer.session_id && !opening {
             return Ok(self.replaced(fresh, answer.session_id, limit).await);
+        }
+        if self.state.identity.id != answer.session_id {
+            let resumes = answer.password.0.iter().any(|byte| *byte != 0);
+            self.state.environment.lacking.opened(!resumes, self.state.environment.now());
         }
         (self.state.identity.id, self.state.identity.password) = (answer.session_id, answer.password);
         self.state.last_contact = fresh.latest_read;
@@ -419,6 +423,7 @@ impl Task {
         let event = end.map(|end| match end {
             SessionEnd::Expired => SessionEvent::Expired,
             SessionEnd::AuthFailed => SessionEvent::AuthFailed,
+            SessionEnd::Replaced => SessionEvent::Replaced,
             SessionEnd::Closed => SessionEvent::Closed,
         });
         if let Some(event) = event {

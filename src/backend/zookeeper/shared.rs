@@ -10,6 +10,7 @@ use super::link::Link;
 use super::outstanding::Entry;
 use super::watches::{Armed, Kind, Watches};
 use crate::backend::Event;
+use crate::backend::lacking::LackingOperations;
 use crate::backend::request_limit::RequestLimit;
 use crate::protocol::{EventType, WatcherEvent, WatcherType};
 use crate::util::clock::Clock;
@@ -29,9 +30,9 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(clock: Clock, limit: Arc<RequestLimit>) -> Self {
+    pub(crate) fn new(clock: Clock, limit: Arc<RequestLimit>, lacking: Arc<LackingOperations>) -> Self {
         Shared {
-            link: Link::new(clock, limit),
+            link: Link::new(clock, limit, lacking),
             watches: Mutex::default(),
             timeout: AtomicU64::new(0),
             zxid: AtomicI64::new(0),

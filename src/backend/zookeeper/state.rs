@@ -14,6 +14,8 @@ use crate::util::clock::Instant;
 pub(crate) enum SessionEnd {
     Expired,
     AuthFailed,
+    /// The servers opened another one in its place.
+    Replaced,
     Closed,
 }
 
@@ -35,7 +37,11 @@ impl SessionState {
     /// Returns a session that is not open yet.
     pub(crate) fn new(environment: Environment, observer: Arc<dyn Observer>) -> Self {
         SessionState {
-            shared: Arc::new(Shared::new(environment.options.clock, Arc::clone(&environment.request_limit))),
+            shared: Arc::new(Shared::new(
+                environment.options.clock,
+                Arc::clone(&environment.request_limit),
+                Arc::clone(&environment.lacking),
+            )),
             observer,
             identity: Identity::default(),
             shortest: Duration::MAX,

@@ -128,7 +128,7 @@ async fn watch(core: &Core, paths: &Paths, polls: &mut bool) -> Result<News, Err
             Ok(News::Watched { events, others: producers.unwrap_or(0).saturating_sub(1) })
         }
         Err(backend::Error::SessionEnded) => Ok(News::None),
-        Err(backend::Error::Unimplemented) => {
+        Err(backend::Error::Unimplemented(_)) => {
             *polls = true;
             Ok(News::None)
         }

@@ -17,6 +17,8 @@ use crate::protocol::{
 };
 use crate::znode::{Acl, CreateMode};
 
+/// The protocol version in ClickHouse Keeper's answer where it opens no session.
+const NO_LEADER: i32 = 42;
 /// The flags of a node with a time to live.
 const TTL: i32 = 5;
 /// In milliseconds: what the owner of such a node has room for.
@@ -204,6 +206,10 @@ fn answer(
             encode_connect_response(&welcome(*session, *timeout, password(*session)), out)
         }
         Outcome::Expired => encode_connect_response(&welcome(0, 0, [0; 16]), out),
+        Outcome::NoLeader => {
+            let welcome = ConnectResponse { protocol_version: NO_LEADER, ..welcome(0, 0, [0; 16]) };
+            encode_connect_response(&welcome, out)
+        }
         Outcome::Reply(Ok(answer)) => encode_reply(&head(ErrorCode::Ok), &body(header, answer), out),
         Outcome::Reply(Err(code)) => encode_reply(&head(*code), &(), out),
         Outcome::Goodbye => encode_reply(&head(ErrorCode::Ok), &(), out),

@@ -21,6 +21,7 @@
 mod check;
 mod codec;
 mod connection;
+mod dialect;
 mod drops;
 mod faults;
 mod handle;
@@ -47,15 +48,16 @@ mod world;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+pub use self::{
+    dialect::Dialect,
+    inspect::SessionInfo,
+    log::{Happening, Record},
+    wire::Operation,
+};
 pub(crate) use self::{
     faults::Who,
     handle::MemoryEnsemble,
     socket::{ReadHalf, WriteHalf},
-};
-pub use self::{
-    inspect::SessionInfo,
-    log::{Happening, Record},
-    wire::Operation,
 };
 
 /// Time since the ensemble was started, in milliseconds.
@@ -75,6 +77,7 @@ pub(crate) fn millis(duration: Duration) -> Millis {
 /// How an ensemble is built. All times are in milliseconds.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
+    pub(crate) dialect: Dialect,
     pub(crate) seed: u64,
     /// The time of day when it starts, since 1970.
     pub(crate) epoch: i64,
@@ -111,6 +114,7 @@ pub(crate) struct Options {
 impl Default for Options {
     fn default() -> Self {
         Options {
+            dialect: Dialect::ZooKeeper,
             seed: 0,
             // The same in every run, so that histories are the same.
             epoch: 1_700_000_000_000,
@@ -136,6 +140,11 @@ impl Default for Options {
 impl Options {
     fn half_tick(&self) -> Millis {
         (self.tick / 2).max(1)
+    }
+
+    /// The password of a session, which only its client knows.
+    fn password(&self, session: i64) -> [u8; 16] {
+        if self.dialect.is_keeper() { [0; 16] } else { codec::password(self.seed, session) }
     }
 
     fn container_check(&self) -> Millis {

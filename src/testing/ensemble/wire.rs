@@ -218,6 +218,12 @@ impl Request {
         }
     }
 
+    /// Whether it reads the tree and changes nothing.
+    pub(crate) fn is_look(&self) -> bool {
+        let Request::Call(call) = self else { return false };
+        !matches!(call, Call::Write(_) | Call::Multi(_) | Call::SetAcl { .. } | Call::Sync { .. })
+    }
+
     /// As the log counts it; none for what no holder of a session asked for.
     pub(crate) fn kind(&self) -> Option<Operation> {
         match self {
@@ -309,6 +315,8 @@ pub(crate) enum Outcome {
     },
     /// There is no such session (any more).
     Expired,
+    /// Opens no session now.
+    NoLeader,
     Reply(Result<Answer, ErrorCode>),
     /// The session was ended as asked.
     Goodbye,
@@ -324,6 +332,7 @@ impl Outcome {
         matches!(
             self,
             Outcome::Expired
+                | Outcome::NoLeader
                 | Outcome::Goodbye
                 | Outcome::Unknown
                 | Outcome::Text(_)

@@ -4,6 +4,8 @@ mod connections;
 mod fixture;
 mod hands;
 mod history;
+#[cfg(feature = "mutex")]
+mod keeper;
 mod listen;
 mod losses;
 mod processes;

@@ -169,7 +169,7 @@ async fn a_server_that_opens_another_session_ends_this_one_and_keeps_none() {
     let mut peer = stage.peer().await;
     assert_eq!(peer.hello().await.id, ID);
     peer.welcome(T.as_millis() as i32, ID + 1).await;
-    assert_eq!(next_event(&mut opened).await, Some(SessionEvent::Closed));
+    assert_eq!(next_event(&mut opened).await, Some(SessionEvent::Replaced));
     peer.expect(OpCode::CloseSession).await;
     assert_eq!(peer.frame().await, None, "the connection is closed");
     tokio::time::sleep(T).await;

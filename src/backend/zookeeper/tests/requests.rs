@@ -371,7 +371,8 @@ impl tokio::io::AsyncWrite for Writes {
 
 #[tokio::test(start_paused = true)]
 async fn requests_that_are_corked_leave_in_one_write() {
-    let link: Link<()> = Link::new(Clock::Tokio(tokio::time::Instant::now()), Arc::new(RequestLimit::new(usize::MAX)));
+    let link: Link<()> =
+        Link::new(Clock::Tokio(tokio::time::Instant::now()), Arc::new(RequestLimit::new(usize::MAX)), Arc::default());
     let writes = Writes::default();
     link.up(Box::new(writes.clone()), 0, T);
     let request = ExistsRequest { path: "/", watch: false };

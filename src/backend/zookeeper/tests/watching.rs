@@ -286,7 +286,7 @@ async fn a_server_before_3_6_says_that_it_knows_no_persistent_watches() {
     let watching = opened.session.watch_persistent("/a", WatchMode::Persistent);
     let asked = peer.expect(OpCode::AddWatch).await;
     peer.reply(asked.xid, 1, ErrorCode::Unimplemented, &()).await;
-    assert_eq!(soon(watching).await.err(), Some(crate::backend::Error::Unimplemented));
+    assert_eq!(soon(watching).await.err(), Some(crate::backend::Error::Unimplemented(OpCode::AddWatch)));
 }
 
 #[tokio::test(start_paused = true)]

@@ -72,6 +72,7 @@ impl World {
             Request::Unknown => return Outcome::Unknown,
             // Of the request to connect.
             Request::Refused(ErrorCode::SessionExpired) => return Outcome::Expired,
+            Request::Refused(ErrorCode::ConnectionLoss) => return Outcome::NoLeader,
             Request::Refused(code) => Err(code),
             Request::Call(call) => self.look(id, &call),
             Request::SetWatches { since, data, exists, children, persistent, recursive } => {

@@ -87,7 +87,7 @@ impl World {
     /// A message from the server arrives.
     pub(crate) fn deliver(&mut self, id: ConnId, message: Message) {
         let Some(message) = self.hold_down(id, message) else { return };
-        let (now, seed) = (self.now, self.options.seed);
+        let (now, options) = (self.now, &self.options);
         let Some(conn) = self.conns.get_mut(&id).filter(|conn| !conn.deaf) else { return };
         let group = conn.group;
         conn.due = conn.due.saturating_sub(message.length());
@@ -110,7 +110,7 @@ impl World {
         }
         conn.inbox.receive(|bytes| {
             // No message is as long as a frame can be.
-            codec::encode(&message, |session| codec::password(seed, session), bytes).ok();
+            codec::encode(&message, |session| options.password(session), bytes).ok();
         });
     }
 
@@ -139,7 +139,7 @@ impl World {
         let mut conn = Conn::new(group, server, inside(group), self.now);
         conn.deaf = true;
         self.conns.insert(id, conn);
-        let password = Secret(codec::password(self.options.seed, session).to_vec());
+        let password = Secret(self.options.password(session).to_vec());
         let timeout = self.leader.sessions.get(&session).map_or(0, |known| known.timeout);
         self.send_up(id, unframed(Request::Connect { session, password, timeout, last_zxid: 0 }));
         false

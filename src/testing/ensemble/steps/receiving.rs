@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::protocol::ErrorCode;
-use crate::testing::ensemble::codec::password;
 use crate::testing::ensemble::connection::{Slot, Work};
 use crate::testing::ensemble::link::Ask;
 use crate::testing::ensemble::wire::{Call, Header, Incoming, Operation, Request};
@@ -28,11 +27,15 @@ impl World {
             return;
         }
         let kind = request.kind();
-        if matches!(request, Request::Garbage) || kind.is_some_and(|kind| self.is_lost(id, kind, false)) {
+        let is_read = self.options.dialect.reads(&header) && !matches!(request, Request::Garbage);
+        if !is_read || kind.is_some_and(|kind| self.is_lost(id, kind, false)) {
             self.server_close(id);
             return;
         }
-        self.hear(replica, session, timeout);
+        let is_heard = !self.options.dialect.is_keeper() || self.replicas.len() == 1 || !request.is_look();
+        if is_heard {
+            self.hear(replica, session, timeout);
+        }
         self.take_up(id, Incoming { header, request });
     }
 
@@ -92,12 +95,15 @@ impl World {
         let timeout = self.negotiate(conn.replica, timeout);
         let behind =
             self.replicas.get(conn.replica).is_none_or(|replica| replica.applied < last_zxid || !replica.is_serving());
-        if behind {
+        let is_keeper = self.options.dialect.is_keeper();
+        if behind && is_keeper {
+            self.take_in_local(id, None, header, Request::Refused(ErrorCode::ConnectionLoss));
+        } else if behind {
             // It has seen more than this server, or this one serves no client now; it must try another one.
             self.server_close(id);
-        } else if session == 0 {
+        } else if session == 0 || is_keeper {
             self.take_in(id, None, header, Ask::Open { timeout });
-        } else if known.0 != password(self.options.seed, session) {
+        } else if known.0 != self.options.password(session) {
             self.take_in_local(id, None, header, Request::Refused(ErrorCode::SessionExpired));
         } else {
             // The session can have only one connection to the same server.
