@@ -4,7 +4,7 @@
 pub(crate) mod check;
 #[cfg(test)]
 mod contract;
-pub(crate) mod lacking;
+pub(crate) mod lacking_operations;
 pub(crate) mod request_limit;
 pub(crate) mod zookeeper;
 

@@ -225,7 +225,9 @@ impl Error {
             B::InvalidAcl => (ErrorKind::InvalidAcl, "the server does not accept the ACL".into()),
             B::QuotaExceeded => (ErrorKind::QuotaExceeded, "a quota is used up".into()),
             B::Throttled => (ErrorKind::Throttled, "the server is overloaded".into()),
-            B::Unimplemented(op) => (ErrorKind::Unimplemented, format!("the server does not support {}", op.name())),
+            B::Unimplemented(op) => {
+                (ErrorKind::Unimplemented, format!("the server does not support {}", op.description()))
+            }
             B::BadArguments(why) => (ErrorKind::InvalidArgument, why),
             B::TooLarge(why) => (ErrorKind::InvalidArgument, why.to_string()),
             B::AnswerTooLong { length, limit } => {

@@ -32,6 +32,9 @@ pub(crate) struct ConnectResponse {
 }
 
 impl ConnectResponse {
+    /// ClickHouse Keeper's protocol version in the answer of a server that has no leader, and opens no session.
+    pub(crate) const NO_LEADER: i32 = 42;
+
     /// Returns whether the server does not know the session (any more), or the password is wrong.
     pub(crate) fn is_expired(&self) -> bool {
         self.timeout <= 0

@@ -44,8 +44,8 @@ open_codes! {
 }
 
 impl OpCode {
-    /// Returns the name of an operation that some servers lack, and which have it.
-    pub(crate) fn name(self) -> &'static str {
+    /// Describes an operation that some servers lack, for users: its name, and which servers have it.
+    pub(crate) fn description(self) -> &'static str {
         match self {
             OpCode::Create2 => "create2, of ZooKeeper 3.5 and ClickHouse Keeper 26",
             OpCode::CreateContainer => "createContainer, of ZooKeeper 3.5.1 and ClickHouse Keeper of mid 2026",

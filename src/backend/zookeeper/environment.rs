@@ -8,7 +8,7 @@ use super::connect::{Connector, Stream, cause, in_turn};
 use super::handshake::Failure;
 use super::hosts::{Hosts, Notice, SrvrSupport, Turn};
 use super::question::{self, ServerState};
-use crate::backend::lacking::LackingOperations;
+use crate::backend::lacking_operations::LackingOperations;
 use crate::backend::request_limit::RequestLimit;
 use crate::util::clock::Instant;
 use crate::util::mutex::Mutex;

@@ -18,8 +18,6 @@ use crate::util::clock::{Clock, Instant};
 
 /// The longest answer to the handshake: a server that announces more speaks another protocol.
 const LONGEST_WELCOME: usize = 4 * 1024;
-/// ClickHouse Keeper's protocol version in the answer of a server that has no leader.
-const NOT_SERVING: i32 = 42;
 
 /// Why a connection cannot be used.
 #[derive(Debug)]
@@ -109,7 +107,7 @@ impl Fresh {
         if answer.read_only == Some(true) {
             return Err(Failure::new("the server is read-only"));
         }
-        if answer.protocol_version == NOT_SERVING {
+        if answer.protocol_version == ConnectResponse::NO_LEADER {
             return Err(Failure::new("the server does not serve: it has no leader"));
         }
         self.frames.limit = self.limit;

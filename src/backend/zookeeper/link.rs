@@ -22,7 +22,7 @@ use tokio::sync::oneshot;
 
 use super::outstanding::{Answer, Entry, Outstanding, WantedWatch};
 use crate::backend::Error;
-use crate::backend::lacking::LackingOperations;
+use crate::backend::lacking_operations::LackingOperations;
 use crate::backend::request_limit::RequestLimit;
 use crate::protocol::{
     CloseSessionRequest, OpCode, PingRequest, RemoveWatchesRequest, Request, WatcherType, encode_request, xid,
@@ -159,7 +159,9 @@ impl<W> Link<W> {
         let mut entry = Entry::new(request.op(), frame.len() - PREFIX, sending.latest_write);
         self.limit.check(entry.length, now)?;
         entry.needs = request.needs();
-        self.lacking.check(entry.needs)?;
+        if self.lacks(entry.needs) {
+            return Err(Error::Unimplemented(entry.needs));
+        }
         (entry.watch, entry.reply) = (watch, Some(reply));
         self.enqueue(&mut sending, frame, entry)?;
         Ok(answer)
@@ -170,7 +172,7 @@ impl<W> Link<W> {
     /// watch, until it is [settled](Self::settled).
     pub(crate) fn remove_watch(&self, path: &Arc<str>, watcher: WatcherType) -> bool {
         if self.lacks(OpCode::RemoveWatches) {
-            // The server keeps it, and nobody hears its event.
+            // The server keeps it until its next event, which no caller waits for.
             return true;
         }
         let Ok(frame) = frame(&RemoveWatchesRequest { path, watcher }) else { return false };

@@ -67,7 +67,7 @@ pub(crate) use self::errors::refusal;
 use self::hosts::Hosts;
 pub(crate) use self::requests::Session;
 use self::session::Task;
-use super::lacking::LackingOperations;
+use super::lacking_operations::LackingOperations;
 use super::request_limit::RequestLimit;
 use super::{Error, Observer, SessionEvent, Spawner};
 use crate::util::clock::Clock;

@@ -259,8 +259,9 @@ impl Task {
             return Ok(self.replaced(fresh, answer.session_id, limit).await);
         }
         if self.state.identity.id != answer.session_id {
-            let resumes = answer.password.0.iter().any(|byte| *byte != 0);
-            self.state.environment.lacking.opened(!resumes, self.state.environment.now());
+            // ClickHouse Keeper's sessions have no password.
+            let is_keeper = answer.password.0.iter().all(|byte| *byte == 0);
+            self.state.environment.lacking.opened(is_keeper, self.state.environment.now());
         }
         (self.state.identity.id, self.state.identity.password) = (answer.session_id, answer.password);
         self.state.last_contact = fresh.latest_read;

@@ -10,7 +10,7 @@ use super::link::Link;
 use super::outstanding::Entry;
 use super::watches::{Armed, Kind, Watches};
 use crate::backend::Event;
-use crate::backend::lacking::LackingOperations;
+use crate::backend::lacking_operations::LackingOperations;
 use crate::backend::request_limit::RequestLimit;
 use crate::protocol::{EventType, WatcherEvent, WatcherType};
 use crate::util::clock::Clock;

@@ -17,8 +17,6 @@ use crate::protocol::{
 };
 use crate::znode::{Acl, CreateMode};
 
-/// The protocol version in ClickHouse Keeper's answer where it opens no session.
-const NO_LEADER: i32 = 42;
 /// The flags of a node with a time to live.
 const TTL: i32 = 5;
 /// In milliseconds: what the owner of such a node has room for.
@@ -207,7 +205,7 @@ fn answer(
         }
         Outcome::Expired => encode_connect_response(&welcome(0, 0, [0; 16]), out),
         Outcome::NoLeader => {
-            let welcome = ConnectResponse { protocol_version: NO_LEADER, ..welcome(0, 0, [0; 16]) };
+            let welcome = ConnectResponse { protocol_version: ConnectResponse::NO_LEADER, ..welcome(0, 0, [0; 16]) };
             encode_connect_response(&welcome, out)
         }
         Outcome::Reply(Ok(answer)) => encode_reply(&head(ErrorCode::Ok), &body(header, answer), out),

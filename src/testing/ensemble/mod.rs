@@ -14,9 +14,9 @@
 //!
 //! What a part is stands in its own file, below `world`; what it does stands in `steps`, above it.
 //!
-//! The rules are those of ZooKeeper 3.9. The clients are those of real servers. With several servers each serves
-//! clients and the leader serves none (`leaderServes=no`). There are no elections; a lever deposes a leader
-//! without its noticing.
+//! The rules are those of ZooKeeper 3.9, but for what a [`Dialect`] changes. The clients are those of real servers.
+//! With several servers each serves clients and the leader serves none (`leaderServes=no`). There are no elections; a
+//! lever deposes a leader without its noticing.
 
 mod check;
 mod codec;
