@@ -39,7 +39,7 @@ impl TestingServer {
     }
 }
 
-/// Faults. Each of these methods panics for a client that is not one of this server.
+/// Faults. Each of these methods panics for a client, or for a `Listening`, that is not one of this server.
 impl TestingServer {
     /// Ends the session of the client at the servers. Returns whether there was one.
     ///
@@ -68,6 +68,13 @@ impl TestingServer {
         // A client of another server is refused even without a session.
         self.group(client);
         client.session_id().is_some_and(|session| self.ensemble.expire_session(session))
+    }
+
+    /// Ends the session with this id at the servers, as [`expire_session`](Self::expire_session) does. Returns whether
+    /// there was one. It can be that of a client in another process, which [`sessions`](Self::sessions) lists too.
+    #[doc(alias = "KillSession")]
+    pub fn expire_session_id(&self, session: i64) -> bool {
+        self.ensemble.expire_session(session)
     }
 
     /// Cuts the connection once; the client connects again. Returns how many connections were cut.

@@ -8,8 +8,9 @@ use tokio::io::{AsyncWriteExt, copy};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use super::TestingServer;
+use super::{Target, TestingServer};
 use crate::testing::ensemble::{MemoryEnsemble, ReadHalf, WriteHalf};
+use crate::testing::scheduler::Process;
 use crate::util::wait::forever;
 
 /// A connection that has no session then is closed, as by ZooKeeper's default.
@@ -20,6 +21,8 @@ const WITHOUT_SESSION: Duration = Duration::from_secs(10);
 #[must_use = "the sockets are closed when it is dropped"]
 pub struct Listening {
     addresses: Vec<SocketAddr>,
+    /// Stands for all clients that come by these sockets.
+    clients: Process,
     _accepting: JoinSet<()>,
 }
 
@@ -41,12 +44,20 @@ impl Listening {
     }
 }
 
+impl From<&Listening> for Target {
+    fn from(listening: &Listening) -> Self {
+        Target::sockets(listening.clients.clone())
+    }
+}
+
 impl TestingServer {
     /// Serves the ensemble on TCP sockets, one for each of its servers, to any client of ZooKeeper.
     ///
     /// The first server listens at `address`, the others at the next ports; at port 0 each gets a free one. Needs
-    /// tokio's I/O driver, and a clock that is not paused. A [`Target`](super::Target) means only clients in this
-    /// process, so levers for [`Target::ALL`](super::Target::ALL) alone concern those that come by a socket.
+    /// tokio's I/O driver, and a clock that is not paused.
+    ///
+    /// Several calls, each with an address of its own, serve the same ensemble. A lever that is given
+    /// [`&listening`](Listening) concerns those clients alone that come by its sockets, for example all of one service.
     ///
     /// It is for development and tests, not for a network that others can reach: nothing is kept on disk, and there is
     /// no encryption. A client that leaves more than 256 MiB of answers unread is cut off. Clients can authenticate by
@@ -76,7 +87,7 @@ impl TestingServer {
     pub fn listen(&self, address: impl ToSocketAddrs) -> io::Result<Listening> {
         let first = address.to_socket_addrs()?.next();
         let first = first.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name has no address"))?;
-        let (mut addresses, mut accepting) = (Vec::new(), JoinSet::new());
+        let (mut addresses, mut accepting, clients) = (Vec::new(), JoinSet::new(), self.scheduler.outside());
         for server in 0..self.servers() {
             let address = address_of(first, server)?;
             let failed = |error: io::Error| io::Error::new(error.kind(), format!("{address}: {error}"));
@@ -84,9 +95,9 @@ impl TestingServer {
             listener.set_nonblocking(true)?;
             let listener = TcpListener::from_std(listener)?;
             addresses.push(listener.local_addr()?);
-            accepting.spawn(accept(self.ensemble.clone(), server, listener));
+            accepting.spawn(accept(self.ensemble.clone(), clients.id, server, listener));
         }
-        Ok(Listening { addresses, _accepting: accepting })
+        Ok(Listening { addresses, clients, _accepting: accepting })
     }
 }
 
@@ -101,7 +112,7 @@ fn address_of(first: SocketAddr, server: usize) -> io::Result<SocketAddr> {
 }
 
 /// Takes connections until it is dropped, and with it all of them.
-async fn accept(ensemble: MemoryEnsemble, server: usize, listener: TcpListener) {
+async fn accept(ensemble: MemoryEnsemble, group: u32, server: usize, listener: TcpListener) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -110,7 +121,7 @@ async fn accept(ensemble: MemoryEnsemble, server: usize, listener: TcpListener) 
             accepted = listener.accept() => match accepted {
                 Ok((socket, peer)) => {
                     // Refused by a lever, or as the servers are stopped: the client sees it closed at once.
-                    if let Some((read, write)) = ensemble.accept(server, peer) {
+                    if let Some((read, write)) = ensemble.accept(group, server, peer) {
                         connections.spawn(serve(socket, read, write));
                     }
                 }

@@ -15,6 +15,7 @@ use futures::future::BoxFuture;
 use futures::task::AtomicWaker;
 
 use crate::client::runtime::Spawn;
+use crate::testing::ensemble::OUTSIDE;
 use crate::util::mutex::{Mutex, MutexGuard};
 use crate::util::panic::caught;
 
@@ -45,6 +46,8 @@ struct State {
     random: fastrand::Rng,
     last_task: TaskId,
     last_process: ProcessId,
+    /// How many groups of clients outside there are.
+    outside: u32,
     tasks: BTreeMap<TaskId, Task>,
     /// Tasks to be polled.
     ready: BTreeSet<TaskId>,
@@ -197,6 +200,13 @@ impl Scheduler {
         let mut state = self.shared.state();
         state.last_process += 1;
         Process { scheduler: self.clone(), id: state.last_process }
+    }
+
+    /// A new number for clients that are not in this process: none of those that [`process`](Self::process) returns.
+    pub(crate) fn outside(&self) -> Process {
+        let mut state = self.shared.state();
+        state.outside += 1;
+        Process { scheduler: self.clone(), id: OUTSIDE + state.outside }
     }
 
     /// Runs a task of a process; drops it if the runtime is gone.

@@ -4,7 +4,8 @@ use crate::client::Client;
 use crate::testing::scheduler::{Process, Scheduler};
 
 /// The clients that a lever of a [`TestingServer`](super::TestingServer) affects: `&client`, with all sessions it has
-/// and will have, or [`Target::ALL`].
+/// and will have, [`&listening`](super::Listening), with all clients that come by its sockets, now and later, or
+/// [`Target::ALL`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -27,11 +28,17 @@ enum Aim {
     All,
     /// `None` is not a simulated client at all.
     Client(Option<Process>),
+    Sockets(Process),
 }
 
 impl Target {
     /// All clients, including future ones.
     pub const ALL: Target = Target(Aim::All);
+
+    /// The clients that come by some sockets, by the number that stands for them.
+    pub(super) fn sockets(clients: Process) -> Target {
+        Target(Aim::Sockets(clients))
+    }
 
     /// Returns the process; `None` means all.
     pub(super) fn process(self, scheduler: &Scheduler) -> Option<Process> {
@@ -45,6 +52,10 @@ impl Target {
                     "this client is not one of this TestingServer: use Client::builder_for(&server)"
                 );
                 process
+            }
+            Aim::Sockets(process) => {
+                assert!(process.is_of(scheduler), "this Listening is not one of this TestingServer");
+                Some(process)
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::commands::Command;
@@ -20,16 +20,24 @@ pub struct Options {
     #[command(flatten)]
     pub connection: Connection,
     /// Print results as JSON, one value a line, and errors too: {"error": ..., "status": ...}
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = None::<&str>)]
     pub json: bool,
     #[command(subcommand)]
     pub what: What,
 }
 
 impl Options {
+    /// Returns the commands with their options, each where it means something: `serve` has none of a client.
+    pub fn all_commands() -> clap::Command {
+        let client = Connection::augment_args(clap::Command::new("zkr"));
+        // A global option is not repeated where one of its name is there already.
+        let hidden = client.get_arguments().cloned().map(|option| option.hide(true));
+        Options::command().mut_subcommand("serve", |serve| serve.args(hidden))
+    }
+
     /// Reads the arguments of this process.
     pub fn read() -> Result<Options, clap::Error> {
-        let mut command = Options::command();
+        let mut command = Options::all_commands();
         let matches = command.try_get_matches_from_mut(std::env::args_os())?;
         let options = Options::from_arg_matches(&matches)?;
         match (&options.what, Connection::first_given(&matches)) {
@@ -60,6 +68,7 @@ pub enum What {
     ///
     /// Any client of ZooKeeper can use it, of any language. It ends with Ctrl-C, and all that was in it with it. It
     /// knows the words ruok, srvr, stat, mntr, conf, cons, wchs and envi, and the scheme digest for authentication.
+    #[command(after_help = serve::help())]
     Serve(serve::Options),
     /// Print the completions for a shell
     Completions {

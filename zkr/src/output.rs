@@ -6,7 +6,6 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use clap::CommandFactory;
 use clap_complete::Shell;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -130,7 +129,7 @@ pub fn table(rows: &[Vec<String>]) -> String {
 /// Prints the completions for a shell.
 pub fn completions(shell: Shell) -> Ending {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Options::command(), "zkr", &mut script);
+    clap_complete::generate(shell, &mut Options::all_commands(), "zkr", &mut script);
     match io::stdout().write_all(&script) {
         Ok(()) => Ending::Success,
         Err(error) => of_output(error),
@@ -140,7 +139,7 @@ pub fn completions(shell: Shell) -> Ending {
 /// Writes the manual pages into a directory: `zkr.1`, and one for each command.
 pub fn man(directory: &Path) -> Ending {
     let written =
-        std::fs::create_dir_all(directory).and_then(|()| clap_mangen::generate_to(Options::command(), directory));
+        std::fs::create_dir_all(directory).and_then(|()| clap_mangen::generate_to(Options::all_commands(), directory));
     match written {
         Ok(()) => Ending::Success,
         Err(error) => Ending::failed(format_args!("{}: {error}", directory.display())),

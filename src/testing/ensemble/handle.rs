@@ -74,9 +74,10 @@ impl MemoryEnsemble {
         Arc::new(Network { shared, group })
     }
 
-    /// A connection of a client that is not in this process; none while connections are refused.
-    pub(crate) fn accept(&self, server: usize, peer: SocketAddr) -> Option<(ReadHalf, WriteHalf)> {
-        let (conn, inbox) = self.shared.with(|world| world.accept(OUTSIDE, server, peer))?;
+    /// A connection of a client that is not in this process, of a group from [`OUTSIDE`] on; none while connections are
+    /// refused.
+    pub(crate) fn accept(&self, group: u32, server: usize, peer: SocketAddr) -> Option<(ReadHalf, WriteHalf)> {
+        let (conn, inbox) = self.shared.with(|world| world.accept(group, server, peer))?;
         Some(socket::halves(Arc::clone(&self.shared), conn, inbox))
     }
 
@@ -87,8 +88,8 @@ impl MemoryEnsemble {
     }
 }
 
-/// The group of all clients that are not in this process: no client here is of it.
-pub(super) const OUTSIDE: u32 = u32::MAX;
+/// The first group of clients that are not in this process. Those of clients here are below.
+pub(crate) const OUTSIDE: u32 = 1 << 31;
 /// The names of the servers, before their numbers.
 const HOST: &str = "memory-";
 

@@ -82,7 +82,7 @@ impl MemoryEnsemble {
                 SessionInfo {
                     id: *id,
                     timeout: Duration::from_millis(session.timeout),
-                    client: Some(session.group).filter(|group| *group != OUTSIDE),
+                    client: Some(session.group).filter(|group| *group < OUTSIDE),
                     connected: conn.is_some(),
                     server: conn.map(|conn| conn.replica),
                 }

@@ -27,7 +27,7 @@ pub struct Record {
 pub enum Happening {
     /// The client sent a request.
     Request {
-        /// The client, numbered from 1 in the order of connecting.
+        /// The client, numbered from 1 in the order of connecting; 2 147 483 648 or more if it is not in this process.
         client: u32,
         /// The kind of request.
         operation: Operation,
@@ -36,7 +36,7 @@ pub enum Happening {
     },
     /// A watch event reached the client.
     Event {
-        /// The client, numbered from 1 in the order of connecting.
+        /// The client, numbered from 1 in the order of connecting; 2 147 483 648 or more if it is not in this process.
         client: u32,
         /// What happened to the node.
         event: Event,

@@ -56,7 +56,7 @@ pub use self::{
 };
 pub(crate) use self::{
     faults::Who,
-    handle::MemoryEnsemble,
+    handle::{MemoryEnsemble, OUTSIDE},
     socket::{ReadHalf, WriteHalf},
 };
 

@@ -1,6 +1,7 @@
 //! `TestingServer`: each of its levers, as a user's tests pull it, under a paused clock.
 
 mod connections;
+mod doors;
 mod fixture;
 mod hands;
 mod history;

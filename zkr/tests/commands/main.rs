@@ -1,5 +1,6 @@
 //! The commands that ask or tell, as processes at a real ZooKeeper server.
 
+mod faults;
 mod nodes;
 mod queue;
 mod serve;
@@ -76,9 +77,13 @@ impl Fixture {
 
 /// A command at these servers.
 fn command_at(hosts: &str, arguments: &[&str]) -> Command {
+    zkr(&[&["--connect", hosts, "--tick-time", "500ms"], arguments].concat())
+}
+
+/// A command that reads nothing, and whose output is read; killed on drop.
+fn zkr(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_zkr"));
-    command.args(["--connect", hosts, "--tick-time", "500ms"]).args(arguments);
-    command.env_remove("RUST_LOG").kill_on_drop(true);
+    command.args(arguments).env_remove("RUST_LOG").kill_on_drop(true);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }

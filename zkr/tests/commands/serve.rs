@@ -12,41 +12,48 @@ use zookeeper_recipes::ConnectionState;
 use super::*;
 
 /// A running `zkr serve`; killed on drop.
-struct Served {
-    process: Child,
-    lines: Lines<BufReader<ChildStdout>>,
-    connect: String,
-}
-
-fn zkr(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_zkr"));
-    command.args(arguments).env_remove("RUST_LOG").kill_on_drop(true);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
+pub(crate) struct Served {
+    pub(crate) process: Child,
+    pub(crate) lines: Lines<BufReader<ChildStdout>>,
+    pub(crate) connect: String,
 }
 
 impl Served {
     /// Starts it; returns when it serves.
     async fn start(arguments: &[&str]) -> Served {
-        let mut process = zkr(&[&["serve"], arguments].concat()).spawn().expect("it starts");
-        let mut lines = BufReader::new(process.stdout.take().expect("its output")).lines();
-        let connect = within("it serves", SOON, lines.next_line()).await.expect("it is read").expect("a line");
-        Served { process, lines, connect }
+        Served::of(zkr(&[&["serve"], arguments].concat())).await
+    }
+
+    pub(crate) async fn of(mut command: Command) -> Served {
+        let mut process = command.spawn().expect("it starts");
+        let lines = BufReader::new(process.stdout.take().expect("its output")).lines();
+        let mut served = Served { process, lines, connect: String::new() };
+        served.connect = served.next_line().await;
+        served
+    }
+
+    /// The next line that it prints.
+    pub(crate) async fn next_line(&mut self) -> String {
+        within("it prints", SOON, self.lines.next_line()).await.expect("it is read").expect("a line")
     }
 
     async fn connect(&self) -> Client {
-        let client = Client::builder(&self.connect).session_timeout(Duration::from_secs(10)).connect();
-        within("a client connects", SOON, client).await.expect("it connects")
+        connect_to(&self.connect).await
     }
 
     /// Ends it as Ctrl-C does. Returns what it has said on the standard error.
-    async fn interrupt(mut self) -> String {
+    pub(crate) async fn interrupt(mut self) -> String {
         signal(&self.process, Signal::SIGINT);
         let told = ended(self.process).await;
         assert_eq!(told.status, 0, "{}", told.err);
-        assert_eq!(self.lines.next_line().await.expect("it is read"), None, "one line is all that it says");
+        assert_eq!(self.lines.next_line().await.expect("it is read"), None, "that is all that it says");
         told.err
     }
+}
+
+pub(crate) async fn connect_to(servers: &str) -> Client {
+    let client = Client::builder(servers).session_timeout(Duration::from_secs(10)).connect();
+    within("a client connects", SOON, client).await.expect("it connects")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -88,6 +95,18 @@ async fn what_cannot_be_served_is_said() {
         assert!(told.err.contains(why), "{arguments:?}: {}", told.err);
     }
     served.interrupt().await;
+}
+
+#[tokio::test]
+async fn its_help_has_no_options_of_a_client_and_that_of_others_has() {
+    let help = async |command: &str| ended(zkr(&[command, "--help"]).spawn().expect("it starts")).await.out;
+    let (serve, lock) = (help("serve").await, help("lock").await);
+    for option in ["--connect", "--session-timeout", "--tls-ca"] {
+        assert!(!serve.contains(option) && lock.contains(option), "{option}: {serve}");
+    }
+    for what in ["--json", "--faults <FILE>", "  black-hole TARGET "] {
+        assert!(serve.contains(what), "{what}: {serve}");
+    }
 }
 
 /// What kazoo sees of it, from nodes to users and four-letter words, is what it sees of a real server.

@@ -1,4 +1,9 @@
 //! `zkr serve`: an ensemble in memory on TCP ports.
+//!
+//! `command.rs` has the language of `--faults`, and `faults.rs` plays it.
+
+mod command;
+mod faults;
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::ErrorKind;
@@ -6,8 +11,11 @@ use std::time::{Duration, SystemTime};
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use zookeeper_recipes::testing::{self, TestingServer};
+use zookeeper_recipes::testing::{self, Listening, TestingServer};
 
+use self::command::Scope;
+pub use self::command::help;
+use self::faults::{Player, Script};
 use crate::commands::signals::Signals;
 use crate::connection::time;
 use crate::ending::Ending;
@@ -17,9 +25,10 @@ use crate::runtime::block_on;
 /// What is served.
 #[derive(Args, Debug)]
 pub struct Options {
-    /// The address of the first server; at port 0 each gets a free one
+    /// The address of the first server; at port 0 each gets a free one. If it is given several times, clients of each
+    /// can have faults of their own
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:2181")]
-    listen: String,
+    listen: Vec<String>,
     /// How many servers there are, each at the port behind that of the one before
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=9))]
     servers: u8,
@@ -35,6 +44,9 @@ pub struct Options {
     /// Decides what is random, such as the passwords of sessions [default: drawn]
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
+    /// Play the faults in this file, or on the standard input if it is -; see below
+    #[arg(long, value_name = "FILE")]
+    faults: Option<String>,
 }
 
 /// The servers that can be imitated.
@@ -80,28 +92,47 @@ pub fn serve(output: Output, options: &Options) -> Ending {
 }
 
 async fn listen(output: Output, options: &Options) -> Result<Ending, Ending> {
+    let scope = Scope { doors: options.listen.len(), servers: usize::from(options.servers) };
+    let script = options.faults.as_deref().map(|file| Script::read(file, scope)).transpose()?;
     let mut signals = Signals::new()?;
     // Messages take no time but that of the sockets.
     let server = TestingServer::builder()
         .seed(options.seed.unwrap_or_else(draw))
         .starts_at(SystemTime::now())
         .dialect(options.dialect.into())
-        .servers(usize::from(options.servers))
+        .servers(scope.servers)
         .tick_time(options.tick)
         .extended_types(options.extended_types)
         .latency(Duration::ZERO..=Duration::ZERO)
         .start();
-    let listening = server.listen(&options.listen).map_err(|error| {
+    let doors = options.listen.iter().map(|address| open(&server, address)).collect::<Result<Vec<_>, _>>()?;
+    output::note("for development and tests only: all is in memory, and gone when this ends");
+    for door in &doors {
+        let servers = door.connect_string();
+        output.print(&servers, &json!({ "connect": servers })).await?;
+    }
+    let play = async {
+        if let Some(script) = script {
+            Player { output, server: &server, doors: &doors }.play(script).await?;
+        }
+        // The servers go on.
+        std::future::pending().await
+    };
+    tokio::select! {
+        biased;
+        _ = signals.next() => Ok(Ending::Success),
+        failed = play => failed,
+    }
+}
+
+/// Opens a door to the servers: a socket for each of them.
+fn open(server: &TestingServer, address: &str) -> Result<Listening, Ending> {
+    server.listen(address).map_err(|error| {
         let next = match error.kind() {
             ErrorKind::AddrInUse => "; each server needs a port, from there on; port 0 takes free ones",
             ErrorKind::InvalidInput => "; it must be ADDRESS:PORT, and each server needs a port, from there on",
             _ => "",
         };
-        Ending::failed(format_args!("--listen {}: {error}{next}", options.listen))
-    })?;
-    let servers = listening.connect_string();
-    output::note("for development and tests only: all is in memory, and gone when this ends");
-    output.print(&servers, &json!({ "connect": servers })).await?;
-    signals.next().await;
-    Ok(Ending::Success)
+        Ending::failed(format_args!("--listen {address}: {error}{next}"))
+    })
 }

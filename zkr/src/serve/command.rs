@@ -1,0 +1,221 @@
+//! The language of `--faults`: one command a line.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use zookeeper_recipes::testing::{Data, Loss, Operation};
+
+use crate::connection::time;
+use crate::output::shown;
+
+/// What a line says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// Waits.
+    Wait(Duration),
+    /// Cuts the connections of these clients once.
+    Cut(Clients),
+    /// Refuses their new connections.
+    Refuse(Clients),
+    /// Holds back all their messages.
+    BlackHole(Clients),
+    /// Delays each of their messages.
+    Delay(Clients, Duration),
+    /// Loses the reply of their next request of this kind, or of any.
+    LoseReply(Clients, Option<Operation>, Loss),
+    /// Grants these session timeouts from now on.
+    Grant(RangeInclusive<Duration>),
+    /// Ends the session with this id.
+    Expire(i64),
+    /// Stops all servers.
+    Stop,
+    /// Starts them again.
+    Restart(Data),
+    /// Cuts a server off from the others, which still serves for a time.
+    CutOff(usize, Duration),
+    /// Replaces the leader, which still serves for a time.
+    Depose(usize, Duration),
+    /// Ends all that lasts.
+    Heal,
+}
+
+/// The clients that a command concerns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clients {
+    /// All of them.
+    All,
+    /// Those that come by the `--listen` with this number, counted from 0.
+    Door(usize),
+}
+
+/// What there is to name in a command.
+#[derive(Debug, Clone, Copy)]
+pub struct Scope {
+    /// How often `--listen` was given.
+    pub doors: usize,
+    /// How many servers there are.
+    pub servers: usize,
+}
+
+/// The commands, each with its arguments and what it does.
+const COMMANDS: [(&str, &str, &str); 14] = [
+    ("wait", "TIME", "wait, and then go on"),
+    ("cut", "TARGET", "cut the connections, once"),
+    ("refuse", "TARGET", "refuse new connections, until heal"),
+    ("black-hole", "TARGET", "hold back all messages in both directions, until heal"),
+    ("delay", "TARGET TIME", "delay every message, until heal"),
+    ("lose-reply", "TARGET KIND applied|not-applied", "lose the reply of the next request, which is applied or not"),
+    ("grant", "MIN MAX", "grant session timeouts of MIN to MAX from now on"),
+    ("expire", "SESSION", "end the session with this id, such as 0x1a or 26"),
+    ("stop", "", "stop all servers"),
+    ("restart", "", "stop them if they run, and start them again"),
+    ("restart-empty", "", "the same, without nodes and sessions"),
+    ("cut-off", "SERVER TIME", "cut a server off from the others; it still serves for TIME; until heal"),
+    ("depose", "SERVER TIME", "cut the leader off, and elect another; it still serves for TIME; until heal"),
+    ("heal", "", "end all that lasts until then; stopped servers stay stopped"),
+];
+
+/// The kinds of request whose reply can be lost.
+const KINDS: [(&str, Option<Operation>); 15] = [
+    ("any", None),
+    ("create", Some(Operation::Create)),
+    ("delete", Some(Operation::Delete)),
+    ("exists", Some(Operation::Exists)),
+    ("get", Some(Operation::GetData)),
+    ("get-many", Some(Operation::GetMany)),
+    ("set", Some(Operation::SetData)),
+    ("list", Some(Operation::List)),
+    ("get-acl", Some(Operation::GetAcl)),
+    ("set-acl", Some(Operation::SetAcl)),
+    ("multi", Some(Operation::Multi)),
+    ("sync", Some(Operation::Sync)),
+    ("add-watch", Some(Operation::AddWatch)),
+    ("remove-watch", Some(Operation::RemoveWatch)),
+    ("close", Some(Operation::Close)),
+];
+
+/// Returns what is said about the language below the options.
+pub fn help() -> String {
+    let synopsis = |name: &str, arguments: &str| format!("{name} {arguments}").trim_end().to_owned();
+    let rows = COMMANDS.map(|(name, arguments, what)| (synopsis(name, arguments), what));
+    // What a long one does stands below it.
+    let line = |(left, what): &(String, &str)| match left.len() {
+        0..=22 => format!("  {left:<22}  {what}\n"),
+        _ => format!("  {left}\n  {:22}  {what}\n", ""),
+    };
+    let commands: String = rows.iter().map(line).collect();
+    let kinds = KINDS.map(|(name, _)| name).join(", ");
+    format!(
+        "Commands of --faults, one a line; # begins a comment:\n{commands}\n\
+         TARGET is all, or a number: the clients that come by the first --listen are 1, those of the second 2.\n\
+         SERVER is a number from 0. TIME, MIN and MAX are written as 500ms or 2s.\n\
+         KIND is one of {kinds}.\n\n\
+         Each command prints a line when it has been carried out. A FILE is checked before anything is served; a bad \
+         line of the standard input is reported and left out. The servers go on after the last command."
+    )
+}
+
+/// Reads a line. `None` if it says nothing.
+pub fn parse(line: &str, scope: Scope) -> Result<Option<Command>, String> {
+    let words: Vec<&str> = words(line).collect();
+    let Some((&name, arguments)) = words.split_first() else { return Ok(None) };
+    let Some((_, usage, _)) = COMMANDS.iter().find(|(known, ..)| *known == name) else {
+        let names = COMMANDS.map(|(name, ..)| name).join(", ");
+        return Err(format!("there is no command \"{}\"; it must be one of {names}", shown(name)));
+    };
+    match command(name, arguments, scope) {
+        Some(command) => command.map(Some),
+        None => Err(format!("it must be: {}", format!("{name} {usage}").trim_end())),
+    }
+}
+
+/// Returns the words of a line without its comment.
+pub fn words(line: &str) -> impl Iterator<Item = &str> {
+    line.split('#').next().unwrap_or_default().split_whitespace()
+}
+
+/// Reads a command; `None` if it has another number of arguments.
+fn command(name: &str, arguments: &[&str], scope: Scope) -> Option<Result<Command, String>> {
+    Some(match (name, arguments) {
+        ("wait", [after]) => time(after).map(Command::Wait),
+        ("cut", [target]) => scope.clients(target).map(Command::Cut),
+        ("refuse", [target]) => scope.clients(target).map(Command::Refuse),
+        ("black-hole", [target]) => scope.clients(target).map(Command::BlackHole),
+        ("delay", [target, by]) => scope.clients(target).and_then(|clients| Ok(Command::Delay(clients, time(by)?))),
+        ("lose-reply", [target, of, is]) => {
+            scope.clients(target).and_then(|clients| Ok(Command::LoseReply(clients, kind(of)?, loss(is)?)))
+        }
+        ("grant", [min, max]) => range(min, max).map(Command::Grant),
+        ("expire", [id]) => session(id).map(Command::Expire),
+        ("stop", []) => Ok(Command::Stop),
+        ("restart", []) => Ok(Command::Restart(Data::Kept)),
+        ("restart-empty", []) => Ok(Command::Restart(Data::Lost)),
+        ("cut-off", [server, still]) => scope.server(server).and_then(|it| Ok(Command::CutOff(it, time(still)?))),
+        ("depose", [server, still]) => scope.server(server).and_then(|it| Ok(Command::Depose(it, time(still)?))),
+        ("heal", []) => Ok(Command::Heal),
+        _ => return None,
+    })
+}
+
+impl Scope {
+    fn clients(self, word: &str) -> Result<Clients, String> {
+        if word == "all" {
+            return Ok(Clients::All);
+        }
+        let number = word.parse().ok().filter(|number| (1..=self.doors).contains(number));
+        let allowed = match self.doors {
+            1 => "all, or 1 for the --listen".to_owned(),
+            doors => format!("all, or the number of a --listen, 1 to {doors}"),
+        };
+        number.map(|number| Clients::Door(number - 1)).ok_or_else(|| no("TARGET", word, &allowed))
+    }
+
+    fn server(self, word: &str) -> Result<usize, String> {
+        if self.servers == 1 {
+            return Err("there is only one server; it needs --servers 2 or more".to_owned());
+        }
+        let number = word.parse().ok().filter(|number| *number < self.servers);
+        let allowed = format!("the number of a server, 0 to {}", self.servers - 1);
+        number.ok_or_else(|| no("SERVER", word, &allowed))
+    }
+}
+
+/// Says that a word is not what it must be.
+fn no(what: &str, word: &str, allowed: &str) -> String {
+    format!("\"{}\" is no {what}; it must be {allowed}", shown(word))
+}
+
+fn kind(word: &str) -> Result<Option<Operation>, String> {
+    let known = KINDS.iter().find(|(name, _)| *name == word);
+    let allowed = format!("one of {}", KINDS.map(|(name, _)| name).join(", "));
+    known.map(|(_, kind)| *kind).ok_or_else(|| no("KIND", word, &allowed))
+}
+
+fn loss(word: &str) -> Result<Loss, String> {
+    match word {
+        "applied" => Ok(Loss::Applied),
+        "not-applied" => Ok(Loss::NotApplied),
+        _ => Err(format!("\"{}\" must be applied or not-applied", shown(word))),
+    }
+}
+
+/// Reads the session timeouts to grant. Servers count whole milliseconds, and the protocol has 31 bits for them.
+fn range(min: &str, max: &str) -> Result<RangeInclusive<Duration>, String> {
+    let allowed = Duration::from_millis(1)..=Duration::from_secs(24 * 3600);
+    let range = time(min)?..=time(max)?;
+    if !allowed.contains(range.start()) || !allowed.contains(range.end()) {
+        return Err("MIN and MAX must be at least 1ms and at most 24h".to_owned());
+    }
+    if range.is_empty() { Err("MIN must not be more than MAX".to_owned()) } else { Ok(range) }
+}
+
+fn session(word: &str) -> Result<i64, String> {
+    let id = match word.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok().map(u64::cast_signed),
+        None => word.parse().ok(),
+    };
+    id.ok_or_else(|| no("SESSION", word, "a number, such as 0x1a or 26"))
+}
+
+#[cfg(test)]
+mod tests;
