@@ -33,6 +33,11 @@ impl Place {
     pub(crate) fn stands(&self, server: &TestingServer) -> bool {
         is_there(server, &self.path, self.czxid)
     }
+
+    /// Whether its session has a connection. On Keeper one that lost it has no other, and leaves its nodes for a while.
+    pub(crate) fn is_connected(&self, server: &TestingServer) -> bool {
+        server.sessions().iter().any(|session| session.id == self.session && session.connected)
+    }
 }
 
 /// Whether there is a node at `path` that this transaction has created.

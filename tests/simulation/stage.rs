@@ -94,7 +94,7 @@ impl Stage {
         // A call that was dropped may have a create under way, sent before everything was healed.
         while quiet_since.elapsed() < self.world.quiet() {
             self.world.pass(Duration::from_millis(50)).await;
-            let (places, watches) = (self.places(), self.world.server.watches());
+            let (places, watches) = (self.places(), self.world.watches());
             if places.is_empty() && watches == 0 {
                 continue;
             }

@@ -13,7 +13,7 @@ use zookeeper_recipes::read_write_lock::{self, ReadGuard};
 use zookeeper_recipes::testing::TestingServer;
 use zookeeper_recipes::{Client, ErrorKind};
 
-use crate::line::{Line, is_there};
+use crate::line::{Line, Place, is_there};
 use crate::lock::{Failure, Guard, Held, Lock};
 use crate::trace::Trace;
 use crate::watcher::Watcher;
@@ -185,8 +185,8 @@ impl Worker {
     /// After `None` there is no node.
     fn nothing_is_left(&self) {
         let ours = self.plan.number.to_string().into_bytes();
-        let left = self.line.places(&self.server).into_iter().find(|place| self.plan.alone && place.data == ours);
-        if let Some(left) = left {
+        let is_left = |place: &Place| self.plan.alone && place.data == ours && place.is_connected(&self.server);
+        if let Some(left) = self.line.places(&self.server).into_iter().find(is_left) {
             self.object(format_args!("it did not get the lock, and left {left:?}"));
         }
     }

@@ -312,7 +312,7 @@ impl Play {
         loop {
             self.world.pass(Duration::from_millis(50)).await;
             let server = &self.world.server;
-            let (nodes, locks, watches) = (server.children(PATH), server.children(LOCK), server.watches());
+            let (nodes, locks, watches) = (server.children(PATH), server.children(LOCK), self.world.watches());
             if nodes.is_empty() && locks.is_empty() && watches == 0 {
                 return Ok(());
             }

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
+use zookeeper_recipes::testing::Dialect;
 
 use super::ledger::Ledger;
 use super::play::Play;
@@ -19,7 +20,8 @@ const BOUND: Duration = Duration::from_millis(1_500);
 pub(crate) async fn run(seed: u64) -> Outcome {
     let ledger = Ledger::new();
     let check = ledger.clone();
-    let world = World::with_servers(seed, super::servers(seed), 20, 100, move || check.look()).await;
+    let world =
+        World::with_servers(seed, super::servers(seed), Dialect::ZooKeeper, 20, 100, move || check.look()).await;
     let mut play = Play::new(world, ledger);
     let played = write(&mut play).await;
     play.over(played).await

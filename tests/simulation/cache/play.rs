@@ -10,7 +10,7 @@ use super::history::{PATHS, Part, TOP, ids, is_unreadable};
 use super::ledger::Ledger;
 use super::reader::{NEVER_LAGS, Plan, Slot, read};
 use crate::seeds::Outcome;
-use crate::world::World;
+use crate::world::{World, dialect_of};
 
 /// So many things happen in a seed.
 const ACTS: usize = 60;
@@ -49,7 +49,7 @@ pub(crate) struct Play {
 pub(crate) async fn run(seed: u64) -> Outcome {
     let ledger = Ledger::new();
     let check = ledger.clone();
-    let world = World::with_servers(seed, super::servers(seed), 20, 300, move || check.look()).await;
+    let world = World::with_servers(seed, super::servers(seed), dialect_of(seed), 20, 300, move || check.look()).await;
     let mut play = Play::new(world, ledger);
     let played = play.run().await;
     play.over(played).await
@@ -301,8 +301,8 @@ impl Play {
 
 async fn leave_nothing(world: &mut World) -> Result<(), String> {
     world.pass(world.quiet()).await;
-    if world.server.watches() > 0 {
-        return Err(format!("long after all caches were dropped there are {} watches", world.server.watches()));
+    if world.watches() > 0 {
+        return Err(format!("long after all caches were dropped there are {} watches", world.watches()));
     }
     for path in PATHS.into_iter().rev() {
         world.sweep(path);

@@ -224,7 +224,8 @@ impl Ledger {
         let counted = state
             .of(member, mark)
             .find(|(name, node)| !node.by_hand && state.rounds.values().any(|round| round.members.contains(*name)));
-        let there = state.of(member, mark).find(|(_, node)| node.gone.is_none());
+        let connected = |name: &str| lock(&self.world).as_ref().is_some_and(|(server, _)| is_connected(server, name));
+        let there = state.of(member, mark).find(|(name, node)| node.gone.is_none() && connected(name));
         let wrong = match (counted, there) {
             (Some((name, _)), _) => Some(format!("{member} was told that no round opened, and {name} was in one")),
             (_, Some((name, _))) => Some(format!("{member} has given up, and {name} is there still")),
@@ -260,4 +261,11 @@ impl Ledger {
         state.nodes.get_mut(&name)?.by_hand = true;
         Some(name)
     }
+}
+
+/// Whether the session of a node has a connection. On Keeper one that lost it has no other, and leaves its nodes for a
+/// while.
+fn is_connected(server: &TestingServer, name: &str) -> bool {
+    let owner = server.stat(&format!("{PATH}/{name}")).map(|stat| stat.ephemeral_owner);
+    server.sessions().iter().any(|session| Some(session.id) == owner && session.connected)
 }

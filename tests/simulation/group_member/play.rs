@@ -404,7 +404,7 @@ impl Play {
         let deadline = Instant::now() + patience;
         loop {
             self.world.pass(Duration::from_millis(50)).await;
-            let (group, watches) = (self.group(), self.world.server.watches());
+            let (group, watches) = (self.group(), self.world.watches());
             if group.is_empty() && watches == 0 {
                 return Ok(());
             }

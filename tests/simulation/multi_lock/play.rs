@@ -264,7 +264,7 @@ impl Play {
         while quiet_since.elapsed() < self.world.quiet() {
             self.world.pass(Duration::from_millis(50)).await;
             let places = PATHS.map(|path| line(path).places(&self.world.server));
-            let watches = self.world.server.watches();
+            let watches = self.world.watches();
             if places.iter().all(Vec::is_empty) && watches == 0 {
                 continue;
             }
@@ -334,8 +334,8 @@ impl Worker {
     /// After `None` there is no node at any of the locks.
     fn nothing_is_left(&self) {
         let ours = self.plan.number.to_string().into_bytes();
-        let left = PATHS.into_iter().flat_map(|path| line(path).places(&self.server)).find(|place| place.data == ours);
-        if let Some(left) = left {
+        let mut left = PATHS.into_iter().flat_map(|path| line(path).places(&self.server));
+        if let Some(left) = left.find(|place| place.data == ours && place.is_connected(&self.server)) {
             self.object(format_args!("it did not get the locks, and left {left:?}"));
         }
     }

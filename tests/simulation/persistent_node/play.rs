@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use tokio::time::{Instant, timeout};
 use zookeeper_recipes::persistent_node::{Error, NodeMode, NodeState, PersistentNode};
-use zookeeper_recipes::testing::Task;
+use zookeeper_recipes::testing::{Dialect, Task};
 
 use super::ledger::{CONTESTED, DIR, Ledger};
 use crate::seeds::Outcome;
@@ -126,7 +126,7 @@ impl Play {
                 protected = true;
                 NodeMode::Ephemeral
             }
-            5 if self.world.random.bool() => NodeMode::Ttl(TTL),
+            5 if self.world.random.bool() && self.world.dialect == Dialect::ZooKeeper => NodeMode::Ttl(TTL),
             5 => NodeMode::Persistent,
             _ => NodeMode::EphemeralSequential,
         };
@@ -374,7 +374,7 @@ impl Play {
         let mut quiet_since = Instant::now();
         while quiet_since.elapsed() < self.world.quiet() {
             self.world.pass(Duration::from_millis(50)).await;
-            let left = (self.world.server.children(DIR), self.world.server.watches());
+            let left = (self.world.server.children(DIR), self.world.watches());
             if left.0.is_empty() && left.1 == 0 {
                 continue;
             }

@@ -78,7 +78,7 @@ impl Taker {
         match taken {
             Ok(Ok(delivery)) => Some(delivery),
             Ok(Err(error)) => {
-                self.ledger.object(format!("{} cannot take: {error}", self.number));
+                self.ledger.cannot_take(self.number, &error);
                 sleep(self.timeout).await;
                 None
             }
@@ -171,13 +171,16 @@ impl Taker {
             }
         };
         self.ledger.note(format_args!("{what}: {outcome:?}"));
-        if let Err(error) = &outcome {
-            let may = matches!(error, Error::Lost { .. })
-                || matches!(error.kind(), ErrorKind::SessionLost | ErrorKind::OutcomeUnknown);
-            if !may {
-                self.ledger.object(format!("{what} cannot be settled: {error}"));
-            }
+        if let Err(error) = &outcome
+            && !may_be_lost(error)
+        {
+            self.ledger.object(format!("{what} cannot be settled: {error}"));
         }
         outcome.unwrap_or(false)
     }
+}
+
+/// Whether an item could not be settled because the session had ended, or its claim.
+pub(super) fn may_be_lost(error: &Error) -> bool {
+    matches!(error, Error::Lost { .. }) || matches!(error.kind(), ErrorKind::SessionLost | ErrorKind::OutcomeUnknown)
 }

@@ -5,9 +5,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::time::Instant;
-use zookeeper_recipes::Client;
-use zookeeper_recipes::queue::Delivery;
-use zookeeper_recipes::testing::TestingServer;
+use zookeeper_recipes::queue::{Delivery, Error};
+use zookeeper_recipes::testing::{Dialect, TestingServer};
+use zookeeper_recipes::{Client, ErrorKind};
 
 use super::claims::Claims;
 use crate::trace::Trace;
@@ -71,6 +71,8 @@ struct State {
     acks: u64,
     cancelled: u64,
     violation: Option<String>,
+    /// Whether the servers are Keeper's.
+    keeper: bool,
     /// Until then a consumer may believe to hold an item that it has lost, as a node or a session was ended by hand.
     excused: Option<Instant>,
     /// How often that was: each time a claim may have ended that no server had shown yet.
@@ -100,6 +102,17 @@ impl Ledger {
     /// From now on there is a world to watch.
     pub(super) fn watch(&self, world: &World) {
         *lock(&self.world) = Some((world.server.clone(), world.trace.clone()));
+        self.state().keeper = world.dialect != Dialect::ZooKeeper;
+    }
+
+    /// A consumer cannot take. On Keeper, faults may let a client believe that the servers lack what consumers need.
+    pub(super) fn cannot_take(&self, who: u64, error: &Error) {
+        let said = format!("{who} cannot take: {error}");
+        if self.state().keeper && error.kind() == ErrorKind::Unimplemented {
+            self.note(said);
+        } else {
+            self.object(said);
+        }
     }
 
     /// Lets go of the world, which holds this ledger.

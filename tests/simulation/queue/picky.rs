@@ -42,7 +42,7 @@ impl Picky {
                     delivery.nack_after(PASSED_OVER).await.inspect(|()| self.ledger.fails(&place, token, true));
                 self.ledger.note(format_args!("{} passes {place} over: {returned:?}", self.number));
             }
-            Err(error) => self.ledger.object(format!("{} cannot take: {error}", self.number)),
+            Err(error) => self.ledger.cannot_take(self.number, &error),
         }
     }
 }

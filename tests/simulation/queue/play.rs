@@ -1,6 +1,7 @@
 //! The producers and consumers of a seed, and the faults that they meet.
 
-use std::sync::Arc;
+mod end;
+
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -8,15 +9,15 @@ use futures::FutureExt;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use zookeeper_recipes::CreateMode;
-use zookeeper_recipes::queue::{Delivery, DistributedQueue, DistributedQueueBuilder, Error, Utf8};
-use zookeeper_recipes::testing::Task;
+use zookeeper_recipes::queue::{DistributedQueue, DistributedQueueBuilder, Utf8};
+use zookeeper_recipes::testing::{Dialect, Task};
 
 use super::consumer::{GUARDED, Taker};
-use super::ledger::{Ledger, Put};
+use super::ledger::Ledger;
 use super::picky::Picky;
 use super::producer::Putter;
 use crate::seeds::Outcome;
-use crate::world::World;
+use crate::world::{World, dialect_of};
 
 /// So many things happen in a seed.
 const ACTS: usize = 32;
@@ -61,7 +62,9 @@ pub(super) async fn run(seed: u64) -> Outcome {
     let restarts = seed.is_multiple_of(3);
     let ledger = Ledger::new(max_deliveries, CLAIMS, PATH);
     let check = ledger.clone();
-    let mut world = World::new(seed, move || check.look()).await;
+    // Consumers need persistent watches.
+    let dialect = if dialect_of(seed) == Dialect::ZooKeeper { Dialect::ZooKeeper } else { Dialect::Keeper26 };
+    let mut world = World::with_dialect(seed, dialect, move || check.look()).await;
     ledger.watch(&world);
     let max_items = (world.random.u8(..4) == 0).then(|| world.random.usize(1..20));
     let claims_deleted = world.random.u8(..4) == 0;
@@ -383,111 +386,6 @@ impl Play {
         if self.world.connect().await {
             self.put();
             self.take();
-        }
-    }
-
-    /// Takes whatever is there, until the queue is empty, no item is held, and no task is at work any more.
-    async fn drain(&mut self) -> Result<(), String> {
-        let client = self.world.a_client();
-        let consumer = self.queue(client).consumer();
-        if self.world.random.bool() {
-            // It has looked at the queue, and is without a connection while the others come to their end.
-            if let Ok(taken) = tokio::time::timeout(Duration::from_millis(50), consumer.take()).await {
-                self.settle_at_last(taken).await?;
-            }
-            self.world.server.disconnect(&self.world.clients[client]);
-        }
-        self.hurry.send_replace(true);
-        let patience = self.patience();
-        let mut progress = Instant::now();
-        // A put may be under way that was sent before everything was healed.
-        let mut quiet_since = Instant::now();
-        loop {
-            self.putters.retain_mut(|task| task.now_or_never().is_none());
-            self.takers.retain_mut(|task| task.now_or_never().is_none());
-            if let Ok(taken) = tokio::time::timeout(Duration::from_secs(1), consumer.take()).await {
-                (quiet_since, progress) = (Instant::now(), Instant::now());
-                self.settle_at_last(taken).await?;
-                continue;
-            }
-            let at_work = self.putters.len() + self.takers.len();
-            let left: Vec<_> =
-                [PATH, CLAIMS, PRODUCERS].iter().flat_map(|dir| self.world.server.children(dir)).collect();
-            if at_work == 0 && left.is_empty() {
-                if quiet_since.elapsed() >= self.world.quiet() {
-                    return Ok(());
-                }
-                continue;
-            }
-            quiet_since = Instant::now();
-            if progress.elapsed() > patience {
-                return Err(format!("long after healing {at_work} are at work, and there are {left:?}"));
-            }
-        }
-    }
-
-    /// The queue is empty. After a restart items have the names of those that the picky consumer left to others, and it
-    /// is the only one there.
-    async fn take_from_a_new_queue(&mut self) -> Result<(), String> {
-        let Some(picky) = self.picky.take() else { return Ok(()) };
-        self.restart();
-        let client = self.world.a_client();
-        let producer = self.queue(client).producer();
-        for number in 0..NEW_ITEMS {
-            let item = format!("{}:{number}", self.came);
-            self.ledger.begins(&item);
-            producer.put(&item).await.map_err(|error| format!("healed, nothing can be put: {error}"))?;
-            self.ledger.put(&item, Put::Done);
-            let taken = tokio::time::timeout(self.patience(), picky.consumer.take()).await;
-            self.settle_at_last(taken.map_err(|_| format!("long after healing {item} is not taken"))?).await?;
-        }
-        producer.close().await.map_err(|error| error.to_string())?;
-        picky.consumer.close().await;
-        Ok(())
-    }
-
-    /// One after the other, over slow connections: there is no time limit, but there must be progress.
-    fn patience(&self) -> Duration {
-        self.world.timeout * 4 + Duration::from_secs(60)
-    }
-
-    /// All is healed: whatever is taken now can be acked.
-    async fn settle_at_last(&self, taken: Result<Delivery<String>, Error>) -> Result<(), String> {
-        let delivery = Arc::new(taken.map_err(|error| format!("healed, nothing can be taken: {error}"))?);
-        self.ledger.taken(u64::MAX, &delivery);
-        let (place, items) = (self.ledger.place(&delivery), delivery.items().to_vec());
-        let delivery = Arc::into_inner(delivery).ok_or("held")?;
-        self.ledger.acks(&items);
-        match delivery.ack().await {
-            Ok(_) => self.ledger.acked(&place, &items),
-            Err(Error::Lost { .. }) if self.ledger.is_excused() => {}
-            Err(error) => return Err(format!("healed, {items:?} cannot be acked: {error}")),
-        }
-        Ok(())
-    }
-
-    /// The outcome of all items.
-    fn sum(&self) -> Result<(), String> {
-        let mut dead = Vec::new();
-        for name in self.world.server.children(DEAD) {
-            let node = self.world.server.get(&format!("{DEAD}/{name}")).ok_or("a dead letter")?;
-            let text = String::from_utf8_lossy(&node);
-            let attempts = text.lines().find_map(|line| line.strip_prefix("attempts: ")).ok_or("attempts")?;
-            let attempts: u32 = attempts.parse().map_err(|_| "attempts")?;
-            let (_, item) = text.split_once("\n\n").ok_or("a head")?;
-            dead.extend(texts(item.as_bytes()).map(|text| (text, attempts)));
-        }
-        self.ledger.sum(&dead, self.claims_deleted)
-    }
-
-    /// Nodes that stay by design are removed; the others must be gone.
-    fn clean_up(&self) {
-        let server = &self.world.server;
-        for name in server.children(DEAD) {
-            self.world.sweep(&format!("{DEAD}/{name}"));
-        }
-        for dir in [PATH, CLAIMS, PRODUCERS, DEAD, GUARDED] {
-            self.world.sweep(dir);
         }
     }
 }

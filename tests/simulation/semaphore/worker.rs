@@ -101,7 +101,7 @@ impl Worker {
     fn nothing_is_left(&self) {
         let ours = self.plan.number.to_string().into_bytes();
         let left = [LINE, LEASES].into_iter().flat_map(|line| line.places(&self.server));
-        if let Some(left) = left.into_iter().find(|place| place.data == ours) {
+        if let Some(left) = left.into_iter().find(|place| place.data == ours && place.is_connected(&self.server)) {
             self.object(format_args!("it did not get the permits, and left {left:?}"));
         }
     }

@@ -361,9 +361,9 @@ impl Play {
     async fn leave(&mut self) -> Result<(), String> {
         self.handles.clear();
         let deadline = Instant::now() + self.world.timeout * 4 + Duration::from_secs(20);
-        while self.world.server.watches() > 0 {
+        while self.world.watches() > 0 {
             if Instant::now() > deadline {
-                return Err(format!("{} watches are left", self.world.server.watches()));
+                return Err(format!("{} watches are left", self.world.watches()));
             }
             self.world.pass(Duration::from_millis(50)).await;
         }
