@@ -4,8 +4,10 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
-use tokio::io::{AsyncWriteExt, copy};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::{Target, TestingServer};
@@ -15,6 +17,11 @@ use crate::util::wait::forever;
 
 /// A connection that has no session then is closed, as by ZooKeeper's default.
 const WITHOUT_SESSION: Duration = Duration::from_secs(10);
+
+/// So many bytes are read from a socket, or written to it, at once.
+const BUFFER: usize = 16 * 1024;
+/// And so many are taken in at once: a few requests.
+const PIECE: usize = 256;
 
 /// The sockets of a [`TestingServer`]. They are closed when this is dropped; the ensemble goes on.
 #[derive(Debug)]
@@ -60,9 +67,10 @@ impl TestingServer {
     /// [`&listening`](Listening) concerns those clients alone that come by its sockets, for example all of one service.
     ///
     /// It is for development and tests, not for a network that others can reach: nothing is kept on disk, and there is
-    /// no encryption. A client that leaves more than 256 MiB of answers unread is cut off. Clients can authenticate by
-    /// the scheme `digest`. The four-letter words are `ruok`, `srvr`, `stat`, `mntr`, `conf`, `cons`, `wchs`, `envi`,
-    /// `isro`.
+    /// no encryption. Clients can authenticate by the scheme `digest`. The four-letter words are `ruok`, `srvr`,
+    /// `stat`, `mntr`, `conf`, `cons`, `wchs`, `envi`, `isro`. A connection that has no session after 10 seconds is
+    /// closed. A client that asks and does not read its answers has to wait; one for which more than 256 MiB of answers
+    /// and events lie there all the same is cut off.
     ///
     /// ```
     /// use zookeeper_recipes::Client;
@@ -139,8 +147,8 @@ async fn accept(ensemble: MemoryEnsemble, group: u32, server: usize, listener: T
 async fn serve(socket: TcpStream, mut read: ReadHalf, mut write: WriteHalf) {
     // Answers are small, and none waits for another.
     socket.set_nodelay(true).ok();
-    let (mut from_client, mut to_client) = socket.into_split();
-    let has_session = read.session();
+    let (from_client, mut to_client) = socket.into_split();
+    let (has_session, is_ahead, was_read) = (read.session_check(), read.ahead_check(), Notify::new());
     let without_session = async {
         tokio::time::sleep(WITHOUT_SESSION).await;
         if has_session() {
@@ -148,9 +156,45 @@ async fn serve(socket: TcpStream, mut read: ReadHalf, mut write: WriteHalf) {
         }
     };
     tokio::select! {
-        _ = copy(&mut from_client, &mut write) => {}
-        _ = copy(&mut read, &mut to_client) => {}
+        _ = take_in(from_client, &mut write, is_ahead, &was_read) => {}
+        _ = give_out(&mut read, &mut to_client, &was_read) => {}
         () = without_session => {}
     }
     to_client.shutdown().await.ok();
+}
+
+/// Takes the client's requests in until it closes; waits while it asks faster than it reads. All clients share the
+/// ensemble: those who wait for it wait for one piece at most.
+async fn take_in(
+    mut from_client: OwnedReadHalf,
+    write: &mut WriteHalf,
+    is_ahead: impl Fn() -> bool,
+    was_read: &Notify,
+) -> io::Result<()> {
+    let mut bytes = vec![0; BUFFER];
+    loop {
+        let length = from_client.read(&mut bytes).await?;
+        if length == 0 {
+            return Ok(());
+        }
+        for piece in bytes.get(..length).unwrap_or_default().chunks(PIECE) {
+            while is_ahead() {
+                was_read.notified().await;
+            }
+            write.write_all(piece).await?;
+        }
+    }
+}
+
+/// Gives the answers out until the servers close the connection.
+async fn give_out(read: &mut ReadHalf, to_client: &mut OwnedWriteHalf, was_read: &Notify) -> io::Result<()> {
+    let mut bytes = vec![0; BUFFER];
+    loop {
+        let length = read.read(&mut bytes).await?;
+        if length == 0 {
+            return Ok(());
+        }
+        to_client.write_all(bytes.get(..length).unwrap_or_default()).await?;
+        was_read.notify_one();
+    }
 }

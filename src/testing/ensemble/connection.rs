@@ -16,6 +16,9 @@ use super::wire::{Header, Incoming, Message, Operation, Outcome, Request};
 use super::{ConnId, Millis};
 use crate::protocol::OpCode;
 
+/// A client is ahead with so many requests that are not answered yet, or bytes that it has not read.
+const REQUESTS_AHEAD: usize = 16;
+const BYTES_AHEAD: usize = 1 << 20;
 /// The bytes of a frame that hold its length.
 const PREFIX: usize = 4;
 
@@ -161,6 +164,12 @@ impl Conn {
         self.is_spoilt = true;
         self.begun.clear();
         unframed(Request::Garbage)
+    }
+
+    /// Returns whether the client asks faster than it reads, or than it is answered.
+    pub(crate) fn is_ahead(&self) -> bool {
+        self.under_way + self.slots.len() + self.early.len() > REQUESTS_AHEAD
+            || self.due + self.inbox.unread() > BYTES_AHEAD
     }
 
     /// The next request arrives no earlier than those before it; when.

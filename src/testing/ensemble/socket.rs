@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::ConnId;
+use super::connection::Conn;
 use super::inbox::Inbox;
 use super::shared::Shared;
 
@@ -48,10 +49,19 @@ pub(crate) fn halves(shared: Arc<Shared>, conn: ConnId, inbox: Arc<Inbox>) -> (R
 }
 
 impl ReadHalf {
-    /// Returns a look at whether the connection has a session.
-    pub(crate) fn session(&self) -> impl Fn() -> bool + use<> {
+    /// Returns a check of whether the connection has a session.
+    pub(crate) fn session_check(&self) -> impl Fn() -> bool + use<> {
+        self.check(|conn| conn.session != 0)
+    }
+
+    /// Returns a check of whether the client asks faster than it reads, or than it is answered.
+    pub(crate) fn ahead_check(&self) -> impl Fn() -> bool + use<> {
+        self.check(Conn::is_ahead)
+    }
+
+    fn check<C: Fn(&Conn) -> bool>(&self, holds: C) -> impl Fn() -> bool + use<C> {
         let hold = Arc::clone(&self.hold);
-        move || hold.shared.with(|world| world.conns.get(&hold.conn).is_some_and(|conn| conn.session != 0))
+        move || hold.shared.with(|world| world.conns.get(&hold.conn).is_some_and(&holds))
     }
 }
 
