@@ -46,7 +46,7 @@ pub(crate) use frame::{
 };
 pub(crate) use header::{ReplyHeader, RequestHeader, xid};
 pub(crate) use jute::{Decode, Encode, Malformed, Problem, Reader, Secret, Writer, ustring_len};
-pub(crate) use multi::{MultiOp, MultiReadRequest, MultiRequest, MultiResponse, MultiResult};
+pub(crate) use multi::{MultiOp, MultiReadRequest, MultiRequest, MultiResponse, MultiResult, ReadOp};
 pub(crate) use op::OpCode;
 pub(crate) use request::{
     CheckRequest, CloseSessionRequest, CreateRequest, CreateTtlRequest, DeleteRequest, ExistsRequest, GetAclRequest,

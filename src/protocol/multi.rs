@@ -5,9 +5,10 @@ use super::error_code::ErrorCode;
 use super::jute::{Decode, Encode, Malformed, Problem, Reader, Writer, record};
 use super::op::OpCode;
 use super::request::{
-    CheckRequest, CreateRequest, CreateTtlRequest, DeleteRequest, GetDataRequest, Request, SetDataRequest, request,
+    CheckRequest, CreateRequest, CreateTtlRequest, DeleteRequest, GetChildrenRequest, GetDataRequest, Request,
+    SetDataRequest, request,
 };
-use super::response::{Create2Response, CreateResponse, ErrorResponse, GetDataResponse};
+use super::response::{Create2Response, CreateResponse, ErrorResponse, GetChildrenResponse, GetDataResponse};
 use crate::znode::Stat;
 
 record! {
@@ -114,10 +115,18 @@ impl<'a> Decode<'a> for MultiRequest<'a> {
     }
 }
 
+/// One of many reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ReadOp<'a> {
+    Data(GetDataRequest<'a>),
+    /// The children without the stat.
+    Children(GetChildrenRequest<'a>),
+}
+
 /// Many reads, of which each may fail by itself. Servers know it since 3.6; they arm no watch by it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MultiReadRequest<'a> {
-    pub(crate) reads: Vec<GetDataRequest<'a>>,
+    pub(crate) reads: Vec<ReadOp<'a>>,
 }
 
 request!(MultiReadRequest<'_> => MultiRead);
@@ -125,8 +134,12 @@ request!(MultiReadRequest<'_> => MultiRead);
 impl Encode for MultiReadRequest<'_> {
     fn encode(&self, to: &mut Writer<'_>) {
         for read in &self.reads {
-            MultiHeader { op: OpCode::GetData, done: false, err: -1 }.encode(to);
-            read.encode(to);
+            let op = if matches!(read, ReadOp::Data(_)) { OpCode::GetData } else { OpCode::GetChildren };
+            MultiHeader { op, done: false, err: -1 }.encode(to);
+            match read {
+                ReadOp::Data(read) => read.encode(to),
+                ReadOp::Children(read) => read.encode(to),
+            }
         }
         MultiHeader::END.encode(to);
     }
@@ -137,7 +150,11 @@ impl<'a> Decode<'a> for MultiReadRequest<'a> {
 
     fn decode(from: &mut Reader<'a>) -> Result<Self, Malformed> {
         let reads = until_done(from, |op, from| {
-            Ok(if op == OpCode::GetData { Some(GetDataRequest::decode(from)?) } else { None })
+            Ok(match op {
+                OpCode::GetData => Some(ReadOp::Data(GetDataRequest::decode(from)?)),
+                OpCode::GetChildren => Some(ReadOp::Children(GetChildrenRequest::decode(from)?)),
+                _ => None,
+            })
         })?;
         Ok(MultiReadRequest { reads })
     }
@@ -153,6 +170,8 @@ pub(crate) enum MultiResult {
     Delete,
     /// Of one of many reads.
     GetData(GetDataResponse),
+    /// Of one of many reads.
+    GetChildren(GetChildrenResponse),
     /// In a refused transaction every step has one: `Ok` before the step that failed, `RuntimeInconsistency` after it.
     Error(ErrorCode),
 }
@@ -166,6 +185,7 @@ impl MultiResult {
             MultiResult::SetData(_) => OpCode::SetData,
             MultiResult::Delete => OpCode::Delete,
             MultiResult::GetData(_) => OpCode::GetData,
+            MultiResult::GetChildren(_) => OpCode::GetChildren,
             MultiResult::Error(_) => OpCode::Error,
         }
     }
@@ -201,6 +221,7 @@ impl Encode for MultiResponse {
                 MultiResult::Create2(created) => created.encode(to),
                 MultiResult::SetData(stat) => stat.encode(to),
                 MultiResult::GetData(read) => read.encode(to),
+                MultiResult::GetChildren(read) => read.encode(to),
                 MultiResult::Error(err) => ErrorResponse { err: *err }.encode(to),
             }
         }
@@ -220,6 +241,7 @@ impl<'a> Decode<'a> for MultiResponse {
                 OpCode::SetData => Some(MultiResult::SetData(Stat::decode(from)?)),
                 OpCode::Delete => Some(MultiResult::Delete),
                 OpCode::GetData => Some(MultiResult::GetData(GetDataResponse::decode(from)?)),
+                OpCode::GetChildren => Some(MultiResult::GetChildren(GetChildrenResponse::decode(from)?)),
                 OpCode::Error => Some(MultiResult::Error(ErrorResponse::decode(from)?.err)),
                 _ => None,
             })

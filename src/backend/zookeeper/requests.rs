@@ -26,7 +26,7 @@ use crate::path::Namespace;
 use crate::protocol::{
     AddWatchRequest, AnyResponse, CheckRequest, CreateRequest, CreateTtlRequest, DeleteRequest, ExistsRequest,
     GetAclRequest, GetChildren2Request, GetDataRequest, GetDataResponse, MultiOp, MultiReadRequest, MultiRequest,
-    MultiResponse, MultiResult, OpCode, PlainCreateRequest, Request, SetDataRequest, SyncRequest,
+    MultiResponse, MultiResult, OpCode, PlainCreateRequest, ReadOp, Request, SetDataRequest, SyncRequest,
 };
 use crate::znode::{Acl, CreateMode, Stat};
 
@@ -178,7 +178,7 @@ fn committed(response: MultiResponse, needs: OpCode, chroot: &Namespace) -> Resu
         MultiResult::Create2(created) => Ok(OpResult::Create { path: chroot.strip(&created.path).to_owned() }),
         MultiResult::SetData(stat) => Ok(OpResult::SetData { stat }),
         MultiResult::Delete => Ok(OpResult::Delete),
-        MultiResult::GetData(_) | MultiResult::Error(_) => Err(unexpected()),
+        MultiResult::GetData(_) | MultiResult::GetChildren(_) | MultiResult::Error(_) => Err(unexpected()),
     });
     results.collect::<Result<_, _>>().map(Multi::Committed)
 }
@@ -300,7 +300,7 @@ impl Session {
     pub(crate) fn get_many(&self, paths: &[String]) -> Reply<ManyRead> {
         let checked = paths.iter().try_for_each(|path| check::node(path));
         let (count, full): (_, Vec<_>) = (paths.len(), paths.iter().map(|path| self.full(path)).collect());
-        let reads = full.iter().map(|path| GetDataRequest { path, watch: false }).collect();
+        let reads = full.iter().map(|path| ReadOp::Data(GetDataRequest { path, watch: false })).collect();
         self.request(checked, &MultiReadRequest { reads }, move |outcome| match outcome? {
             AnyResponse::Multi(response) => read(response, count),
             _ => Err(unexpected()),

@@ -133,7 +133,7 @@ fn transactions_mean_what_they_should() {
         MultiResult::Create2(_) => "create2",
         MultiResult::SetData(_) => "set",
         MultiResult::Delete => "delete",
-        MultiResult::GetData(_) => "read",
+        MultiResult::GetData(_) | MultiResult::GetChildren(_) => "read",
         MultiResult::Error(_) => "error",
     };
     assert_eq!(committed.results.iter().map(of).collect::<Vec<_>>(), ops);

@@ -165,7 +165,15 @@ impl Content {
             AnyRequest::Check(CheckRequest { path, version }),
             AnyRequest::Multi(MultiRequest { ops: self.steps.iter().map(|step| self.step(*step)).collect() }),
             AnyRequest::MultiRead(MultiReadRequest {
-                reads: texts.iter().map(|&path| GetDataRequest { path, watch }).collect(),
+                reads: texts
+                    .iter()
+                    .flat_map(|&path| {
+                        [
+                            ReadOp::Data(GetDataRequest { path, watch }),
+                            ReadOp::Children(GetChildrenRequest { path, watch }),
+                        ]
+                    })
+                    .collect(),
             }),
             AnyRequest::AddWatch(AddWatchRequest { path, mode }),
             AnyRequest::CheckWatches(CheckWatchesRequest { path, watcher }),
@@ -197,7 +205,7 @@ impl Content {
         let acl = Cow::Borrowed(self.acl.as_slice());
         let [version, flags, _] = self.ints;
         let create = CreateRequest { path, data, acl: acl.clone(), flags };
-        match step % 7 {
+        match step % 8 {
             0 => MultiOp::Check(CheckRequest { path, version }),
             1 => MultiOp::Create(create),
             2 => MultiOp::Create2(create),
@@ -232,13 +240,14 @@ impl Content {
 
     fn result(&self, step: u8) -> MultiResult {
         let path = self.texts[usize::from(step) % self.texts.len()].clone();
-        match step % 7 {
+        match step % 8 {
             0 => MultiResult::Check,
             1 => MultiResult::Create(CreateResponse { path }),
             2 => MultiResult::Create2(Create2Response { path, stat: self.stat }),
             3 => MultiResult::SetData(self.stat),
             4 => MultiResult::Delete,
             5 => MultiResult::GetData(GetDataResponse { data: self.bytes(), stat: self.stat }),
+            6 => MultiResult::GetChildren(GetChildrenResponse { children: self.texts.clone() }),
             _ => MultiResult::Error(self.code),
         }
     }

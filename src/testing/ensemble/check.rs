@@ -6,6 +6,11 @@ use super::identity::network;
 use crate::protocol::ErrorCode;
 use crate::znode::Acl;
 
+/// The server's check of the path of a node that is written or compared.
+pub(crate) fn path(path: &str) -> Result<(), ErrorCode> {
+    crate::path::validate_or_root(path).map_err(|_| ErrorCode::BadArguments)
+}
+
 /// The server's check of the path of a new node.
 pub(crate) fn new_path(path: &str) -> Result<(), ErrorCode> {
     if crate::path::validate(path).is_err() {

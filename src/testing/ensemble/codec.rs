@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 
-use super::wire::{Answer, Call, Content, Done, Header, Incoming, Message, Outcome, Request, ServerWatch};
+use super::wire::{Answer, Call, Content, Done, Header, Incoming, Message, Outcome, Part, Read, Request, ServerWatch};
 use super::{Millis, Zxid};
 use crate::backend::{Event, Op};
 use crate::protocol::{
     AddWatchMode, AnyRequest, AnyResponse, ConnectRequest, ConnectResponse, Create2Response, CreateRequest,
     CreateResponse, CreateTtlRequest, Decode, ErrorCode, ErrorResponse, EventType, GetAclResponse,
     GetChildren2Response, GetChildrenResponse, GetDataResponse, KeeperState, Malformed, MultiOp, MultiResponse,
-    MultiResult, OpCode, Reader, ReplyHeader, RequestHeader, Secret, SyncResponse, TooLong, WatcherEvent, WatcherType,
-    Writer, encode_connect_response, encode_event, encode_reply,
+    MultiResult, OpCode, ReadOp, Reader, ReplyHeader, RequestHeader, Secret, SyncResponse, TooLong, WatcherEvent,
+    WatcherType, Writer, encode_connect_response, encode_event, encode_reply,
 };
 use crate::znode::{Acl, CreateMode};
 
@@ -60,7 +60,7 @@ fn understand(request: AnyRequest<'_>) -> Result<Request, ErrorCode> {
         AnyRequest::Create(create) | AnyRequest::Create2(create) | AnyRequest::CreateContainer(create) => {
             Call::Write(to_create(&create)?)
         }
-        AnyRequest::CreateTtl(create) => Call::Write(to_create_ttl(&create)?),
+        AnyRequest::CreateTtl(create) => Call::Write(to_create_ttl(&create)),
         AnyRequest::Delete(delete) => {
             Call::Write(Op::Delete { path: delete.path.to_owned(), version: version(delete.version) })
         }
@@ -70,9 +70,7 @@ fn understand(request: AnyRequest<'_>) -> Result<Request, ErrorCode> {
             version: version(set.version),
         }),
         AnyRequest::Multi(multi) => Call::Multi(multi.ops.iter().map(step).collect::<Result<_, _>>()?),
-        AnyRequest::MultiRead(many) => {
-            Call::GetMany { paths: many.reads.iter().map(|read| read.path.to_owned()).collect() }
-        }
+        AnyRequest::MultiRead(many) => Call::GetMany { reads: many.reads.iter().map(read).collect() },
         AnyRequest::Exists(read) => Call::Exists { path: read.path.to_owned(), watch: read.watch },
         AnyRequest::GetData(read) => Call::GetData { path: read.path.to_owned(), watch: read.watch },
         AnyRequest::GetChildren(read) => Call::List { path: read.path.to_owned(), watch: read.watch },
@@ -128,10 +126,18 @@ fn to_create(create: &CreateRequest<'_>) -> Result<Op, ErrorCode> {
     Ok(op_create(create.path, create.data, mode, &create.acl))
 }
 
-fn to_create_ttl(create: &CreateTtlRequest<'_>) -> Result<Op, ErrorCode> {
-    let ttl = u64::try_from(create.ttl).ok().filter(|ttl| (1..=LONGEST_TTL).contains(ttl) && create.flags == TTL);
-    let mode = CreateMode::PersistentTtl(Duration::from_millis(ttl.ok_or(ErrorCode::BadArguments)?));
-    Ok(op_create(create.path, create.data, mode, &create.acl))
+/// A time that no node can have is kept as none: the leader refuses it, as the one step of a transaction.
+fn to_create_ttl(create: &CreateTtlRequest<'_>) -> Op {
+    let ttl = u64::try_from(create.ttl).ok().filter(|ttl| *ttl <= LONGEST_TTL && create.flags == TTL);
+    let mode = CreateMode::PersistentTtl(Duration::from_millis(ttl.unwrap_or(0)));
+    op_create(create.path, create.data, mode, &create.acl)
+}
+
+fn read(op: &ReadOp<'_>) -> Read {
+    match op {
+        ReadOp::Data(read) => Read::Data(read.path.to_owned()),
+        ReadOp::Children(read) => Read::Children(read.path.to_owned()),
+    }
 }
 
 fn op_create(path: &str, data: Option<&[u8]>, mode: CreateMode, acls: &[Acl]) -> Op {
@@ -141,8 +147,11 @@ fn op_create(path: &str, data: Option<&[u8]>, mode: CreateMode, acls: &[Acl]) ->
 fn step(op: &MultiOp<'_>) -> Result<Op, ErrorCode> {
     Ok(match op {
         MultiOp::Check(check) => Op::Check { path: check.path.to_owned(), version: version(check.version) },
-        MultiOp::Create(create) | MultiOp::Create2(create) | MultiOp::CreateContainer(create) => to_create(create)?,
-        MultiOp::CreateTtl(create) => to_create_ttl(create)?,
+        MultiOp::Create(create) | MultiOp::Create2(create) | MultiOp::CreateContainer(create) => {
+            // A server reads the flags of a step together with it.
+            to_create(create).map_err(|_| ErrorCode::MarshallingError)?
+        }
+        MultiOp::CreateTtl(create) => to_create_ttl(create),
         MultiOp::SetData(set) => Op::SetData {
             path: set.path.to_owned(),
             data: set.data.unwrap_or_default().to_vec(),
@@ -254,8 +263,11 @@ fn body(header: &Header, answer: &Answer) -> AnyResponse {
         }
         Answer::Acl(acl, stat) => AnyResponse::GetAcl(GetAclResponse { acl: acl.clone(), stat: *stat }),
         Answer::Many(reads) => {
-            let result = |read: &Result<Content, ErrorCode>| match read {
-                Ok(content) => MultiResult::GetData(data(content)),
+            let result = |read: &Result<Part, ErrorCode>| match read {
+                Ok(Part::Data(content)) => MultiResult::GetData(data(content)),
+                Ok(Part::Children(children)) => {
+                    MultiResult::GetChildren(GetChildrenResponse { children: names(children) })
+                }
                 Err(code) => MultiResult::Error(*code),
             };
             AnyResponse::Multi(MultiResponse { results: reads.iter().map(result).collect() })

@@ -3,6 +3,7 @@
 //! It looks at the tree as it will be when everything proposed is committed, hence at the outstanding changes first.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Zxid;
 use super::check;
@@ -72,6 +73,7 @@ impl Leader {
     fn step(&mut self, op: &Op, by: Author<'_>, zxid: Zxid, undo: &mut Undo) -> Result<Change, ErrorCode> {
         match op {
             Op::Check { path, version } => {
+                check::path(path)?;
                 let node = self.facts(path)?;
                 self.permit(by.identity, path, &node.acls, Permissions::READ)?;
                 at_version(*version, node.version)?;
@@ -79,6 +81,7 @@ impl Leader {
             }
             Op::Create { path, data, mode, acls } => self.prepare_create(path, data, *mode, acls, (by, zxid), undo),
             Op::SetData { path, data, version } => {
+                check::path(path)?;
                 let mut node = self.facts(path)?;
                 self.permit(by.identity, path, &node.acls, Permissions::WRITE)?;
                 at_version(*version, node.version)?;
@@ -101,10 +104,8 @@ impl Leader {
         (by, zxid): (Author<'_>, Zxid),
         undo: &mut Undo,
     ) -> Result<Change, ErrorCode> {
-        if let CreateMode::PersistentTtl(_) = mode
-            && !self.extended_types
-        {
-            return Err(ErrorCode::Unimplemented);
+        if let CreateMode::PersistentTtl(ttl) = mode {
+            self.check_ttl(ttl)?;
         }
         let acls = check::acls(&by.identity.resolve(acls))?;
         let dir = path::split(name).0;
@@ -135,6 +136,14 @@ impl Leader {
         Ok(Change::Create { path, data: Arc::from(data), acls, owner, parent_creations })
     }
 
+    fn check_ttl(&self, ttl: Duration) -> Result<(), ErrorCode> {
+        match self.extended_types {
+            false => Err(ErrorCode::Unimplemented),
+            true if ttl.is_zero() => Err(ErrorCode::BadArguments),
+            true => Ok(()),
+        }
+    }
+
     fn prepare_delete(
         &mut self,
         name: &str,
@@ -142,7 +151,8 @@ impl Leader {
         (by, zxid): (Author<'_>, Zxid),
         undo: &mut Undo,
     ) -> Result<Change, ErrorCode> {
-        if name == "/" {
+        // Of the path only so much is looked at.
+        if name == "/" || !name.contains('/') || name.contains('\0') {
             return Err(ErrorCode::BadArguments);
         }
         let dir = path::split(name).0;
@@ -168,6 +178,7 @@ impl Leader {
         version: Option<i32>,
         (by, zxid): (Author<'_>, Zxid),
     ) -> Result<Change, ErrorCode> {
+        check::path(path)?;
         let mut node = self.facts(path)?;
         self.permit(by.identity, path, &node.acls, Permissions::ADMIN)?;
         let acls = check::acls(&by.identity.resolve(acls))?;

@@ -57,7 +57,7 @@ pub(crate) enum Call {
         watch: bool,
     },
     GetMany {
-        paths: Vec<String>,
+        reads: Vec<Read>,
     },
     List {
         path: String,
@@ -128,7 +128,7 @@ impl Call {
         match self {
             Call::Write(op) => op_path(op),
             Call::Multi(ops) => ops.first().map_or("", op_path),
-            Call::GetMany { paths } => paths.first().map_or("", String::as_str),
+            Call::GetMany { reads } => reads.first().map_or("", Read::path),
             Call::Exists { path, .. }
             | Call::GetData { path, .. }
             | Call::List { path, .. }
@@ -158,6 +158,21 @@ impl Call {
 fn op_path(op: &Op) -> &str {
     match op {
         Op::Check { path, .. } | Op::Create { path, .. } | Op::SetData { path, .. } | Op::Delete { path, .. } => path,
+    }
+}
+
+/// One of many reads.
+#[derive(Debug)]
+pub(crate) enum Read {
+    Data(String),
+    Children(String),
+}
+
+impl Read {
+    fn path(&self) -> &str {
+        match self {
+            Read::Data(path) | Read::Children(path) => path,
+        }
     }
 }
 
@@ -268,11 +283,17 @@ impl Message {
     /// About how many bytes it has.
     pub(crate) fn length(&self) -> usize {
         let data = |content: &Content| 100 + content.0.len();
+        let names = |children: &[Arc<str>]| children.iter().map(|name| 4 + name.len()).sum::<usize>();
+        let part = |part: &Result<Part, ErrorCode>| match part {
+            Ok(Part::Data(content)) => data(content),
+            Ok(Part::Children(children)) => names(children),
+            Err(_) => 10,
+        };
         let body = match self {
             Message::Answer { outcome: Outcome::Reply(Ok(answer)), .. } => match answer {
                 Answer::Data(content) => data(content),
-                Answer::Many(reads) => reads.iter().map(|read| read.as_ref().map_or(10, data)).sum(),
-                Answer::Children(names, _) => names.iter().map(|name| 4 + name.len()).sum(),
+                Answer::Many(reads) => reads.iter().map(part).sum(),
+                Answer::Children(children, _) => names(children),
                 Answer::Texts(texts) => texts.iter().flatten().map(|text| 4 + text.len()).sum(),
                 Answer::Acl(acls, _) => acls.iter().map(|acl| 12 + acl.scheme().len() + acl.id().len()).sum(),
                 Answer::Committed(steps) => steps.len() * 100,
@@ -284,6 +305,13 @@ impl Message {
     }
 }
 
+/// The result of one of many reads.
+#[derive(Debug)]
+pub(crate) enum Part {
+    Data(Content),
+    Children(Vec<Arc<str>>),
+}
+
 /// The result of a call that the server could carry out.
 #[derive(Debug)]
 pub(crate) enum Answer {
@@ -291,7 +319,7 @@ pub(crate) enum Answer {
     Created(String, Stat),
     Stat(Stat),
     Data(Content),
-    Many(Vec<Result<Content, ErrorCode>>),
+    Many(Vec<Result<Part, ErrorCode>>),
     Changed(Stat),
     Children(Vec<Arc<str>>, Stat),
     Acl(Vec<Acl>, Stat),

@@ -3,12 +3,14 @@
 mod connections;
 mod doors;
 mod fixture;
+mod frames;
 mod hands;
 mod history;
 #[cfg(feature = "mutex")]
 mod keeper;
 mod listen;
 mod losses;
+mod others;
 mod processes;
 #[cfg(all(feature = "leader-selector", feature = "mutex"))]
 mod runtime_end;

@@ -9,7 +9,9 @@ use crate::testing::ensemble::identity::Identity;
 use crate::testing::ensemble::link::Validated;
 use crate::testing::ensemble::tree::Node;
 use crate::testing::ensemble::watching::Lost;
-use crate::testing::ensemble::wire::{Answer, Call, Content, Message, Operation, Outcome, Request, ServerWatch};
+use crate::testing::ensemble::wire::{
+    Answer, Call, Content, Message, Operation, Outcome, Part, Read, Request, ServerWatch,
+};
 use crate::testing::ensemble::world::World;
 use crate::testing::ensemble::{ConnId, Zxid};
 use crate::znode::{Acl, Permissions};
@@ -133,9 +135,11 @@ impl World {
                 return Ok(Answer::Texts(mine.map(|path| vec![path.to_string()]).collect()));
             }
             Call::WhoAmI => return Ok(Answer::Texts(who.names())),
-            Call::GetMany { paths } => {
-                return Ok(Answer::Many(paths.iter().map(|path| self.content(index, who, path)).collect()));
+            Call::GetMany { reads } => {
+                return Ok(Answer::Many(reads.iter().map(|read| self.part(index, who, read)).collect()));
             }
+            // The one read whose path is looked at.
+            Call::Exists { path, .. } if path.contains('\0') => return Err(ErrorCode::BadArguments),
             _ => {}
         }
         let answer = match call {
@@ -200,6 +204,16 @@ impl World {
     fn content(&self, replica: usize, who: &Identity, path: &str) -> Result<Content, ErrorCode> {
         let node = self.node((replica, who), path, Operation::GetData)?;
         Ok((Arc::clone(&node.data), node.stat()))
+    }
+
+    fn part(&self, replica: usize, who: &Identity, read: &Read) -> Result<Part, ErrorCode> {
+        match read {
+            Read::Data(path) => self.content(replica, who, path).map(Part::Data),
+            Read::Children(path) => {
+                let node = self.node((replica, who), path, Operation::List)?;
+                Ok(Part::Children(in_no_order(&node.children)))
+            }
+        }
     }
 
     /// The leader's word on a session that came back is here.
