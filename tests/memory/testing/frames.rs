@@ -4,6 +4,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use zookeeper_recipes::testing::{Listening, TestingServer};
 
+use super::raw::{create, create_ttl, frame, hello, int, open_acl, path_and, set, text};
+
 const CREATE: i32 = 1;
 const DELETE: i32 = 2;
 const EXISTS: i32 = 3;
@@ -27,14 +29,12 @@ struct Raw(TcpStream);
 impl Raw {
     async fn connect(listening: &Listening) -> Raw {
         let mut raw = Raw(TcpStream::connect(listening.addresses()[0]).await.expect("a connection"));
-        let hello = [&[0; 12][..], &int(10_000), &[0; 8], &int(16), &[0; 16]].concat();
-        raw.ask(&hello).await;
+        raw.ask(&hello()).await;
         raw
     }
 
-    async fn ask(&mut self, payload: &[u8]) -> Vec<u8> {
-        let length = u32::try_from(payload.len()).expect("a short frame");
-        self.0.write_all(&[&length.to_be_bytes()[..], payload].concat()).await.expect("written");
+    async fn ask(&mut self, frame: &[u8]) -> Vec<u8> {
+        self.0.write_all(frame).await.expect("written");
         let mut answer = vec![0; self.0.read_u32().await.expect("an answer") as usize];
         self.0.read_exact(&mut answer).await.expect("a whole answer");
         answer
@@ -42,39 +42,10 @@ impl Raw {
 
     /// The code of the answer, and what is behind its head.
     async fn call(&mut self, op: i32, body: &[u8]) -> (i32, Vec<u8>) {
-        let mut answer = self.ask(&[&int(1)[..], &int(op), body].concat()).await;
+        let mut answer = self.ask(&frame(&[&int(1), &int(op), body])).await;
         let body = answer.split_off(16);
         (i32::from_be_bytes(answer[12..].try_into().expect("four bytes")), body)
     }
-}
-
-fn int(number: i32) -> [u8; 4] {
-    number.to_be_bytes()
-}
-
-fn text(text: &str) -> Vec<u8> {
-    [&int(i32::try_from(text.len()).expect("a short text")), text.as_bytes()].concat()
-}
-
-fn open_acl() -> Vec<u8> {
-    [&int(1)[..], &int(31), &text("world"), &text("anyone")].concat()
-}
-
-fn create(path: &str, flags: i32) -> Vec<u8> {
-    [text(path), text("data"), open_acl(), int(flags).to_vec()].concat()
-}
-
-fn create_ttl(path: &str, ttl: i64) -> Vec<u8> {
-    [create(path, 5), ttl.to_be_bytes().to_vec()].concat()
-}
-
-fn set(path: &str) -> Vec<u8> {
-    [text(path), text("data"), int(-1).to_vec()].concat()
-}
-
-/// A path and a version, or a path and whether it is watched.
-fn path_and(path: &str, rest: &[u8]) -> Vec<u8> {
-    [&text(path), rest].concat()
 }
 
 fn steps(steps: &[(i32, Vec<u8>)]) -> Vec<u8> {

@@ -10,6 +10,8 @@ use tokio::net::TcpStream;
 use zookeeper_recipes::testing::{Operation, Target, TestingServer};
 use zookeeper_recipes::{Acl, Client, ConnectionState, CreateMode, ErrorKind, Permissions, WatchMode};
 
+use super::raw::{frame, hello, int, path_and};
+
 const T: Duration = Duration::from_secs(10);
 
 async fn by_socket(connect_string: String) -> Client {
@@ -48,20 +50,8 @@ async fn an_address_that_is_in_use_is_an_error_and_a_drop_closes_all() {
     assert_eq!(server.sessions().len(), 1, "the ensemble goes on");
 }
 
-fn frame(parts: &[&[u8]]) -> Vec<u8> {
-    let payload = parts.concat();
-    let length = u32::try_from(payload.len()).expect("a short frame");
-    [&length.to_be_bytes()[..], &payload].concat()
-}
-
-/// A request for a new session: the version, no transaction seen, a timeout of 10 s, no id, an empty password.
-fn hello() -> Vec<u8> {
-    frame(&[&[0; 12], &10_000_u32.to_be_bytes(), &[0; 8], &16_u32.to_be_bytes(), &[0; 16]])
-}
-
 fn get_data(number: u32, path: &str) -> Vec<u8> {
-    let length = u32::try_from(path.len()).expect("a short path");
-    frame(&[&number.to_be_bytes(), &4_u32.to_be_bytes(), &length.to_be_bytes(), path.as_bytes(), &[0]])
+    frame(&[&number.to_be_bytes(), &int(4), &path_and(path, &[0])])
 }
 
 /// Reads the answers to so many requests.

@@ -4,6 +4,7 @@ mod connections;
 mod doors;
 mod fixture;
 mod frames;
+mod fuzz;
 mod hands;
 mod history;
 #[cfg(feature = "mutex")]
@@ -12,6 +13,7 @@ mod listen;
 mod losses;
 mod others;
 mod processes;
+mod raw;
 #[cfg(all(feature = "leader-selector", feature = "mutex"))]
 mod runtime_end;
 mod servers;
