@@ -52,6 +52,13 @@ closed_codes! {
     }
 }
 
+impl WatcherType {
+    /// Returns whether such a watch fires again and again.
+    pub(crate) fn is_persistent(self) -> bool {
+        matches!(self, WatcherType::Persistent | WatcherType::PersistentRecursive)
+    }
+}
+
 record! {
     /// The body of a frame with [`xid::NOTIFICATION`](super::xid::NOTIFICATION).
     WatcherEvent { event: EventType, state: KeeperState, path: String }

@@ -17,7 +17,6 @@ use super::link::Pulse;
 use super::shared::Shared;
 use super::silent;
 use super::state::{SessionEnd, SessionState};
-use super::watches::is_persistent;
 use crate::backend::{Error, Proof};
 use crate::protocol::{AnyResponse, Decode, ErrorCode, Malformed, OpCode, Reader, ReplyHeader, WatcherEvent, xid};
 use crate::util::clock::Instant;
@@ -199,7 +198,7 @@ impl<'a> Serving<'a> {
         });
         shared.settled(&entry);
         if let (ErrorCode::MarshallingError, Some((watcher, path))) = (header.err, &entry.removes)
-            && is_persistent(*watcher)
+            && watcher.is_persistent()
         {
             shared.remove_any(path);
         }

@@ -50,13 +50,8 @@ impl Kind {
     }
 
     fn is_persistent(self) -> bool {
-        is_persistent(self.at_server())
+        self.at_server().is_persistent()
     }
-}
-
-/// Returns whether a watch fires again and again.
-pub(crate) fn is_persistent(watcher: WatcherType) -> bool {
-    matches!(watcher, WatcherType::Persistent | WatcherType::PersistentRecursive)
 }
 
 impl From<WatchMode> for Kind {
@@ -163,7 +158,7 @@ impl Watches {
         let stale = self.stale.remove(path).unwrap_or_default();
         let stale = stale.into_iter().filter(|watcher| !self.holds(*watcher, path));
         let beside = Kind::PERSISTENT.iter().any(|kind| self.holds(kind.at_server(), path));
-        let (stay, go) = stale.partition::<Vec<_>, _>(|watcher| beside && !is_persistent(*watcher));
+        let (stay, go) = stale.partition::<Vec<_>, _>(|watcher| beside && !watcher.is_persistent());
         if !stay.is_empty() {
             self.stale.insert(Arc::clone(path), stay);
         }

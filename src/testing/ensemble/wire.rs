@@ -38,7 +38,7 @@ pub enum Operation {
     /// Removes a watch that was dropped before its event, or a persistent one.
     RemoveWatch,
     /// Asks for something else that the server knows: about watches, ephemeral nodes, descendants, its users.
-    Ask,
+    Other,
     /// Ends the session.
     Close,
 }
@@ -118,7 +118,7 @@ impl Call {
             Call::AddWatch { .. } => Operation::AddWatch,
             Call::RemoveWatch { .. } => Operation::RemoveWatch,
             Call::CheckWatch { .. } | Call::Ephemerals { .. } | Call::CountBelow { .. } | Call::WhoAmI => {
-                Operation::Ask
+                Operation::Other
             }
         }
     }

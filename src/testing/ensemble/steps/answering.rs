@@ -152,7 +152,7 @@ impl World {
                 node.map(|node| Answer::Children(in_no_order(&node.children), node.stat()))
             }
             Call::CountBelow { path } => {
-                let node = self.node((index, who), path, Operation::Ask);
+                let node = self.node((index, who), path, Operation::Other);
                 node.and_then(|_| self.count_below(index, path)).map(Answer::Number)
             }
             Call::GetAcl { path } => {
