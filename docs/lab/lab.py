@@ -77,7 +77,7 @@ def cell(results):
     if any(result.to_the_end for result in results):
         parts.append(f"**two, to the end**{of(two, results)}")
     elif two:
-        parts.append(f"**two for {max(two):.{0 if max(two) >= 10 else 1}f} ms**{of(two, results)}")
+        parts.append(f"two for {max(two):.{0 if max(two) >= 10 else 1}f} ms{of(two, results)}")
     hangs = [result for result in results if result.hang]
     if hangs:
         parts.append(f"**hang**{of(hangs, results)}")
@@ -124,7 +124,7 @@ def main():
                    for row in rows for library in libraries}
     print(*table(rows, libraries, results), sep="\n")
     asked = max(result.asked for results in results.values() for result in results)
-    print(f"\nBy what `is_held()` of this library answered, two held for at most {asked:.1f} ms.\n{options.versions}")
+    print(f"\n`is_held()` of this library, asked each millisecond, said yes to two for at most {asked:.1f} ms.\n{options.versions}")
     print(f"Seed {options.seed}, {len(numbers)} times each, {time.monotonic() - began:.0f} s; "
           f"a thread of the lab woke at most {lateness.worst * 1000:.0f} ms late.")
     faults = list(faults_of_ours(results))

@@ -6,7 +6,8 @@ use crate::ending::Ending;
 
 /// Runs a future on this thread alone: the system kills a command when the thread that has started it ends.
 pub fn block_on(work: impl Future<Output = Ending>) -> Ending {
-    let runtime = match Builder::new_current_thread().enable_all().build() {
+    // Sockets are looked at after each step: where one client keeps a server at work, another one is heard too.
+    let runtime = match Builder::new_current_thread().enable_all().event_interval(1).build() {
         Ok(runtime) => runtime,
         Err(error) => return Ending::failed(error),
     };

@@ -62,16 +62,20 @@ const COMMANDS: [(&str, &str, &str); 14] = [
     ("wait", "TIME", "wait, and then go on"),
     ("cut", "TARGET", "cut the connections, once"),
     ("refuse", "TARGET", "refuse new connections, until heal"),
-    ("black-hole", "TARGET", "hold back all messages in both directions, until heal"),
-    ("delay", "TARGET TIME", "delay every message, until heal"),
-    ("lose-reply", "TARGET KIND applied|not-applied", "lose the reply of the next request, which is applied or not"),
-    ("grant", "MIN MAX", "grant session timeouts of MIN to MAX from now on"),
+    ("black-hole", "TARGET", "hold back all messages, in both directions, until heal"),
+    ("delay", "TARGET TIME", "delay every message by TIME, in both directions, until heal"),
+    ("lose-reply", "TARGET KIND applied|not-applied", "lose the reply of the next request, once, with the connection"),
+    ("grant", "MIN MAX", "grant connections these session timeouts from now on; heal does not end it"),
     ("expire", "SESSION", "end the session with this id, such as 0x1a or 26"),
     ("stop", "", "stop all servers"),
     ("restart", "", "stop them if they run, and start them again"),
-    ("restart-empty", "", "the same, without nodes and sessions"),
+    ("restart-empty", "", "the same, without nodes and sessions; clients that have seen more are refused"),
     ("cut-off", "SERVER TIME", "cut a server off from the others; it still serves for TIME; until heal"),
-    ("depose", "SERVER TIME", "cut the leader off, and elect another; it still serves for TIME; until heal"),
+    (
+        "depose",
+        "SERVER TIME",
+        "cut the leader SERVER off, and elect another; the old one still serves for TIME; until heal",
+    ),
     ("heal", "", "end all that lasts until then; stopped servers stay stopped"),
 ];
 
@@ -110,8 +114,9 @@ pub fn help() -> String {
          TARGET is all, or a number: the clients that come by the first --listen are 1, those of the second 2.\n\
          SERVER is a number from 0. TIME, MIN and MAX are written as 500ms or 2s.\n\
          KIND is one of {kinds}.\n\n\
-         Each command prints a line when it has been carried out. A FILE is checked before anything is served; a bad \
-         line of the standard input is reported and left out. The servers go on after the last command."
+         Each command prints a line when it has been carried out; it may concern what comes later. A FILE is checked \
+         before anything is served; for a bad line of the standard input a line says why it is not played. The \
+         servers go on after the last command."
     )
 }
 
@@ -121,7 +126,7 @@ pub fn parse(line: &str, scope: Scope) -> Result<Option<Command>, String> {
     let Some((&name, arguments)) = words.split_first() else { return Ok(None) };
     let Some((_, usage, _)) = COMMANDS.iter().find(|(known, ..)| *known == name) else {
         let names = COMMANDS.map(|(name, ..)| name).join(", ");
-        return Err(format!("there is no command \"{}\"; it must be one of {names}", shown(name)));
+        return Err(format!("there is no command \"{}\"; it must be one of {names}", quoted(name)));
     };
     match command(name, arguments, scope) {
         Some(command) => command.map(Some),
@@ -180,9 +185,16 @@ impl Scope {
     }
 }
 
+/// Returns the beginning of a word, for an error.
+fn quoted(word: &str) -> String {
+    let mut chars = word.chars();
+    let beginning: String = chars.by_ref().take(60).collect();
+    format!("{}{}", shown(&beginning), if chars.next().is_some() { "…" } else { "" })
+}
+
 /// Says that a word is not what it must be.
 fn no(what: &str, word: &str, allowed: &str) -> String {
-    format!("\"{}\" is no {what}; it must be {allowed}", shown(word))
+    format!("\"{}\" is no {what}; it must be {allowed}", quoted(word))
 }
 
 fn kind(word: &str) -> Result<Option<Operation>, String> {
@@ -195,7 +207,7 @@ fn loss(word: &str) -> Result<Loss, String> {
     match word {
         "applied" => Ok(Loss::Applied),
         "not-applied" => Ok(Loss::NotApplied),
-        _ => Err(format!("\"{}\" must be applied or not-applied", shown(word))),
+        _ => Err(format!("\"{}\" must be applied or not-applied", quoted(word))),
     }
 }
 

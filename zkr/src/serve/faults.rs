@@ -8,7 +8,7 @@ use zookeeper_recipes::testing::{Listening, Target, TestingServer};
 
 use super::command::{Clients, Command, Scope, parse, words};
 use crate::ending::Ending;
-use crate::output::{self, Output, count};
+use crate::output::{Output, count};
 
 /// Where the commands come from.
 #[derive(Debug)]
@@ -88,7 +88,10 @@ impl Player<'_> {
             match Step::read(line, &text, scope) {
                 Ok(None) => {}
                 Ok(Some(step)) => self.step(step).await?,
-                Err(why) => output::note(bad_line("-", line, &why)),
+                Err(why) => {
+                    self.say(format_args!("not played: line {line}: {why}"), json!({ "error": why, "line": line }))
+                        .await?;
+                }
             }
         }
         Ok(())
@@ -110,7 +113,11 @@ impl Player<'_> {
         };
         let mut value = Map::from_iter([("fault".to_owned(), json!(said)), ("line".to_owned(), json!(line))]);
         value.extend(facts.map(|(key, fact)| (key.to_owned(), fact)));
-        match self.output.print(format_args!("fault: {said}{result}"), &Value::Object(value)).await {
+        self.say(format_args!("fault: {said}{result}"), Value::Object(value)).await
+    }
+
+    async fn say(&self, text: impl std::fmt::Display, value: Value) -> Result<(), Ending> {
+        match self.output.print(text, &value).await {
             // The reader wanted the connect string alone: the faults go on.
             Err(Ending::OutputClosed) => Ok(()),
             printed => printed,

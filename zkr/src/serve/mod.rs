@@ -41,7 +41,8 @@ pub struct Options {
     /// Their tickTime: they grant session timeouts of 2 to 20 ticks
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = tick)]
     tick: Duration,
-    /// Decides what is random, such as the passwords of sessions [default: drawn]
+    /// Decides what is random, such as the passwords of sessions [default: drawn]. Clients of another run with the same
+    /// seed could take a session of this run for theirs
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
     /// Play the faults in this file, or on the standard input if it is -; see below
@@ -56,7 +57,7 @@ enum Dialect {
     Zookeeper,
     /// ClickHouse Keeper of 2025: resumes no session, and closes connections on what it does not know
     Keeper,
-    /// ClickHouse Keeper of the beginning of 2026: knows create2 and persistent watches, too
+    /// ClickHouse Keeper of the beginning of 2026: the same, but knows create2 and persistent watches
     Keeper26,
 }
 
@@ -129,8 +130,8 @@ async fn listen(output: Output, options: &Options) -> Result<Ending, Ending> {
 fn open(server: &TestingServer, address: &str) -> Result<Listening, Ending> {
     server.listen(address).map_err(|error| {
         let next = match error.kind() {
-            ErrorKind::AddrInUse => "; each server needs a port, from there on; port 0 takes free ones",
-            ErrorKind::InvalidInput => "; it must be ADDRESS:PORT, and each server needs a port, from there on",
+            ErrorKind::AddrInUse => "; each server takes a port, the first one this, and port 0 a free one",
+            ErrorKind::InvalidInput => "; it must be ADDRESS:PORT, and each server takes a port, the first one this",
             _ => "",
         };
         Ending::failed(format_args!("--listen {address}: {error}{next}"))
