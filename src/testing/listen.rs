@@ -11,12 +11,15 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::{Target, TestingServer};
-use crate::testing::ensemble::{MemoryEnsemble, ReadHalf, WriteHalf};
+use crate::testing::ensemble::{End, MemoryEnsemble, ReadHalf, WriteHalf};
 use crate::testing::scheduler::Process;
 use crate::util::wait::forever;
 
 /// A connection that has no session then is closed, as by ZooKeeper's default.
 const WITHOUT_SESSION: Duration = Duration::from_secs(10);
+
+/// A client that has not read its last answers then is waited for no longer.
+const WITHOUT_READING: Duration = Duration::from_secs(10);
 
 /// So many bytes are read from a socket, or written to it, at once.
 const BUFFER: usize = 16 * 1024;
@@ -69,7 +72,7 @@ impl TestingServer {
     /// It is for development and tests, not for a network that others can reach: nothing is kept on disk, and there is
     /// no encryption. Clients can authenticate by the scheme `digest`. The four-letter words are `ruok`, `srvr`,
     /// `stat`, `mntr`, `conf`, `cons`, `wchs`, `envi`, `isro`. A connection that has no session after 10 seconds is
-    /// closed. A client that asks and does not read its answers has to wait; one for which more than 256 MiB of answers
+    /// closed. A client that asks and does not read its answers has to wait; one for which more than 64 MiB of answers
     /// and events lie there all the same is cut off.
     ///
     /// ```
@@ -148,7 +151,8 @@ async fn serve(socket: TcpStream, mut read: ReadHalf, mut write: WriteHalf) {
     // Answers are small, and none waits for another.
     socket.set_nodelay(true).ok();
     let (from_client, mut to_client) = socket.into_split();
-    let (has_session, is_ahead, was_read) = (read.session_check(), read.ahead_check(), Notify::new());
+    let (has_session, is_ahead, is_owed) = (read.session_check(), read.ahead_check(), read.owed_check());
+    let was_read = Notify::new();
     let without_session = async {
         tokio::time::sleep(WITHOUT_SESSION).await;
         if has_session() {
@@ -156,7 +160,14 @@ async fn serve(socket: TcpStream, mut read: ReadHalf, mut write: WriteHalf) {
         }
     };
     tokio::select! {
-        _ = take_in(from_client, &mut write, is_ahead, &was_read) => {}
+        _ = async {
+            take_in(from_client, &mut write, is_ahead, &was_read).await?;
+            // It may have closed its direction alone, and waits for the answers.
+            while is_owed() {
+                was_read.notified().await;
+            }
+            io::Result::Ok(())
+        } => {}
         _ = give_out(&mut read, &mut to_client, &was_read) => {}
         () = without_session => {}
     }
@@ -194,7 +205,18 @@ async fn give_out(read: &mut ReadHalf, to_client: &mut OwnedWriteHalf, was_read:
         if length == 0 {
             return Ok(());
         }
-        to_client.write_all(bytes.get(..length).unwrap_or_default()).await?;
+        tokio::select! {
+            biased;
+            written = to_client.write_all(bytes.get(..length).unwrap_or_default()) => written?,
+            () = is_given_up(read) => return Ok(()),
+        }
         was_read.notify_one();
+    }
+}
+
+/// Completes when a client that does not read is waited for no longer: its connection was cut, or closed a while ago.
+async fn is_given_up(read: &ReadHalf) {
+    if read.ended().await == End::Closed {
+        tokio::time::sleep(WITHOUT_READING).await;
     }
 }

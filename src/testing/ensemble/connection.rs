@@ -16,8 +16,7 @@ use super::wire::{Header, Incoming, Message, Operation, Outcome, Request};
 use super::{ConnId, Millis};
 use crate::protocol::OpCode;
 
-/// A client is ahead with so many requests that are not answered yet, or bytes that it has not read.
-const REQUESTS_AHEAD: usize = 16;
+/// A client is ahead with so many bytes of answers that it has not read.
 const BYTES_AHEAD: usize = 1 << 20;
 /// The bytes of a frame that hold its length.
 const PREFIX: usize = 4;
@@ -166,10 +165,23 @@ impl Conn {
         unframed(Request::Garbage)
     }
 
-    /// Returns whether the client asks faster than it reads, or than it is answered.
-    pub(crate) fn is_ahead(&self) -> bool {
-        self.under_way + self.slots.len() + self.early.len() > REQUESTS_AHEAD
-            || self.due + self.inbox.unread() > BYTES_AHEAD
+    fn unanswered(&self) -> usize {
+        self.under_way + self.slots.len() + self.early.len()
+    }
+
+    fn unread(&self) -> usize {
+        self.due + self.inbox.unread()
+    }
+
+    /// Returns whether the client asks faster than it reads, or than it is answered: no more than `most` requests are
+    /// to be unanswered.
+    pub(crate) fn is_ahead(&self, most: usize) -> bool {
+        self.unanswered() > most || self.unread() > BYTES_AHEAD
+    }
+
+    /// Returns whether the client is still owed an answer, or the bytes of one.
+    pub(crate) fn is_owed(&self) -> bool {
+        self.unanswered() + self.unread() > 0
     }
 
     /// The next request arrives no earlier than those before it; when.

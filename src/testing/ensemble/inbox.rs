@@ -44,10 +44,19 @@ impl Inbox {
     pub(crate) fn end(&self, end: End) {
         let mut arrived = self.0.lock();
         if end == End::Reset {
-            arrived.bytes.clear();
+            arrived.bytes = BytesMut::new();
         }
         arrived.end.get_or_insert(end);
         wake(arrived.reader.take());
+    }
+
+    /// Waits for the end alone, while nothing is read.
+    pub(crate) fn poll_end(&self, cx: &mut Context<'_>) -> Poll<End> {
+        let mut arrived = self.0.lock();
+        if arrived.end.is_none() {
+            arrived.reader = Some(cx.waker().clone());
+        }
+        arrived.end.map_or(Poll::Pending, Poll::Ready)
     }
 
     /// Reads no more than `most` bytes.

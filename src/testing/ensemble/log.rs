@@ -8,6 +8,8 @@ use crate::backend::Event;
 
 /// How many entries are kept; older ones are only counted.
 const MOST_ENTRIES: usize = 1 << 16;
+/// And so many bytes of paths.
+const MOST_BYTES: usize = 16 << 20;
 
 /// One thing that happened to a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,14 +64,18 @@ pub enum Happening {
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     entries: VecDeque<Record>,
+    /// The bytes of their paths.
+    bytes: usize,
     counts: BTreeMap<(u32, Operation), u64>,
 }
 
 impl Log {
     pub(crate) fn note(&mut self, at: Millis, session: i64, what: Happening) {
         tracing::trace!(at, session, ?what, "memory ensemble");
-        if self.entries.len() == MOST_ENTRIES {
-            self.entries.pop_front();
+        self.bytes += path_of(&what).len();
+        while self.entries.len() >= MOST_ENTRIES || self.bytes > MOST_BYTES {
+            let Some(oldest) = self.entries.pop_front() else { break };
+            self.bytes -= path_of(&oldest.what).len();
         }
         self.entries.push_back(Record { at, session, what });
     }
@@ -91,6 +97,7 @@ impl Log {
 
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
+        self.bytes = 0;
     }
 
     /// How many requests of a kind were handed over; of one group or of all.
@@ -100,5 +107,12 @@ impl Log {
             .filter(|((of, what), _)| *what == kind && group.is_none_or(|group| group == *of))
             .map(|(_, count)| count)
             .sum()
+    }
+}
+
+fn path_of(what: &Happening) -> &str {
+    match what {
+        Happening::Request { path, .. } | Happening::Event { path, .. } => path,
+        _ => "",
     }
 }

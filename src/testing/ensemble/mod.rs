@@ -57,6 +57,7 @@ pub use self::{
 pub(crate) use self::{
     faults::Who,
     handle::{MemoryEnsemble, OUTSIDE},
+    inbox::End,
     socket::{ReadHalf, WriteHalf},
 };
 

@@ -1,5 +1,6 @@
 //! The client's end of a connection: a stream of bytes, as the engine knows it from TCP.
 
+use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,8 +10,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::ConnId;
 use super::connection::Conn;
-use super::inbox::Inbox;
+use super::inbox::{End, Inbox};
 use super::shared::Shared;
+use super::world::World;
 
 /// The bytes of a piece, where they are split: fewer than a header has, and not a part of it.
 const PIECE: usize = 7;
@@ -51,17 +53,27 @@ pub(crate) fn halves(shared: Arc<Shared>, conn: ConnId, inbox: Arc<Inbox>) -> (R
 impl ReadHalf {
     /// Returns a check of whether the connection has a session.
     pub(crate) fn session_check(&self) -> impl Fn() -> bool + use<> {
-        self.check(|conn| conn.session != 0)
+        self.check(|world, conn| world.conns.get(&conn).is_some_and(|conn| conn.session != 0))
     }
 
     /// Returns a check of whether the client asks faster than it reads, or than it is answered.
     pub(crate) fn ahead_check(&self) -> impl Fn() -> bool + use<> {
-        self.check(Conn::is_ahead)
+        self.check(World::is_ahead)
     }
 
-    fn check<C: Fn(&Conn) -> bool>(&self, holds: C) -> impl Fn() -> bool + use<C> {
+    /// Returns a check of whether the client is still owed an answer, or the bytes of one.
+    pub(crate) fn owed_check(&self) -> impl Fn() -> bool + use<> {
+        self.check(|world, conn| world.conns.get(&conn).is_some_and(Conn::is_owed))
+    }
+
+    fn check<C: Fn(&World, ConnId) -> bool>(&self, holds: C) -> impl Fn() -> bool + use<C> {
         let hold = Arc::clone(&self.hold);
-        move || hold.shared.with(|world| world.conns.get(&hold.conn).is_some_and(&holds))
+        move || hold.shared.with(|world| holds(world, hold.conn))
+    }
+
+    /// Completes when the connection has ended for the client, whatever it has not read.
+    pub(crate) fn ended(&self) -> impl Future<Output = End> + use<'_> {
+        poll_fn(|cx| self.inbox.poll_end(cx))
     }
 }
 

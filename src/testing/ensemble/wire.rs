@@ -282,18 +282,11 @@ pub(crate) type Content = (Arc<[u8]>, Stat);
 impl Message {
     /// About how many bytes it has.
     pub(crate) fn length(&self) -> usize {
-        let data = |content: &Content| 100 + content.0.len();
-        let names = |children: &[Arc<str>]| children.iter().map(|name| 4 + name.len()).sum::<usize>();
-        let part = |part: &Result<Part, ErrorCode>| match part {
-            Ok(Part::Data(content)) => data(content),
-            Ok(Part::Children(children)) => names(children),
-            Err(_) => 10,
-        };
         let body = match self {
             Message::Answer { outcome: Outcome::Reply(Ok(answer)), .. } => match answer {
-                Answer::Data(content) => data(content),
-                Answer::Many(reads) => reads.iter().map(part).sum(),
-                Answer::Children(children, _) => names(children),
+                Answer::Data(content) => length_of_data(content),
+                Answer::Many(reads) => reads.iter().map(length_of_part).sum(),
+                Answer::Children(children, _) => length_of_names(children),
                 Answer::Texts(texts) => texts.iter().flatten().map(|text| 4 + text.len()).sum(),
                 Answer::Acl(acls, _) => acls.iter().map(|acl| 12 + acl.scheme().len() + acl.id().len()).sum(),
                 Answer::Committed(steps) => steps.len() * 100,
@@ -302,6 +295,23 @@ impl Message {
             _ => 0,
         };
         100 + body
+    }
+}
+
+fn length_of_data(content: &Content) -> usize {
+    100 + content.0.len()
+}
+
+fn length_of_names(children: &[Arc<str>]) -> usize {
+    children.iter().map(|name| 4 + name.len()).sum()
+}
+
+/// About how many bytes the result of one of many reads has.
+pub(crate) fn length_of_part(part: &Result<Part, ErrorCode>) -> usize {
+    match part {
+        Ok(Part::Data(content)) => length_of_data(content),
+        Ok(Part::Children(children)) => length_of_names(children),
+        Err(_) => 10,
     }
 }
 

@@ -151,3 +151,22 @@ fn a_seed_repeats_a_history_and_another_one_tells_another() {
     }
     assert_ne!(life(8), first);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_kept_of_long_paths_is_bounded() {
+    let server = TestingServer::start();
+    let client = server.client().await.expect("a client");
+    let last = 400;
+    for number in 0..=last {
+        let path = format!("/{}-{number}", "x".repeat(60_000));
+        assert_eq!(client.exists(&path).await.expect("an answer"), None);
+    }
+    let path_of = |record: Record| match record.what {
+        Happening::Request { path, .. } => path,
+        _ => String::new(),
+    };
+    let paths: Vec<String> = server.records().into_iter().map(path_of).collect();
+    let bytes: usize = paths.iter().map(String::len).sum();
+    assert!((8_000_000..=16 << 20).contains(&bytes), "{bytes}");
+    assert!(paths.last().is_some_and(|path| path.ends_with(&format!("-{last}"))));
+}

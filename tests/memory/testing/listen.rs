@@ -11,6 +11,7 @@ use zookeeper_recipes::testing::{Operation, Target, TestingServer};
 use zookeeper_recipes::{Acl, Client, ConnectionState, CreateMode, ErrorKind, Permissions, WatchMode};
 
 use super::raw::{frame, hello, int, path_and};
+use crate::fixture::{SOON, within};
 
 const T: Duration = Duration::from_secs(10);
 
@@ -86,6 +87,41 @@ async fn who_asks_and_does_not_read_waits_and_others_do_not() {
     let numbers: Vec<u32> =
         answers[1..].iter().map(|answer| u32::from_be_bytes(*answer.first_chunk().expect("one"))).collect();
     assert_eq!(numbers, (1..=ASKED).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn who_closes_its_own_direction_alone_is_answered() {
+    let server = TestingServer::start();
+    let listening = server.listen("127.0.0.1:0").expect("a free port");
+    for _ in 0..50 {
+        let mut brief = TcpStream::connect(listening.addresses()[0]).await.expect("a connection");
+        brief.write_all(&[hello(), get_data(1, "/"), get_data(2, "/")].concat()).await.expect("written");
+        brief.shutdown().await.expect("closed");
+        assert_eq!(answers(&mut brief, 3).await.expect("three answers").len(), 3);
+        assert_eq!(brief.read(&mut [0]).await.expect("an end"), 0);
+    }
+}
+
+#[tokio::test]
+async fn who_does_not_read_is_cut_all_the_same() {
+    let server = TestingServer::builder().latency(Duration::ZERO..=Duration::ZERO).start();
+    let listening = server.listen("127.0.0.1:0").expect("a free port");
+    let client = server.client().await.expect("a client");
+    client.create("/large", vec![1; 1_000_000], CreateMode::Persistent).await.expect("created");
+    let mut lazy = TcpStream::connect(listening.addresses()[0]).await.expect("a connection");
+    lazy.write_all(&hello()).await.expect("written");
+    for number in 1..=100 {
+        lazy.write_all(&get_data(number, "/large")).await.expect("written");
+    }
+    server.until(|| server.count(&listening, Operation::GetData) > 1).await;
+    assert_eq!(server.disconnect(&listening), 1);
+    // The buffers of the sockets are full, and it learns of the end by what it writes.
+    let end = async {
+        while lazy.write_all(&get_data(1, "/large")).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    within("an end", SOON, end).await;
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::network::MOST_UNREAD;
 use crate::protocol::ErrorCode;
 use crate::testing::ensemble::connection::{Slot, Work};
 use crate::testing::ensemble::identity::Identity;
@@ -10,7 +11,7 @@ use crate::testing::ensemble::link::Validated;
 use crate::testing::ensemble::tree::Node;
 use crate::testing::ensemble::watching::Lost;
 use crate::testing::ensemble::wire::{
-    Answer, Call, Content, Message, Operation, Outcome, Part, Read, Request, ServerWatch,
+    Answer, Call, Content, Message, Operation, Outcome, Part, Read, Request, ServerWatch, length_of_part,
 };
 use crate::testing::ensemble::world::World;
 use crate::testing::ensemble::{ConnId, Zxid};
@@ -136,7 +137,7 @@ impl World {
             }
             Call::WhoAmI => return Ok(Answer::Texts(who.names())),
             Call::GetMany { reads } => {
-                return Ok(Answer::Many(reads.iter().map(|read| self.part(index, who, read)).collect()));
+                return Ok(Answer::Many(self.parts(index, who, reads)));
             }
             // The one read whose path is looked at.
             Call::Exists { path, .. } if path.contains('\0') => return Err(ErrorCode::BadArguments),
@@ -204,6 +205,19 @@ impl World {
     fn content(&self, replica: usize, who: &Identity, path: &str) -> Result<Content, ErrorCode> {
         let node = self.node((replica, who), path, Operation::GetData)?;
         Ok((Arc::clone(&node.data), node.stat()))
+    }
+
+    /// The results of many reads; not all of them if they are more than a client may leave unread.
+    fn parts(&self, replica: usize, who: &Identity, reads: &[Read]) -> Vec<Result<Part, ErrorCode>> {
+        let mut length = 0;
+        let parts = reads.iter().map(|read| self.part(replica, who, read));
+        parts
+            .take_while(|part| {
+                let fits = length <= MOST_UNREAD;
+                length += length_of_part(part);
+                fits
+            })
+            .collect()
     }
 
     fn part(&self, replica: usize, who: &Identity, read: &Read) -> Result<Part, ErrorCode> {

@@ -1,13 +1,13 @@
 //! What the network does: it carries messages, holds them, and cuts connections.
 
-use crate::testing::ensemble::connection::unframed;
+use crate::testing::ensemble::connection::{Conn, unframed};
 use crate::testing::ensemble::inbox::End;
 use crate::testing::ensemble::wire::{Incoming, Message, Request};
 use crate::testing::ensemble::world::{Event, World};
 use crate::testing::ensemble::{ConnId, Millis};
 
 /// The most bytes that a server keeps for a client that does not read. With more it cuts the connection.
-const MOST_UNREAD: usize = 256 * 1024 * 1024;
+pub(crate) const MOST_UNREAD: usize = 64 * 1024 * 1024;
 
 impl World {
     /// How long the next message of a connection takes. A delay is one of sessions, not of the question whether a
@@ -17,6 +17,14 @@ impl World {
         let delay = if conn.is_asked() { 0 } else { self.faults.delay(conn.group) };
         let latency = self.options.latency.clone();
         Some(self.random.u64(latency) + delay)
+    }
+
+    /// Whether a client outside has to wait before it asks for more. All others wait while its requests are answered,
+    /// so few are under way at once; more where messages take time.
+    pub(crate) fn is_ahead(&self, id: ConnId) -> bool {
+        let takes_time = |group| *self.options.latency.end() > 0 || self.faults.delay(group) > 0;
+        let ahead = |conn: &Conn| conn.is_ahead(if takes_time(conn.group) { 256 } else { 16 });
+        self.conns.get(&id).is_some_and(ahead)
     }
 
     /// How long a message takes between two servers.
