@@ -34,17 +34,17 @@ class NotPlayed(Exception):
 
 
 class Stage:
-    """The servers with a door for each worker and one for the lab."""
+    """The servers with an address for each worker and one for the lab."""
 
     def __init__(self, zkr, command, dialect, moments):
         self.random, self.trace = moments, []
         self.servers = Servers(zkr, dialect, TICK, 3, self.trace)
-        self.door = self.servers.doors[2]
-        with Observer(self.door) as observer:
+        self.address = self.servers.addresses[2]
+        with Observer(self.address) as observer:
             observer.create("/lab")
             observer.create(DIRECTORY)
         self.a, self.b = (
-            Worker([*command, self.servers.doors[number], DIRECTORY, str(TIMEOUT), str(TICK)], self.trace, name)
+            Worker([*command, self.servers.addresses[number], DIRECTORY, str(TIMEOUT), str(TICK)], self.trace, name)
             for number, name in enumerate("AB"))
         self.contending = []
         self.frozen = {}
@@ -83,7 +83,7 @@ class Stage:
 
     def until_nodes(self, number):
         deadline = now() + 10_000
-        while len(children(self.door, DIRECTORY)) < number:
+        while len(children(self.address, DIRECTORY)) < number:
             self.need(now() < deadline, "two nodes")
             time.sleep(0.05)
 
@@ -254,11 +254,11 @@ def play(zkr, command, row, seed, number):
         result.to_the_end = len(stage.holders()) == 2
         result.hang = not hand_over(stage)
         time.sleep(1)
-        result.nodes = len(children(stage.door, DIRECTORY)) - len(stage.contending)
+        result.nodes = len(children(stage.address, DIRECTORY)) - len(stage.contending)
         # The connection that asks has no session.
-        result.sessions = max(0, connections(stage.door) - 2)
+        result.sessions = max(0, connections(stage.address) - 2)
         stage.end()
-        result.orphans = orphans(stage.door)
+        result.orphans = orphans(stage.address)
     except NotPlayed as error:
         result.failed = str(error)
         return result
@@ -288,10 +288,10 @@ def hand_over(stage):
     return True
 
 
-def orphans(door):
+def orphans(address):
     """Nodes that are there when no session of the workers can be left."""
     deadline = now() + SETTLE
-    while left := len(children(door, DIRECTORY)):
+    while left := len(children(address, DIRECTORY)):
         if now() > deadline:
             return left
         time.sleep(0.1)

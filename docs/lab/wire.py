@@ -22,8 +22,8 @@ def text(value):
 class Observer:
     """One session for one question, so that no fault concerns it later."""
 
-    def __init__(self, door):
-        host, port = door.rsplit(":", 1)
+    def __init__(self, address):
+        host, port = address.rsplit(":", 1)
         self.socket = socket.create_connection((host, int(port)), timeout=5)
         self.send(struct.pack(">iqiqi", 0, 0, 4000, 0, 16) + bytes(16))
         self.receive()
@@ -73,14 +73,14 @@ class Observer:
         return names
 
 
-def children(door, path):
-    with Observer(door) as observer:
+def children(address, path):
+    with Observer(address) as observer:
         return observer.children(path)
 
 
-def connections(door):
+def connections(address):
     """How many connections have a session, by the four-letter word `cons`."""
-    host, port = door.rsplit(":", 1)
+    host, port = address.rsplit(":", 1)
     with socket.create_connection((host, int(port)), timeout=5) as talk:
         talk.sendall(b"cons")
         answer = b""
@@ -136,13 +136,13 @@ class Lines:
 class Servers(Lines):
     """`zkr serve`; each command is answered by a line."""
 
-    def __init__(self, zkr, dialect, tick, doors, trace):
-        listen = ["--listen", "127.0.0.1:0"] * doors
+    def __init__(self, zkr, dialect, tick, addresses, trace):
+        listen = ["--listen", "127.0.0.1:0"] * addresses
         super().__init__([zkr, "serve", *listen, "--faults", "-", "--dialect", dialect, "--tick", f"{tick}ms"],
                          trace, "zkr")
-        if not self.until(lambda: len(self.lines) >= doors, 10):
+        if not self.until(lambda: len(self.lines) >= addresses, 10):
             raise RuntimeError("zkr serve did not start")
-        self.doors = self.lines[:doors]
+        self.addresses = self.lines[:addresses]
 
     def command(self, line):
         done = len(self.lines) + 1

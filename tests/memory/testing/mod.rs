@@ -1,7 +1,7 @@
 //! `TestingServer`: each of its levers, as a user's tests pull it, under a paused clock.
 
+mod addresses;
 mod connections;
-mod doors;
 mod fixture;
 mod frames;
 mod fuzz;

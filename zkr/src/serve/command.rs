@@ -45,14 +45,14 @@ pub enum Clients {
     /// All of them.
     All,
     /// Those that come by the `--listen` with this number, counted from 0.
-    Door(usize),
+    Address(usize),
 }
 
 /// What there is to name in a command.
 #[derive(Debug, Clone, Copy)]
 pub struct Scope {
     /// How often `--listen` was given.
-    pub doors: usize,
+    pub addresses: usize,
     /// How many servers there are.
     pub servers: usize,
 }
@@ -167,12 +167,12 @@ impl Scope {
         if word == "all" {
             return Ok(Clients::All);
         }
-        let number = word.parse().ok().filter(|number| (1..=self.doors).contains(number));
-        let allowed = match self.doors {
+        let number = word.parse().ok().filter(|number| (1..=self.addresses).contains(number));
+        let allowed = match self.addresses {
             1 => "all, or 1 for the --listen".to_owned(),
-            doors => format!("all, or the number of a --listen, 1 to {doors}"),
+            addresses => format!("all, or the number of a --listen, 1 to {addresses}"),
         };
-        number.map(|number| Clients::Door(number - 1)).ok_or_else(|| no("TARGET", word, &allowed))
+        number.map(|number| Clients::Address(number - 1)).ok_or_else(|| no("TARGET", word, &allowed))
     }
 
     fn server(self, word: &str) -> Result<usize, String> {

@@ -62,7 +62,7 @@ pub struct Player<'a> {
     pub output: Output,
     pub server: &'a TestingServer,
     /// What the servers listen at, in the order of the command line.
-    pub doors: &'a [Listening],
+    pub listening: &'a [Listening],
 }
 
 impl Player<'_> {
@@ -148,7 +148,7 @@ impl Player<'_> {
     fn target(&self, clients: Clients) -> Target {
         match clients {
             Clients::All => Target::ALL,
-            Clients::Door(number) => Target::from(&self.doors[number]),
+            Clients::Address(number) => Target::from(&self.listening[number]),
         }
     }
 }

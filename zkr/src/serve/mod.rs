@@ -29,7 +29,7 @@ pub struct Options {
     /// can have faults of their own
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:2181")]
     listen: Vec<String>,
-    /// How many servers there are, each at the port behind that of the one before
+    /// How many servers there are; they take the port of --listen and the next ones
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=9))]
     servers: u8,
     /// Which servers they imitate
@@ -93,7 +93,7 @@ pub fn serve(output: Output, options: &Options) -> Ending {
 }
 
 async fn listen(output: Output, options: &Options) -> Result<Ending, Ending> {
-    let scope = Scope { doors: options.listen.len(), servers: usize::from(options.servers) };
+    let scope = Scope { addresses: options.listen.len(), servers: usize::from(options.servers) };
     let script = options.faults.as_deref().map(|file| Script::read(file, scope)).transpose()?;
     let mut signals = Signals::new()?;
     // Messages take no time but that of the sockets.
@@ -106,15 +106,15 @@ async fn listen(output: Output, options: &Options) -> Result<Ending, Ending> {
         .extended_types(options.extended_types)
         .latency(Duration::ZERO..=Duration::ZERO)
         .start();
-    let doors = options.listen.iter().map(|address| open(&server, address)).collect::<Result<Vec<_>, _>>()?;
+    let listening = options.listen.iter().map(|address| open(&server, address)).collect::<Result<Vec<_>, _>>()?;
     output::note("for development and tests only: all is in memory, and gone when this ends");
-    for door in &doors {
-        let servers = door.connect_string();
+    for address in &listening {
+        let servers = address.connect_string();
         output.print(&servers, &json!({ "connect": servers })).await?;
     }
     let play = async {
         if let Some(script) = script {
-            Player { output, server: &server, doors: &doors }.play(script).await?;
+            Player { output, server: &server, listening: &listening }.play(script).await?;
         }
         // The servers go on.
         std::future::pending().await
@@ -126,12 +126,12 @@ async fn listen(output: Output, options: &Options) -> Result<Ending, Ending> {
     }
 }
 
-/// Opens a door to the servers: a socket for each of them.
+/// Listens at an address and those that follow, one for each of the servers.
 fn open(server: &TestingServer, address: &str) -> Result<Listening, Ending> {
     server.listen(address).map_err(|error| {
         let next = match error.kind() {
-            ErrorKind::AddrInUse => "; each server takes a port, the first one this, and port 0 a free one",
-            ErrorKind::InvalidInput => "; it must be ADDRESS:PORT, and each server takes a port, the first one this",
+            ErrorKind::AddrInUse => "; the servers take this port and the next ones, or free ones with port 0",
+            ErrorKind::InvalidInput => "; it must be ADDRESS:PORT, with a port for each server from PORT on",
             _ => "",
         };
         Ending::failed(format_args!("--listen {address}: {error}{next}"))

@@ -1,4 +1,4 @@
-//! `zkr serve --faults`: what clients at two doors see of it, and what it says.
+//! `zkr serve --faults`: what clients at two addresses see of it, and what it says.
 
 use std::io::Write;
 
@@ -10,8 +10,8 @@ use zookeeper_recipes::ConnectionState;
 use super::serve::{Served, connect_to};
 use super::*;
 
-/// Two doors onto one ensemble.
-const DOORS: [&str; 5] = ["serve", "--listen", "127.0.0.1:0", "--listen", "127.0.0.1:0"];
+/// One ensemble at two addresses.
+const AT_TWO_ADDRESSES: [&str; 5] = ["serve", "--listen", "127.0.0.1:0", "--listen", "127.0.0.1:0"];
 
 fn script(text: &str) -> NamedTempFile {
     let mut file = NamedTempFile::new().expect("a file");
@@ -23,21 +23,21 @@ fn name(file: &NamedTempFile) -> &str {
     file.path().to_str().expect("a name of text")
 }
 
-/// Two doors, and the standard input of the process behind them.
+/// Two addresses, and the standard input of the process behind them.
 struct Driven {
     served: Served,
     input: ChildStdin,
-    doors: [String; 2],
+    addresses: [String; 2],
 }
 
 impl Driven {
     async fn start(options: &[&str]) -> Driven {
-        let mut command = zkr(&[&DOORS, &["--faults", "-"][..], options].concat());
+        let mut command = zkr(&[&AT_TWO_ADDRESSES, &["--faults", "-"][..], options].concat());
         command.stdin(Stdio::piped());
         let mut served = Served::of(command).await;
-        let doors = [served.connect.clone(), served.next_line().await];
+        let addresses = [served.connect.clone(), served.next_line().await];
         let input = served.process.stdin.take().expect("its input");
-        Driven { served, input, doors }
+        Driven { served, input, addresses }
     }
 
     async fn say(&mut self, line: &str) {
@@ -51,13 +51,13 @@ impl Driven {
     }
 
     async fn clients(&self) -> [Client; 2] {
-        [connect_to(&self.doors[0]).await, connect_to(&self.doors[1]).await]
+        [connect_to(&self.addresses[0]).await, connect_to(&self.addresses[1]).await]
     }
 
     /// Ends the input, and then the process. Returns what it has said on the standard error.
     async fn interrupt(self) -> String {
         drop(self.input);
-        connect_to(&self.doors[1]).await.close().await.expect("it serves after the end of the input");
+        connect_to(&self.addresses[1]).await.close().await.expect("it serves after the end of the input");
         self.served.interrupt().await
     }
 }
@@ -70,12 +70,12 @@ async fn create(client: &Client, path: &str) -> Result<String, zookeeper_recipes
 async fn a_file_cuts_the_client_at_one_door_and_not_the_one_at_the_other() {
     // Until the clients are there, nothing is to be cut.
     let file = script(&"wait 500ms\ncut 1\n".repeat(1_000));
-    let mut served = Served::of(zkr(&[&DOORS, &["--faults", name(&file)][..]].concat())).await;
-    let doors = [served.connect.clone(), served.next_line().await];
-    let other = connect_to(&doors[1]).await;
+    let mut served = Served::of(zkr(&[&AT_TWO_ADDRESSES, &["--faults", name(&file)][..]].concat())).await;
+    let addresses = [served.connect.clone(), served.next_line().await];
+    let other = connect_to(&addresses[1]).await;
     let mut others = other.connection_states();
     others.next().await.expect("the state of now").expect("it is not behind");
-    let client = connect_to(&doors[0]).await;
+    let client = connect_to(&addresses[0]).await;
     let mut states = client.connection_states();
     let mut is_suspended = async || {
         let next = within("it is cut", SOON, states.next()).await;
@@ -97,10 +97,10 @@ async fn a_file_cuts_the_client_at_one_door_and_not_the_one_at_the_other() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_loses_a_reply_and_refuses_clients_at_one_door() {
     let file = script("# for the first service\nlose-reply 1 create applied\n\nrefuse 2 # the second one");
-    let mut served = Served::of(zkr(&[&DOORS, &["--json", "--faults", name(&file)][..]].concat())).await;
+    let mut served = Served::of(zkr(&[&AT_TWO_ADDRESSES, &["--json", "--faults", name(&file)][..]].concat())).await;
     let lines = [served.connect.clone(), served.next_line().await, served.next_line().await, served.next_line().await];
     let values = lines.map(|line| serde_json::from_str::<Value>(&line).expect("it is JSON"));
-    let [first, second] = [0, 1].map(|door: usize| values[door]["connect"].as_str().expect("its connect string"));
+    let [first, second] = [0, 1].map(|address: usize| values[address]["connect"].as_str().expect("its connect string"));
     let faults = [
         serde_json::json!({ "fault": "lose-reply 1 create applied", "line": 2 }),
         serde_json::json!({ "fault": "refuse 2", "line": 4 }),
@@ -119,7 +119,7 @@ async fn a_program_drives_the_faults_by_the_standard_input() {
     let mut driven = Driven::start(&["--servers", "2"]).await;
     let [client, other] = driven.clients().await;
     assert_eq!(driven.play("lose-reply 2 create not-applied").await, "fault: lose-reply 2 create not-applied");
-    create(&client, "/a").await.expect("the other door");
+    create(&client, "/a").await.expect("the other address");
     assert_eq!(create(&other, "/b").await.expect_err("it is lost").kind(), ErrorKind::OutcomeUnknown);
     assert!(client.exists("/b").await.expect("an answer").is_none());
 
@@ -181,7 +181,7 @@ async fn a_file_with_a_bad_line_is_refused_before_anything_is_served() {
         (&["--servers", "4", "--faults", file], "line 3: \"9\" is no TARGET; it must be all, or the number of a "),
         (&["--faults", "/no/such"], "zkr: --faults /no/such: No such file"),
     ] {
-        let told = ended(zkr(&[&DOORS, arguments].concat()).spawn().expect("it starts")).await;
+        let told = ended(zkr(&[&AT_TWO_ADDRESSES, arguments].concat()).spawn().expect("it starts")).await;
         assert_eq!((told.status, &*told.out, told.err.lines().count()), (125, "", 1), "{}", told.err);
         assert!(told.err.contains(why) && told.err.starts_with("zkr: --faults /"), "{}", told.err);
     }

@@ -1,6 +1,6 @@
 use super::*;
 
-const SCOPE: Scope = Scope { doors: 2, servers: 3 };
+const SCOPE: Scope = Scope { addresses: 2, servers: 3 };
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -15,10 +15,10 @@ fn every_command_is_read() {
     let all = [
         ("wait 1m30s", Command::Wait(seconds(90))),
         ("cut all", Command::Cut(Clients::All)),
-        ("refuse 1", Command::Refuse(Clients::Door(0))),
-        ("black-hole 2", Command::BlackHole(Clients::Door(1))),
-        ("delay 2 250ms", Command::Delay(Clients::Door(1), Duration::from_millis(250))),
-        ("lose-reply 1 any applied", Command::LoseReply(Clients::Door(0), None, Loss::Applied)),
+        ("refuse 1", Command::Refuse(Clients::Address(0))),
+        ("black-hole 2", Command::BlackHole(Clients::Address(1))),
+        ("delay 2 250ms", Command::Delay(Clients::Address(1), Duration::from_millis(250))),
+        ("lose-reply 1 any applied", Command::LoseReply(Clients::Address(0), None, Loss::Applied)),
         ("grant 2s 2s", Command::Grant(seconds(2)..=seconds(2))),
         ("expire 26", Command::Expire(26)),
         ("stop", Command::Stop),
@@ -71,7 +71,7 @@ fn comments_and_spaces_say_nothing() {
     for line in ["", "  \t", "# cut all", "  #", "\r"] {
         assert_eq!(parse(line, SCOPE), Ok(None), "{line:?}");
     }
-    assert_eq!(parse("\t cut   1 # the service\r", SCOPE), Ok(Some(Command::Cut(Clients::Door(0)))));
+    assert_eq!(parse("\t cut   1 # the service\r", SCOPE), Ok(Some(Command::Cut(Clients::Address(0)))));
     assert_eq!(words(" cut\t1 # x").collect::<Vec<_>>(), ["cut", "1"]);
 }
 
@@ -118,12 +118,12 @@ fn what_is_wrong_is_said_with_what_is_allowed() {
 
 #[test]
 fn what_is_allowed_follows_the_options() {
-    let alone = Scope { doors: 1, servers: 1 };
+    let alone = Scope { addresses: 1, servers: 1 };
     for line in ["cut-off 0 1s", "depose 0 1s"] {
         assert_eq!(why(line, alone), "there is only one server; it needs --servers 2 or more");
     }
     assert_eq!(why("cut 2", alone), "\"2\" is no TARGET; it must be all, or 1 for the --listen");
-    assert_eq!(parse("cut 1", alone), Ok(Some(Command::Cut(Clients::Door(0)))));
+    assert_eq!(parse("cut 1", alone), Ok(Some(Command::Cut(Clients::Address(0)))));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use zookeeper_recipes::{Client, CreateMode, ErrorKind};
 use super::*;
 use crate::ending::Status;
 
-const SCOPE: Scope = Scope { doors: 1, servers: 1 };
+const SCOPE: Scope = Scope { addresses: 1, servers: 1 };
 
 fn read(text: &[u8]) -> Result<Script, String> {
     let file = tempfile::NamedTempFile::new().expect("a file");
@@ -56,7 +56,7 @@ impl Stage {
     }
 
     fn act(&self, command: Command) -> Option<Done> {
-        Player { output: Output { json: false }, server: &self.server, doors: &[] }.act(command)
+        Player { output: Output { json: false }, server: &self.server, listening: &[] }.act(command)
     }
 
     fn is_connected(&self) -> bool {
