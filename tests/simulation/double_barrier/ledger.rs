@@ -195,8 +195,9 @@ impl Ledger {
         self.look();
         let ready = lock(&self.world).as_ref().and_then(|(server, _)| server.stat(READY)).map(|stat| stat.czxid);
         let mut state = lock(&self.state);
-        let newest = state.of(member, mark).max_by_key(|(_, node)| node.czxid);
-        let (name, node) = newest.map(|(name, node)| (name.clone(), node.clone()))?;
+        // On Keeper a request of the session before may be carried out late, and leave a newer node.
+        let own = state.of(member, mark).max_by_key(|(name, node)| (self.is_connected(name), node.czxid));
+        let (name, node) = own.map(|(name, node)| (name.clone(), node.clone()))?;
         if let Some(gone) = node.gone {
             if Instant::now() > heard_by(gone) {
                 state.object(format!("{member} was let in {:?} after its node had gone", gone.elapsed()));
@@ -223,9 +224,9 @@ impl Ledger {
         let mut state = lock(&self.state);
         let counted = state
             .of(member, mark)
+            .filter(|(name, node)| node.gone.is_some() || self.is_connected(name))
             .find(|(name, node)| !node.by_hand && state.rounds.values().any(|round| round.members.contains(*name)));
-        let connected = |name: &str| lock(&self.world).as_ref().is_some_and(|(server, _)| is_connected(server, name));
-        let there = state.of(member, mark).find(|(name, node)| node.gone.is_none() && connected(name));
+        let there = state.of(member, mark).find(|(name, node)| node.gone.is_none() && self.is_connected(name));
         let wrong = match (counted, there) {
             (Some((name, _)), _) => Some(format!("{member} was told that no round opened, and {name} was in one")),
             (_, Some((name, _))) => Some(format!("{member} has given up, and {name} is there still")),
@@ -251,6 +252,15 @@ impl Ledger {
         }
     }
 
+    /// Whether the session of a node has a connection. On Keeper one that lost it has no other, and leaves its nodes
+    /// for a while.
+    fn is_connected(&self, name: &str) -> bool {
+        let world = lock(&self.world);
+        let Some((server, _)) = &*world else { return false };
+        let owner = server.stat(&format!("{PATH}/{name}")).map(|stat| stat.ephemeral_owner);
+        server.sessions().iter().any(|session| Some(session.id) == owner && session.connected)
+    }
+
     /// Deletes a node by hand, chosen by number; returns its name.
     pub(super) fn delete_by_hand(&self, server: &TestingServer, number: usize) -> Option<String> {
         self.look();
@@ -261,11 +271,4 @@ impl Ledger {
         state.nodes.get_mut(&name)?.by_hand = true;
         Some(name)
     }
-}
-
-/// Whether the session of a node has a connection. On Keeper one that lost it has no other, and leaves its nodes for a
-/// while.
-fn is_connected(server: &TestingServer, name: &str) -> bool {
-    let owner = server.stat(&format!("{PATH}/{name}")).map(|stat| stat.ephemeral_owner);
-    server.sessions().iter().any(|session| Some(session.id) == owner && session.connected)
 }
