@@ -260,7 +260,7 @@ pub(crate) enum Multi {
 /// What the answer to a request proves, from least to most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Proof {
-    /// The server at the other end is alive: reads and pings.
+    /// The server at the other end has heard of the session: pings.
     Contact,
     /// This server is in touch with the leader: syncs.
     Leader,

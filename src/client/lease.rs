@@ -8,7 +8,8 @@
 //!
 //! When such a request, sent at s, is answered, the *anchor* becomes the send time of the newest request of the same
 //! connection whose answer had arrived at or before s − tick. Only answered requests count: a request can be delayed on
-//! its way, and only its answer shows when the follower had heard it. The session is alive until the *deadline*,
+//! its way, and only its answer shows when the follower had heard it. Reads do not count: a follower of ClickHouse
+//! Keeper answers them by itself, and tells its leader nothing. The session is alive until the *deadline*,
 //! `anchor + (T − tick/2) · 0.999`. The rest of T covers the follower's own delay and clocks that run at different
 //! speeds.
 //!

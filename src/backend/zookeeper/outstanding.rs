@@ -60,8 +60,9 @@ impl<W> Entry<W> {
         Entry { xid: 0, op, needs: op, sent: now, watch: None, removes: None, reply: None, length }
     }
 
-    /// Returns the strength of proof of an answer to it.
-    pub(crate) fn proof(&self) -> Proof {
+    /// Returns what an answer to it proves. That to a read proves nothing: the server need not tell its leader of it,
+    /// and ClickHouse Keeper does not.
+    pub(crate) fn proof(&self) -> Option<Proof> {
         match self.op {
             OpCode::Create
             | OpCode::Create2
@@ -69,9 +70,9 @@ impl<W> Entry<W> {
             | OpCode::CreateTtl
             | OpCode::Delete
             | OpCode::SetData
-            | OpCode::Multi => Proof::Quorum,
-            OpCode::Sync => Proof::Leader,
-            _ => Proof::Contact,
+            | OpCode::Multi => Some(Proof::Quorum),
+            OpCode::Sync => Some(Proof::Leader),
+            _ => None,
         }
     }
 

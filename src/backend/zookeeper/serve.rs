@@ -188,8 +188,8 @@ impl<'a> Serving<'a> {
         if entry.op == OpCode::CloseSession {
             return Err(End::Session(SessionEnd::Closed));
         }
-        if proves(&outcome) {
-            self.state.observer.answered(entry.sent, entry.proof());
+        if let Some(proof) = entry.proof().filter(|_| is_proof(&outcome)) {
+            self.state.observer.answered(entry.sent, proof);
         }
         let shared = &self.state.shared;
         let armed = entry.watch.as_ref().and_then(|asked| {
@@ -265,7 +265,7 @@ impl<'a> Serving<'a> {
 }
 
 /// Returns whether an outcome was decided by the ensemble.
-fn proves(outcome: &Result<AnyResponse, Error>) -> bool {
+fn is_proof(outcome: &Result<AnyResponse, Error>) -> bool {
     match outcome {
         Ok(AnyResponse::Multi(multi)) => {
             multi.refused().is_none_or(|(_, code)| refusal(code, OpCode::Multi).is_verdict())

@@ -1,9 +1,11 @@
 //! ClickHouse Keeper's dialect: no session is resumed, and what the servers do not know ends the connection.
 
+use std::time::Duration;
+
 use futures::StreamExt;
 use zookeeper_recipes::mutex::InterProcessMutex;
 use zookeeper_recipes::testing::{Dialect, Loss, Operation, TestingServer};
-use zookeeper_recipes::{Client, ConnectionState, CreateMode, ErrorKind, WatchMode};
+use zookeeper_recipes::{Client, ConnectionState, CreateMode, ErrorKind, ErrorPolicy, Heartbeat, WatchMode};
 
 use crate::fixture::{SOON, T, within};
 
@@ -101,4 +103,38 @@ async fn a_create_whose_stat_cannot_be_read_is_not_reported_as_one_that_was_not_
     let error = within("an answer", T, client.create("/x", "", CreateMode::Persistent)).await.expect_err("lost");
     assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
     assert!(server.get("/x").is_some());
+}
+
+/// A follower does not tell its leader of a session that only reads, and what it hears just before it is cut off is
+/// lost.
+#[tokio::test(start_paused = true)]
+async fn no_hold_outlasts_its_session_because_of_reads() {
+    let (tick, timeout) = (Duration::from_millis(800), Duration::from_secs(9));
+    let server = TestingServer::builder().dialect(Dialect::Keeper26).servers(3).tick_time(tick).start();
+    let builder = Client::builder_for(&server).session_timeout(timeout).tick_time(tick);
+    let builder = builder.heartbeat(Heartbeat::Quorum).error_policy(ErrorPolicy::Session);
+    let client = builder.connect().await.expect("a client");
+    let guard = within("the lock", T, mutex(&client).acquire()).await.expect("held");
+    let reads = async {
+        loop {
+            client.exists("/app").await.ok();
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let heartbeats = || server.count(&client, Operation::Multi);
+    let ends = async {
+        tokio::time::sleep(T).await;
+        let before = heartbeats();
+        server.until(|| heartbeats() > before).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let connected = server.sessions().into_iter().find(|session| Some(session.id) == client.session_id());
+        server.cut_off(connected.and_then(|session| session.server).expect("connected"), T);
+        server.black_hole(&client);
+        server.until(|| server.stat(guard.node_path()).is_none()).await;
+        assert!(!guard.is_held(), "its session is over");
+    };
+    tokio::select! {
+        () = reads => {}
+        () = ends => {}
+    }
 }
