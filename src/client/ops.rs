@@ -342,13 +342,12 @@ impl Core {
             let session = self.session_in_time(doing, path).await?;
             match self.bounded(doing, path, request(&session, &full)).await? {
                 Ok(value) => return Ok(value),
-                Err(Refusal::ConnectionLoss | Refusal::SessionEnded) => return Err(outcome_unknown(doing, path)),
                 Err(error @ (Refusal::NotConnected | Refusal::Throttled)) => {
                     retry.pause_after(doing, path, error, Refusal::is_passing).await?;
                 }
                 Err(error) => {
                     let error = self.with_root(&session, error).await;
-                    return Err(Error::from_backend(doing, path, error));
+                    return Err(write_failed(doing, path, error));
                 }
             }
         }
@@ -427,6 +426,18 @@ impl Core {
             );
         });
         Err(outcome_unknown(doing, path))
+    }
+}
+
+/// The error of a write that was handed over.
+pub(super) fn write_failed(doing: &str, path: &str, error: Refusal) -> Error {
+    match error {
+        Refusal::ConnectionLoss | Refusal::SessionEnded => outcome_unknown(doing, path),
+        // For example an answer that cannot be read.
+        error if error.leaves_outcome_unknown() => {
+            Error::from_backend(doing, path, error).in_doubt("; it may have been carried out")
+        }
+        error => Error::from_backend(doing, path, error),
     }
 }
 

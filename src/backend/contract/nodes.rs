@@ -97,7 +97,7 @@ pub(super) async fn paths_are_checked_before_anything_is_sent(scene: &Scene) {
     for name in [".", "..", "\u{1f980}"] {
         let path = scene.path(name);
         let created = session.create(&path, b"", CreateMode::Persistent, &anyone()).await;
-        let refused = Error::BadArguments("server error".to_owned());
+        let refused = Error::BadArguments("the server refused the arguments".to_owned());
         assert_eq!(created.map(drop), Err(refused), "{path}: by the server");
         assert_eq!(session.exists(&path).await, Ok(None));
     }

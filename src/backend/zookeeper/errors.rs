@@ -16,14 +16,14 @@ pub(crate) fn refusal(code: ErrorCode, needs: OpCode) -> Error {
         ErrorCode::QuotaExceeded => Error::QuotaExceeded,
         ErrorCode::ThrottledOp => Error::Throttled,
         ErrorCode::Unimplemented => Error::Unimplemented(needs),
-        ErrorCode::BadArguments => Error::BadArguments("server error".to_owned()),
+        ErrorCode::BadArguments => Error::BadArguments("the server refused the arguments".to_owned()),
         ErrorCode::AuthFailed | ErrorCode::SessionClosedRequireSaslAuth => Error::AuthFailed,
         ErrorCode::SessionExpired => Error::SessionEnded,
         // The server knows no more about the outcome than we do.
         ErrorCode::ConnectionLoss | ErrorCode::SessionMoved => Error::ConnectionLoss,
-        ErrorCode::NotReadOnly => Error::Other("write request is sent to read only server".to_owned()),
-        ErrorCode::NoWatcher => Error::Other("no watcher".to_owned()),
-        ErrorCode::MarshallingError => Error::Other("server fail to marshal client request".to_owned()),
+        ErrorCode::NotReadOnly => Error::Other("the server only answers reads".to_owned()),
+        ErrorCode::NoWatcher => Error::Other("the server has no such watch".to_owned()),
+        ErrorCode::MarshallingError => Error::Other("the server could not read the request".to_owned()),
         code => Error::Other(format!("unexpected error code: {}", i32::from(code))),
     }
 }
