@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::{Target, TestingServer};
-use crate::testing::ensemble::{End, MemoryEnsemble, ReadHalf, WriteHalf};
+use crate::testing::ensemble::{Connection, End, MemoryEnsemble, ReadHalf, WriteHalf};
 use crate::testing::scheduler::Process;
 use crate::util::wait::forever;
 
@@ -23,7 +23,7 @@ const WITHOUT_READING: Duration = Duration::from_secs(10);
 
 /// So many bytes are read from a socket, or written to it, at once.
 const BUFFER: usize = 16 * 1024;
-/// And so many are taken in at once: a few requests.
+/// And so many are given to the ensemble at once: a few requests.
 const PIECE: usize = 256;
 
 /// The sockets of a [`TestingServer`]. They are closed when this is dropped; the ensemble goes on.
@@ -151,54 +151,49 @@ async fn serve(socket: TcpStream, mut read: ReadHalf, mut write: WriteHalf) {
     // Answers are small, and none waits for another.
     socket.set_nodelay(true).ok();
     let (from_client, mut to_client) = socket.into_split();
-    let (has_session, is_ahead, is_owed) = (read.session_check(), read.ahead_check(), read.owed_check());
-    let was_read = Notify::new();
+    let (connection, was_read) = (read.connection(), Notify::new());
     let without_session = async {
         tokio::time::sleep(WITHOUT_SESSION).await;
-        if has_session() {
+        if connection.has_session() {
             forever().await
         }
     };
     tokio::select! {
-        _ = async {
-            take_in(from_client, &mut write, is_ahead, &was_read).await?;
-            // It may have closed its direction alone, and waits for the answers.
-            while is_owed() {
-                was_read.notified().await;
-            }
-            io::Result::Ok(())
-        } => {}
-        _ = give_out(&mut read, &mut to_client, &was_read) => {}
+        _ = read_requests(from_client, &mut write, &connection, &was_read) => {}
+        _ = write_answers(&mut read, &mut to_client, &was_read) => {}
         () = without_session => {}
     }
     to_client.shutdown().await.ok();
 }
 
-/// Takes the client's requests in until it closes; waits while it asks faster than it reads. All clients share the
-/// ensemble: those who wait for it wait for one piece at most.
-async fn take_in(
+/// Reads the client's requests until it closes its direction, and has its answers; pauses while it is throttled.
+async fn read_requests(
     mut from_client: OwnedReadHalf,
     write: &mut WriteHalf,
-    is_ahead: impl Fn() -> bool,
+    connection: &Connection,
     was_read: &Notify,
 ) -> io::Result<()> {
     let mut bytes = vec![0; BUFFER];
     loop {
         let length = from_client.read(&mut bytes).await?;
         if length == 0 {
-            return Ok(());
+            break;
         }
         for piece in bytes.get(..length).unwrap_or_default().chunks(PIECE) {
-            while is_ahead() {
+            while connection.is_throttled() {
                 was_read.notified().await;
             }
             write.write_all(piece).await?;
         }
     }
+    while connection.has_pending_answers() {
+        was_read.notified().await;
+    }
+    Ok(())
 }
 
-/// Gives the answers out until the servers close the connection.
-async fn give_out(read: &mut ReadHalf, to_client: &mut OwnedWriteHalf, was_read: &Notify) -> io::Result<()> {
+/// Writes the answers until the servers close the connection, or the client does not read them in time.
+async fn write_answers(read: &mut ReadHalf, to_client: &mut OwnedWriteHalf, was_read: &Notify) -> io::Result<()> {
     let mut bytes = vec![0; BUFFER];
     loop {
         let length = read.read(&mut bytes).await?;
@@ -208,14 +203,14 @@ async fn give_out(read: &mut ReadHalf, to_client: &mut OwnedWriteHalf, was_read:
         tokio::select! {
             biased;
             written = to_client.write_all(bytes.get(..length).unwrap_or_default()) => written?,
-            () = is_given_up(read) => return Ok(()),
+            () = not_read_in_time(read) => return Ok(()),
         }
         was_read.notify_one();
     }
 }
 
-/// Completes when a client that does not read is waited for no longer: its connection was cut, or closed a while ago.
-async fn is_given_up(read: &ReadHalf) {
+/// Completes when the servers have cut the connection, or have closed it and the client had its time to read the rest.
+async fn not_read_in_time(read: &ReadHalf) {
     if read.ended().await == End::Closed {
         tokio::time::sleep(WITHOUT_READING).await;
     }

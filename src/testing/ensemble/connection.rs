@@ -16,8 +16,8 @@ use super::wire::{Header, Incoming, Message, Operation, Outcome, Request};
 use super::{ConnId, Millis};
 use crate::protocol::OpCode;
 
-/// A client is ahead with so many bytes of answers that it has not read.
-const BYTES_AHEAD: usize = 1 << 20;
+/// While a client has so many bytes of answers to read, no more of its requests are read.
+const THROTTLE_BYTES: usize = 1 << 20;
 /// The bytes of a frame that hold its length.
 const PREFIX: usize = 4;
 
@@ -173,14 +173,14 @@ impl Conn {
         self.due + self.inbox.unread()
     }
 
-    /// Returns whether the client asks faster than it reads, or than it is answered: no more than `most` requests are
-    /// to be unanswered.
-    pub(crate) fn is_ahead(&self, most: usize) -> bool {
-        self.unanswered() > most || self.unread() > BYTES_AHEAD
+    /// Whether the client asks faster than it reads, or than it is answered: no more than `most` requests are to be
+    /// unanswered.
+    pub(crate) fn is_throttled(&self, most: usize) -> bool {
+        self.unanswered() > most || self.unread() > THROTTLE_BYTES
     }
 
-    /// Returns whether the client is still owed an answer, or the bytes of one.
-    pub(crate) fn is_owed(&self) -> bool {
+    /// Whether the client waits for an answer, or for the bytes of one.
+    pub(crate) fn has_pending_answers(&self) -> bool {
         self.unanswered() + self.unread() > 0
     }
 

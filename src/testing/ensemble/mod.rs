@@ -58,7 +58,7 @@ pub(crate) use self::{
     faults::Who,
     handle::{MemoryEnsemble, OUTSIDE},
     inbox::End,
-    socket::{ReadHalf, WriteHalf},
+    socket::{Connection, ReadHalf, WriteHalf},
 };
 
 /// Time since the ensemble was started, in milliseconds.

@@ -137,11 +137,10 @@ impl Leader {
     }
 
     fn check_ttl(&self, ttl: Duration) -> Result<(), ErrorCode> {
-        match self.extended_types {
-            false => Err(ErrorCode::Unimplemented),
-            true if ttl.is_zero() => Err(ErrorCode::BadArguments),
-            true => Ok(()),
+        if !self.extended_types {
+            return Err(ErrorCode::Unimplemented);
         }
+        if ttl.is_zero() { Err(ErrorCode::BadArguments) } else { Ok(()) }
     }
 
     fn prepare_delete(

@@ -12,7 +12,6 @@ use super::ConnId;
 use super::connection::Conn;
 use super::inbox::{End, Inbox};
 use super::shared::Shared;
-use super::world::World;
 
 /// The bytes of a piece, where they are split: fewer than a header has, and not a part of it.
 const PIECE: usize = 7;
@@ -43,6 +42,30 @@ pub(crate) struct ReadHalf {
 #[derive(Debug)]
 pub(crate) struct WriteHalf(Arc<Hold>);
 
+/// What the servers know of the connection, for who carries its bytes.
+#[derive(Debug)]
+pub(crate) struct Connection(Arc<Hold>);
+
+impl Connection {
+    pub(crate) fn has_session(&self) -> bool {
+        self.knows(|conn| conn.session != 0)
+    }
+
+    /// Whether the client asks faster than it reads, or than it is answered.
+    pub(crate) fn is_throttled(&self) -> bool {
+        self.0.shared.with(|world| world.is_throttled(self.0.conn))
+    }
+
+    /// Whether the client waits for an answer, or for the bytes of one.
+    pub(crate) fn has_pending_answers(&self) -> bool {
+        self.knows(Conn::has_pending_answers)
+    }
+
+    fn knows(&self, holds: impl Fn(&Conn) -> bool) -> bool {
+        self.0.shared.with(|world| world.conns.get(&self.0.conn).is_some_and(holds))
+    }
+}
+
 /// Returns both halves.
 pub(crate) fn halves(shared: Arc<Shared>, conn: ConnId, inbox: Arc<Inbox>) -> (ReadHalf, WriteHalf) {
     let most = shared.with(|world| if world.options.split_bytes { PIECE } else { usize::MAX });
@@ -51,24 +74,8 @@ pub(crate) fn halves(shared: Arc<Shared>, conn: ConnId, inbox: Arc<Inbox>) -> (R
 }
 
 impl ReadHalf {
-    /// Returns a check of whether the connection has a session.
-    pub(crate) fn session_check(&self) -> impl Fn() -> bool + use<> {
-        self.check(|world, conn| world.conns.get(&conn).is_some_and(|conn| conn.session != 0))
-    }
-
-    /// Returns a check of whether the client asks faster than it reads, or than it is answered.
-    pub(crate) fn ahead_check(&self) -> impl Fn() -> bool + use<> {
-        self.check(World::is_ahead)
-    }
-
-    /// Returns a check of whether the client is still owed an answer, or the bytes of one.
-    pub(crate) fn owed_check(&self) -> impl Fn() -> bool + use<> {
-        self.check(|world, conn| world.conns.get(&conn).is_some_and(Conn::is_owed))
-    }
-
-    fn check<C: Fn(&World, ConnId) -> bool>(&self, holds: C) -> impl Fn() -> bool + use<C> {
-        let hold = Arc::clone(&self.hold);
-        move || hold.shared.with(|world| holds(world, hold.conn))
+    pub(crate) fn connection(&self) -> Connection {
+        Connection(Arc::clone(&self.hold))
     }
 
     /// Completes when the connection has ended for the client, whatever it has not read.

@@ -54,7 +54,7 @@ impl Stage {
 }
 
 #[tokio::test]
-async fn a_cut_and_a_refusal_at_one_door_concern_its_clients_now_and_later() {
+async fn a_cut_and_a_refusal_at_one_address_concern_its_clients_now_and_later() {
     let stage = Stage::open().await;
     let (server, first) = (&stage.server, &stage.listening[0]);
     let clients: Vec<_> = server.sessions().iter().map(|session| session.client).collect();
@@ -72,7 +72,7 @@ async fn a_cut_and_a_refusal_at_one_door_concern_its_clients_now_and_later() {
 }
 
 #[tokio::test]
-async fn messages_are_held_at_one_door_alone() {
+async fn messages_are_held_at_one_address_alone() {
     let stage = Stage::open().await;
     stage.server.black_hole(&stage.listening[0]);
     let first = stage.create_with_all().await;
@@ -82,7 +82,7 @@ async fn messages_are_held_at_one_door_alone() {
 }
 
 #[tokio::test]
-async fn messages_are_delayed_at_one_door_alone() {
+async fn messages_are_delayed_at_one_address_alone() {
     let stage = Stage::open().await;
     stage.server.delay(&stage.listening[0], T * 360);
     let first = stage.create_with_all().await;
@@ -91,7 +91,7 @@ async fn messages_are_delayed_at_one_door_alone() {
 }
 
 #[tokio::test]
-async fn the_reply_to_a_client_at_one_door_is_lost() {
+async fn the_reply_to_a_client_at_one_address_is_lost() {
     let stage = Stage::open().await;
     stage.server.lose_next_reply(&stage.listening[0], Operation::Create, Loss::Applied);
     for (client, path) in [(&stage.clients[1], "/second"), (&stage.inside, "/inside")] {

@@ -67,7 +67,7 @@ async fn create(client: &Client, path: &str) -> Result<String, zookeeper_recipes
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_cuts_the_client_at_one_door_and_not_the_one_at_the_other() {
+async fn a_file_cuts_the_client_at_one_address_and_not_the_one_at_another() {
     // Until the clients are there, nothing is to be cut.
     let file = script(&"wait 500ms\ncut 1\n".repeat(1_000));
     let mut served = Served::of(zkr(&[&AT_TWO_ADDRESSES, &["--faults", name(&file)][..]].concat())).await;
@@ -95,7 +95,7 @@ async fn a_file_cuts_the_client_at_one_door_and_not_the_one_at_the_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_loses_a_reply_and_refuses_clients_at_one_door() {
+async fn a_file_loses_a_reply_and_refuses_clients_at_one_address() {
     let file = script("# for the first service\nlose-reply 1 create applied\n\nrefuse 2 # the second one");
     let mut served = Served::of(zkr(&[&AT_TWO_ADDRESSES, &["--json", "--faults", name(&file)][..]].concat())).await;
     let lines = [served.connect.clone(), served.next_line().await, served.next_line().await, served.next_line().await];

@@ -19,12 +19,12 @@ impl World {
         Some(self.random.u64(latency) + delay)
     }
 
-    /// Whether a client outside has to wait before it asks for more. All others wait while its requests are answered,
-    /// so few are under way at once; more where messages take time.
-    pub(crate) fn is_ahead(&self, id: ConnId) -> bool {
+    /// Whether no more requests are read from a client outside for now. All others wait while its requests are
+    /// answered, so few are under way at once; more where messages take time.
+    pub(crate) fn is_throttled(&self, id: ConnId) -> bool {
         let takes_time = |group| *self.options.latency.end() > 0 || self.faults.delay(group) > 0;
-        let ahead = |conn: &Conn| conn.is_ahead(if takes_time(conn.group) { 256 } else { 16 });
-        self.conns.get(&id).is_some_and(ahead)
+        let most = |conn: &Conn| if takes_time(conn.group) { 256 } else { 16 };
+        self.conns.get(&id).is_some_and(|conn| conn.is_throttled(most(conn)))
     }
 
     /// How long a message takes between two servers.
