@@ -3,22 +3,13 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::{Operation, Target, TestingServer};
+use super::{Loss, Operation, Target, TestingServer};
 use crate::backend::zookeeper::refusal;
 use crate::client::{Client, Error};
 use crate::path;
 use crate::protocol::{ErrorCode, OpCode};
 use crate::testing::ensemble::Who;
 use crate::znode::CreateMode;
-
-/// What happens to the request whose reply is lost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Loss {
-    /// The request was carried out.
-    Applied,
-    /// The request never reached the server.
-    NotApplied,
-}
 
 /// What the servers keep after a restart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -114,11 +105,11 @@ impl TestingServer {
         self.ensemble.heal();
     }
 
-    /// Loses the reply of the next request of kind `of` (of any kind, if `None`), by cutting the connection.
+    /// Loses the reply of the next request of kind `of` (of any kind, if `None`), in the way that `loss` says.
     ///
     /// Each call applies to one request: several calls lose several replies.
     pub fn lose_next_reply(&self, target: impl Into<Target>, of: impl Into<Option<Operation>>, loss: Loss) {
-        self.ensemble.lose_next_reply(self.who(target), of.into(), loss == Loss::Applied);
+        self.ensemble.lose_next_reply(self.who(target), of.into(), loss);
     }
 
     /// Returns how many replies [`lose_next_reply`](Self::lose_next_reply) has lost so far.

@@ -164,8 +164,7 @@
 //! nodes with a time to live, watches, transactions, versions, limits, and replicas that lag. The project's own tests
 //! run the same scenarios and random operations on it and on real servers.
 //!
-//! Its servers hold no elections. It has no quotas and no credentials: [`TestingServer::deny`] stands for what an ACL
-//! forbids.
+//! Its servers hold no elections. It has no quotas, and of the schemes of credentials only `digest`.
 
 mod builder;
 pub(crate) mod ensemble;
@@ -178,10 +177,10 @@ mod target;
 mod task;
 
 pub use self::builder::TestingServerBuilder;
-pub use self::levers::{Data, Loss};
+pub use self::levers::Data;
 pub use self::listen::Listening;
 pub use self::server::TestingServer;
 pub use self::target::Target;
 pub use self::task::{Task, TaskGone};
 pub use crate::backend::Event as WatchEvent;
-pub use crate::testing::ensemble::{Dialect, Happening, Operation, Record, SessionInfo};
+pub use crate::testing::ensemble::{Dialect, Happening, Loss, Operation, Record, SessionInfo};

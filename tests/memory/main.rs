@@ -76,6 +76,20 @@ mod leader_selector;
 #[cfg(feature = "limiter")]
 mod limiter;
 #[cfg(all(
+    feature = "atomic-long",
+    feature = "cache",
+    feature = "double-barrier",
+    feature = "group-member",
+    feature = "leader-latch",
+    feature = "mutex",
+    feature = "persistent-node",
+    feature = "queue",
+    feature = "read-write-lock",
+    feature = "semaphore",
+    feature = "shared-value"
+))]
+mod malformed;
+#[cfg(all(
     feature = "metrics",
     feature = "leader-latch",
     feature = "leader-selector",

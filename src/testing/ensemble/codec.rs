@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 
-use super::wire::{Answer, Call, Content, Done, Header, Incoming, Message, Outcome, Part, Read, Request, ServerWatch};
+use super::wire::{
+    Answer, Call, Content, Done, Header, Incoming, Loss, Message, Outcome, Part, Read, Request, ServerWatch,
+};
 use super::{Millis, Zxid};
 use crate::backend::{Event, Op};
 use crate::protocol::{
@@ -187,9 +189,35 @@ fn set_watches(since: Zxid, paths: [&[&str]; 5]) -> Request {
 /// Appends a message as bytes; nothing for the end of a connection. `password` is that of a session.
 pub(crate) fn encode(message: &Message, password: impl Fn(i64) -> [u8; 16], out: &mut BytesMut) -> Result<(), TooLong> {
     match message {
-        Message::Answer { header, zxid, outcome } => answer(header, *zxid, outcome, password, out),
+        Message::Answer { header, zxid, outcome, loss } => {
+            let start = out.len();
+            answer(header, *zxid, outcome, password, out)?;
+            damage(*loss, start, out);
+            Ok(())
+        }
         Message::Event { zxid, path, event } => event_frame(*zxid, path, *event, out),
         Message::Closed => Ok(()),
+    }
+}
+
+/// The length of a frame, and of the header of a reply.
+const PREFIX: usize = 4;
+const REPLY_HEADER: usize = 16;
+
+/// Takes from the reply that begins at `start` what is lost of it.
+fn damage(loss: Option<Loss>, start: usize, out: &mut BytesMut) {
+    let length = out.len() - start;
+    match loss {
+        Some(Loss::Truncated) => out.truncate(start + length / 2),
+        Some(Loss::Malformed) => {
+            let record = length.saturating_sub(PREFIX + REPLY_HEADER);
+            out.truncate(out.len() - record.div_ceil(2));
+            let frame = u32::try_from(out.len() - start - PREFIX).unwrap_or(u32::MAX);
+            if let Some(prefix) = out.get_mut(start..start + PREFIX) {
+                prefix.copy_from_slice(&frame.to_be_bytes());
+            }
+        }
+        Some(Loss::Applied | Loss::NotApplied) | None => {}
     }
 }
 

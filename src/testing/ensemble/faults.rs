@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Millis;
-use super::wire::Operation;
+use super::wire::{Loss, Operation};
 
 /// Whom a lever concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,11 +41,12 @@ impl Groups {
     }
 }
 
+/// A reply that is to be lost.
 #[derive(Debug)]
-struct Loss {
+struct Pending {
     who: Who,
     kind: Option<Operation>,
-    applied: bool,
+    how: Loss,
 }
 
 #[derive(Debug, Default)]
@@ -54,7 +55,7 @@ pub(crate) struct Faults {
     black_hole: Groups,
     delay_all: Millis,
     delays: BTreeMap<u32, Millis>,
-    losses: Vec<Loss>,
+    losses: Vec<Pending>,
     /// Requests that fail: the node, and of which kind.
     failing: BTreeSet<(String, Operation)>,
     /// How many replies were lost by the lever.
@@ -80,8 +81,8 @@ impl Faults {
         }
     }
 
-    pub(crate) fn lose_next(&mut self, who: Who, kind: Option<Operation>, applied: bool) {
-        self.losses.push(Loss { who, kind, applied });
+    pub(crate) fn lose_next(&mut self, who: Who, kind: Option<Operation>, how: Loss) {
+        self.losses.push(Pending { who, kind, how });
     }
 
     /// All requests of a kind for a node fail.
@@ -114,20 +115,18 @@ impl Faults {
         self.black_hole.contains(group)
     }
 
-    pub(crate) fn takes(&mut self, group: u32, session: i64, kind: Operation, applied: bool) -> bool {
-        let fits = |loss: &Loss| {
+    /// Whether a lever takes a request that `arrives`, or else its reply; how.
+    pub(crate) fn take(&mut self, group: u32, session: i64, kind: Operation, arrives: bool) -> Option<Loss> {
+        let fits = |loss: &Pending| {
             let who = match loss.who {
                 Who::All => true,
                 Who::Group(wanted) => wanted == group,
                 Who::Session(wanted) => wanted == session,
             };
-            who && loss.applied == applied && loss.kind.is_none_or(|wanted| wanted == kind)
+            who && (loss.how == Loss::NotApplied) == arrives && loss.kind.is_none_or(|wanted| wanted == kind)
         };
-        let Some(at) = self.losses.iter().position(fits) else {
-            return false;
-        };
-        self.losses.remove(at);
+        let at = self.losses.iter().position(fits)?;
         self.taken += 1;
-        true
+        Some(self.losses.remove(at).how)
     }
 }

@@ -122,14 +122,18 @@ impl Leader {
         sooner.then_some(session.look)
     }
 
-    /// A new leader counts the time of every session from now on; when to look at which.
+    /// A new leader counts the time of every session from now on; when to look at those that no event will look at.
     pub(crate) fn start_timers(&mut self, now: Millis) -> Vec<(Millis, i64)> {
         let start = |(id, session): (&i64, &mut ServerSession)| {
             session.expires = now + session.first_timeout;
+            let is_scheduled = (now + 1..=session.expires).contains(&session.look);
+            if is_scheduled {
+                return None;
+            }
             session.look = session.expires;
-            (session.look, *id)
+            Some((session.look, *id))
         };
-        self.sessions.iter_mut().map(start).collect()
+        self.sessions.iter_mut().filter_map(start).collect()
     }
 
     /// Whether a transaction that came by `conn` may still be carried out.

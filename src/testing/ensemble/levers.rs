@@ -9,7 +9,7 @@ use super::handle::MemoryEnsemble;
 use super::leader::Outstanding;
 use super::millis;
 use super::txn::Change;
-use super::wire::Operation;
+use super::wire::{Loss, Operation};
 use super::world::World;
 use crate::backend::Op;
 use crate::protocol::ErrorCode;
@@ -56,10 +56,9 @@ impl MemoryEnsemble {
         });
     }
 
-    /// The next request of that kind (of any) is carried out and then its connection is cut instead of an answer
-    /// (`applied`), or the connection is cut before it is looked at.
-    pub(crate) fn lose_next_reply(&self, who: Who, kind: Option<Operation>, applied: bool) {
-        self.with(|world| world.faults.lose_next(who, kind, applied));
+    /// The reply to the next request of that kind (of any) is lost.
+    pub(crate) fn lose_next_reply(&self, who: Who, kind: Option<Operation>, how: Loss) {
+        self.with(|world| world.faults.lose_next(who, kind, how));
     }
 
     /// The reads of that kind fail at this node.

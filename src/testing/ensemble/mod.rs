@@ -52,7 +52,7 @@ pub use self::{
     dialect::Dialect,
     inspect::SessionInfo,
     log::{Happening, Record},
-    wire::Operation,
+    wire::{Loss, Operation},
 };
 pub(crate) use self::{
     faults::Who,

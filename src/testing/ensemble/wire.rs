@@ -43,6 +43,20 @@ pub enum Operation {
     Close,
 }
 
+/// How the reply to a request is lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Loss {
+    /// The request was carried out; the connection is closed in place of the reply.
+    Applied,
+    /// The request never reached the server, which closes the connection.
+    NotApplied,
+    /// The request was carried out; the first half of the reply arrives, and then the connection is closed.
+    Truncated,
+    /// The request was carried out; the frame of the reply is whole, but the record in it ends too early. Only the
+    /// request fails, and the connection is kept. A reply without a record, such as that to a delete, arrives well.
+    Malformed,
+}
+
 /// What the holder of a session asks for.
 #[derive(Debug)]
 pub(crate) enum Call {
@@ -386,6 +400,8 @@ pub(crate) enum Message {
         header: Header,
         zxid: Zxid,
         outcome: Outcome,
+        /// What of it does not arrive.
+        loss: Option<Loss>,
     },
     Event {
         zxid: Zxid,

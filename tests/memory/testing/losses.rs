@@ -8,7 +8,8 @@ use zookeeper_recipes::{Client, CreateMode, ErrorKind};
 
 use super::fixture::{States, connect, create, latch};
 
-const BOTH: [Loss; 2] = [Loss::Applied, Loss::NotApplied];
+/// Those that cost the connection.
+const CUTS: [Loss; 3] = [Loss::Applied, Loss::NotApplied, Loss::Truncated];
 
 /// A client, and the lever pulled for its next request of that kind.
 async fn lossy(of: Operation, loss: Loss) -> (TestingServer, Client, States) {
@@ -31,45 +32,45 @@ async fn assert_lost_once(server: &TestingServer, client: &Client, mut states: S
 
 #[tokio::test(start_paused = true)]
 async fn of_a_create() {
-    for loss in BOTH {
+    for loss in CUTS {
         let (server, client, states) = lossy(Operation::Create, loss).await;
         assert!(client.exists("/node").await.unwrap().is_some(), "another kind is answered");
         let created = client.create("/new", "", CreateMode::Persistent).await;
         assert_eq!(created.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
-        assert_eq!(server.stat("/new").is_some(), loss == Loss::Applied);
+        assert_eq!(server.stat("/new").is_some(), loss != Loss::NotApplied);
         assert_lost_once(&server, &client, states).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn of_a_delete() {
-    for loss in BOTH {
+    for loss in CUTS {
         let (server, client, states) = lossy(Operation::Delete, loss).await;
         let deleted = client.delete("/node", Some(0)).await;
         assert_eq!(deleted.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
-        assert_eq!(server.stat("/node").is_none(), loss == Loss::Applied);
+        assert_eq!(server.stat("/node").is_none(), loss != Loss::NotApplied);
         assert_lost_once(&server, &client, states).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn of_a_set() {
-    for loss in BOTH {
+    for loss in CUTS {
         let (server, client, states) = lossy(Operation::SetData, loss).await;
         let set = client.set("/node", "new", None).await;
         assert_eq!(set.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
-        assert_eq!(server.get("/node").unwrap() == b"new", loss == Loss::Applied);
+        assert_eq!(server.get("/node").unwrap() == b"new", loss != Loss::NotApplied);
         assert_lost_once(&server, &client, states).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn of_a_transaction() {
-    for loss in BOTH {
+    for loss in CUTS {
         let (server, client, states) = lossy(Operation::Multi, loss).await;
         let steps = client.transaction().set_data("/node", "new", None).create("/new", "", CreateMode::Persistent);
         assert_eq!(steps.commit().await.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
-        let expected: &[&str] = if loss == Loss::Applied { &["/new", "/node"] } else { &["/node"] };
+        let expected: &[&str] = if loss != Loss::NotApplied { &["/new", "/node"] } else { &["/node"] };
         assert_eq!(server.paths(), expected);
         assert_lost_once(&server, &client, states).await;
     }
@@ -79,7 +80,7 @@ async fn of_a_transaction() {
 #[tokio::test(start_paused = true)]
 async fn of_each_read() {
     for (of, loss) in
-        [Operation::Exists, Operation::GetData, Operation::List].into_iter().flat_map(|of| BOTH.map(|loss| (of, loss)))
+        [Operation::Exists, Operation::GetData, Operation::List].into_iter().flat_map(|of| CUTS.map(|loss| (of, loss)))
     {
         let (server, client, states) = lossy(of, loss).await;
         let before = server.count(&client, of);
@@ -96,7 +97,7 @@ async fn of_each_read() {
 /// The heartbeat of a latch.
 #[tokio::test(start_paused = true)]
 async fn of_a_sync() {
-    for loss in BOTH {
+    for loss in CUTS {
         let (server, client, states) = lossy(Operation::Sync, loss).await;
         let latch = latch(&client).await;
         server.until(|| server.lost_replies() == 1).await;
@@ -107,7 +108,7 @@ async fn of_a_sync() {
 
 #[tokio::test(start_paused = true)]
 async fn of_the_removal_of_a_watch() {
-    for loss in BOTH {
+    for loss in CUTS {
         let (server, client, states) = lossy(Operation::RemoveWatch, loss).await;
         let mut leaders = observe_leader(&client, "/latch").unwrap();
         assert_eq!(leaders.next().await.unwrap().unwrap(), None);
@@ -122,7 +123,7 @@ async fn of_the_removal_of_a_watch() {
 /// The client comes back to hear that it is gone, or to say goodbye again.
 #[tokio::test(start_paused = true)]
 async fn of_a_goodbye() {
-    for loss in BOTH {
+    for loss in CUTS {
         let (server, client, _) = lossy(Operation::Close, loss).await;
         client.create("/mine", "", CreateMode::Ephemeral).await.unwrap();
         client.close().await.unwrap();
@@ -130,7 +131,7 @@ async fn of_a_goodbye() {
         assert_eq!(server.paths(), ["/node"]);
         assert_eq!(server.sessions(), []);
         let goodbyes = server.count(&client, Operation::Close);
-        assert_eq!(goodbyes, if loss == Loss::Applied { 1 } else { 2 });
+        assert_eq!(goodbyes, if loss != Loss::NotApplied { 1 } else { 2 });
     }
 }
 
@@ -154,4 +155,37 @@ async fn of_any_kind_and_of_several_requests() {
     server.lose_next_reply(Target::ALL, None, Loss::Applied);
     assert!(other.exists("/").await.unwrap().is_some());
     assert_eq!(server.lost_replies(), 3);
+}
+
+/// Only the request fails whose answer cannot be decoded; those behind it are answered on the same connection.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_cannot_be_decoded_fails_its_request_alone() {
+    use Operation::{Create, Exists, GetAcl, GetData, List, Multi, SetData};
+    for of in [Create, Exists, GetAcl, GetData, List, Multi, SetData] {
+        let (server, client, mut states) = lossy(of, Loss::Malformed).await;
+        let asked = async {
+            match of {
+                Create => client.create("/new", "", CreateMode::Persistent).await.map(drop),
+                Exists => client.exists("/node").await.map(drop),
+                GetAcl => client.acl("/node").await.map(drop),
+                GetData => client.get("/node").await.map(drop),
+                List => client.children("/").await.map(drop),
+                Multi => client.transaction().create("/new", "", CreateMode::Persistent).commit().await.map(drop),
+                _ => client.set("/node", "new", None).await.map(drop),
+            }
+        };
+        let (asked, behind) = tokio::join!(asked, client.exists("/"));
+        let error = asked.expect_err("its answer cannot be decoded");
+        assert!(error.to_string().contains("its answer cannot be read"), "{of:?}: {error}");
+        let is_write = matches!(of, Create | Multi | SetData);
+        assert_eq!(
+            error.kind(),
+            if is_write { ErrorKind::OutcomeUnknown } else { ErrorKind::Other },
+            "{of:?}: {error}"
+        );
+        behind.expect("answered on the same connection");
+        assert_eq!(server.lost_replies(), 1);
+        states.are_at_rest();
+        assert_eq!(server.stat("/new").is_some(), matches!(of, Create | Multi), "{of:?} was carried out");
+    }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use zookeeper_recipes::testing::{Data, Loss, Operation};
 
-use crate::connection::time;
+use crate::connection;
 use crate::output::shown;
 
 /// What a line says.
@@ -64,7 +64,7 @@ const COMMANDS: [(&str, &str, &str); 14] = [
     ("refuse", "TARGET", "refuse new connections, until heal"),
     ("black-hole", "TARGET", "hold back all messages, in both directions, until heal"),
     ("delay", "TARGET TIME", "delay every message by TIME, in both directions, until heal"),
-    ("lose-reply", "TARGET KIND applied|not-applied", "lose the reply of the next request, once, with the connection"),
+    ("lose-reply", "TARGET KIND HOW", "lose the reply of the next request of this kind, once"),
     ("grant", "MIN MAX", "grant connections these session timeouts from now on; heal does not end it"),
     ("expire", "SESSION", "end the session with this id, such as 0x1a or 26"),
     ("stop", "", "stop all servers"),
@@ -98,6 +98,14 @@ const KINDS: [(&str, Option<Operation>); 15] = [
     ("close", Some(Operation::Close)),
 ];
 
+/// How a reply can be lost, and what that means.
+const LOSSES: [(&str, Loss, &str); 4] = [
+    ("applied", Loss::Applied, "the request is carried out, and the connection closed in place of the reply"),
+    ("not-applied", Loss::NotApplied, "the request is not carried out, and the connection closed"),
+    ("truncated", Loss::Truncated, "it is carried out; half of the reply arrives before the connection is closed"),
+    ("malformed", Loss::Malformed, "it is carried out; the reply cannot be decoded, and the connection is kept"),
+];
+
 /// Returns what is said about the language below the options.
 pub fn help() -> String {
     let synopsis = |name: &str, arguments: &str| format!("{name} {arguments}").trim_end().to_owned();
@@ -109,11 +117,13 @@ pub fn help() -> String {
     };
     let commands: String = rows.iter().map(line).collect();
     let kinds = KINDS.map(|(name, _)| name).join(", ");
+    let losses: String = LOSSES.map(|(name, _, what)| format!("  {name:<22}  {what}\n")).concat();
     format!(
         "Commands of --faults, one a line; # begins a comment:\n{commands}\n\
          TARGET is all, or a number: the clients that come by the first --listen are 1, those of the second 2.\n\
          SERVER is a number from 0. TIME, MIN and MAX are written as 500ms or 2s.\n\
-         KIND is one of {kinds}.\n\n\
+         KIND is one of {kinds}.\n\
+         HOW is one of:\n{losses}\n\
          Each command prints a line when it has been carried out; it may concern what comes later. A FILE is checked \
          before anything is served; for a bad line of the standard input a line says why it is not played. The \
          servers go on after the last command."
@@ -204,11 +214,13 @@ fn kind(word: &str) -> Result<Option<Operation>, String> {
 }
 
 fn loss(word: &str) -> Result<Loss, String> {
-    match word {
-        "applied" => Ok(Loss::Applied),
-        "not-applied" => Ok(Loss::NotApplied),
-        _ => Err(format!("\"{}\" must be applied or not-applied", quoted(word))),
-    }
+    let known = LOSSES.iter().find(|(name, ..)| *name == word);
+    let allowed = format!("one of {}", LOSSES.map(|(name, ..)| name).join(", "));
+    known.map(|(_, loss, _)| *loss).ok_or_else(|| no("HOW", word, &allowed))
+}
+
+fn time(word: &str) -> Result<Duration, String> {
+    connection::time(word).map_err(|why| format!("\"{}\": {why}", quoted(word)))
 }
 
 /// Reads the session timeouts to grant. Servers count whole milliseconds, and the protocol has 31 bits for them.

@@ -1,14 +1,18 @@
 //! Plays the faults that `--faults` gives.
 
+use std::fmt::Display;
 use std::fs;
 
 use serde_json::{Map, Value, json};
-use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use zookeeper_recipes::testing::{Listening, Target, TestingServer};
 
 use super::command::{Clients, Command, Scope, parse, words};
 use crate::ending::Ending;
 use crate::output::{Output, count};
+
+/// The bytes of a line of the standard input are fewer.
+const LONGEST_LINE: u64 = 1024 * 1024;
 
 /// Where the commands come from.
 #[derive(Debug)]
@@ -33,8 +37,10 @@ impl Step {
     /// Reads a line; `None` if it says nothing.
     fn read(line: usize, text: &[u8], scope: Scope) -> Result<Option<Step>, String> {
         let text = String::from_utf8_lossy(text);
-        let said = words(&text).collect::<Vec<_>>().join(" ");
-        Ok(parse(&text, scope)?.map(|command| Step { line, said, command }))
+        // Editors may put a mark of the byte order at the start.
+        let text = text.trim_start_matches('\u{feff}');
+        let said = words(text).collect::<Vec<_>>().join(" ");
+        Ok(parse(text, scope)?.map(|command| Step { line, said, command }))
     }
 }
 
@@ -47,14 +53,11 @@ impl Script {
         let text = fs::read(file).map_err(|error| Ending::failed(format_args!("--faults {file}: {error}")))?;
         let lines = text.split(|byte| *byte == b'\n').zip(1..);
         let steps = lines.map(|(text, line)| {
-            Step::read(line, text, scope).map_err(|why| Ending::failed(bad_line(file, line, &why)))
+            Step::read(line, text, scope)
+                .map_err(|why| Ending::failed(format_args!("--faults {file} line {line}: {why}")))
         });
         Ok(Script::File(steps.filter_map(Result::transpose).collect::<Result<_, _>>()?))
     }
-}
-
-fn bad_line(file: &str, line: usize, why: &str) -> String {
-    format!("--faults {file} line {line}: {why}")
 }
 
 /// Carries out commands at the servers, and says what was done.
@@ -80,11 +83,18 @@ impl Player<'_> {
     }
 
     async fn play_input(&self, scope: Scope) -> Result<(), Ending> {
-        let mut lines = BufReader::new(tokio::io::stdin()).split(b'\n');
+        let failed = |error: &dyn Display| Ending::failed(format_args!("--faults -: {error}"));
+        let mut input = BufReader::new(tokio::io::stdin());
         for line in 1.. {
-            let read =
-                lines.next_segment().await.map_err(|error| Ending::failed(format_args!("--faults -: {error}")))?;
-            let Some(text) = read else { break };
+            let mut text = Vec::new();
+            let mut rest = (&mut input).take(LONGEST_LINE);
+            rest.read_until(b'\n', &mut text).await.map_err(|error| failed(&error))?;
+            if rest.limit() == 0 {
+                return Err(failed(&format_args!("line {line} must have fewer than {LONGEST_LINE} bytes")));
+            }
+            if text.is_empty() {
+                break;
+            }
             match Step::read(line, &text, scope) {
                 Ok(None) => {}
                 Ok(Some(step)) => self.step(step).await?,
@@ -116,7 +126,7 @@ impl Player<'_> {
         self.say(format_args!("fault: {said}{result}"), Value::Object(value)).await
     }
 
-    async fn say(&self, text: impl std::fmt::Display, value: Value) -> Result<(), Ending> {
+    async fn say(&self, text: impl Display, value: Value) -> Result<(), Ending> {
         match self.output.print(text, &value).await {
             // The reader wanted the connect string alone: the faults go on.
             Err(Ending::OutputClosed) => Ok(()),

@@ -11,18 +11,18 @@ use crate::testing::ensemble::link::Validated;
 use crate::testing::ensemble::tree::Node;
 use crate::testing::ensemble::watching::Lost;
 use crate::testing::ensemble::wire::{
-    Answer, Call, Content, Message, Operation, Outcome, Part, Read, Request, ServerWatch, length_of_part,
+    Answer, Call, Content, Loss, Message, Operation, Outcome, Part, Read, Request, ServerWatch, length_of_part,
 };
 use crate::testing::ensemble::world::World;
 use crate::testing::ensemble::{ConnId, Zxid};
 use crate::znode::{Acl, Permissions};
 
 impl World {
-    /// Whether a lever takes this request (not applied) or its answer (applied).
-    pub(crate) fn is_lost(&mut self, id: ConnId, kind: Operation, applied: bool) -> bool {
-        let Some(conn) = self.conns.get(&id) else { return false };
+    /// Whether a lever takes this request, which arrives, or else its reply; how.
+    pub(crate) fn loss(&mut self, id: ConnId, kind: Operation, arrives: bool) -> Option<Loss> {
+        let conn = self.conns.get(&id)?;
         let (group, session) = (conn.group, conn.session);
-        self.faults.takes(group, session, kind, applied)
+        self.faults.take(group, session, kind, arrives)
     }
 
     /// The leader's answer to a request is here.
@@ -51,13 +51,13 @@ impl World {
                 Work::Answered(outcome) => outcome,
                 Work::Local(request) => self.serve(id, request),
             };
-            let lost = kind.is_some_and(|kind| self.is_lost(id, kind, true));
-            let over = lost || outcome.is_last();
-            if !lost {
+            let loss = kind.and_then(|kind| self.loss(id, kind, false));
+            let is_last = outcome.is_last() || matches!(loss, Some(Loss::Applied | Loss::Truncated));
+            if loss != Some(Loss::Applied) {
                 let zxid = self.applied_at(id);
-                self.send_down(id, Message::Answer { header, zxid, outcome });
+                self.send_down(id, Message::Answer { header, zxid, outcome, loss });
             }
-            if over {
+            if is_last {
                 self.server_close(id);
             }
         }

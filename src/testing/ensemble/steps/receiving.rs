@@ -28,7 +28,7 @@ impl World {
         }
         let kind = request.kind();
         let is_read = self.options.dialect.reads(&header) && !matches!(request, Request::Garbage);
-        if !is_read || kind.is_some_and(|kind| self.is_lost(id, kind, false)) {
+        if !is_read || kind.is_some_and(|kind| self.loss(id, kind, true).is_some()) {
             self.server_close(id);
             return;
         }

@@ -7,7 +7,7 @@ use futures::{FutureExt, StreamExt};
 use super::{T, create, loses, next, open, session, start, takes};
 use crate::backend::{Error, Event, SessionEvent};
 use crate::protocol::ErrorCode;
-use crate::testing::ensemble::{Operation, Options, Who};
+use crate::testing::ensemble::{Loss, Operation, Options, Who};
 use crate::znode::CreateMode;
 
 #[tokio::test(start_paused = true)]
@@ -84,8 +84,9 @@ async fn a_lost_reply_is_applied_or_not_as_asked() {
     let ensemble = start(Options::default());
     let mut opened = open(&ensemble, 1).await;
     let session = opened.session.clone();
-    for (applied, path) in [(true, "/done"), (false, "/undone")] {
-        ensemble.lose_next_reply(Who::Group(1), Some(Operation::Create), applied);
+    for (loss, path) in [(Loss::Applied, "/done"), (Loss::NotApplied, "/undone")] {
+        let applied = loss == Loss::Applied;
+        ensemble.lose_next_reply(Who::Group(1), Some(Operation::Create), loss);
         assert_eq!(session.exists("/").await.map(|found| found.is_some()), Ok(true), "not of that kind");
         let created = session.create(path, b"", CreateMode::Ephemeral, &[crate::znode::Acl::anyone_all()]);
         let behind = session.exists("/");
@@ -97,19 +98,19 @@ async fn a_lost_reply_is_applied_or_not_as_asked() {
         assert_eq!(session.exists(path).await.unwrap().is_some(), applied);
     }
     assert_eq!(ensemble.lost_replies(), 2);
-    ensemble.lose_next_reply(Who::Session(session.id() + 1), None, true);
+    ensemble.lose_next_reply(Who::Session(session.id() + 1), None, Loss::Applied);
     assert!(session.exists("/").await.is_ok(), "somebody else is meant");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_wish_to_close_is_lost_as_asked_and_sent_again() {
-    for applied in [true, false] {
+    for loss in [Loss::Applied, Loss::NotApplied] {
         let ensemble = start(Options::default());
         let opened = open(&ensemble, 1).await;
-        ensemble.lose_next_reply(Who::Group(1), Some(Operation::Close), applied);
+        ensemble.lose_next_reply(Who::Group(1), Some(Operation::Close), loss);
         let mut closed = opened.session.close();
         takes(|| ensemble.lost_replies() == 1).await;
-        assert_eq!(ensemble.sessions().is_empty(), applied);
+        assert_eq!(ensemble.sessions().is_empty(), loss == Loss::Applied);
         assert!((&mut closed).now_or_never().is_none(), "it does not know yet");
         closed.await;
         assert_eq!(ensemble.sessions(), []);

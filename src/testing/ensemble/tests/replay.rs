@@ -6,7 +6,7 @@ use futures::FutureExt;
 use futures::stream::{FuturesUnordered, StreamExt};
 
 use super::{open, three};
-use crate::testing::ensemble::{Record, Who};
+use crate::testing::ensemble::{Loss, Record, Who};
 use crate::znode::{Acl, CreateMode};
 
 /// Three clients do random things while random things happen to them.
@@ -44,7 +44,10 @@ async fn history(seed: u64) -> (Vec<Record>, Vec<String>) {
             14 => ensemble.refuse(Some(group as u32), random.bool()),
             16 => drop(ensemble.expire_session(session.id())),
             17 => ensemble.black_hole(Some(group as u32), random.bool()),
-            18 => ensemble.lose_next_reply(Who::All, None, random.bool()),
+            18 => {
+                let loss = if random.bool() { Loss::Applied } else { Loss::NotApplied };
+                ensemble.lose_next_reply(Who::All, None, loss);
+            }
             _ => {}
         }
         while let Some(Some(result)) = replies.next().now_or_never() {

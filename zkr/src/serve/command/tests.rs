@@ -18,6 +18,7 @@ fn every_command_is_read() {
         ("refuse 1", Command::Refuse(Clients::Address(0))),
         ("black-hole 2", Command::BlackHole(Clients::Address(1))),
         ("delay 2 250ms", Command::Delay(Clients::Address(1), Duration::from_millis(250))),
+        ("lose-reply all set malformed", Command::LoseReply(Clients::All, Some(Operation::SetData), Loss::Malformed)),
         ("lose-reply 1 any applied", Command::LoseReply(Clients::Address(0), None, Loss::Applied)),
         ("grant 2s 2s", Command::Grant(seconds(2)..=seconds(2))),
         ("expire 26", Command::Expire(26)),
@@ -77,7 +78,6 @@ fn comments_and_spaces_say_nothing() {
 
 #[test]
 fn what_is_wrong_is_said_with_what_is_allowed() {
-    let time = "it must be a time with its unit, such as 500ms, 30s or 2m";
     let target = "is no TARGET; it must be all, or the number of a --listen, 1 to 2";
     let server = "is no SERVER; it must be the number of a server, 0 to 2";
     let session = "is no SESSION; it must be a number, such as 0x1a or 26";
@@ -87,20 +87,20 @@ fn what_is_wrong_is_said_with_what_is_allowed() {
         ("wait", "it must be: wait TIME"),
         ("stop now", "it must be: stop"),
         ("delay all", "it must be: delay TARGET TIME"),
-        ("lose-reply all create", "it must be: lose-reply TARGET KIND applied|not-applied"),
-        ("wait 5", time),
-        ("delay all soon", time),
-        ("cut-off 0 1", time),
-        ("depose 0 1", time),
-        ("grant 1 2s", time),
-        ("grant 1s 2", time),
+        ("lose-reply all create", "it must be: lose-reply TARGET KIND HOW"),
+        ("wait 5", "\"5\": it must be a time with its unit, such as 500ms, 30s or 2m"),
+        ("delay all soon", "\"soon\": it must be a time with its unit, such as 500ms, 30s or 2m"),
+        ("cut-off 0 1", "\"1\": it must be a time with its unit, such as 500ms, 30s or 2m"),
+        ("depose 0 1", "\"1\": it must be a time with its unit, such as 500ms, 30s or 2m"),
+        ("grant 1 2s", "\"1\": it must be a time with its unit, such as 500ms, 30s or 2m"),
+        ("grant 1s 2", "\"2\": it must be a time with its unit, such as 500ms, 30s or 2m"),
         ("cut 0", target),
         ("refuse 3", target),
         ("black-hole x", target),
         ("delay -1 1s", target),
         ("lose-reply 127.0.0.1:0 any applied", target),
         ("lose-reply all read applied", "\"read\" is no KIND; it must be one of any, create, delete, "),
-        ("lose-reply all any lost", "\"lost\" must be applied or not-applied"),
+        ("lose-reply all any lost", "\"lost\" is no HOW; it must be one of applied, not-applied, truncated, malformed"),
         ("grant 3s 2s", "MIN must not be more than MAX"),
         ("grant 0s 2s", range),
         ("grant 1s 25h", range),
