@@ -183,9 +183,7 @@ impl Writer {
             return match registered.was_carried_out(ticket).await {
                 Some(true) => Ok(End::Written),
                 // It was answered, and the answer to another one would be the same.
-                Some(false) if matches!(error, backend::Error::Other(_)) => {
-                    Err(self.error(change.verb(), error.clone()))
-                }
+                Some(false) if !error.is_passing() => Err(self.error(change.verb(), error.clone())),
                 Some(false) => Ok(End::Again),
                 None => {
                     self.registered = None;

@@ -67,6 +67,8 @@ pub(crate) enum Error {
         length: usize,
         limit: usize,
     },
+    /// The server has carried it out, and the answer cannot be decoded.
+    Undecodable(String),
     /// Anything else, in the words of the layer below.
     Other(String),
 }
@@ -100,13 +102,19 @@ impl Error {
             Error::BadArguments(_) => "bad_arguments",
             Error::TooLarge(_) => "too_large",
             Error::AnswerTooLong { .. } => "answer_too_long",
+            Error::Undecodable(_) => "undecodable",
             Error::Other(_) => "other",
         }
     }
 
     /// Returns whether a write that failed so may have been carried out.
     pub(crate) fn leaves_outcome_unknown(&self) -> bool {
-        matches!(self, Error::ConnectionLoss | Error::SessionEnded | Error::AnswerTooLong { .. } | Error::Other(_))
+        matches!(self, Error::ConnectionLoss | Error::SessionEnded | Error::Other(_)) || self.is_unread()
+    }
+
+    /// Returns whether there is an answer that the client could not take in.
+    pub(crate) fn is_unread(&self) -> bool {
+        matches!(self, Error::AnswerTooLong { .. } | Error::Undecodable(_))
     }
 
     /// Returns whether this is the ensemble's own verdict on the request, which needs a working connection. Errors that
@@ -260,7 +268,7 @@ pub(crate) enum Multi {
 /// What the answer to a request proves, from least to most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Proof {
-    /// The server at the other end has heard of the session: pings.
+    /// The server at the other end has heard of the session: pings. Reads prove nothing.
     Contact,
     /// This server is in touch with the leader: syncs.
     Leader,

@@ -238,6 +238,7 @@ impl Error {
                 (ErrorKind::Other, why)
             }
             B::Unreachable(causes) => (ErrorKind::ConnectionLoss, format!("no server let us in: {causes}")),
+            B::Undecodable(why) => (ErrorKind::Other, format!("its answer cannot be read: {why}")),
             B::Other(why) => (ErrorKind::Other, why),
         };
         Error::at(kind, doing, path, why)

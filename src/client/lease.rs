@@ -63,7 +63,7 @@ pub(crate) struct LeaseOptions {
     pub(crate) least_timeout: Option<Duration>,
     /// Whether a lost connection voids all grants, also before the deadline.
     pub(crate) ends_with_connection: bool,
-    /// Whether only a quorum's answer is ever proof, and a sync proves no more than a read.
+    /// Whether only a quorum's answer is ever proof, and a sync proves no more than a ping.
     pub(crate) always_needs_quorum: bool,
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::core::Core;
 use super::error::{Error, ErrorKind};
 use super::fence::Fence;
-use super::ops::{check_version, write_failed};
+use super::ops::{check_version, outcome_unknown, write_failed};
 use super::session::{EndReason, Session};
 use crate::backend::{Error as Refusal, Multi, Op, OpResult};
 use crate::path;
@@ -176,6 +176,7 @@ impl Transaction {
                     // The next round checks the outcome.
                     let _ = again.map_err(|_| too_late())?;
                 }
+                Err(Refusal::Other(_)) => return Err(outcome_unknown("commit", first)),
                 Err(error) => return Err(write_failed("commit", first, error)),
             }
         }

@@ -60,7 +60,7 @@ impl Write<'_> {
                     Fate::Same(now) => return self.same(now),
                     Fate::Unknown => return Err(Error::client(self.path, outcome_unknown(self.doing, self.path))),
                     // It was answered, and the answer to another one would be the same.
-                    _ if matches!(error, backend::Error::Other(_)) => return Err(self.failed(error)),
+                    _ if !error.is_passing() => return Err(self.failed(error)),
                     Fate::NotCarriedOut(now) | Fate::Overtaken(now) => before = Some(now),
                 },
                 // It was not sent, or not processed.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -146,12 +147,20 @@ async fn accept(ensemble: MemoryEnsemble, group: u32, server: usize, listener: T
     }
 }
 
+/// How far the answers of a connection have come.
+#[derive(Debug, Default)]
+struct Progress {
+    /// What was taken from the ensemble is not all written.
+    is_writing: AtomicBool,
+    was_read: Notify,
+}
+
 /// Carries the bytes of one connection until one side closes it.
 async fn serve(socket: TcpStream, mut read: ReadHalf, mut write: WriteHalf) {
     // Answers are small, and none waits for another.
     socket.set_nodelay(true).ok();
     let (from_client, mut to_client) = socket.into_split();
-    let (connection, was_read) = (read.connection(), Notify::new());
+    let (connection, progress) = (read.connection(), Progress::default());
     let without_session = async {
         tokio::time::sleep(WITHOUT_SESSION).await;
         if connection.has_session() {
@@ -159,8 +168,8 @@ async fn serve(socket: TcpStream, mut read: ReadHalf, mut write: WriteHalf) {
         }
     };
     tokio::select! {
-        _ = read_requests(from_client, &mut write, &connection, &was_read) => {}
-        _ = write_answers(&mut read, &mut to_client, &was_read) => {}
+        _ = read_requests(from_client, &mut write, &connection, &progress) => {}
+        _ = write_answers(&mut read, &mut to_client, &progress) => {}
         () = without_session => {}
     }
     to_client.shutdown().await.ok();
@@ -171,7 +180,7 @@ async fn read_requests(
     mut from_client: OwnedReadHalf,
     write: &mut WriteHalf,
     connection: &Connection,
-    was_read: &Notify,
+    progress: &Progress,
 ) -> io::Result<()> {
     let mut bytes = vec![0; BUFFER];
     loop {
@@ -181,31 +190,33 @@ async fn read_requests(
         }
         for piece in bytes.get(..length).unwrap_or_default().chunks(PIECE) {
             while connection.is_throttled() {
-                was_read.notified().await;
+                progress.was_read.notified().await;
             }
             write.write_all(piece).await?;
         }
     }
-    while connection.has_pending_answers() {
-        was_read.notified().await;
+    while connection.has_pending_answers() || progress.is_writing.load(Ordering::Relaxed) {
+        progress.was_read.notified().await;
     }
     Ok(())
 }
 
 /// Writes the answers until the servers close the connection, or the client does not read them in time.
-async fn write_answers(read: &mut ReadHalf, to_client: &mut OwnedWriteHalf, was_read: &Notify) -> io::Result<()> {
+async fn write_answers(read: &mut ReadHalf, to_client: &mut OwnedWriteHalf, progress: &Progress) -> io::Result<()> {
     let mut bytes = vec![0; BUFFER];
     loop {
         let length = read.read(&mut bytes).await?;
         if length == 0 {
             return Ok(());
         }
+        progress.is_writing.store(true, Ordering::Relaxed);
         tokio::select! {
             biased;
             written = to_client.write_all(bytes.get(..length).unwrap_or_default()) => written?,
             () = not_read_in_time(read) => return Ok(()),
         }
-        was_read.notify_one();
+        progress.is_writing.store(false, Ordering::Relaxed);
+        progress.was_read.notify_one();
     }
 }
 

@@ -52,8 +52,8 @@ pub(crate) struct Identity {
 
 /// Receives what happens during the handshake.
 pub(crate) trait Hears {
-    /// An answer arrived to the request written at `sent`.
-    fn answered(&mut self, sent: Instant);
+    /// An answer arrived.
+    fn answered(&mut self);
     fn event(&mut self, event: WatcherEvent);
 }
 
@@ -130,13 +130,13 @@ impl Fresh {
         if frames.is_empty() {
             return Ok(());
         }
-        let sent = self.send(&frames, patience).await?;
+        self.send(&frames, patience).await?;
         for (scheme, _) in auths {
             let (header, _) = self.answer(xid::AUTH, patience, hears).await?;
             if !header.err.is_ok() {
                 return Err(Failure::Credentials(format!("the server refused the credentials of scheme {scheme}")));
             }
-            hears.answered(sent);
+            hears.answered();
         }
         Ok(())
     }
@@ -159,12 +159,12 @@ impl Fresh {
             let mut frame = BytesMut::new();
             encode_request(self.latest_xid, &request, usize::MAX, &mut frame)
                 .map_err(|error| Failure::new(error.to_string()))?;
-            let sent = self.send(&frame, patience).await?;
+            self.send(&frame, patience).await?;
             let (header, body) = self.answer(self.latest_xid, patience, hears).await?;
             if !header.err.is_ok() {
                 return Err(Failure::Credentials("the server refused the user and password of SASL".to_owned()));
             }
-            hears.answered(sent);
+            hears.answered();
             let answer = SaslResponse::from_frame(&body).map_err(|error| Failure::new(error.to_string()))?;
             match exchange.step(answer.token.0.as_deref()) {
                 Ok(Step::Respond(response)) => token = response,
@@ -179,9 +179,9 @@ impl Fresh {
         let mut frame = BytesMut::new();
         encode_request(xid::PING, &PingRequest {}, usize::MAX, &mut frame)
             .map_err(|error| Failure::new(error.to_string()))?;
-        let sent = self.send(&frame, patience).await?;
+        self.send(&frame, patience).await?;
         self.answer(xid::PING, patience, hears).await?;
-        hears.answered(sent);
+        hears.answered();
         Ok(())
     }
 
@@ -191,7 +191,7 @@ impl Fresh {
         let mut frame = BytesMut::new();
         encode_request(self.latest_xid, &CloseSessionRequest {}, usize::MAX, &mut frame)
             .map_err(|error| Failure::new(error.to_string()))?;
-        self.send(&frame, patience).await.map(drop)
+        self.send(&frame, patience).await
     }
 
     /// Restores the watches, one request after the other.
@@ -202,23 +202,21 @@ impl Fresh {
         hears: &mut impl Hears,
     ) -> Result<(), Failure> {
         for request in requests {
-            let sent = self.send(&request, patience).await?;
+            self.send(&request, patience).await?;
             let (header, _) = self.answer(xid::SET_WATCHES, patience, hears).await?;
             if !header.err.is_ok() {
                 return Err(Failure::new(format!("the server does not restore watches ({:?})", header.err)));
             }
-            hears.answered(sent);
+            hears.answered();
         }
         Ok(())
     }
 
-    async fn send(&mut self, frames: &[u8], patience: Duration) -> Result<Instant, Failure> {
-        let sent = self.clock.now();
+    async fn send(&mut self, frames: &[u8], patience: Duration) -> Result<(), Failure> {
         match tokio::time::timeout(patience, self.write_all(frames)).await {
-            Ok(written) => written?,
-            Err(_) => return Err(Failure::new(super::silent(patience))),
+            Ok(written) => Ok(written?),
+            Err(_) => Err(Failure::new(super::silent(patience))),
         }
-        Ok(sent)
     }
 
     async fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {

@@ -60,6 +60,8 @@ struct Sending<W> {
     corks: usize,
     latest_xid: i32,
     latest_write: Instant,
+    /// When the latest request was written that extends the session at all servers, or the latest ping.
+    latest_sign: Instant,
     /// The session timeout of the connection.
     granted: Duration,
     broken: Option<io::Error>,
@@ -79,6 +81,8 @@ pub(crate) struct Interrupted<W> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pulse {
     pub(crate) latest_write: Instant,
+    /// As well, of pings and requests that extend the session.
+    pub(crate) latest_sign: Instant,
     /// When the oldest request without an answer was written, pings included.
     pub(crate) oldest: Option<Instant>,
     pub(crate) ping_out: bool,
@@ -118,6 +122,7 @@ impl<W> Link<W> {
                 corks: 0,
                 latest_xid: 0,
                 latest_write: clock.now(),
+                latest_sign: clock.now(),
                 granted: Duration::ZERO,
                 broken: None,
             }),
@@ -297,7 +302,7 @@ impl<W> Link<W> {
         let mut sending = self.sending.lock();
         let now = self.clock.now();
         // Also if nothing is written: bytes that wait for the socket are as good as a ping.
-        sending.latest_write = now;
+        (sending.latest_write, sending.latest_sign) = (now, now);
         if sending.gate != Gate::Up || !sending.out.is_empty() || sending.broken.is_some() {
             return;
         }
@@ -317,6 +322,7 @@ impl<W> Link<W> {
         let oldest = sent.entries.front().map(|entry| entry.sent);
         Pulse {
             latest_write: sending.latest_write,
+            latest_sign: sending.latest_sign,
             oldest: [oldest, sent.ping].into_iter().flatten().min(),
             ping_out: sent.ping.is_some(),
             closing: sending.closing,
@@ -360,7 +366,8 @@ impl<W> Link<W> {
         sending.gate = Gate::Up;
         sending.socket = Some(socket);
         sending.latest_xid = latest_xid;
-        sending.latest_write = self.clock.now();
+        let now = self.clock.now();
+        (sending.latest_write, sending.latest_sign) = (now, now);
         if sending.closing.is_some() {
             self.send_close(&mut sending);
         }
@@ -426,6 +433,9 @@ impl<W> Sending<W> {
     fn stamp(&mut self, frame: &mut BytesMut, entry: &mut Entry<W>, now: Instant) {
         self.latest_xid = next_xid(self.latest_xid);
         (entry.xid, entry.sent, self.latest_write) = (self.latest_xid, now, now);
+        if entry.proof().is_some() {
+            self.latest_sign = now;
+        }
         // After the length.
         if let Some(place) = frame.get_mut(PREFIX..PREFIX + 4) {
             place.copy_from_slice(&entry.xid.to_be_bytes());

@@ -176,8 +176,9 @@ impl<'a> Serving<'a> {
         };
         let outcome = match header.err {
             // The frames behind it can be read all the same.
-            ErrorCode::Ok => AnyResponse::decode(entry.op, &mut from)
-                .map_err(|error| Error::Other(format!("its answer cannot be read: {error}"))),
+            ErrorCode::Ok => {
+                AnyResponse::decode(entry.op, &mut from).map_err(|error| Error::Undecodable(error.to_string()))
+            }
             // The next connection shows the state of the session.
             ErrorCode::SessionMoved | ErrorCode::SessionExpired => {
                 link.put_back(entry);
@@ -237,7 +238,7 @@ impl<'a> Serving<'a> {
                 // The process was stopped: the session cannot be alive, so nothing more is written on this connection.
                 return Poll::Ready(End::Lost(format!("nothing was written for {:?}", self.granted)));
             }
-            if !pulse.ping_out && now >= pulse.latest_write + self.idle {
+            if !pulse.ping_out && now >= pulse.latest_sign + self.idle {
                 self.state.shared.link.ping();
             }
             let wait = self.next_look(now);
@@ -253,10 +254,10 @@ impl<'a> Serving<'a> {
 
     /// Returns how long nothing is due. What callers write meanwhile makes nothing due earlier than that.
     fn next_look(&self, now: Instant) -> Duration {
-        let Pulse { latest_write, oldest, ping_out, closing } = self.state.shared.link.pulse();
+        let Pulse { latest_sign, oldest, ping_out, closing, .. } = self.state.shared.link.pulse();
         let silence = oldest.map_or(now, |oldest| oldest.max(self.latest_read)) + self.patience;
         // An outstanding ping is checked once more in that time: it may be answered by then, and the next one due.
-        let ping = Some(latest_write + self.idle).filter(|due| !ping_out || *due > now);
+        let ping = Some(latest_sign + self.idle).filter(|due| !ping_out || *due > now);
         let end = closing.map(|asked| asked + self.granted);
         let unanswered = oldest.map(|oldest| self.unanswered_until(oldest));
         let first = [Some(silence), ping, end, unanswered].into_iter().flatten().min().unwrap_or(now);

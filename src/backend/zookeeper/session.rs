@@ -17,7 +17,7 @@ use super::requests::Session;
 use super::serve::{End, Serving};
 use super::shared::Shared;
 use super::state::{SessionEnd, SessionState};
-use crate::backend::{self, Loss, Observer, Opened, Proof, SessionEvent};
+use crate::backend::{self, Loss, Observer, Opened, SessionEvent};
 use crate::protocol::WatcherEvent;
 use crate::util::clock::Instant;
 use crate::util::wait::forever;
@@ -304,7 +304,7 @@ impl Task {
     /// Authenticates the client, and restores the watches. A first connection has none, and must show that it is
     /// served. Returns whether the server answered anything.
     async fn introduce(&mut self, fresh: &mut Fresh, opening: bool, patience: Duration) -> Result<bool, Failure> {
-        let mut hears = Introduction { shared: &self.state.shared, observer: &*self.state.observer, answered: false };
+        let mut hears = Introduction { shared: &self.state.shared, answered: false };
         #[cfg(feature = "sasl-digest-md5")]
         if let Some(credentials) = &self.state.environment.options.sasl {
             fresh.sasl(credentials, patience, &mut hears).await?;
@@ -457,14 +457,13 @@ async fn given_up(opening: &mut Option<Opening>) {
 
 struct Introduction<'a> {
     shared: &'a Shared,
-    observer: &'a dyn Observer,
     answered: bool,
 }
 
 impl Hears for Introduction<'_> {
-    fn answered(&mut self, sent: Instant) {
+    // The lease counts from the request to connect: a server need not tell its leader of what follows, such as AUTH.
+    fn answered(&mut self) {
         self.answered = true;
-        self.observer.answered(sent, Proof::Contact);
     }
 
     fn event(&mut self, event: WatcherEvent) {

@@ -160,7 +160,7 @@ impl Claimant {
             Ok((data, stat)) => Ok(Item { data, created: stat.czxid, version: stat.version }),
             Err(backend::Error::NoNode) => Err(End::Gone),
             // The permission to read it is missing, or it is larger than an answer may be.
-            Err(error @ (backend::Error::NoAuth | backend::Error::AnswerTooLong { .. } | backend::Error::Other(_))) => {
+            Err(error) if matches!(error, backend::Error::NoAuth | backend::Error::Other(_)) || error.is_unread() => {
                 Err(refused("read", &name, error))
             }
             Err(error) => Err(End::Failed(error)),

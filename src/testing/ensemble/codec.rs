@@ -203,6 +203,8 @@ pub(crate) fn encode(message: &Message, password: impl Fn(i64) -> [u8; 16], out:
 /// The length of a frame, and of the header of a reply.
 const PREFIX: usize = 4;
 const REPLY_HEADER: usize = 16;
+/// No record has so few bytes.
+const TOO_SHORT: usize = 3;
 
 /// Takes from the reply that begins at `start` what is lost of it.
 fn damage(loss: Option<Loss>, start: usize, out: &mut BytesMut) {
@@ -211,7 +213,7 @@ fn damage(loss: Option<Loss>, start: usize, out: &mut BytesMut) {
         Some(Loss::Truncated) => out.truncate(start + length / 2),
         Some(Loss::Malformed) => {
             let record = length.saturating_sub(PREFIX + REPLY_HEADER);
-            out.truncate(out.len() - record.div_ceil(2));
+            out.truncate(start + PREFIX + REPLY_HEADER + record.min(TOO_SHORT));
             let frame = u32::try_from(out.len() - start - PREFIX).unwrap_or(u32::MAX);
             if let Some(prefix) = out.get_mut(start..start + PREFIX) {
                 prefix.copy_from_slice(&frame.to_be_bytes());

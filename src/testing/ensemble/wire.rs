@@ -53,7 +53,7 @@ pub enum Loss {
     /// The request was carried out; the first half of the reply arrives, and then the connection is closed.
     Truncated,
     /// The request was carried out; the frame of the reply is whole, but the record in it ends too early. Only the
-    /// request fails, and the connection is kept. A reply without a record, such as that to a delete, arrives well.
+    /// request fails, and the connection is kept. A reply without a record arrives well: that to a delete, and errors.
     Malformed,
 }
 

@@ -138,3 +138,17 @@ async fn no_hold_outlasts_its_session_because_of_reads() {
         () = ends => {}
     }
 }
+
+/// Reads do not extend its session there, so it is pinged all the same.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_only_reads_keeps_its_session() {
+    let server = TestingServer::builder().dialect(Dialect::Keeper26).servers(3).start();
+    let client = Client::builder_for(&server).session_timeout(T).connect().await.expect("a client");
+    let session = client.session_id();
+    for _ in 0..40 {
+        client.exists("/").await.expect("an answer");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(client.session_id(), session);
+    assert_eq!(server.sessions().len(), 1);
+}

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::time::Instant;
-use zookeeper_recipes::testing::TestingServer;
+use zookeeper_recipes::testing::{Dialect, TestingServer};
 
 use crate::trace::Trace;
 use crate::world::World;
@@ -53,6 +53,7 @@ pub(super) struct Inside {
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     threshold: Mutex<usize>,
+    is_keeper: Mutex<bool>,
     state: Mutex<State>,
     world: Mutex<Option<(TestingServer, Trace)>>,
 }
@@ -80,6 +81,7 @@ impl Ledger {
     /// From now on there is a world to watch.
     pub(super) fn watch(&self, world: &World, threshold: usize) {
         *lock(&self.threshold) = threshold;
+        *lock(&self.is_keeper) = world.dialect != Dialect::ZooKeeper;
         *lock(&self.world) = Some((world.server.clone(), world.trace.clone()));
     }
 
@@ -196,7 +198,7 @@ impl Ledger {
         let ready = lock(&self.world).as_ref().and_then(|(server, _)| server.stat(READY)).map(|stat| stat.czxid);
         let mut state = lock(&self.state);
         // On Keeper a request of the session before may be carried out late, and leave a newer node.
-        let own = state.of(member, mark).max_by_key(|(name, node)| (self.is_connected(name), node.czxid));
+        let own = state.of(member, mark).max_by_key(|(name, node)| (self.may_be_own(name), node.czxid));
         let (name, node) = own.map(|(name, node)| (name.clone(), node.clone()))?;
         if let Some(gone) = node.gone {
             if Instant::now() > heard_by(gone) {
@@ -224,7 +226,7 @@ impl Ledger {
         let mut state = lock(&self.state);
         let counted = state
             .of(member, mark)
-            .filter(|(name, node)| node.gone.is_some() || self.is_connected(name))
+            .filter(|(name, node)| node.gone.is_some() || self.may_be_own(name))
             .find(|(name, node)| !node.by_hand && state.rounds.values().any(|round| round.members.contains(*name)));
         let there = state.of(member, mark).find(|(name, node)| node.gone.is_none() && self.is_connected(name));
         let wrong = match (counted, there) {
@@ -250,6 +252,11 @@ impl Ledger {
             let text = format!("{member} was told that all have left, and {who} is inside with {other}");
             state.object(text);
         }
+    }
+
+    /// Whether a node may be of its member's present session. On Keeper that is one that has a connection.
+    fn may_be_own(&self, name: &str) -> bool {
+        !*lock(&self.is_keeper) || self.is_connected(name)
     }
 
     /// Whether the session of a node has a connection. On Keeper one that lost it has no other, and leaves its nodes

@@ -76,7 +76,7 @@ const COMMANDS: [(&str, &str, &str); 14] = [
         "SERVER TIME",
         "cut the leader SERVER off, and elect another; the old one still serves for TIME; until heal",
     ),
-    ("heal", "", "end all that lasts until then; stopped servers stay stopped"),
+    ("heal", "", "end all that lasts until then, also losses to come; stopped servers stay stopped"),
 ];
 
 /// The kinds of request whose reply can be lost.
@@ -103,7 +103,11 @@ const LOSSES: [(&str, Loss, &str); 4] = [
     ("applied", Loss::Applied, "the request is carried out, and the connection closed in place of the reply"),
     ("not-applied", Loss::NotApplied, "the request is not carried out, and the connection closed"),
     ("truncated", Loss::Truncated, "it is carried out; half of the reply arrives before the connection is closed"),
-    ("malformed", Loss::Malformed, "it is carried out; the reply cannot be decoded, and the connection is kept"),
+    (
+        "malformed",
+        Loss::Malformed,
+        "as applied, but the reply arrives and cannot be decoded; one without a body, as to delete, can",
+    ),
 ];
 
 /// Returns what is said about the language below the options.

@@ -16,7 +16,7 @@ use crate::testing::ensemble::connection::unframed;
 use crate::testing::ensemble::connection::{Conn, Dial};
 use crate::testing::ensemble::inbox::{End, Inbox};
 use crate::testing::ensemble::log::Happening;
-use crate::testing::ensemble::wire::{Message, Outcome, Request};
+use crate::testing::ensemble::wire::{Loss, Message, Outcome, Request};
 use crate::testing::ensemble::world::{Event, World};
 
 /// How often TCP sends the first packet of a connection again.
@@ -102,7 +102,7 @@ impl World {
                 self.log.note(now, *session, Happening::Connected);
             }
             Message::Answer { outcome: Outcome::Expired, .. } => self.log.note(now, conn.asked, Happening::Expired),
-            Message::Answer { outcome: Outcome::Goodbye, .. } => {
+            Message::Answer { outcome: Outcome::Goodbye, loss, .. } if *loss != Some(Loss::Truncated) => {
                 let session = std::mem::take(&mut conn.welcomed);
                 self.log.note(now, session, Happening::Closed);
             }

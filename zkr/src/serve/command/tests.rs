@@ -18,7 +18,6 @@ fn every_command_is_read() {
         ("refuse 1", Command::Refuse(Clients::Address(0))),
         ("black-hole 2", Command::BlackHole(Clients::Address(1))),
         ("delay 2 250ms", Command::Delay(Clients::Address(1), Duration::from_millis(250))),
-        ("lose-reply all set malformed", Command::LoseReply(Clients::All, Some(Operation::SetData), Loss::Malformed)),
         ("lose-reply 1 any applied", Command::LoseReply(Clients::Address(0), None, Loss::Applied)),
         ("grant 2s 2s", Command::Grant(seconds(2)..=seconds(2))),
         ("expire 26", Command::Expire(26)),
@@ -32,6 +31,19 @@ fn every_command_is_read() {
     assert!(all.iter().map(|(line, _)| line.split(' ').next()).eq(COMMANDS.iter().map(|(name, ..)| Some(*name))));
     for (line, command) in all {
         assert_eq!(parse(line, SCOPE), Ok(Some(command)), "{line}");
+    }
+}
+
+#[test]
+fn every_way_to_lose_a_reply_has_a_word() {
+    for (word, loss) in [
+        ("applied", Loss::Applied),
+        ("not-applied", Loss::NotApplied),
+        ("truncated", Loss::Truncated),
+        ("malformed", Loss::Malformed),
+    ] {
+        let expected = Command::LoseReply(Clients::All, None, loss);
+        assert_eq!(parse(&format!("lose-reply all any {word}"), SCOPE), Ok(Some(expected)));
     }
 }
 

@@ -20,7 +20,9 @@ fn read(text: &[u8]) -> Result<Script, String> {
 
 #[test]
 fn a_file_is_read_with_the_numbers_of_its_lines() {
-    let Ok(Script::File(steps)) = read(b"# a test\n\n  cut  all # now\r\nheal") else { panic!("it is good") };
+    let Ok(Script::File(steps)) = read(b"\xef\xbb\xbf# a test\n\n  cut  all # now\r\nheal") else {
+        panic!("it is good")
+    };
     let steps: Vec<_> = steps.iter().map(|step| (step.line, &*step.said, &step.command)).collect();
     assert_eq!(steps, [(3, "cut all", &Command::Cut(Clients::All)), (4, "heal", &Command::Heal)]);
 }
