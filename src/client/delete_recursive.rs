@@ -7,7 +7,7 @@ use futures::stream::{self, StreamExt};
 use super::Client;
 use super::core::Core;
 use super::error::{Error, ErrorKind};
-use super::ops::Retry;
+use super::ops::{Retry, write_failed};
 use crate::backend::{Error as Refusal, Multi, Op};
 use crate::path::{self, join, split};
 
@@ -147,7 +147,7 @@ async fn delete_all<'a>(core: &'a Core, mut nodes: Vec<String>, retry: &mut Retr
             }
             Ok(Multi::Refused { error, .. }) => return Err(Error::from_backend("delete", first, error)),
             Err(error) if error.is_passing() => return Ok(Pass::Broken(error)),
-            Err(error) => return Err(Error::from_backend("delete", first, error)),
+            Err(error) => return Err(write_failed("delete", first, error)),
         }
     }
 }

@@ -433,7 +433,7 @@ impl Core {
 pub(super) fn write_failed(doing: &str, path: &str, error: Refusal) -> Error {
     match error {
         Refusal::ConnectionLoss | Refusal::SessionEnded => outcome_unknown(doing, path),
-        error if error.is_unread() => {
+        error if error.leaves_outcome_unknown() => {
             Error::from_backend(doing, path, error).in_doubt("; it may have been carried out")
         }
         error => Error::from_backend(doing, path, error),

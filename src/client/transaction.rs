@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::core::Core;
 use super::error::{Error, ErrorKind};
 use super::fence::Fence;
-use super::ops::{check_version, outcome_unknown, write_failed};
+use super::ops::{check_version, write_failed};
 use super::session::{EndReason, Session};
 use crate::backend::{Error as Refusal, Multi, Op, OpResult};
 use crate::path;
@@ -125,7 +125,7 @@ impl Transaction {
     /// * [`ErrorKind::Fenced`]: a fence is no longer valid.
     /// * [`ErrorKind::SessionLost`]: the session of the fences has ended, or the process was stopped past its end. A
     ///   fenced transaction is sent only once the session is known to be alive.
-    /// * [`ErrorKind::OutcomeUnknown`]: no answer arrived.
+    /// * [`ErrorKind::OutcomeUnknown`]: no answer arrived, or none that says whether it was carried out.
     /// * [`ErrorKind::InvalidArgument`]: version -1, which is not a version, or more data than a server accepts.
     /// * Otherwise the error of the first step that failed; nothing was changed then.
     ///
@@ -176,7 +176,6 @@ impl Transaction {
                     // The next round checks the outcome.
                     let _ = again.map_err(|_| too_late())?;
                 }
-                Err(Refusal::Other(_)) => return Err(outcome_unknown("commit", first)),
                 Err(error) => return Err(write_failed("commit", first, error)),
             }
         }

@@ -190,3 +190,19 @@ impl Leader {
         Some(proposal)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_has_one_event_however_often_the_timers_are_started() {
+        let mut leader = Leader::new(false, 0);
+        let session = ServerSession { first_timeout: 10, timeout: 10, expires: 10, look: 10, group: 1, conn: 1 };
+        leader.sessions.insert(1, session);
+        assert_eq!(leader.start_timers(5), [], "it will be looked at sooner than it expires");
+        assert_eq!(leader.start_timers(12), [(22, 1)], "the look of before is over");
+        assert_eq!(leader.start_timers(12), []);
+        assert_eq!(leader.start_timers(20), []);
+    }
+}

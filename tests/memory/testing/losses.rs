@@ -189,3 +189,12 @@ async fn an_answer_that_cannot_be_decoded_fails_its_request_alone() {
         assert_eq!(server.stat("/new").is_some(), matches!(of, Create | Multi), "{of:?} was carried out");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_delete_of_many_nodes_whose_answer_cannot_be_decoded_has_no_known_outcome() {
+    let (server, client, _states) = lossy(Operation::Multi, Loss::Malformed).await;
+    let error = client.delete_recursive("/node").await.expect_err("its answer cannot be decoded");
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+    assert!(error.to_string().contains("its answer cannot be read"), "{error}");
+    assert_eq!(server.paths(), [""; 0], "it was carried out");
+}

@@ -140,6 +140,17 @@ async fn a_program_drives_the_faults_by_the_standard_input() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_line_of_the_standard_input_without_an_end_is_not_kept() {
+    let mut driven = Driven::start(&[]).await;
+    assert_eq!(driven.play("heal").await, "fault: heal");
+    // The pipe is closed to what follows the limit.
+    driven.input.write_all(&vec![b'x'; 1024 * 1024]).await.ok();
+    let told = ended(driven.served.process).await;
+    assert_eq!(told.status, 125, "{}", told.err);
+    assert!(told.err.contains("--faults -: line 2 must have fewer than 1048576 bytes"), "{}", told.err);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bad_line_of_the_standard_input_is_reported_and_the_rest_is_played() {
     let mut driven = Driven::start(&["--json"]).await;
     driven.say("# nothing").await;
