@@ -101,6 +101,8 @@ check_crate() {
         echo "feature: ${feature:-none}"
         cargo clippy --quiet --lib --no-default-features --features "$feature" -- -D warnings
     done
+    echo "feature: those that are on by default"
+    cargo clippy --quiet --lib -- -D warnings
 
     step "cargo doc"
     RUSTDOCFLAGS="-D warnings" cargo doc "${everything[@]}" --no-deps

@@ -230,13 +230,6 @@
     allow(dead_code)
 )]
 
-#[cfg(feature = "atomic-long")]
-pub mod atomic_long;
-mod backend;
-#[cfg(feature = "barrier")]
-pub mod barrier;
-#[cfg(feature = "cache")]
-pub mod cache;
 mod client;
 #[cfg(any(
     feature = "leader-latch",
@@ -247,65 +240,27 @@ mod client;
     feature = "inspect"
 ))]
 mod contender;
-#[cfg(feature = "double-barrier")]
-pub mod double_barrier;
-#[cfg(any(
-    feature = "leader-latch",
-    feature = "leader-selector",
-    feature = "mutex",
-    feature = "read-write-lock",
-    feature = "semaphore",
-    feature = "barrier",
-    feature = "double-barrier",
-    feature = "persistent-node",
-    feature = "queue",
-    feature = "cache",
-))]
-mod error;
-#[cfg(feature = "group-member")]
-pub mod group_member;
+mod engine;
 #[cfg(feature = "inspect")]
 pub mod inspect;
-#[cfg(feature = "leader-latch")]
-pub mod leader_latch;
-#[cfg(feature = "leader-selector")]
-pub mod leader_selector;
-#[cfg(feature = "limiter")]
-pub mod limiter;
+// Some names only inspect reads.
+#[cfg_attr(not(feature = "inspect"), allow(dead_code))]
+mod layout;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 #[cfg(not(feature = "metrics"))]
 mod metrics;
-#[cfg(feature = "multi-lock")]
-pub mod multi_lock;
-#[cfg(feature = "mutex")]
-pub mod mutex;
-mod path;
-#[cfg(feature = "persistent-node")]
-pub mod persistent_node;
-// Only tests use the server's half.
+// Only the ensemble in memory and tests use the server's half.
 #[cfg_attr(not(test), allow(dead_code, unused_imports))]
 mod protocol;
-#[cfg(feature = "queue")]
-pub mod queue;
-#[cfg(feature = "read-write-lock")]
-pub mod read_write_lock;
-#[cfg(feature = "semaphore")]
-pub mod semaphore;
-#[cfg(any(feature = "queue", feature = "cache"))]
-mod serializer;
-#[cfg(feature = "shared-value")]
-pub mod shared_value;
-#[cfg(feature = "testing")]
-pub mod testing;
-#[cfg(feature = "throughput-balancer")]
-pub mod throughput_balancer;
-// The rig of the integration tests, for the tests of the backend.
+mod recipes;
+// The rig of the integration tests, for the tests of the engine.
 #[cfg(all(test, feature = "integration"))]
 #[path = "../tests/support/mod.rs"]
 mod support;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod util;
-mod znode;
 
 #[cfg(feature = "sasl-digest-md5")]
 pub use client::Sasl;
@@ -316,9 +271,12 @@ pub use client::{
     Error, ErrorKind, ErrorPolicy, Fence, Heartbeat, InvalidRetryPolicy, Lagged, ListenerHandle, RequestCounts,
     RetryPolicy, Transaction, TransactionResult, WatchEvent, WatchEvents, WatchMode,
 };
+// Without the feature of any recipe there is nothing to re-export.
+#[allow(unused_imports, unreachable_pub)]
+pub use recipes::*;
 #[cfg(any(feature = "leader-latch", feature = "leader-selector", feature = "persistent-node"))]
 pub use util::state_receiver::{StateEnded, StateReceiver};
-pub use znode::{Acl, CreateMode, Permissions, Stat};
+pub use util::znode::{Acl, CreateMode, Permissions, Stat};
 
 /// Compiles the examples of the README.
 #[cfg(all(

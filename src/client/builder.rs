@@ -17,12 +17,12 @@ use super::security::Sasl;
 #[cfg(feature = "tls")]
 use super::security::Tls;
 use super::state::ErrorPolicy;
-use crate::backend;
-use crate::backend::zookeeper::connect_string::ConnectString;
-use crate::backend::zookeeper::{Ensemble, Options};
+use crate::engine;
+use crate::engine::connect_string::ConnectString;
+use crate::engine::{Ensemble, Options};
 use crate::metrics::Meter;
-use crate::path::Namespace;
-use crate::znode::Acl;
+use crate::util::path::Namespace;
+use crate::util::znode::Acl;
 
 /// The most that servers with the default settings grant: 20 ticks of 2 s.
 const DEFAULT_SESSION_TIMEOUT: Duration = Duration::from_secs(40);
@@ -350,11 +350,11 @@ impl ClientBuilder {
         let config = self.config(&environment.ensemble.servers())?;
         let (servers, within) = (config.servers.clone(), config.connection_timeout);
         connect(environment, config, closed).await.map_err(|error| match error {
-            backend::Error::Unreachable(causes) => {
+            engine::Error::Unreachable(causes) => {
                 let causes = if causes.is_empty() { format!("none of {servers} answered") } else { causes };
                 Error::new(ErrorKind::ConnectionLoss, format!("connect: not connected within {within:?}: {causes}"))
             }
-            error => Error::from_backend("connect to", &servers, error),
+            error => Error::from_engine("connect to", &servers, error),
         })
     }
 

@@ -10,7 +10,7 @@ use super::runtime::Runtime;
 use super::state::ConnectionState;
 use super::supervisor::Supervisor;
 use super::{Client, Owner, janitor};
-use crate::backend::{self, Ensemble};
+use crate::engine::{self, Ensemble};
 use crate::util::clock::Clock;
 use crate::util::random::Random;
 
@@ -28,12 +28,12 @@ pub(super) async fn connect(
     environment: Environment,
     config: Config,
     closed: watch::Sender<Option<bool>>,
-) -> Result<Client, backend::Error> {
+) -> Result<Client, engine::Error> {
     let Environment { ensemble, runtime, clock, random } = environment;
     let lease = config.new_lease(clock);
     let opening = ensemble.open(Arc::clone(&lease) as _);
     let opened = tokio::time::timeout(config.connection_timeout, opening);
-    let first = opened.await.unwrap_or_else(|_| Err(backend::Error::Unreachable(ensemble.causes())))?;
+    let first = opened.await.unwrap_or_else(|_| Err(engine::Error::Unreachable(ensemble.causes())))?;
     let (janitor, jobs) = mpsc::unbounded_channel();
     let (closing, asked_to_close) = watch::channel(false);
     let core = Core::new(config, ensemble, clock, random, runtime, janitor, closing);

@@ -17,14 +17,14 @@ use super::retry::RetryPolicy;
 use super::runtime::Runtime;
 use super::session::{EndReason, Session};
 use super::state::{ConnectionState, ErrorPolicy, StatePublisher};
-use crate::backend::Ensemble;
+use crate::engine::Ensemble;
 use crate::metrics::{Label, Meter, table};
-use crate::path::Namespace;
 use crate::util::backoff::Backoff;
 use crate::util::clock::{Clock, Instant};
 use crate::util::mutex::{Mutex, MutexGuard};
+use crate::util::path::Namespace;
 use crate::util::random::Random;
-use crate::znode::Acl;
+use crate::util::znode::Acl;
 
 /// How the lease of a session is extended. The default is [`Sync`](Self::Sync).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

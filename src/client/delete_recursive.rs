@@ -8,8 +8,8 @@ use super::Client;
 use super::core::Core;
 use super::error::{Error, ErrorKind};
 use super::ops::{Retry, write_failed};
-use crate::backend::{Error as Refusal, Multi, Op};
-use crate::path::{self, join, split};
+use crate::engine::{Error as Refusal, Multi, Op};
+use crate::util::path::{self, join, split};
 
 /// How many lists are under way at a time.
 const LISTS: usize = 64;
@@ -141,11 +141,11 @@ async fn delete_all<'a>(core: &'a Core, mut nodes: Vec<String>, retry: &mut Retr
                         kept.insert(split(&node).0.to_owned());
                         filled = Some(node);
                     }
-                    error => return Err(Error::from_backend("delete", &node, error)),
+                    error => return Err(Error::from_engine("delete", &node, error)),
                 }
                 nodes.extend(batch.into_iter().rev());
             }
-            Ok(Multi::Refused { error, .. }) => return Err(Error::from_backend("delete", first, error)),
+            Ok(Multi::Refused { error, .. }) => return Err(Error::from_engine("delete", first, error)),
             Err(error) if error.is_passing() => return Ok(Pass::Broken(error)),
             Err(error) => return Err(write_failed("delete", first, error)),
         }

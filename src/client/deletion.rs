@@ -8,9 +8,9 @@ use tokio::sync::oneshot;
 
 use super::protection;
 use super::session::{Condition, Session};
-use crate::backend::{self, Watch};
-use crate::path::{join, split};
-use crate::znode::Stat;
+use crate::engine::{self, Watch};
+use crate::util::path::{join, split};
+use crate::util::znode::Stat;
 
 /// A node to delete.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ pub(crate) struct SharedPath {
 
 impl SharedPath {
     /// Deletes the node if it is still the one that is meant: the read follows a sync, the delete names the version.
-    async fn clean(&self, session: &Arc<Session>) -> Result<Option<DeletionTarget>, backend::Error> {
+    async fn clean(&self, session: &Arc<Session>) -> Result<Option<DeletionTarget>, engine::Error> {
         if self.owner.is_some_and(|owner| owner != session.id()) {
             // Its session is over, and the servers delete the node. Another client may create its own at that moment.
             return Ok(None);
@@ -62,7 +62,7 @@ impl SharedPath {
         let Some(stat) = found?.filter(|stat| self.is_meant(stat)) else { return Ok(None) };
         match gone(session.delete(&self.path, Some(stat.version)).await) {
             // It was written just now.
-            Err(backend::Error::BadVersion) => Ok(Some(DeletionTarget::Shared(self.clone()))),
+            Err(engine::Error::BadVersion) => Ok(Some(DeletionTarget::Shared(self.clone()))),
             outcome => outcome,
         }
     }
@@ -77,7 +77,7 @@ impl SharedPath {
 
 impl DeletionTarget {
     /// Does one step: deletes the node, or finds its name. Returns `None` when it is gone.
-    pub(crate) async fn clean(&self, session: &Arc<Session>) -> Result<Option<DeletionTarget>, backend::Error> {
+    pub(crate) async fn clean(&self, session: &Arc<Session>) -> Result<Option<DeletionTarget>, engine::Error> {
         match self {
             DeletionTarget::Path(path) => gone(session.delete(path, None).await),
             DeletionTarget::Prefix { dir, prefix } => {
@@ -116,7 +116,7 @@ impl fmt::Display for DeletionTarget {
 pub(crate) struct HandedOver {
     path: Arc<str>,
     connection: u64,
-    reply: Pin<Box<dyn Future<Output = Result<(), backend::Error>> + Send>>,
+    reply: Pin<Box<dyn Future<Output = Result<(), engine::Error>> + Send>>,
 }
 
 impl HandedOver {
@@ -132,7 +132,7 @@ impl HandedOver {
     }
 
     /// Returns the connection on which it was sent, and its outcome.
-    pub(crate) async fn outcome(self) -> (u64, Result<Option<DeletionTarget>, backend::Error>) {
+    pub(crate) async fn outcome(self) -> (u64, Result<Option<DeletionTarget>, engine::Error>) {
         (self.connection, gone(self.reply.await))
     }
 }
@@ -144,9 +144,9 @@ impl fmt::Debug for HandedOver {
 }
 
 /// Maps the answer to a delete: `None` if the node is gone, or an error.
-fn gone(deleted: Result<(), backend::Error>) -> Result<Option<DeletionTarget>, backend::Error> {
+fn gone(deleted: Result<(), engine::Error>) -> Result<Option<DeletionTarget>, engine::Error> {
     match deleted {
-        Ok(()) | Err(backend::Error::NoNode) => Ok(None),
+        Ok(()) | Err(engine::Error::NoNode) => Ok(None),
         Err(error) => Err(error),
     }
 }

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
-use crate::backend;
-use crate::path::InvalidPath;
+use crate::engine;
+use crate::util::path::InvalidPath;
 
 /// An error of an operation: a text that names the operation, and an [`ErrorKind`] to decide by.
 ///
@@ -178,68 +178,68 @@ impl Error {
 
     /// The root that the connect string names does not exist.
     pub(crate) fn no_root() -> Self {
-        Error::from_backend("look for", "/", backend::Error::NoRoot)
+        Error::from_engine("look for", "/", engine::Error::NoRoot)
     }
 
     pub(crate) fn session_lost(doing: &str, path: &str) -> Self {
         Error::at(ErrorKind::SessionLost, doing, path, "the session is over")
     }
 
-    /// As [`from_backend`](Self::from_backend), for what the next session can do as well as this one: the end of the
+    /// As [`from_engine`](Self::from_engine), for what the next session can do as well as this one: the end of the
     /// session counts as a loss of the connection.
-    pub(crate) fn of_any_session(doing: &str, path: &str, error: backend::Error) -> Self {
+    pub(crate) fn of_any_session(doing: &str, path: &str, error: engine::Error) -> Self {
         match error {
-            backend::Error::SessionEnded => {
+            engine::Error::SessionEnded => {
                 Error::at(ErrorKind::ConnectionLoss, doing, path, "the session ended before the answer")
             }
-            error => Error::from_backend(doing, path, error),
+            error => Error::from_engine(doing, path, error),
         }
     }
 
-    /// Maps an error of the backend. `doing` names the operation, such as `create`.
-    pub(crate) fn from_backend(doing: &str, path: &str, error: backend::Error) -> Self {
-        use backend::Error as B;
+    /// Maps an error of the engine. `doing` names the operation, such as `create`.
+    pub(crate) fn from_engine(doing: &str, path: &str, error: engine::Error) -> Self {
+        use engine::Error as E;
         let (kind, why) = match error {
-            B::NotConnected => (ErrorKind::ConnectionLoss, "not connected to ZooKeeper".into()),
-            B::ConnectionLoss => (ErrorKind::ConnectionLoss, "the connection broke before the answer".into()),
-            B::SessionEnded => (ErrorKind::SessionLost, "the session is over".into()),
-            B::AuthFailed => (ErrorKind::AuthFailed, "the server refused the credentials".into()),
-            B::NoNode if doing == CREATE => {
+            E::NotConnected => (ErrorKind::ConnectionLoss, "not connected to ZooKeeper".into()),
+            E::ConnectionLoss => (ErrorKind::ConnectionLoss, "the connection broke before the answer".into()),
+            E::SessionEnded => (ErrorKind::SessionLost, "the session is over".into()),
+            E::AuthFailed => (ErrorKind::AuthFailed, "the server refused the credentials".into()),
+            E::NoNode if doing == CREATE => {
                 (ErrorKind::NoNode, "the node above it does not exist; create it first, with create_containers".into())
             }
-            B::NoNode => (ErrorKind::NoNode, "no such node".into()),
-            B::NoRoot => {
+            E::NoNode => (ErrorKind::NoNode, "no such node".into()),
+            E::NoRoot => {
                 let why =
                     "the root that the connect string names does not exist; create it, or use a namespace instead";
                 (ErrorKind::NoNode, why.into())
             }
-            B::NodeExists => (ErrorKind::NodeExists, "the node exists already".into()),
-            B::NotEmpty => (ErrorKind::NotEmpty, "the node has children".into()),
-            B::BadVersion => (ErrorKind::BadVersion, "the node has another version".into()),
-            B::NoAuth => {
+            E::NodeExists => (ErrorKind::NodeExists, "the node exists already".into()),
+            E::NotEmpty => (ErrorKind::NotEmpty, "the node has children".into()),
+            E::BadVersion => (ErrorKind::BadVersion, "the node has another version".into()),
+            E::NoAuth => {
                 (ErrorKind::NoAuth, "no permission; check the ACL of the path and the client's credentials".into())
             }
-            B::NoChildrenForEphemerals => {
+            E::NoChildrenForEphemerals => {
                 (ErrorKind::NoChildrenForEphemerals, "an ephemeral node cannot have children".into())
             }
-            B::InvalidAcl => (ErrorKind::InvalidAcl, "the server does not accept the ACL".into()),
-            B::QuotaExceeded => (ErrorKind::QuotaExceeded, "a quota is used up".into()),
-            B::Throttled => (ErrorKind::Throttled, "the server is overloaded".into()),
-            B::Unimplemented(op) => {
+            E::InvalidAcl => (ErrorKind::InvalidAcl, "the server does not accept the ACL".into()),
+            E::QuotaExceeded => (ErrorKind::QuotaExceeded, "a quota is used up".into()),
+            E::Throttled => (ErrorKind::Throttled, "the server is overloaded".into()),
+            E::Unimplemented(op) => {
                 (ErrorKind::Unimplemented, format!("the server does not support {}", op.description()))
             }
-            B::BadArguments(why) => (ErrorKind::InvalidArgument, why),
-            B::TooLarge(why) => (ErrorKind::InvalidArgument, why.to_string()),
-            B::AnswerTooLong { length, limit } => {
+            E::BadArguments(why) => (ErrorKind::InvalidArgument, why),
+            E::TooLarge(why) => (ErrorKind::InvalidArgument, why.to_string()),
+            E::AnswerTooLong { length, limit } => {
                 let why = format!(
                     "the answer of {length} bytes is longer than the limit of {limit}; see \
                      ClientBuilder::max_response_bytes"
                 );
                 (ErrorKind::Other, why)
             }
-            B::Unreachable(causes) => (ErrorKind::ConnectionLoss, format!("no server let us in: {causes}")),
-            B::Undecodable(why) => (ErrorKind::Other, format!("its answer cannot be read: {why}")),
-            B::Other(why) => (ErrorKind::Other, why),
+            E::Unreachable(causes) => (ErrorKind::ConnectionLoss, format!("no server let us in: {causes}")),
+            E::Undecodable(why) => (ErrorKind::Other, format!("its answer cannot be read: {why}")),
+            E::Other(why) => (ErrorKind::Other, why),
         };
         Error::at(kind, doing, path, why)
     }
@@ -276,10 +276,10 @@ mod tests {
 
     #[test]
     fn a_path_that_was_named_already_is_not_repeated() {
-        let error = Error::from_backend("contend at", "/app/locks/one", backend::Error::NodeExists);
+        let error = Error::from_engine("contend at", "/app/locks/one", engine::Error::NodeExists);
         assert_eq!(error.below("/locks/one"), "contend: the node exists already");
         assert_eq!(error.below("/locks/two"), "contend at /app/locks/one: the node exists already");
-        let below = Error::from_backend("read", "/one/two/one", backend::Error::NoNode);
+        let below = Error::from_engine("read", "/one/two/one", engine::Error::NoNode);
         assert_eq!(below.below("/one"), below.to_string());
         let in_doubt = error.in_doubt("; the node may exist");
         assert_eq!(in_doubt.kind(), ErrorKind::OutcomeUnknown);
@@ -290,10 +290,10 @@ mod tests {
 
     #[test]
     fn what_the_next_session_can_do_as_well_is_a_matter_of_the_connection() {
-        let read = Error::of_any_session("get", "/a", backend::Error::SessionEnded);
+        let read = Error::of_any_session("get", "/a", engine::Error::SessionEnded);
         assert_eq!(read.kind(), ErrorKind::ConnectionLoss);
         assert_eq!(read.to_string(), "get /a: the session ended before the answer");
-        let delete = Error::from_backend("release", "/a", backend::Error::SessionEnded);
+        let delete = Error::from_engine("release", "/a", engine::Error::SessionEnded);
         assert_eq!(delete.kind(), ErrorKind::SessionLost);
     }
 }

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::core::Core;
 use super::session::Session;
-use crate::backend::Op;
+use crate::engine::Op;
 
 /// Proves, inside a [`Transaction`](crate::Transaction), that its author still holds a lock, a leadership or a claim.
 ///

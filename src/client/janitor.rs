@@ -13,7 +13,7 @@ use super::core::{Core, Current};
 use super::deletion::Deletion;
 use super::error::Error;
 use super::session::{Condition, EndReason, Session};
-use crate::backend;
+use crate::engine;
 use crate::util::backoff::Backoff;
 
 /// Delays after the server has refused a delete: each twice the one before, up to the second value.
@@ -70,7 +70,7 @@ async fn clean(core: Arc<Core>, job: Deletion, turns: Arc<Semaphore>) {
                 return;
             }
             Ok(Some(found)) => target = found,
-            Err(backend::Error::NotConnected | backend::Error::ConnectionLoss | backend::Error::Throttled) => {
+            Err(engine::Error::NotConnected | engine::Error::ConnectionLoss | engine::Error::Throttled) => {
                 tracing::debug!(
                     event = "delete_postponed",
                     session = session.label(),
@@ -80,14 +80,14 @@ async fn clean(core: Arc<Core>, job: Deletion, turns: Arc<Semaphore>) {
                 // The next round checks the outcome.
                 let _ = session.connected_after_loss(connection).await;
             }
-            Err(backend::Error::SessionEnded) => ended_within(&session, session.timeout()).await,
-            Err(backend::Error::NotEmpty) => {
+            Err(engine::Error::SessionEnded) => ended_within(&session, session.timeout()).await,
+            Err(engine::Error::NotEmpty) => {
                 // The children belong to others.
-                core.report(Error::from_backend("delete", &target.to_string(), backend::Error::NotEmpty));
+                core.report(Error::from_engine("delete", &target.to_string(), engine::Error::NotEmpty));
                 return;
             }
             Err(error) => {
-                core.report(Error::from_backend("delete", &target.to_string(), error));
+                core.report(Error::from_engine("delete", &target.to_string(), error));
                 // Permissions can be restored; until then all waiters would queue behind the node.
                 ended_within(&session, core.next_delay(&mut refused, core.clock.now())).await;
             }

@@ -10,7 +10,7 @@ use super::core::Core;
 use super::error::{Error, ErrorKind};
 use super::session::{Condition, EndReason, Session};
 use super::state::ConnectionState;
-use crate::backend::{self, Loss, Reply, SessionEvent};
+use crate::engine::{self, Loss, Reply, SessionEvent};
 use crate::metrics::table;
 use crate::util::clock::Instant;
 use crate::util::wait::forever;
@@ -266,7 +266,7 @@ impl<'a> Keepalive<'a> {
         self.answers.push(self.session.heartbeat());
     }
 
-    fn note_answer(&mut self, outcome: Result<(), backend::Error>) {
+    fn note_answer(&mut self, outcome: Result<(), engine::Error>) {
         if self.second == Second::Unknown && self.next_beat.is_some() {
             // A little more than a tick.
             let at = self.core.clock.now() + self.session.lease().tick() + Duration::from_millis(1);
@@ -332,8 +332,8 @@ impl<'a> Keepalive<'a> {
             }
             SessionEvent::Expired => Some(EndReason::Expired),
             SessionEvent::AuthFailed => {
-                let refused = backend::Error::AuthFailed;
-                self.core.report(Error::from_backend("stay connected to", &self.core.config.servers, refused));
+                let refused = engine::Error::AuthFailed;
+                self.core.report(Error::from_engine("stay connected to", &self.core.config.servers, refused));
                 Some(EndReason::Refused)
             }
             SessionEvent::Replaced => Some(EndReason::Replaced),

@@ -42,7 +42,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::backend::{Loss, Observer, Proof};
+use crate::engine::{Loss, Observer, Proof};
 use crate::util::clock::{Clock, Instant};
 use crate::util::mutex::{Mutex, MutexGuard};
 

@@ -56,7 +56,7 @@ pub use self::state::{
 };
 pub use self::transaction::{Transaction, TransactionResult};
 pub use self::watch_events::{WatchEvent, WatchEvents};
-pub use crate::backend::WatchMode;
+pub use crate::engine::WatchMode;
 
 /// A lasting connection to an ensemble. When its session ends, the client opens a new one, and every recipe made with
 /// the client rejoins automatically.
@@ -136,7 +136,7 @@ impl Client {
 
     /// Checks what a recipe is to be built from: that `path` names a node below the root, and that this client is open.
     pub(crate) fn open_path(&self, path: &str) -> Result<(), Error> {
-        crate::path::validate(path)?;
+        crate::util::path::validate(path)?;
         if self.is_closed() { Err(Error::closed("client")) } else { Ok(()) }
     }
 

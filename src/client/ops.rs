@@ -7,9 +7,9 @@ use super::core::Core;
 use super::error::{CREATE, Error, ErrorKind};
 use super::session::{Condition, EndReason, Session};
 use super::{Client, parents};
-use crate::backend::{Error as Refusal, Reply};
-use crate::path;
-use crate::znode::{Acl, CreateMode, Stat};
+use crate::engine::{Error as Refusal, Reply};
+use crate::util::path;
+use crate::util::znode::{Acl, CreateMode, Stat};
 
 impl Client {
     /// Returns the data of a node, and its stat.
@@ -434,9 +434,9 @@ pub(super) fn write_failed(doing: &str, path: &str, error: Refusal) -> Error {
     match error {
         Refusal::ConnectionLoss | Refusal::SessionEnded => outcome_unknown(doing, path),
         error if error.leaves_outcome_unknown() => {
-            Error::from_backend(doing, path, error).in_doubt("; it may have been carried out")
+            Error::from_engine(doing, path, error).in_doubt("; it may have been carried out")
         }
-        error => Error::from_backend(doing, path, error),
+        error => Error::from_engine(doing, path, error),
     }
 }
 

@@ -7,8 +7,8 @@ use tokio::sync::{mpsc, oneshot};
 use super::deletion::Deletion;
 pub(crate) use super::deletion::{DeletionTarget, HandedOver, SharedPath};
 use super::session::Session;
-use crate::backend::{self, Watch};
-use crate::path::split;
+use crate::engine::{self, Watch};
+use crate::util::path::split;
 
 /// The duty to delete one node. A drop hands the delete over at once, if there is a connection, and leaves the rest to
 /// the janitor.
@@ -120,7 +120,7 @@ impl OwnedNode {
     /// Deletes the node and waits until the server has done so. Fails if the session ends first or the server refuses;
     /// a drop then leaves the node to the janitor. `handed` is the first attempt, if it was handed over already; one
     /// for another node does not count.
-    pub(crate) async fn delete(&mut self, handed: Option<HandedOver>) -> Result<(), backend::Error> {
+    pub(crate) async fn delete(&mut self, handed: Option<HandedOver>) -> Result<(), engine::Error> {
         let mut handed = handed.filter(|handed| self.path() == Some(handed.path()));
         loop {
             let (connection, outcome) = if let Some(handed) = handed.take() {
@@ -128,7 +128,7 @@ impl OwnedNode {
             } else {
                 match self.session.connected().await {
                     Ok(connection) => (connection, self.target.clean(&self.session).await),
-                    Err(_) => return Err(backend::Error::SessionEnded),
+                    Err(_) => return Err(engine::Error::SessionEnded),
                 }
             };
             match outcome {
@@ -145,7 +145,7 @@ impl OwnedNode {
                         // The janitor retries with growing delays.
                         self.refused = true;
                         // The children belong to other clients, who may delete all of it.
-                        self.duty = refused != backend::Error::NotEmpty;
+                        self.duty = refused != engine::Error::NotEmpty;
                         return Err(refused);
                     }
                 }
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
     use crate::client::Client;
     use crate::testing::TestingServer;
-    use crate::znode::CreateMode;
+    use crate::util::znode::CreateMode;
 
     #[tokio::test(start_paused = true)]
     async fn the_delete_of_another_node_does_not_count() {

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::session::Session;
-use crate::backend;
-use crate::path::{ancestors, split};
+use crate::engine;
 use crate::util::mutex::{Mutex, MutexGuard};
-use crate::znode::{Acl, CreateMode};
+use crate::util::path::{ancestors, split};
+use crate::util::znode::{Acl, CreateMode};
 
 /// The most directories that are remembered: the latest ones.
 const MOST_MADE: usize = 1024;
@@ -39,30 +39,25 @@ impl Made {
 /// Creates `dir` and the missing directories above it as containers, which the server removes when they are empty; as
 /// persistent nodes if it does not support containers. Walks up no further than the first directory that exists, so no
 /// permission is needed above it. Returns the transaction that created `dir`, unless `dir` existed.
-pub(crate) async fn create(session: &Arc<Session>, dir: &str, acls: &[Acl]) -> Result<Option<i64>, backend::Error> {
+pub(crate) async fn create(session: &Arc<Session>, dir: &str, acls: &[Acl]) -> Result<Option<i64>, engine::Error> {
     create_as(CreateMode::Container, session, dir, acls).await
 }
 
 /// As [`create`], but all missing directories are persistent: for a counter that must not restart, or data that must
 /// stay.
-pub(crate) async fn create_persistent(session: &Arc<Session>, dir: &str, acls: &[Acl]) -> Result<(), backend::Error> {
+pub(crate) async fn create_persistent(session: &Arc<Session>, dir: &str, acls: &[Acl]) -> Result<(), engine::Error> {
     create_as(CreateMode::Persistent, session, dir, acls).await.map(drop)
 }
 
 /// Ensures that `path` exists: as a persistent node with this data, if it is missing. Missing directories above it
 /// become containers, as in Curator. May be repeated after a lost answer.
-pub(crate) async fn ensure(
-    session: &Arc<Session>,
-    path: &str,
-    data: &[u8],
-    acls: &[Acl],
-) -> Result<(), backend::Error> {
+pub(crate) async fn ensure(session: &Arc<Session>, path: &str, data: &[u8], acls: &[Acl]) -> Result<(), engine::Error> {
     loop {
         match session.create(path, data, CreateMode::Persistent, acls).await {
-            Ok(_) | Err(backend::Error::NodeExists) => return Ok(()),
-            Err(backend::Error::NoNode) => match create(session, split(path).0, acls).await {
+            Ok(_) | Err(engine::Error::NodeExists) => return Ok(()),
+            Err(engine::Error::NoNode) => match create(session, split(path).0, acls).await {
                 // A parent can be deleted between two steps.
-                Ok(_) | Err(backend::Error::NoNode) => {}
+                Ok(_) | Err(engine::Error::NoNode) => {}
                 Err(error) => return Err(error),
             },
             Err(error) => return Err(error),
@@ -75,7 +70,7 @@ async fn create_as(
     session: &Arc<Session>,
     dir: &str,
     acls: &[Acl],
-) -> Result<Option<i64>, backend::Error> {
+) -> Result<Option<i64>, engine::Error> {
     let all: Vec<&str> = ancestors(dir).collect();
     let mut depth = all.len();
     let mut made = None;
@@ -85,11 +80,9 @@ async fn create_as(
                 made = (depth == all.len()).then_some(stat.czxid);
                 break;
             }
-            Err(backend::Error::NodeExists) => break,
-            Err(backend::Error::NoNode) => depth -= 1,
-            Err(backend::Error::Unimplemented(_) | backend::Error::BadArguments(_))
-                if mode == CreateMode::Container =>
-            {
+            Err(engine::Error::NodeExists) => break,
+            Err(engine::Error::NoNode) => depth -= 1,
+            Err(engine::Error::Unimplemented(_) | engine::Error::BadArguments(_)) if mode == CreateMode::Container => {
                 mode = CreateMode::Persistent;
             }
             Err(error) => return Err(error),
@@ -97,12 +90,12 @@ async fn create_as(
     }
     if depth == 0 && (!all.is_empty() || session.exists("/").await?.is_none()) {
         // Not even the topmost could be created: the root of the connect string is missing.
-        return Err(backend::Error::NoRoot);
+        return Err(engine::Error::NoRoot);
     }
     for path in &all[depth..] {
         made = match session.create(path, &[], mode, acls).await {
             Ok((_, stat)) => Some(stat.czxid),
-            Err(backend::Error::NodeExists) => None,
+            Err(engine::Error::NodeExists) => None,
             Err(error) => return Err(error),
         };
     }

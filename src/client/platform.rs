@@ -7,8 +7,8 @@ use tokio::sync::watch;
 
 use super::error::Error;
 use super::runtime::Runtime;
-use crate::backend::zookeeper::Connector;
-use crate::backend::zookeeper::connect_string::ConnectString;
+use crate::engine::Connector;
+use crate::engine::connect_string::ConnectString;
 use crate::util::clock::Clock;
 use crate::util::random::Random;
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::backend::Reply;
+use crate::engine::Reply;
 use crate::metrics::Meter;
 #[cfg(feature = "metrics")]
 use crate::metrics::{Label, table};

@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use tokio::runtime::Handle;
 
 use super::error::{Error, ErrorKind};
-use crate::backend;
+use crate::engine;
 
 /// Runs tasks in place of tokio: a simulated process does.
 #[cfg(feature = "testing")]
@@ -110,7 +110,7 @@ impl Runtime {
     }
 
     /// As [`spawn_system`](Self::spawn_system), for the layer below.
-    pub(crate) fn system_spawner(&self) -> backend::Spawner {
+    pub(crate) fn system_spawner(&self) -> engine::Spawner {
         let system = self.system.clone();
         Arc::new(move |task| system.spawn(task))
     }

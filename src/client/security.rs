@@ -16,7 +16,7 @@ use rustls::{
 #[cfg(any(feature = "tls", feature = "sasl-digest-md5"))]
 use super::error::{Error, ErrorKind};
 #[cfg(feature = "sasl-digest-md5")]
-use crate::backend::zookeeper::sasl::Credentials;
+use crate::engine::sasl::Credentials;
 
 /// Configures the encryption of connections (feature `tls`).
 ///
@@ -287,7 +287,7 @@ impl std::fmt::Debug for Sasl {
 mod tests {
     use super::*;
     use crate::Client;
-    use crate::backend::zookeeper::tls::certificates::Authority;
+    use crate::engine::tls::certificates::Authority;
 
     fn why<T: fmt::Debug>(refused: Result<T, Error>) -> String {
         let error = refused.expect_err("a refusal");

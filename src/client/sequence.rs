@@ -7,9 +7,9 @@ use super::core::Core;
 use super::owned_node::OwnedNode;
 use super::parents;
 use super::session::{Condition, Session};
-use crate::backend::{self, Op};
-use crate::path::join;
-use crate::znode::CreateMode;
+use crate::engine::{self, Op};
+use crate::util::path::join;
+use crate::util::znode::CreateMode;
 
 /// The number of transactions after which a new node is used: the version of a node counts them, and has 31 bits.
 const MOST_NUMBERS: i32 = 1 << 30;
@@ -44,7 +44,7 @@ pub(crate) struct Sequence {
 impl Sequence {
     /// Creates the node in `dir`, which is created as a persistent node if it is missing. The error is a temporary one
     /// only if the session is over.
-    pub(crate) async fn create(core: &Core, session: &Arc<Session>, dir: &str) -> Result<Self, backend::Error> {
+    pub(crate) async fn create(core: &Core, session: &Arc<Session>, dir: &str) -> Result<Self, engine::Error> {
         let uuid = core.random.uuid().to_string();
         let path: Arc<str> = join(dir, &uuid).into();
         let mut node = OwnedNode::expected(session, &core.janitor, &dir.into(), uuid);
@@ -53,8 +53,8 @@ impl Sequence {
             loop {
                 match session.create(&path, &first.to_bytes(), CreateMode::Ephemeral, acls).await {
                     // With this name it can only be ours, from an attempt whose answer was lost.
-                    Ok(_) | Err(backend::Error::NodeExists) => return Ok(()),
-                    Err(backend::Error::NoNode) => parents::ensure(session, dir, &[], acls).await?,
+                    Ok(_) | Err(engine::Error::NodeExists) => return Ok(()),
+                    Err(engine::Error::NoNode) => parents::ensure(session, dir, &[], acls).await?,
                     Err(error) => return Err(error),
                 }
             }
@@ -101,7 +101,7 @@ impl Sequence {
         // After a sync, because a lagging server may not know the last transactions.
         let (data, stat) = match session.retry_while_passing(|| session.get_data_synced(node)).await {
             Ok(read) => read,
-            Err(backend::Error::SessionEnded) => return None,
+            Err(engine::Error::SessionEnded) => return None,
             Err(failed) => {
                 let error = failed;
                 tracing::warn!(event = "number_unreadable", node, ?error, "a writer cannot see what it has written");

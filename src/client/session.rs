@@ -8,9 +8,9 @@ use tokio::sync::watch;
 
 use super::lease::{Grant, Lease};
 use super::requests::{Request, RequestLog};
-use crate::backend::{self, ManyRead, Multi, Op, PersistentWatch, Reply, Watch, WatchMode};
+use crate::engine::{self, ManyRead, Multi, Op, PersistentWatch, Reply, Watch, WatchMode};
 use crate::util::random::Random;
-use crate::znode::{Acl, CreateMode, Stat};
+use crate::util::znode::{Acl, CreateMode, Stat};
 
 /// The time for each contender in [`Session::spread_out`].
 const SPREAD: Duration = Duration::from_micros(500);
@@ -58,7 +58,7 @@ impl EndReason {
 /// One session.
 #[derive(Debug)]
 pub(crate) struct Session {
-    backend: Arc<backend::Session>,
+    engine: Arc<engine::Session>,
     lease: Arc<Lease>,
     condition: watch::Sender<Condition>,
     log: Arc<RequestLog>,
@@ -66,9 +66,9 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(backend: Arc<backend::Session>, lease: Arc<Lease>, log: Arc<RequestLog>) -> Self {
+    pub(crate) fn new(engine: Arc<engine::Session>, lease: Arc<Lease>, log: Arc<RequestLog>) -> Self {
         Session {
-            backend,
+            engine,
             lease,
             condition: watch::Sender::new(Condition::Connected(0)),
             log,
@@ -77,12 +77,12 @@ impl Session {
     }
 
     pub(crate) fn id(&self) -> i64 {
-        self.backend.id()
+        self.engine.id()
     }
 
     /// Returns the latest transaction that an answer to this session has named.
     pub(crate) fn latest_zxid(&self) -> i64 {
-        self.backend.latest_zxid()
+        self.engine.latest_zxid()
     }
 
     /// Returns the id as the servers log it.
@@ -117,12 +117,12 @@ impl Session {
     }
 
     pub(crate) fn close(&self) -> futures::future::BoxFuture<'static, ()> {
-        self.backend.close()
+        self.engine.close()
     }
 
     /// Hands over several requests, which leave in one write if the connection has nothing else to send.
     pub(crate) fn together<T>(&self, hand_over: impl FnOnce() -> T) -> T {
-        let _corked = Corked::new(&self.backend);
+        let _corked = Corked::new(&self.engine);
         hand_over()
     }
 
@@ -182,17 +182,14 @@ impl Session {
     }
 
     /// Runs `attempt` while there is a connection, until it succeeds or fails for good. After a passing error it is run
-    /// again, once there is a connection after the one that was lost. Returns [`backend::Error::SessionEnded`] if the
+    /// again, once there is a connection after the one that was lost. Returns [`engine::Error::SessionEnded`] if the
     /// session ends first; no other error that it returns is a passing one.
-    pub(crate) async fn retry_while_passing<T, Fut>(
-        &self,
-        mut attempt: impl FnMut() -> Fut,
-    ) -> Result<T, backend::Error>
+    pub(crate) async fn retry_while_passing<T, Fut>(&self, mut attempt: impl FnMut() -> Fut) -> Result<T, engine::Error>
     where
-        Fut: Future<Output = Result<T, backend::Error>>,
+        Fut: Future<Output = Result<T, engine::Error>>,
     {
         loop {
-            let Ok(connection) = self.connected().await else { return Err(backend::Error::SessionEnded) };
+            let Ok(connection) = self.connected().await else { return Err(engine::Error::SessionEnded) };
             match attempt().await {
                 Err(error) => self.outlast(error, connection).await?,
                 outcome => return outcome,
@@ -202,7 +199,7 @@ impl Session {
 
     /// Waits, after this error on this connection, until a retry makes sense, for the cases that
     /// [`connected`](Self::connected) does not cover. Returns the error if it is not a passing one.
-    pub(crate) async fn outlast(&self, error: backend::Error, connection: u64) -> Result<(), backend::Error> {
+    pub(crate) async fn outlast(&self, error: engine::Error, connection: u64) -> Result<(), engine::Error> {
         if !error.is_passing() {
             return Err(error);
         }
@@ -233,9 +230,9 @@ impl Session {
     /// nothing.
     pub(crate) fn heartbeat(&self) -> Reply<()> {
         if !self.lease.needs_quorum() {
-            return self.log.follow(Request::Heartbeat, self.backend.sync("/"));
+            return self.log.follow(Request::Heartbeat, self.engine.sync("/"));
         }
-        let reply = self.backend.multi(vec![Op::Check { path: "/".to_owned(), version: None }]);
+        let reply = self.engine.multi(vec![Op::Check { path: "/".to_owned(), version: None }]);
         let outcome = async move {
             match reply.await? {
                 // A transaction that the ensemble decided to refuse has been through the quorum as well.
@@ -247,67 +244,67 @@ impl Session {
     }
 
     pub(crate) fn create(&self, path: &str, data: &[u8], mode: CreateMode, acls: &[Acl]) -> Reply<(String, Stat)> {
-        self.log.follow(Request::Create, self.backend.create(path, data, mode, acls))
+        self.log.follow(Request::Create, self.engine.create(path, data, mode, acls))
     }
 
     pub(crate) fn delete(&self, path: &str, version: Option<i32>) -> Reply<()> {
-        self.log.follow(Request::Delete, self.backend.delete(path, version))
+        self.log.follow(Request::Delete, self.engine.delete(path, version))
     }
 
     pub(crate) fn exists(&self, path: &str) -> Reply<Option<Stat>> {
-        self.log.follow(Request::Read, self.backend.exists(path))
+        self.log.follow(Request::Read, self.engine.exists(path))
     }
 
     pub(crate) fn watch_exists(&self, path: &str) -> Reply<(Option<Stat>, Watch)> {
-        self.log.follow(Request::Watch, self.backend.watch_exists(path))
+        self.log.follow(Request::Watch, self.engine.watch_exists(path))
     }
 
     pub(crate) fn get_data(&self, path: &str) -> Reply<(Vec<u8>, Stat)> {
-        self.log.follow(Request::Read, self.backend.get_data(path))
+        self.log.follow(Request::Read, self.engine.get_data(path))
     }
 
     /// Reads many nodes in one request; each may fail by itself. Servers know it since 3.6, as persistent watches.
     pub(crate) fn get_many(&self, paths: &[String]) -> Reply<ManyRead> {
-        self.log.follow(Request::Read, self.backend.get_many(paths))
+        self.log.follow(Request::Read, self.engine.get_many(paths))
     }
 
     /// Reads the data of a node as the ensemble knows it: after a sync, because a server may lag.
-    pub(crate) async fn get_data_synced(&self, path: &str) -> Result<(Vec<u8>, Stat), backend::Error> {
+    pub(crate) async fn get_data_synced(&self, path: &str) -> Result<(Vec<u8>, Stat), engine::Error> {
         let (synced, read) = self.together(|| (self.sync(path), self.get_data(path)));
         let (synced, read) = futures::join!(synced, read);
         synced.and(read)
     }
 
     pub(crate) fn watch_data(&self, path: &str) -> Reply<(Vec<u8>, Stat, Watch)> {
-        self.log.follow(Request::Watch, self.backend.watch_data(path))
+        self.log.follow(Request::Watch, self.engine.watch_data(path))
     }
 
     pub(crate) fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Reply<Stat> {
-        self.log.follow(Request::SetData, self.backend.set_data(path, data, version))
+        self.log.follow(Request::SetData, self.engine.set_data(path, data, version))
     }
 
     pub(crate) fn list_children(&self, path: &str) -> Reply<(Vec<String>, Stat)> {
-        self.log.follow(Request::List, self.backend.list_children(path))
+        self.log.follow(Request::List, self.engine.list_children(path))
     }
 
     pub(crate) fn watch_children(&self, path: &str) -> Reply<(Vec<String>, Stat, Watch)> {
-        self.log.follow(Request::Watch, self.backend.watch_children(path))
+        self.log.follow(Request::Watch, self.engine.watch_children(path))
     }
 
     pub(crate) fn watch_persistent(&self, path: &str, mode: WatchMode) -> Reply<PersistentWatch> {
-        self.log.follow(Request::Watch, self.backend.watch_persistent(path, mode))
+        self.log.follow(Request::Watch, self.engine.watch_persistent(path, mode))
     }
 
     pub(crate) fn get_acl(&self, path: &str) -> Reply<(Vec<Acl>, Stat)> {
-        self.log.follow(Request::Read, self.backend.get_acl(path))
+        self.log.follow(Request::Read, self.engine.get_acl(path))
     }
 
     pub(crate) fn multi(&self, ops: Vec<Op>) -> Reply<Multi> {
-        self.log.follow(Request::Multi, self.backend.multi(ops))
+        self.log.follow(Request::Multi, self.engine.multi(ops))
     }
 
     pub(crate) fn sync(&self, path: &str) -> Reply<()> {
-        self.log.follow(Request::Sync, self.backend.sync(path))
+        self.log.follow(Request::Sync, self.engine.sync(path))
     }
 
     /// Returns a grant to rely on an owned node of this session, if the lease is valid now.
@@ -327,10 +324,10 @@ impl Drop for Contending {
 }
 
 /// Uncorks the session when dropped, also after a panic.
-struct Corked<'a>(&'a backend::Session);
+struct Corked<'a>(&'a engine::Session);
 
 impl<'a> Corked<'a> {
-    fn new(session: &'a backend::Session) -> Self {
+    fn new(session: &'a engine::Session) -> Self {
         session.cork();
         Corked(session)
     }
@@ -346,8 +343,8 @@ impl Drop for Corked<'_> {
 mod tests {
     use futures::FutureExt;
 
-    use crate::backend::{Loss, Observer};
     use crate::client::Client;
+    use crate::engine::{Loss, Observer};
     use crate::testing::TestingServer;
 
     #[tokio::test(start_paused = true)]
@@ -364,7 +361,7 @@ mod tests {
     #[cfg(feature = "queue")]
     #[tokio::test(start_paused = true)]
     async fn only_an_error_that_passes_is_followed_by_another_attempt() {
-        use crate::backend::Error::{ConnectionLoss, NoNode, SessionEnded, Throttled};
+        use crate::engine::Error::{ConnectionLoss, NoNode, SessionEnded, Throttled};
 
         let server = TestingServer::start();
         let client = Client::builder_for(&server).connect().await.expect("a client");

@@ -12,7 +12,7 @@ use super::keepalive::Keepalive;
 use super::lease::Lease;
 use super::session::{EndReason, Session};
 use super::state::ConnectionState;
-use crate::backend::{self, Opened, SessionEvent};
+use crate::engine::{self, Opened, SessionEvent};
 use crate::util::clock::Instant;
 
 /// Delay before a session is opened after an error that is not transient.
@@ -98,8 +98,8 @@ impl Supervisor {
         state: ConnectionState,
         last_contact: Option<Instant>,
     ) -> Arc<Session> {
-        let backend = Arc::clone(&opened.session);
-        let session = Arc::new(Session::new(backend, lease, Arc::clone(&self.core.log)));
+        let engine = Arc::clone(&opened.session);
+        let session = Arc::new(Session::new(engine, lease, Arc::clone(&self.core.log)));
         tracing::info!(
             event = "session_opened",
             session = session.label(),
@@ -135,8 +135,8 @@ impl Supervisor {
             match outcome {
                 Ok(opened) => return Some((opened, lease)),
                 Err(error) => {
-                    let pause = if error == backend::Error::AuthFailed { AFTER_AUTH_FAILED } else { AFTER_FAILURE };
-                    self.core.report(Error::from_backend("open a session with", &self.core.config.servers, error));
+                    let pause = if error == engine::Error::AuthFailed { AFTER_AUTH_FAILED } else { AFTER_FAILURE };
+                    self.core.report(Error::from_engine("open a session with", &self.core.config.servers, error));
                     self.pause(pause).await?;
                 }
             }

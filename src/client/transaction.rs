@@ -7,9 +7,9 @@ use super::error::{Error, ErrorKind};
 use super::fence::Fence;
 use super::ops::{check_version, write_failed};
 use super::session::{EndReason, Session};
-use crate::backend::{Error as Refusal, Multi, Op, OpResult};
-use crate::path;
-use crate::znode::{CreateMode, Stat};
+use crate::engine::{Error as Refusal, Multi, Op, OpResult};
+use crate::util::path;
+use crate::util::znode::{CreateMode, Stat};
 
 /// Collects changes, then [`commit`](Self::commit)s all of them or none.
 ///
@@ -153,7 +153,7 @@ impl Transaction {
 
     async fn commit_on(&self, session: &Arc<Session>, first: &str, ops: Vec<Op>) -> Result<Multi, Error> {
         let until = tokio::time::Instant::now() + self.core.config.connection_timeout;
-        let too_late = || Error::from_backend("commit", first, Refusal::NotConnected);
+        let too_late = || Error::from_engine("commit", first, Refusal::NotConnected);
         loop {
             let connection = match tokio::time::timeout_at(until, self.ready(session)).await {
                 Ok(Ok(connection)) => connection,
@@ -205,7 +205,7 @@ impl Transaction {
                 let path = self.steps.get(step).map_or("", |op| op.path());
                 let verb = self.steps.get(step).map_or("", Op::verb);
                 let doing = format!("commit: nothing was changed; step {} of {}, {verb}", step + 1, self.steps.len());
-                Err(Error::from_backend(&doing, path, error))
+                Err(Error::from_engine(&doing, path, error))
             }
         }
     }

@@ -10,8 +10,8 @@ use futures::stream::{BoxStream, StreamExt, unfold};
 use super::Client;
 use super::error::{Error, ErrorKind};
 use super::session::Session;
-use crate::backend::{self, Event, PersistentEvent, PersistentWatch, WatchMode};
-use crate::path;
+use crate::engine::{self, Event, PersistentEvent, PersistentWatch, WatchMode};
+use crate::util::path;
 
 /// What a [watch](Client::watch) reports. Paths are those of the client, without its namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -179,20 +179,20 @@ impl Watcher {
                     }
                     // The next server may be behind.
                     Some(PersistentEvent::Resync) => session.retry_while_passing(|| session.sync(&full)).await,
-                    None => Err(backend::Error::SessionEnded),
+                    None => Err(engine::Error::SessionEnded),
                 },
             };
             match synced {
                 Ok(()) => return Ok(WatchEvent::ReadAgain),
-                Err(backend::Error::SessionEnded) => self.armed = None,
-                Err(error) => return Err(Error::from_backend("watch", &self.path, error)),
+                Err(engine::Error::SessionEnded) => self.armed = None,
+                Err(error) => return Err(Error::from_engine("watch", &self.path, error)),
             }
         }
     }
 }
 
 /// Arms the watch on a server that has caught up. Both requests leave in one write.
-async fn arm(session: &Arc<Session>, full: &str, mode: WatchMode) -> Result<PersistentWatch, backend::Error> {
+async fn arm(session: &Arc<Session>, full: &str, mode: WatchMode) -> Result<PersistentWatch, engine::Error> {
     let (synced, armed) = session.together(|| (session.sync(full), session.watch_persistent(full, mode)));
     let (synced, armed) = futures::join!(synced, armed);
     synced.and(armed)

@@ -8,8 +8,8 @@ use tracing::Span;
 
 use super::measure::Wait;
 use super::{State, hint};
-use crate::backend;
 use crate::client::{Client, Error, ErrorKind};
+use crate::engine;
 use crate::util::wait::forever;
 
 /// One in so many parts of a call's time, up to this limit, is reserved for leaving. So the call can tell for certain
@@ -64,7 +64,7 @@ pub(crate) trait Attempt {
     }
 
     /// Leaves, and waits until all nodes are gone.
-    async fn leave(self) -> Result<(), backend::Error>;
+    async fn leave(self) -> Result<(), engine::Error>;
 }
 
 /// How the calls at one path acquire.
@@ -221,7 +221,7 @@ impl Acquire {
         const DOING: &str = "withdraw from";
         let error = match timeout_at(time.leave_by, attempt.leave()).await {
             Ok(Ok(())) => return self.not_had(seen, time.timeout),
-            Ok(Err(error)) => Error::from_backend(DOING, &self.path, error),
+            Ok(Err(error)) => Error::from_engine(DOING, &self.path, error),
             Err(_) => Error::at(ErrorKind::OutcomeUnknown, DOING, &self.path, "no answer in time"),
         };
         let cause = self.client.core().why_not_connected();

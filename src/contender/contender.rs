@@ -9,12 +9,12 @@ use tracing::Span;
 use super::entry::{Entered, Entry};
 use super::place::Place;
 use super::{End, Spec, State};
-use crate::backend;
 use crate::client::core::Core;
 use crate::client::owned_node::HandedOver;
 #[cfg(feature = "semaphore")]
 use crate::client::session::Session;
 use crate::client::{Error, ErrorKind};
+use crate::engine;
 use crate::util::backoff::Backoff;
 use crate::util::clock;
 
@@ -208,12 +208,12 @@ impl Contender {
 
     /// Leaves the line and gives up the hold: deletes the node and waits until the server has done so. Fails if the
     /// session ends first. The janitor then deletes the node, as it does after a drop at an await.
-    pub(crate) async fn leave(&mut self) -> Result<(), backend::Error> {
+    pub(crate) async fn leave(&mut self) -> Result<(), engine::Error> {
         self.leave_after(None).await
     }
 
     /// Leaves like [`leave`](Self::leave), when the delete of the node may have been handed over already.
-    pub(crate) async fn leave_after(&mut self, handed: Option<HandedOver>) -> Result<(), backend::Error> {
+    pub(crate) async fn leave_after(&mut self, handed: Option<HandedOver>) -> Result<(), engine::Error> {
         self.relinquish();
         let node = match std::mem::replace(&mut self.stage, Stage::Out(None)) {
             Stage::Out(_) => None,
@@ -223,13 +223,13 @@ impl Contender {
         if let Some(mut node) = node
             && let Err(error) = node.delete(handed).await
         {
-            if error == backend::Error::NoAuth {
-                let failed = Error::from_backend("withdraw from", &self.spec.dir, error.clone());
+            if error == engine::Error::NoAuth {
+                let failed = Error::from_engine("withdraw from", &self.spec.dir, error.clone());
                 self.spec.left_behind.add(node, &failed);
             }
             return Err(error);
         }
-        if self.left_behind { Err(backend::Error::SessionEnded) } else { Ok(()) }
+        if self.left_behind { Err(engine::Error::SessionEnded) } else { Ok(()) }
     }
 
     fn thrown_out(&mut self, end: End) -> State {

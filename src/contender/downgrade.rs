@@ -8,15 +8,16 @@ use std::time::Duration;
 
 use futures::future::join;
 
-use super::order::digits_of;
 use super::{End, Spec};
-use crate::backend::{self, Multi, Op};
+use crate::client::Error;
 use crate::client::core::Core;
 use crate::client::owned_node::OwnedNode;
 use crate::client::session::Session;
-use crate::client::{Error, protection};
-use crate::path::{join as join_path, split};
-use crate::znode::CreateMode;
+use crate::engine::{self, Multi, Op};
+use crate::layout::line::digits_of;
+use crate::layout::parts;
+use crate::util::path::{join as join_path, split};
+use crate::util::znode::CreateMode;
 
 /// The outcome of one attempt.
 enum Attempt {
@@ -44,7 +45,7 @@ pub(super) struct Downgrade {
 impl Downgrade {
     /// Prepares the exchange of the node at `from` for one in the line of `spec`.
     pub(super) fn new(core: &Core, session: &Arc<Session>, from: &Arc<str>, base: &str, spec: &Spec) -> Self {
-        let prefix = protection::prefix(core.random.uuid());
+        let prefix = parts::protection(core.random.uuid());
         let digits = digits_of(split(from).1, base);
         let to = join_path(&spec.dir, &format!("{prefix}{}{digits}", spec.base));
         let create = Op::Create {
@@ -89,11 +90,11 @@ impl Downgrade {
         match self.session.multi(self.ops.clone()).await {
             Ok(Multi::Committed(_)) => Ok(Attempt::Done),
             // By an attempt that was not answered.
-            Ok(Multi::Refused { error: backend::Error::NodeExists, .. }) => Ok(Attempt::Unknown),
-            Ok(Multi::Refused { error: backend::Error::NoNode, .. }) => Err(End::NodeGone),
+            Ok(Multi::Refused { error: engine::Error::NodeExists, .. }) => Ok(Attempt::Unknown),
+            Ok(Multi::Refused { error: engine::Error::NoNode, .. }) => Err(End::NodeGone),
             Ok(Multi::Refused { error, .. }) if error.is_passing() => Ok(Attempt::Later),
             Ok(Multi::Refused { error, .. }) => Err(self.failed(error)),
-            Err(backend::Error::ConnectionLoss | backend::Error::SessionEnded) => Ok(Attempt::Unknown),
+            Err(engine::Error::ConnectionLoss | engine::Error::SessionEnded) => Ok(Attempt::Unknown),
             Err(error) if error.is_passing() => Ok(Attempt::Later),
             Err(error) => Err(self.failed(error)),
         }
@@ -111,8 +112,8 @@ impl Downgrade {
         }
     }
 
-    fn failed(&self, error: backend::Error) -> End {
-        End::Failed(Error::from_backend("downgrade", &self.from, error))
+    fn failed(&self, error: engine::Error) -> End {
+        End::Failed(Error::from_engine("downgrade", &self.from, error))
     }
 }
 

@@ -8,13 +8,14 @@ use futures::future::{Join, OptionFuture, join};
 use tracing::Span;
 
 use super::{End, Rule, Spec};
-use crate::backend::{self, Reply};
 use crate::client::core::Core;
 use crate::client::owned_node::OwnedNode;
 use crate::client::session::{Contending, Session};
 use crate::client::{Error, parents, protection};
-use crate::path::join as join_path;
-use crate::znode::{CreateMode, Stat};
+use crate::engine::{self, Reply};
+use crate::layout::parts;
+use crate::util::path::join as join_path;
+use crate::util::znode::{CreateMode, Stat};
 
 /// A node of our own in the line.
 #[derive(Debug)]
@@ -76,7 +77,7 @@ pub(super) struct Entry {
 
 impl Entry {
     pub(super) fn new(core: &Arc<Core>, session: Arc<Session>, spec: &Arc<Spec>) -> Self {
-        let prefix = protection::prefix(core.random.uuid());
+        let prefix = parts::protection(core.random.uuid());
         let requested = join_path(&spec.dir, &format!("{prefix}{}", spec.base));
         let (core, spec, _contending) = (Arc::clone(core), Arc::clone(spec), session.contender());
         Entry { core, session, spec, _contending, prefix, requested, flight: None, node: None }
@@ -171,11 +172,11 @@ impl Entry {
         self.flight = Some(Flight { connection, answers: join(create, list.into()) });
     }
 
-    fn landed(&self, created: Result<(String, Stat), backend::Error>, children: Option<Vec<String>>) -> Attempt {
+    fn landed(&self, created: Result<(String, Stat), engine::Error>, children: Option<Vec<String>>) -> Attempt {
         match created {
             Ok((path, stat)) => Attempt::Created { path: path.into(), czxid: stat.czxid, children },
-            Err(backend::Error::NoNode) => Attempt::NoDirectory,
-            Err(backend::Error::ConnectionLoss | backend::Error::SessionEnded) => Attempt::Unknown,
+            Err(engine::Error::NoNode) => Attempt::NoDirectory,
+            Err(engine::Error::ConnectionLoss | engine::Error::SessionEnded) => Attempt::Unknown,
             Err(error) if error.is_passing() => Attempt::Later,
             Err(error) if error.leaves_outcome_unknown() => Attempt::Untraceable(self.error(error)),
             Err(error) => Attempt::Refused(self.error(error)),
@@ -187,7 +188,7 @@ impl Entry {
         match parents::create(&self.session, &self.spec.dir, &self.core.config.acls).await {
             Ok(Some(czxid)) => self.core.made.note(&self.spec.dir, czxid),
             // A parent can be deleted between two steps.
-            Ok(None) | Err(backend::Error::NoNode) => {}
+            Ok(None) | Err(engine::Error::NoNode) => {}
             Err(error) => {
                 let outlasted = self.session.outlast(error, connection).await;
                 outlasted.map_err(|error| End::Failed(self.error(error)))?;
@@ -212,17 +213,17 @@ impl Entry {
                 Attempt::Created { path: path.into(), czxid: stat.czxid, children: None }
             }
             Ok(_) => Attempt::Again,
-            Err(error) if backend::Error::is_passing(&error) => Attempt::Unknown,
+            Err(error) if engine::Error::is_passing(&error) => Attempt::Unknown,
             Err(error) => Attempt::Untraceable(self.error(error)),
         }
     }
 
-    fn error(&self, error: backend::Error) -> Error {
-        Error::from_backend("contend at", &self.spec.dir, error)
+    fn error(&self, error: engine::Error) -> Error {
+        Error::from_engine("contend at", &self.spec.dir, error)
     }
 }
 
-fn children(listed: Option<Result<(Vec<String>, Stat), backend::Error>>) -> Option<Vec<String>> {
+fn children(listed: Option<Result<(Vec<String>, Stat), engine::Error>>) -> Option<Vec<String>> {
     Some(listed?.ok()?.0)
 }
 

@@ -8,9 +8,9 @@ use tokio::sync::oneshot;
 use super::acquire::Acquire;
 use super::measure::Holding;
 use super::{Contender, Hold, Leaving};
-use crate::backend;
 use crate::client::held_paths::HeldPath;
 use crate::client::{Client, Error};
+use crate::engine;
 use crate::util::mutex::{Mutex, MutexGuard};
 
 /// A hold and the contender that has it. When it is dropped, the node is deleted.
@@ -30,7 +30,7 @@ enum NodeWatcher {
     Guard(Box<Contender>),
     /// A task, which leaves the line when asked to, or when the guards are dropped. The delete may have been handed
     /// over by then.
-    Task { ask: oneshot::Sender<Asked>, leaving: Arc<Leaving>, left: oneshot::Receiver<Result<(), backend::Error>> },
+    Task { ask: oneshot::Sender<Asked>, leaving: Arc<Leaving>, left: oneshot::Receiver<Result<(), engine::Error>> },
     /// The contender is leaving, or was handed on.
     Gone,
 }
@@ -112,11 +112,11 @@ impl Held {
             NodeWatcher::Task { ask, left, .. } => {
                 // A task that has ended with its runtime has dropped the place, which deletes the node.
                 let _ = ask.send(Asked::Leave);
-                left.await.unwrap_or(Err(backend::Error::SessionEnded))
+                left.await.unwrap_or(Err(engine::Error::SessionEnded))
             }
             NodeWatcher::Gone => Ok(()),
         };
-        left.map_err(|error| Error::from_backend("release", self.node_path(), error))
+        left.map_err(|error| Error::from_engine("release", self.node_path(), error))
     }
 
     /// Hands on the contender, with the hold; `None` if its runtime has ended. Its node is watched no longer.
@@ -148,7 +148,7 @@ async fn look_after(
     mut contender: Box<Contender>,
     mut asked: oneshot::Receiver<Asked>,
     leaving: &Leaving,
-) -> Result<(), backend::Error> {
+) -> Result<(), engine::Error> {
     let asked = tokio::select! {
         biased;
         asked = &mut asked => asked,

@@ -9,10 +9,11 @@ use tracing::Span;
 use super::acquire::{Acquire, Attempt, CallTime, Seen};
 use super::held::Held;
 use super::measure::announce;
-use super::{Contender, Hold, REVOKED, Spec, State};
-use crate::backend;
+use super::{Contender, Hold, Spec, State};
 use crate::client::{Client, Error};
-use crate::path::join;
+use crate::engine;
+use crate::layout::line::REVOKED;
+use crate::util::path::join;
 
 /// The largest data of a node. Every reader of the node receives it; this is plenty, and far below a node's limit of a
 /// megabyte.
@@ -61,7 +62,7 @@ impl Attempt for Waiter<'_> {
         }
     }
 
-    async fn leave(mut self) -> Result<(), backend::Error> {
+    async fn leave(mut self) -> Result<(), engine::Error> {
         self.contender.leave().await
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use tracing::Span;
 
-use crate::backend::{Event, Watch};
 use crate::client::core::Core;
+use crate::engine::{Event, Watch};
 use crate::metrics::{Label, Level, Meter, table};
 
 /// How a call that acquires has ended.

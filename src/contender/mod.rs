@@ -68,14 +68,11 @@ pub(crate) use self::hold::Hold;
 pub(crate) use self::leaving::Leaving;
 use self::left_behind::LeftBehind;
 pub(crate) use self::order::Rule;
-use crate::backend;
 use crate::client::core::Core;
 use crate::client::session::Session;
 use crate::client::{Client, Error};
-use crate::path::join;
-
-/// The data that Curator writes into the node of a holder that it asks to release.
-pub(crate) const REVOKED: &[u8] = b"__REVOKE__";
+use crate::engine;
+use crate::util::path::join;
 
 /// The line to enter, and the node to enter it with.
 #[derive(Debug)]
@@ -197,7 +194,7 @@ pub(crate) async fn queue(
     dir: &str,
     children: Vec<String>,
     bases: &[&str],
-) -> Result<order::Queue, backend::Error> {
+) -> Result<order::Queue, engine::Error> {
     let line = match order::Listing::of(children, bases).into_queue() {
         Ok(queue) => return Ok(queue),
         Err(line) => line,
@@ -216,7 +213,7 @@ pub(crate) async fn names(client: &Client, path: &str, bases: &[&str]) -> Result
         async move {
             let children = match session.list_children(&dir).await {
                 Ok((children, _)) => children,
-                Err(backend::Error::NoNode) => Vec::new(),
+                Err(engine::Error::NoNode) => Vec::new(),
                 Err(error) => return Err(error),
             };
             queue(&session, &dir, children, bases).await

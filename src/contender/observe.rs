@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use super::order::number_of;
 #[cfg(feature = "leader-latch")]
 use super::participants::Participant;
 #[cfg(feature = "leader-latch")]
 use super::queue;
-use crate::backend::{self, Watch};
 use crate::client::Error;
 use crate::client::core::Core;
 use crate::client::session::{Condition, Session};
+use crate::engine::{self, Watch};
+use crate::layout::line::number_of;
 #[cfg(feature = "leader-latch")]
-use crate::path::join;
+use crate::util::path::join;
 
 /// Reads a line again whenever its first place may have changed, session after session.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ impl Observer {
             let seen = match session.watch_children(&self.dir).await {
                 Ok((children, ..)) if !self.is_empty(&children) => return Ok(()),
                 Ok((_, _, watch)) => Ok(Some(watch)),
-                Err(backend::Error::NoNode) => self.watch_missing(&session).await,
+                Err(engine::Error::NoNode) => self.watch_missing(&session).await,
                 Err(error) => Err(error),
             };
             match seen {
@@ -101,25 +101,22 @@ impl Observer {
         }
     }
 
-    async fn outlast(&self, error: backend::Error, session: &Session, connection: u64) -> Result<(), Error> {
-        let failed = |error| Error::from_backend("observe the leader at", &self.path, error);
+    async fn outlast(&self, error: engine::Error, session: &Session, connection: u64) -> Result<(), Error> {
+        let failed = |error| Error::from_engine("observe the leader at", &self.path, error);
         session.outlast(error, connection).await.map_err(failed)
     }
 
     /// Reads the first of the line, after a sync: the server may lag behind what was seen before. `None` if the line
     /// changed meanwhile.
     #[cfg(feature = "leader-latch")]
-    async fn watch_first(
-        &self,
-        session: &Arc<Session>,
-    ) -> Result<Option<(Option<Participant>, Watch)>, backend::Error> {
+    async fn watch_first(&self, session: &Arc<Session>) -> Result<Option<(Option<Participant>, Watch)>, engine::Error> {
         let (sync, list) = (session.sync(&self.dir), session.list_children(&self.dir));
         let (sync, list) = futures::join!(sync, list);
         sync?;
         let empty = |watch: Option<Watch>| watch.map(|watch| (None, watch));
         let children = match list {
             Ok((children, _)) => children,
-            Err(backend::Error::NoNode) => return self.watch_missing(session).await.map(empty),
+            Err(engine::Error::NoNode) => return self.watch_missing(session).await.map(empty),
             Err(error) => return Err(error),
         };
         let queue = queue(session, &self.dir, children, &[self.base]).await?;
@@ -128,23 +125,23 @@ impl Observer {
             Ok((data, stat, watch)) => {
                 Ok(Some((Some(Participant::new(&data, join(&self.path, first), &stat, true)), watch)))
             }
-            Err(backend::Error::NoNode) => Ok(None),
+            Err(engine::Error::NoNode) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
     /// Watches a line without participants. `None` if it has one by now, or its directory was deleted.
     #[cfg(feature = "leader-latch")]
-    async fn watch_empty(&self, session: &Arc<Session>) -> Result<Option<Watch>, backend::Error> {
+    async fn watch_empty(&self, session: &Arc<Session>) -> Result<Option<Watch>, engine::Error> {
         match session.watch_children(&self.dir).await {
             Ok((children, _, watch)) => Ok(self.is_empty(&children).then_some(watch)),
-            Err(backend::Error::NoNode) => Ok(None),
+            Err(engine::Error::NoNode) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
     /// Watches a directory that does not exist. `None` if it exists by now.
-    async fn watch_missing(&self, session: &Arc<Session>) -> Result<Option<Watch>, backend::Error> {
+    async fn watch_missing(&self, session: &Arc<Session>) -> Result<Option<Watch>, engine::Error> {
         let (found, watch) = session.watch_exists(&self.dir).await?;
         Ok(found.is_none().then_some(watch))
     }

@@ -9,49 +9,10 @@
 //!   negative. From there on the numbers do not tell the order. Such nodes come after all others and are ordered by
 //!   the transaction that created them (`czxid`), which has to be read from the server.
 
+use crate::layout::line::{Number, STUCK, number_of};
+
 /// From here on the counter of the directory is nearly exhausted: the last 2^20 numbers before it sticks.
-const NEAR_EXHAUSTION: u32 = (1 << 31) - (1 << 20);
-
-/// The value at which the counter sticks; more than one node can carry it.
-const STUCK: u32 = i32::MAX as u32;
-
-/// The place that the number at the end of a name stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Number {
-    /// The place in the line: smaller numbers were created earlier.
-    Ordered(u32),
-    /// The counter was exhausted when the node was created; its `czxid` decides.
-    Exhausted,
-}
-
-/// Returns the number of a node of this line, or `None` for a foreign node.
-///
-/// The number is the text after the *last* occurrence of a base, as in Curator: everything before it belongs to the
-/// contender (`_c_<uuid>-`) and may contain the base too. The first base that fits decides.
-pub(crate) fn number_of(name: &str, bases: &[&str]) -> Option<Number> {
-    bases.iter().find_map(|base| parse_number(name.rsplit_once(base)?.1))
-}
-
-fn parse_number(text: &str) -> Option<Number> {
-    let digits = text.strip_prefix('-').unwrap_or(text);
-    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    // A sign, and a number too large to parse, both mean that the counter has passed its end.
-    Some(match text.parse::<u32>() {
-        Ok(number) if number < STUCK => Number::Ordered(number),
-        _ => Number::Exhausted,
-    })
-}
-
-/// Returns the digits for another node at the place of `name`. Beyond the end of the counter they do not tell the
-/// place: then it is the last one that they tell, as a holder has no other node before it.
-pub(crate) fn digits_of(name: &str, base: &str) -> String {
-    match number_of(name, &[base]) {
-        Some(Number::Ordered(number)) => format!("{number:010}"),
-        _ => (STUCK - 1).to_string(),
-    }
-}
+const NEAR_EXHAUSTION: u32 = STUCK + 1 - (1 << 20);
 
 fn bases_of(texts: &[String]) -> Vec<&str> {
     texts.iter().map(String::as_str).collect()
@@ -254,27 +215,6 @@ mod tests {
     }
 
     #[test]
-    fn the_last_occurrence_of_the_base_counts() {
-        assert_eq!(number_of("lock-5-lock-0000000002", LOCK), Some(Number::Ordered(2)));
-        assert_eq!(number_of("lock-0000000002-x", LOCK), None);
-        assert_eq!(number_of("lock-1", &[]), None);
-        assert_eq!(number_of("lock-1", &[""]), None);
-    }
-
-    #[test]
-    fn the_edges_of_the_counter() {
-        let number = |digits: &str| number_of(&format!("lock-{digits}"), LOCK);
-        assert_eq!(number("0000000000"), Some(Number::Ordered(0)));
-        assert_eq!(number("2147483646"), Some(Number::Ordered(2_147_483_646)));
-        let exhausted =
-            ["2147483647", "2147483648", "4294967296", "99999999999999999999999", "-2147483648", "-000000001", "-0"];
-        for digits in exhausted {
-            assert_eq!(number(digits), Some(Number::Exhausted), "{digits}");
-        }
-        assert_eq!(number("00000000000000000000000005"), Some(Number::Ordered(5)));
-    }
-
-    #[test]
     fn numbers_decide_and_not_the_order_of_texts() {
         let names = ["lock-10", "lock-9", "a-lock-0000000011", "z-lock-0000000008"];
         assert_eq!(queue(&names, LOCK).names(), ["z-lock-0000000008", "lock-9", "lock-10", "a-lock-0000000011"]);
@@ -351,14 +291,6 @@ mod tests {
         let behind_a_reader = queue(&["__READ__0", "__WRIT__1"], BOTH);
         assert_eq!(behind_a_reader.turn_of("__WRIT__1", &writes), after("__READ__0", true));
         assert_eq!(behind_a_reader.turn_of("__READ__0", &writes), Some(Turn::Now));
-    }
-
-    #[test]
-    fn the_digits_of_another_node_at_the_same_place() {
-        assert_eq!(digits_of("_c_u-__WRIT__0000000007", "__WRIT__"), "0000000007");
-        assert_eq!(digits_of("__WRIT__2147483646", "__WRIT__"), "2147483646");
-        assert_eq!(digits_of("__WRIT__2147483647", "__WRIT__"), "2147483646");
-        assert_eq!(digits_of("__WRIT__-2147483640", "__WRIT__"), "2147483646");
     }
 
     #[test]

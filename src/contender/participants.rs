@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::names;
 use crate::client::{Client, Error, ErrorKind};
-use crate::path::join;
+use crate::util::path::join;
 use crate::util::task_set::TaskSet;
-use crate::znode::Stat;
+use crate::util::znode::Stat;
 
 /// How many participants' ids are read at once.
 const AT_ONCE: usize = 64;

@@ -14,13 +14,14 @@ use super::hold::HoldOwner;
 use super::measure::Takeover;
 use super::position::{Position, Predecessor};
 use super::{End, Rule, Spec, State, queue};
-use crate::backend::{self, Event, Watch};
 use crate::client::Error;
 use crate::client::core::{Core, KeepAlive};
 use crate::client::owned_node::OwnedNode;
 use crate::client::session::{Condition, Contending, Session};
+use crate::engine::{self, Event, Watch};
+use crate::layout::line::REVOKED;
 use crate::util::wait::fired;
-use crate::znode::Stat;
+use crate::util::znode::Stat;
 
 /// Why a check of the line was cut short.
 enum CheckEnd {
@@ -29,7 +30,7 @@ enum CheckEnd {
     End(End),
 }
 
-type Read = Result<(Vec<u8>, Stat, Option<Watch>), backend::Error>;
+type Read = Result<(Vec<u8>, Stat, Option<Watch>), engine::Error>;
 
 /// The request to send for our own node.
 enum Own {
@@ -333,7 +334,7 @@ impl Place {
 
     /// Reads the mark of a revocation from the data of our node, whenever that is read.
     fn note_data(&mut self, data: &[u8]) {
-        if data == super::REVOKED && !self.revoked {
+        if data == REVOKED && !self.revoked {
             self.revoked = true;
             if let Some(owner) = &self.owner {
                 owner.revoke();
@@ -404,7 +405,7 @@ impl Place {
             match answer.await {
                 Ok((_, _, watch)) => before.watch = Some(watch),
                 // It was deleted while it was not watched: list again.
-                Err(backend::Error::NoNode) => self.stands(Position::Unknown),
+                Err(engine::Error::NoNode) => self.stands(Position::Unknown),
                 Err(error) => return Err(self.broken(error)),
             }
         }
@@ -421,7 +422,7 @@ impl Place {
                 self.note_data(&data);
                 Ok(())
             }
-            Ok(_) | Err(backend::Error::NoNode) => Err(CheckEnd::End(End::NodeGone)),
+            Ok(_) | Err(engine::Error::NoNode) => Err(CheckEnd::End(End::NodeGone)),
             Err(error) => Err(self.broken(error)),
         }
     }
@@ -459,7 +460,7 @@ impl Place {
         let (listed, _) = join(listed, OptionFuture::from(proof)).await;
         match listed {
             Ok((children, _)) => Ok(children),
-            Err(backend::Error::NoNode) => Err(CheckEnd::End(End::NodeGone)),
+            Err(engine::Error::NoNode) => Err(CheckEnd::End(End::NodeGone)),
             Err(error) => Err(self.broken(error)),
         }
     }
@@ -484,10 +485,10 @@ impl Place {
     }
 
     /// Sorts the failure of a request: it passes with the connection, or it does not.
-    fn broken(&self, error: backend::Error) -> CheckEnd {
+    fn broken(&self, error: engine::Error) -> CheckEnd {
         if error.is_passing() {
             return CheckEnd::Connection;
         }
-        CheckEnd::End(End::Failed(Error::from_backend("contend at", &self.spec.dir, error)))
+        CheckEnd::End(End::Failed(Error::from_engine("contend at", &self.spec.dir, error)))
     }
 }

@@ -1,8 +1,8 @@
 //! What a contender knows of its position in the line.
 
 use super::order::Turn;
-use crate::backend::{Event, Watch};
-use crate::path::join;
+use crate::engine::{Event, Watch};
+use crate::util::path::join;
 use crate::util::wait::{fired, forever};
 
 /// Our position, as far as it is known.

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::REVOKED;
 use crate::client::session::Session;
 use crate::client::{Client, Error, ErrorKind};
+use crate::layout::line::REVOKED;
 
 /// Writes Curator's mark into the data of the participant's node. It is no error if the node is gone.
 pub(crate) async fn ask_to_release(client: &Client, node_path: &str) -> Result<(), Error> {

@@ -5,10 +5,10 @@ use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use super::role::{Role, bases};
-use crate::contender::REVOKED;
-use crate::contender::order::{Listing, Number, number_of};
-use crate::path::{join, quoted_bytes, split};
-use crate::znode::Stat;
+use crate::contender::order::Listing;
+use crate::layout::line::{Number, REVOKED, number_of};
+use crate::util::path::{join, quoted_bytes, split};
+use crate::util::znode::Stat;
 
 /// What the servers tell as the owner of a container.
 const CONTAINER: i64 = i64::MIN;

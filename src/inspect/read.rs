@@ -8,8 +8,9 @@ use super::Lines;
 use super::line::{Child, Line, is_session};
 use super::role::Role;
 use crate::client::{Client, Error, ErrorKind};
-use crate::path::join;
-use crate::znode::Stat;
+use crate::layout::queue;
+use crate::util::path::join;
+use crate::util::znode::Stat;
 
 /// How many requests are under way at a time.
 pub(super) const AT_ONCE: usize = 64;
@@ -138,11 +139,7 @@ impl Directory {
     /// Returns the children that may have children themselves. Those with a role are looked at when they are read, and
     /// a queue may have very many items.
     fn below(&self) -> impl Iterator<Item = String> {
-        let is_item = |name: &str| {
-            let number = name.strip_prefix("queue-").unwrap_or_default();
-            number.len() == 10 && number.bytes().all(|byte| byte.is_ascii_digit())
-        };
-        self.others.iter().filter(move |name| !is_item(name)).map(|name| join(&self.path, name))
+        self.others.iter().filter(|name| !queue::is_item(name)).map(|name| join(&self.path, name))
     }
 }
 

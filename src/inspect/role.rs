@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use crate::contender::order::number_of;
+use crate::layout::kazoo;
+use crate::layout::line::{self, number_of};
+use crate::layout::parts::NUMBER_BYTES;
 
 /// What the owner of a node in a line wants, as the node's name tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -24,16 +26,13 @@ pub enum Role {
 
 /// The end of a node's name before its number.
 const BASES: [(&str, Role); 6] = [
-    ("latch-", Role::Candidate),
-    ("lock-", Role::Lock),
-    ("__READ__", Role::Reader),
-    ("__rlock__", Role::Reader),
-    ("__WRIT__", Role::Writer),
-    ("__lock__", Role::KazooLock),
+    (line::LATCH, Role::Candidate),
+    (line::LOCK, Role::Lock),
+    (line::READ, Role::Reader),
+    (kazoo::READ, Role::Reader),
+    (line::WRITE, Role::Writer),
+    (kazoo::LOCK, Role::KazooLock),
 ];
-
-/// The length of the number that a server appends.
-const NUMBER_BYTES: usize = 10;
 
 /// All of them, for a list of the line.
 pub(super) fn bases() -> [&'static str; 6] {

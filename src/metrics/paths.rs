@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::path::{InvalidPath, Namespace, validate};
 use crate::util::mutex::Mutex;
+use crate::util::path::{InvalidPath, Namespace, validate};
 
 /// So many paths that fit no template are told of each metric: many locks must not hide the one election.
 const MOST: usize = 100;

@@ -1,7 +1,7 @@
 //! Access control entries and create modes as they are written.
 
 use super::jute::{Decode, Encode, Malformed, Problem, Reader, Writer};
-use crate::znode::{Acl, CreateMode, Permissions};
+use crate::util::znode::{Acl, CreateMode, Permissions};
 
 impl Encode for Acl {
     fn encode(&self, to: &mut Writer<'_>) {

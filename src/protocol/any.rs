@@ -19,7 +19,7 @@ use super::response::{
 use super::watch::{
     AddWatchRequest, CheckWatchesRequest, RemoveWatchesRequest, SetWatches2Request, SetWatchesRequest, WatcherEvent,
 };
-use crate::znode::Stat;
+use crate::util::znode::Stat;
 
 /// The operations whose bodies this module reads: the variant, the record, and the operation's number.
 macro_rules! any_request {

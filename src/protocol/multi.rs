@@ -9,7 +9,7 @@ use super::request::{
     SetDataRequest, request,
 };
 use super::response::{Create2Response, CreateResponse, ErrorResponse, GetChildrenResponse, GetDataResponse};
-use crate::znode::Stat;
+use crate::util::znode::Stat;
 
 record! {
     MultiHeader {

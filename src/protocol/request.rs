@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::acl::{create_flags, create_mode};
 use super::jute::{Encode, Writer, record};
 use super::op::OpCode;
-use crate::znode::{Acl, CreateMode};
+use crate::util::znode::{Acl, CreateMode};
 
 /// What a client may send after the handshake.
 pub(crate) trait Request: Encode {

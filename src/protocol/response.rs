@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::error_code::ErrorCode;
 use super::jute::record;
-use crate::znode::{Acl, Stat};
+use crate::util::znode::{Acl, Stat};
 
 record! {
     /// The answer to the older operation `create`.

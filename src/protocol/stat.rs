@@ -1,7 +1,7 @@
 //! A node's stat as it is written. On the wire `pzxid` comes last.
 
 use super::jute::{Decode, Encode, Malformed, Reader, Writer};
-use crate::znode::Stat;
+use crate::util::znode::Stat;
 
 impl Encode for Stat {
     fn encode(&self, to: &mut Writer<'_>) {

@@ -1,7 +1,7 @@
 //! Reads the state and the history of the ensemble.
 
 use super::{Operation, Record, SessionInfo, Target, TestingServer};
-use crate::znode::Stat;
+use crate::util::znode::Stat;
 
 /// Reads the state, as the leader of the ensemble has committed it. Paths are the servers', without any client's
 /// namespace.

@@ -4,12 +4,12 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::{Loss, Operation, Target, TestingServer};
-use crate::backend::zookeeper::refusal;
 use crate::client::{Client, Error};
-use crate::path;
+use crate::engine::refusal;
 use crate::protocol::{ErrorCode, OpCode};
 use crate::testing::ensemble::Who;
-use crate::znode::CreateMode;
+use crate::util::path;
+use crate::util::znode::CreateMode;
 
 /// What the servers keep after a restart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -306,5 +306,5 @@ impl TestingServer {
 
 fn by_hand<T>(doing: &'static str, at: &str, act: impl FnOnce(&str) -> Result<T, ErrorCode>) -> Result<T, Error> {
     path::validate(at)?;
-    act(at).map_err(|code| Error::from_backend(doing, at, refusal(code, OpCode::Error)))
+    act(at).map_err(|code| Error::from_engine(doing, at, refusal(code, OpCode::Error)))
 }

@@ -182,5 +182,5 @@ pub use self::listen::Listening;
 pub use self::server::TestingServer;
 pub use self::target::Target;
 pub use self::task::{Task, TaskGone};
-pub use crate::backend::Event as WatchEvent;
+pub use crate::engine::Event as WatchEvent;
 pub use crate::testing::ensemble::{Dialect, Happening, Loss, Operation, Record, SessionInfo};

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use super::Task;
 use super::target::Target;
-use crate::backend::zookeeper::connect_string::ConnectString;
 use crate::client::builder::ClientBuilder;
 use crate::client::platform::{Host, Platform};
 use crate::client::runtime::Runtime;
 use crate::client::{Client, Error};
+use crate::engine::connect_string::ConnectString;
 use crate::testing::ensemble::{MemoryEnsemble, Options};
 use crate::testing::scheduler::{AfterStep, Scheduler, WORLD};
 use crate::util::clock::Clock;

@@ -8,8 +8,8 @@ use futures::StreamExt;
 use tracing::subscriber::{DefaultGuard, NoSubscriber};
 
 use super::{Keepalive, Phase};
-use crate::backend;
 use crate::client::session::Condition;
+use crate::engine;
 use crate::testing::TestingServer;
 use crate::{Client, ConnectionState};
 
@@ -118,7 +118,7 @@ async fn a_confirmation_that_is_refused_is_asked_for_again_also_without_a_user()
     let mut keepalive = Keepalive::new(client.core(), &session, futures::stream::pending().boxed());
     keepalive.await_confirmation();
     keepalive.answers.clear();
-    keepalive.note_answer(Err(backend::Error::Throttled));
+    keepalive.note_answer(Err(engine::Error::Throttled));
     let due = keepalive.next_wake(client.core().clock.now()).expect("another one");
     assert!(keepalive.answers.is_empty());
     keepalive.act(due);

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::super::line::{Owner, is_session};
 use super::value::Entry;
-use crate::path::{join, split};
-use crate::znode::Stat;
+use crate::util::path::{join, split};
+use crate::util::znode::Stat;
 
 /// A path, ordered so that everything below a node comes right after it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,13 +1,13 @@
 //! Everything at a path and below, and which recipe each directory belongs to.
 //!
-//! `walk.rs` reads, and `items.rs` the oldest item of each queue. The rest has no I/O: `names.rs` knows the names of
-//! nodes, `found.rs` has what was read, `recognize.rs` and `queues.rs` give each node to the recipe that it belongs to,
-//! `value.rs` has what comes out, and `text.rs` shows it.
+//! `walk.rs` reads, and `items.rs` the oldest item of each queue. The rest has no I/O: `reading.rs` says what of a node
+//! is read because of its name, `found.rs` has what was read, `recognize.rs` and `queues.rs` give each node to its
+//! recipe, `value.rs` has what comes out, and `text.rs` shows it.
 
 mod found;
 mod items;
-mod names;
 mod queues;
+mod reading;
 mod recognize;
 mod text;
 mod value;

@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::found::{Content, Found, is_at_or_below};
-use super::names::{self, CLAIMS, DEAD, ENTRIES, PRODUCERS, TAKEN};
 use super::value::{Item, Queue, Recipe};
-use crate::path::join;
+use crate::layout::kazoo::{ENTRIES, TAKEN};
+use crate::layout::parts::is_uuid;
+use crate::layout::queue::{self, CLAIMS, DEAD, PRODUCERS};
+use crate::util::path::join;
 
 /// In place of a directory that a queue does not have. No node has this path.
 const NONE: &str = "";
@@ -14,7 +16,7 @@ const NONE: &str = "";
 pub(super) fn queues(root: &str, found: &mut Found) -> (Vec<(String, Recipe)>, Vec<String>) {
     let (mut recipes, mut used) = (Vec::new(), Vec::new());
     let directories = found.directories();
-    let beside: BTreeSet<&str> = directories.iter().filter_map(|directory| names::queue_of(directory)).collect();
+    let beside: BTreeSet<&str> = directories.iter().filter_map(|directory| queue::queue_of(directory)).collect();
     for path in beside.into_iter().map(str::to_owned) {
         let beside = [CLAIMS, PRODUCERS, DEAD].map(|suffix| format!("{path}{suffix}"));
         if let Some(queue) = queue(found, &path, beside.each_ref().map(String::as_str)) {
@@ -46,12 +48,12 @@ pub(super) fn queues(root: &str, found: &mut Found) -> (Vec<(String, Recipe)>, V
 /// Takes the nodes of a queue in these directories. `None` if there are none.
 fn queue(found: &mut Found, items_in: &str, [claims, producers, dead]: [&str; 3]) -> Option<Queue> {
     // Those that were not read are items of a queue that is called as if they were claims.
-    let is_claim = |name: &str, content: &Content| names::is_item(name) && *content != Content::Unread;
-    let is_producer = |name: &str, content: &Content| names::is_uuid(name) && content.is_ephemeral();
+    let is_claim = |name: &str, content: &Content| queue::is_item_of_any_kind(name) && *content != Content::Unread;
+    let is_producer = |name: &str, content: &Content| is_uuid(name) && content.is_ephemeral();
     let claimed = found.leaves(claims, is_claim);
     let producing = found.leaves(producers, is_producer);
-    let mut dead_letters = found.leaves(dead, |name, _| names::is_letter(name));
-    let items = found.leaves(items_in, |name, content| names::is_item(name) && *content == Content::Unread);
+    let mut dead_letters = found.leaves(dead, |name, _| queue::is_letter(name));
+    let items = found.leaves(items_in, |name, content| queue::is_item_of_any_kind(name) && *content == Content::Unread);
     if [&claimed, &producing, &dead_letters, &items].iter().all(|names| names.is_empty()) {
         return None;
     }
@@ -60,9 +62,9 @@ fn queue(found: &mut Found, items_in: &str, [claims, producers, dead]: [&str; 3]
             found.take(&join(directory, name));
         }
     }
-    let oldest = items.iter().min_by_key(|name| names::age_of(name)).map(|name| Item {
+    let oldest = items.iter().min_by_key(|name| queue::age_of(name)).map(|name| Item {
         path: join(items_in, name),
-        delayed_until_ms: names::delayed_until_ms(name),
+        delayed_until_ms: queue::delayed_until_ms(name),
         stat: None,
     });
     // By the number that the server has given them.

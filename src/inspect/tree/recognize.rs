@@ -5,16 +5,20 @@ use std::collections::{BTreeMap, HashMap};
 use super::super::line::{Child, Line, is_session};
 use super::super::role::Role;
 use super::found::{Content, Found, Place, is_at_or_below};
-use super::names::{self, ACKS, CONFIG, EPOCH, KAZOO_LOCKS, LEADER, LEASES, LOCKS, MAXIMUM, MEMBERS, READY};
 use super::queues::queues;
 use super::value::{
     BalancerMember, DoubleBarrier, Entry, Group, Node, NodeStat, Recipe, Semaphore, ThroughputBalancer,
 };
-use crate::path::join;
-use crate::znode::Stat;
+use crate::layout::double_barrier::READY;
+use crate::layout::kazoo::{self, SEMAPHORE_LINE};
+use crate::layout::parts::{is_hex_uuid, is_uuid};
+use crate::layout::throughput_balancer::{ACKS, CONFIG, EPOCH, LEADER, MAXIMUM, MEMBERS};
+use crate::layout::{semaphore, throughput_balancer};
+use crate::util::path::join;
+use crate::util::znode::Stat;
 
 /// The length of the data of an atomic number.
-const NUMBER_BYTES: i32 = 8;
+const ATOMIC_NUMBER_BYTES: i32 = 8;
 
 /// Returns the nodes at `root` and below with their recipes. Each node that was found is one of them, or in a recipe,
 /// or a directory of a recipe that has nothing else in it.
@@ -30,13 +34,13 @@ pub(super) fn nodes(root: &str, contents: HashMap<String, Content>) -> Vec<Node>
             recipes.entry(Place(path.clone())).or_default().push(Recipe::ThroughputBalancer(balancer));
         }
         if let Some(semaphore) = semaphore(&mut found, &path) {
-            used.extend([LOCKS, LEASES].map(|name| join(&path, name)));
+            used.extend([semaphore::LINE, semaphore::LEASES].map(|name| join(&path, name)));
             recipes.entry(Place(path)).or_default().push(Recipe::Semaphore(semaphore));
         }
     }
     for path in kazoo_semaphores(&found) {
         if let Some(semaphore) = kazoo_semaphore(&mut found, &path) {
-            used.push(format!("{path}{KAZOO_LOCKS}"));
+            used.push(format!("{path}{SEMAPHORE_LINE}"));
             recipes.entry(Place(path)).or_default().push(Recipe::Semaphore(semaphore));
         }
     }
@@ -56,7 +60,9 @@ pub(super) fn nodes(root: &str, contents: HashMap<String, Content>) -> Vec<Node>
 
 /// Returns the directories whose children may be directories of a recipe.
 fn parents(found: &Found) -> Vec<String> {
-    let is_parent = |path: &String| found.children(path).any(|name| [LOCKS, LEASES, MEMBERS, CONFIG].contains(&name));
+    let is_parent = |path: &String| {
+        found.children(path).any(|name| [semaphore::LINE, semaphore::LEASES, MEMBERS, CONFIG].contains(&name))
+    };
     found.directories().into_iter().filter(is_parent).collect()
 }
 
@@ -97,8 +103,8 @@ fn line_or_empty(found: &mut Found, path: &str) -> Line {
 }
 
 fn semaphore(found: &mut Found, path: &str) -> Option<Semaphore> {
-    let [locks, leases] = [LOCKS, LEASES].map(|name| join(path, name));
-    let names = found.leaves(&leases, |name, _| names::is_lease(name));
+    let [locks, leases] = [semaphore::LINE, semaphore::LEASES].map(|name| join(path, name));
+    let names = found.leaves(&leases, |name, _| semaphore::is_lease(name));
     if names.is_empty() && !(found.has(&locks) && found.has(&leases)) {
         return None;
     }
@@ -109,27 +115,30 @@ fn semaphore(found: &mut Found, path: &str) -> Option<Semaphore> {
 fn kazoo_semaphores(found: &Found) -> Vec<String> {
     let directories = found.directories();
     let paths = directories.iter().flat_map(|path| found.children(path).map(|name| join(path, name)));
-    paths.filter_map(|path| names::kazoo_semaphore_of(&path).map(str::to_owned)).collect()
+    paths.filter_map(|path| kazoo::semaphore_of(&path).map(str::to_owned)).collect()
 }
 
 fn kazoo_semaphore(found: &mut Found, path: &str) -> Option<Semaphore> {
-    let names = found.leaves(path, |name, content| names::is_hex_uuid(name) && content.is_ephemeral());
+    let names = found.leaves(path, |name, content| is_hex_uuid(name) && content.is_ephemeral());
     if names.is_empty() {
         return None;
     }
-    Some(Semaphore { line: line_or_empty(found, &format!("{path}{KAZOO_LOCKS}")), leases: found.entries(path, names) })
+    Some(Semaphore {
+        line: line_or_empty(found, &format!("{path}{SEMAPHORE_LINE}")),
+        leases: found.entries(path, names),
+    })
 }
 
 fn balancer(found: &mut Found, path: &str) -> Option<ThroughputBalancer> {
     let [config, leader, members, acks, epoch] = [CONFIG, LEADER, MEMBERS, ACKS, EPOCH].map(|name| join(path, name));
     let has_maximum = !found.leaves(&config, |name, _| name == MAXIMUM).is_empty();
-    let names = found.leaves(&members, |name, _| names::is_balancer_member(name));
+    let names = found.leaves(&members, |name, _| throughput_balancer::is_member(name));
     let has_members = !names.is_empty() && [&leader, &acks, &epoch].iter().any(|path| found.has(path));
     if !has_maximum && !has_members {
         return None;
     }
     let maximum = if has_maximum { found.take(&join(&config, MAXIMUM)) } else { None };
-    for name in found.leaves(&acks, |name, content| names::is_ack(name) && *content == Content::Unread) {
+    for name in found.leaves(&acks, |name, content| throughput_balancer::is_ack(name) && *content == Content::Unread) {
         found.take(&join(&acks, &name));
     }
     if !found.leaves(path, |name, _| name == EPOCH).is_empty() {
@@ -158,8 +167,8 @@ fn member(entry: Entry) -> BalancerMember {
 
 /// Each handle of this library that writes a number has a node below it, and the lock of some has a line there.
 fn is_number(found: &Found, path: &str) -> bool {
-    found.stat(path).is_some_and(|stat| stat.data_length == NUMBER_BYTES)
-        && found.children(path).all(|name| names::is_uuid(name) || Role::of(name).is_some())
+    found.stat(path).is_some_and(|stat| stat.data_length == ATOMIC_NUMBER_BYTES)
+        && found.children(path).all(|name| is_uuid(name) || Role::of(name).is_some())
 }
 
 /// All names of members are UUIDs. Beside `ready` one such name is enough, as every other node counts as a member.
@@ -169,7 +178,7 @@ fn double_barrier(found: &mut Found, path: &str) -> Option<DoubleBarrier> {
     };
     let ready = !found.leaves(path, is_ready).is_empty();
     let names = found.leaves(path, |_, content| content.is_ephemeral());
-    let uuids = names.iter().filter(|name| names::is_uuid(name)).count();
+    let uuids = names.iter().filter(|name| is_uuid(name)).count();
     let is_barrier =
         if ready { uuids > 0 || found.children(path).count() == 1 } else { uuids > 0 && uuids == names.len() };
     is_barrier.then(|| DoubleBarrier {

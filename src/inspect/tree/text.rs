@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::value::{BalancerMember, DoubleBarrier, Entry, Group, Node, NodeStat, Queue, Recipe, Semaphore};
 use super::value::{ThroughputBalancer, Tree};
-use crate::path::quoted;
+use crate::util::path::quoted;
 
 /// How far each level is indented, and at most: deeper ones tell their paths.
 const INDENT: usize = 2;

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use super::super::line::{Line, Owner, is_session, time_of};
-use crate::path::split;
+use crate::util::path::split;
 
 /// Everything at a path and below, as [`tree`](crate::inspect::tree()) finds it.
 ///

@@ -8,10 +8,13 @@ use super::super::line::is_session;
 use super::super::read::{AT_ONCE, ATTEMPTS};
 use super::super::role::Role;
 use super::found::Content;
-use super::names::{self, CLAIMS, DEAD, ENTRIES, KAZOO_LOCKS, PRODUCERS, Reading, TAKEN};
+use super::reading::Reading;
 use crate::client::{Client, Error, ErrorKind};
-use crate::path::{join, split};
-use crate::znode::Stat;
+use crate::layout::kazoo::{ENTRIES, SEMAPHORE_LINE, TAKEN};
+use crate::layout::parts::is_hex_uuid;
+use crate::layout::queue::{self, CLAIMS, DEAD, PRODUCERS};
+use crate::util::path::{join, split};
+use crate::util::znode::Stat;
 
 /// What was found at each path, and the paths that may not be read.
 pub(super) type Walked = (HashMap<String, Content>, BTreeSet<String>);
@@ -113,12 +116,12 @@ impl<'a> Walk<'a> {
             return;
         }
         let mut suffixes = Vec::new();
-        if names.is_empty() || names.iter().any(|name| names::is_item(name)) {
+        if names.is_empty() || names.iter().any(|name| queue::is_item_of_any_kind(name)) {
             suffixes.extend([CLAIMS, PRODUCERS, DEAD]);
             self.claims.insert(format!("{}{CLAIMS}", self.root));
         }
-        if names.iter().any(|name| names::is_hex_uuid(name)) {
-            suffixes.push(KAZOO_LOCKS);
+        if names.iter().any(|name| is_hex_uuid(name)) {
+            suffixes.push(SEMAPHORE_LINE);
         }
         self.beside = suffixes.into_iter().map(|suffix| format!("{}{suffix}", self.root)).collect();
         self.next.extend(self.beside.iter().map(|path| (path.clone(), Reading::Children)));

@@ -4,7 +4,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use super::encoded;
 use crate::protocol::*;
-use crate::znode::{Acl, Permissions};
+use crate::util::znode::{Acl, Permissions};
 
 /// Returns a frame of ten bytes that begins with a length.
 fn announces(length: i32) -> Bytes {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::samples::{Content, content};
 use super::{cases, encoded};
 use crate::protocol::*;
-use crate::znode::{CreateMode, Stat};
+use crate::util::znode::{CreateMode, Stat};
 
 /// Reads a record that was just written; no byte may be left.
 macro_rules! assert_same {

@@ -10,7 +10,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
 use crate::protocol::*;
-use crate::znode::{Acl, Permissions, Stat};
+use crate::util::znode::{Acl, Permissions, Stat};
 
 /// What the fields of records are filled with.
 #[derive(Debug, Clone)]

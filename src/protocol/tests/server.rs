@@ -12,7 +12,7 @@ use tokio_util::codec::{FramedRead, LengthDelimitedCodec};
 use super::{encoded, to_hex};
 use crate::protocol::*;
 use crate::support::{ZooKeeper, within};
-use crate::znode::{Acl, CreateMode};
+use crate::util::znode::{Acl, CreateMode};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 

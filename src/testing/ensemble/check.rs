@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use super::identity::network;
 use crate::protocol::ErrorCode;
-use crate::znode::Acl;
+use crate::util::znode::Acl;
 
 /// The server's check of the path of a node that is written or compared.
 pub(crate) fn path(path: &str) -> Result<(), ErrorCode> {
-    crate::path::validate_or_root(path).map_err(|_| ErrorCode::BadArguments)
+    crate::util::path::validate_or_root(path).map_err(|_| ErrorCode::BadArguments)
 }
 
 /// The server's check of the path of a new node.
 pub(crate) fn new_path(path: &str) -> Result<(), ErrorCode> {
-    if crate::path::validate(path).is_err() {
+    if crate::util::path::validate(path).is_err() {
         return Err(ErrorCode::BadArguments);
     }
     Ok(())

@@ -9,7 +9,7 @@ use super::wire::{
     Answer, Call, Content, Done, Header, Incoming, Loss, Message, Outcome, Part, Read, Request, ServerWatch,
 };
 use super::{Millis, Zxid};
-use crate::backend::{Event, Op};
+use crate::engine::{Event, Op};
 use crate::protocol::{
     AddWatchMode, AnyRequest, AnyResponse, ConnectRequest, ConnectResponse, Create2Response, CreateRequest,
     CreateResponse, CreateTtlRequest, Decode, ErrorCode, ErrorResponse, EventType, GetAclResponse,
@@ -17,7 +17,7 @@ use crate::protocol::{
     MultiResult, OpCode, ReadOp, Reader, ReplyHeader, RequestHeader, Secret, SyncResponse, TooLong, WatcherEvent,
     WatcherType, Writer, encode_connect_response, encode_event, encode_reply,
 };
-use crate::znode::{Acl, CreateMode};
+use crate::util::znode::{Acl, CreateMode};
 
 /// The flags of a node with a time to live.
 const TTL: i32 = 5;

@@ -14,7 +14,7 @@ use super::shared::Shared;
 use super::socket::{self, ReadHalf, WriteHalf};
 use super::world::World;
 use super::{ConnId, Options};
-use crate::backend::zookeeper::{Connector, Endpoint, Stream};
+use crate::engine::{Connector, Endpoint, Stream};
 use crate::util::wait::sleep_until_opt;
 
 /// Ends all connections when the driver ends before they do, with its runtime: nothing will be answered any more.

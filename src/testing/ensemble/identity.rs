@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use sha1::{Digest, Sha1};
 
 use crate::protocol::ErrorCode;
-use crate::znode::{Acl, Permissions};
+use crate::util::znode::{Acl, Permissions};
 
 /// Whom a request is from.
 #[derive(Debug, Clone)]

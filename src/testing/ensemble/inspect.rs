@@ -6,7 +6,7 @@ use super::handle::{MemoryEnsemble, OUTSIDE};
 use super::leader::Version;
 use super::log::Record;
 use super::wire::Operation;
-use crate::znode::Stat;
+use crate::util::znode::Stat;
 
 /// A session as the leader knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]

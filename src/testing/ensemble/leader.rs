@@ -7,7 +7,7 @@ use super::tree::Tree;
 use super::txn::{Change, Txn};
 use super::{ConnId, Millis, Zxid};
 use crate::protocol::ErrorCode;
-use crate::znode::{Acl, Stat};
+use crate::util::znode::{Acl, Stat};
 
 /// A session as the leader knows it.
 #[derive(Debug)]

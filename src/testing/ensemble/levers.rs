@@ -11,9 +11,9 @@ use super::millis;
 use super::txn::Change;
 use super::wire::{Loss, Operation};
 use super::world::World;
-use crate::backend::Op;
+use crate::engine::Op;
 use crate::protocol::ErrorCode;
-use crate::znode::{Acl, CreateMode};
+use crate::util::znode::{Acl, CreateMode};
 
 /// Faults.
 impl MemoryEnsemble {

@@ -6,8 +6,8 @@ use super::identity::Identity;
 use super::leader::Origin;
 use super::txn::Txn;
 use super::{ConnId, Millis};
-use crate::backend::Op;
-use crate::znode::Acl;
+use crate::engine::Op;
+use crate::util::znode::Acl;
 
 /// What a server asks of the leader for a client.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::Millis;
 use super::wire::Operation;
-use crate::backend::Event;
+use crate::engine::Event;
 
 /// How many entries are kept; older ones are only counted.
 const MOST_ENTRIES: usize = 1 << 16;

@@ -11,10 +11,10 @@ use super::identity::Identity;
 use super::leader::{Facts, Leader, Outstanding};
 use super::tree::{CONTAINER, Node, owner_for_ttl, session_of};
 use super::txn::Change;
-use crate::backend::Op;
-use crate::path;
+use crate::engine::Op;
 use crate::protocol::ErrorCode;
-use crate::znode::{Acl, CreateMode, Permissions};
+use crate::util::path;
+use crate::util::znode::{Acl, CreateMode, Permissions};
 
 /// Outstanding changes as they were before a request, to be put back if it fails.
 type Undo = Vec<(Arc<str>, Option<Outstanding>)>;

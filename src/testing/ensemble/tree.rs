@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::Zxid;
 use super::txn::{Change, Txn};
-use crate::path;
-use crate::znode::{Acl, Stat};
+use crate::util::path;
+use crate::util::znode::{Acl, Stat};
 
 /// What a server notes as the owner of a container node.
 pub(crate) const CONTAINER: i64 = i64::MIN;

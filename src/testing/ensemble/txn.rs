@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Zxid;
-use crate::znode::Acl;
+use crate::util::znode::Acl;
 
 /// One change that can no longer fail.
 #[derive(Debug, Clone)]

@@ -7,8 +7,8 @@ use super::tree::Tree;
 use super::txn::Change;
 use super::wire::ServerWatch;
 use super::{ConnId, Zxid};
-use crate::backend::Event;
-use crate::path;
+use crate::engine::Event;
+use crate::util::path;
 
 /// How a connection watches a path: the ways are independent of each other (since 3.9).
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::{Millis, Zxid};
-use crate::backend::{Event, Op};
+use crate::engine::{Event, Op};
 use crate::protocol::{ErrorCode, OpCode, Secret};
-use crate::znode::{Acl, Stat};
+use crate::util::znode::{Acl, Stat};
 
 /// The kinds of request, as the log counts them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

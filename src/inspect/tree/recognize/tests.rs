@@ -3,7 +3,8 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::path::split;
+use crate::layout::queue;
+use crate::util::path::split;
 
 const ONE: &str = "8d2b5a0e-6a86-4c3c-8a27-3f1f5f4c9a01";
 const TWO: &str = "8d2b5a0e-6a86-4c3c-8a27-3f1f5f4c9a02";
@@ -24,7 +25,7 @@ fn tree(nodes: &[(&str, i64)]) -> Vec<Node> {
     let mut contents: HashMap<_, _> =
         nodes.iter().zip(1..).map(|(&(path, session), czxid)| (path.to_owned(), content(session, czxid))).collect();
     for (path, _) in nodes {
-        for ancestor in crate::path::ancestors(path) {
+        for ancestor in crate::util::path::ancestors(path) {
             contents.entry(ancestor.to_owned()).or_insert_with(|| read(0, 0, ""));
         }
     }
@@ -234,27 +235,29 @@ fn told(nodes: &[Node], found: &HashMap<String, Content>) -> (Vec<String>, usize
 /// What no value tells: a node that a recipe stands for.
 fn is_part_of_a_recipe(path: &str, paths: &HashMap<String, Content>, told: &BTreeSet<String>) -> bool {
     let name = split(path).1;
-    let is_directory = [LOCKS, LEASES, LEADER, CONFIG, MEMBERS, ACKS, names::ENTRIES, names::TAKEN].contains(&name)
-        || names::queue_of(path).is_some()
-        || names::kazoo_semaphore_of(path).is_some();
+    let is_directory =
+        [semaphore::LINE, semaphore::LEASES, LEADER, CONFIG, MEMBERS, ACKS, kazoo::ENTRIES, kazoo::TAKEN]
+            .contains(&name)
+            || queue::queue_of(path).is_some()
+            || kazoo::semaphore_of(path).is_some();
     let children: Vec<_> = paths.keys().filter(|other| *other != "/" && split(other).0 == path).collect();
     let is_in = |directory| split(split(path).0).1 == directory;
     let is_epoch = name == EPOCH && children.is_empty();
     (is_directory && children.iter().all(|child| !told.contains(*child) || is_in_recipe(child)))
         || is_epoch
         || (name == MAXIMUM && is_in(CONFIG))
-        || (names::is_ack(name) && is_in(ACKS))
+        || (throughput_balancer::is_ack(name) && is_in(ACKS))
 }
 
 /// Whether a path that is told has the name of a node that a recipe takes.
 fn is_in_recipe(path: &str) -> bool {
     let name = split(path).1;
     Role::of(name).is_some()
-        || names::is_lease(name)
-        || names::is_item(name)
-        || names::is_letter(name)
-        || names::is_uuid(name)
-        || names::is_balancer_member(name)
+        || semaphore::is_lease(name)
+        || queue::is_item_of_any_kind(name)
+        || queue::is_letter(name)
+        || is_uuid(name)
+        || throughput_balancer::is_member(name)
 }
 
 fn element() -> impl Strategy<Value = String> {
@@ -310,7 +313,7 @@ proptest! {
         let mut contents = HashMap::from([("/".to_owned(), read(0, 0, ""))]);
         for (elements, content) in leaves {
             let path = format!("/{}", elements.join("/"));
-            for ancestor in crate::path::ancestors(&path) {
+            for ancestor in crate::util::path::ancestors(&path) {
                 contents.entry(ancestor.to_owned()).or_insert_with(|| read(0, 0, ""));
             }
             contents.insert(path, content);
@@ -321,9 +324,9 @@ proptest! {
         prop_assert_eq!(paths.len(), once.len(), "{:?}", paths);
         prop_assert!(once.iter().all(|path| contents.contains_key(path)));
         let missing: Vec<_> = contents.keys().filter(|path| !once.contains(*path)).collect();
-        prop_assert_eq!(missing.iter().filter(|path| names::is_item(split(path).1)).count(), items);
+        prop_assert_eq!(missing.iter().filter(|path| queue::is_item_of_any_kind(split(path).1)).count(), items);
         for path in missing {
-            let is_item = names::is_item(split(path).1);
+            let is_item = queue::is_item_of_any_kind(split(path).1);
             prop_assert!(is_item || is_part_of_a_recipe(path, &contents, &once), "{} in {:?}", path, nodes);
         }
         // Each before those below it.

@@ -15,7 +15,7 @@ use crate::testing::ensemble::wire::{
 };
 use crate::testing::ensemble::world::World;
 use crate::testing::ensemble::{ConnId, Zxid};
-use crate::znode::{Acl, Permissions};
+use crate::util::znode::{Acl, Permissions};
 
 impl World {
     /// Whether a lever takes this request, which arrives, or else its reply; how.

@@ -1,6 +1,6 @@
 //! The leader's transactions: what a request becomes, and how it is committed.
 
-use crate::backend::Op;
+use crate::engine::Op;
 use crate::protocol::ErrorCode;
 use crate::testing::ensemble::Millis;
 use crate::testing::ensemble::identity::Identity;

@@ -11,7 +11,7 @@ use crate::testing::ensemble::tree::Applied;
 use crate::testing::ensemble::txn::{Change, Txn};
 use crate::testing::ensemble::wire::{Answer, Done, Message, Outcome};
 use crate::testing::ensemble::world::{Event, World};
-use crate::znode::Permissions;
+use crate::util::znode::Permissions;
 
 impl World {
     pub(crate) fn forward(&mut self, id: ConnId, ticket: u64, ask: Ask) {

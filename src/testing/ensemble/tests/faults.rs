@@ -5,10 +5,10 @@ use std::time::Duration;
 use futures::{FutureExt, StreamExt};
 
 use super::{T, create, loses, next, open, session, start, takes};
-use crate::backend::{Error, Event, SessionEvent};
+use crate::engine::{Error, Event, SessionEvent};
 use crate::protocol::ErrorCode;
 use crate::testing::ensemble::{Loss, Operation, Options, Who};
-use crate::znode::CreateMode;
+use crate::util::znode::CreateMode;
 
 #[tokio::test(start_paused = true)]
 async fn a_cut_fails_what_is_under_way_and_the_session_returns_with_its_watches() {
@@ -88,7 +88,7 @@ async fn a_lost_reply_is_applied_or_not_as_asked() {
         let applied = loss == Loss::Applied;
         ensemble.lose_next_reply(Who::Group(1), Some(Operation::Create), loss);
         assert_eq!(session.exists("/").await.map(|found| found.is_some()), Ok(true), "not of that kind");
-        let created = session.create(path, b"", CreateMode::Ephemeral, &[crate::znode::Acl::anyone_all()]);
+        let created = session.create(path, b"", CreateMode::Ephemeral, &[crate::util::znode::Acl::anyone_all()]);
         let behind = session.exists("/");
         assert_eq!(created.await.map(drop), Err(Error::ConnectionLoss));
         assert_eq!(behind.await, Err(Error::ConnectionLoss));

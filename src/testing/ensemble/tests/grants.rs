@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::{T, create, loses, next, open, start, takes, three, within};
-use crate::backend::{Opened, SessionEvent};
+use crate::engine::{Opened, SessionEvent};
 use crate::testing::ensemble::{MemoryEnsemble, Options, Who};
-use crate::znode::CreateMode;
+use crate::util::znode::CreateMode;
 
 /// The next connection of the client is granted so much.
 async fn reconnect(ensemble: &MemoryEnsemble, opened: &mut Opened, granted: Duration) {

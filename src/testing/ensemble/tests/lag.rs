@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::{T, create, loses, next, open, session, takes, three, within};
-use crate::backend::{Event, Opened, Session, SessionEvent};
+use crate::engine::{Event, Opened, Session, SessionEvent};
 use crate::testing::ensemble::{MemoryEnsemble, Who};
-use crate::znode::CreateMode;
+use crate::util::znode::CreateMode;
 use std::sync::Arc;
 
 /// Two sessions on different servers.
@@ -81,7 +81,7 @@ async fn a_server_cut_off_serves_the_past_and_then_nobody() {
     assert_eq!(reader.session.get_data("/n").await.unwrap().1.version, 0);
     let unanswered = reader.session.sync("/");
     loses(&mut reader).await;
-    assert_eq!(unanswered.await, Err(crate::backend::Error::ConnectionLoss));
+    assert_eq!(unanswered.await, Err(crate::engine::Error::ConnectionLoss));
     assert_eq!(next(&mut reader).await, SessionEvent::Connected);
     assert_eq!(watch.await, Event::NodeDataChanged, "what was missed is told after the reconnect");
     assert_ne!(ensemble.sessions()[1].server, Some(server));

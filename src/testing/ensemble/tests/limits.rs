@@ -1,10 +1,10 @@
 //! Numbers that run out, and clocks.
 
 use super::{create, loses, next, open, session, start, three};
-use crate::backend::{Error, Multi, Op, OpResult, SessionEvent};
+use crate::engine::{Error, Multi, Op, OpResult, SessionEvent};
 use crate::protocol::ErrorCode;
 use crate::testing::ensemble::{Options, Who};
-use crate::znode::{Acl, CreateMode};
+use crate::util::znode::{Acl, CreateMode};
 
 #[tokio::test(start_paused = true)]
 async fn an_exhausted_counter_sticks_when_idle() {

@@ -15,12 +15,12 @@ use futures::StreamExt;
 use tokio::time::Instant;
 
 use super::{MemoryEnsemble, Options};
-use crate::backend::zookeeper::connect_string::ConnectString;
-use crate::backend::zookeeper::{self, Jitter};
-use crate::backend::{Ensemble, Loss, Observer, Opened, Proof, Session, SessionEvent};
+use crate::engine::connect_string::ConnectString;
+use crate::engine::{self, Jitter};
+use crate::engine::{Ensemble, Loss, Observer, Opened, Proof, Session, SessionEvent};
 use crate::util::clock::Clock;
 use crate::util::random::Random;
-use crate::znode::{Acl, CreateMode};
+use crate::util::znode::{Acl, CreateMode};
 
 const T: Duration = Duration::from_secs(10);
 
@@ -50,9 +50,9 @@ impl MemoryEnsemble {
         // Each client draws other numbers, the same in each run.
         let random = Random::seeded(self.with(|world| world.next_id()));
         let jitter: Jitter = Arc::new(move || random.unit());
-        let options = zookeeper::Options {
+        let options = engine::Options {
             max_request_bytes,
-            ..zookeeper::Options::new(servers, session_timeout, clock, spawn, jitter)
+            ..engine::Options::new(servers, session_timeout, clock, spawn, jitter)
         };
         Arc::new(Ensemble::with_connector(options, self.network(group)))
     }

@@ -5,9 +5,9 @@ use std::time::Duration;
 use futures::{FutureExt, StreamExt};
 
 use super::{create, loses, next, open, session, start, takes, three};
-use crate::backend::{Event, PersistentEvent, SessionEvent, WatchMode};
+use crate::engine::{Event, PersistentEvent, SessionEvent, WatchMode};
 use crate::testing::ensemble::{Operation, Options, Who};
-use crate::znode::CreateMode;
+use crate::util::znode::CreateMode;
 
 fn node(path: &str, event: Event) -> Option<PersistentEvent> {
     Some(PersistentEvent::Node { path: path.to_owned(), event })

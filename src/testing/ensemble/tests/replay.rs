@@ -7,7 +7,7 @@ use futures::stream::{FuturesUnordered, StreamExt};
 
 use super::{open, three};
 use crate::testing::ensemble::{Loss, Record, Who};
-use crate::znode::{Acl, CreateMode};
+use crate::util::znode::{Acl, CreateMode};
 
 /// Three clients do random things while random things happen to them.
 async fn history(seed: u64) -> (Vec<Record>, Vec<String>) {

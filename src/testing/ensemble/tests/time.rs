@@ -7,9 +7,9 @@ use futures::FutureExt;
 use futures::StreamExt;
 
 use super::{Indifferent, T, access, create, loses, next, open, session, start, takes, three, within};
-use crate::backend::{Error, Event, SessionEvent};
+use crate::engine::{Error, Event, SessionEvent};
 use crate::testing::ensemble::{Options, Who};
-use crate::znode::CreateMode;
+use crate::util::znode::CreateMode;
 
 #[tokio::test(start_paused = true)]
 async fn an_idle_session_lives() {

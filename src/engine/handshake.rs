@@ -1,0 +1,266 @@
+//! The exchange on a new connection before it takes requests: opens or resumes the session, authenticates the client,
+//! and restores the watches.
+
+use std::io;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+
+use super::connect::Stream;
+use super::frames::{Frame, Frames};
+use super::link::next_xid;
+use crate::protocol::{
+    AuthRequest, CloseSessionRequest, ConnectRequest, ConnectResponse, Decode, ErrorCode, PingRequest, Reader,
+    ReplyHeader, Secret, WatcherEvent, encode_connect_request, encode_request, xid,
+};
+use crate::util::clock::{Clock, Instant};
+
+/// The longest answer to the handshake: a server that announces more speaks another protocol.
+const LONGEST_WELCOME: usize = 4 * 1024;
+
+/// Why a connection cannot be used.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Another attempt may succeed.
+    Connection(String),
+    /// The server does not accept the credentials.
+    Credentials(String),
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Failure::Connection(super::connect::cause(&error))
+    }
+}
+
+impl Failure {
+    pub(crate) fn new(cause: impl Into<String>) -> Self {
+        Failure::Connection(cause.into())
+    }
+}
+
+/// A session as the server knows it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Identity {
+    /// 0 before it was opened.
+    pub(crate) id: i64,
+    pub(crate) password: Secret<Vec<u8>>,
+    /// The last transaction that was seen.
+    pub(crate) zxid: i64,
+}
+
+/// Receives what happens during the handshake.
+pub(crate) trait Hears {
+    /// An answer arrived.
+    fn answered(&mut self);
+    fn event(&mut self, event: WatcherEvent);
+}
+
+/// A connection that takes no requests yet.
+pub(crate) struct Fresh {
+    pub(crate) frames: Frames,
+    pub(crate) write: Box<dyn AsyncWrite + Send + Unpin>,
+    pub(crate) latest_xid: i32,
+    pub(crate) latest_read: Instant,
+    clock: Clock,
+    limit: usize,
+}
+
+impl Fresh {
+    /// `limit` is the longest answer that is accepted.
+    pub(crate) fn new(stream: Stream, limit: usize, clock: Clock) -> Self {
+        let frames = Frames::new(stream.read, LONGEST_WELCOME);
+        Fresh { frames, write: stream.write, latest_xid: 0, latest_read: clock.now(), clock, limit }
+    }
+
+    /// Opens or resumes a session. `about_to` is called when the request is about to be written.
+    pub(crate) async fn welcome(
+        &mut self,
+        identity: &Identity,
+        timeout: Duration,
+        about_to: impl FnOnce(Instant),
+    ) -> Result<ConnectResponse, Failure> {
+        let request = ConnectRequest {
+            protocol_version: 0,
+            last_zxid_seen: identity.zxid,
+            timeout: i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX),
+            session_id: identity.id,
+            password: Secret(&identity.password.0),
+            read_only: Some(false),
+        };
+        let mut frame = BytesMut::new();
+        encode_connect_request(&request, &mut frame).map_err(|error| Failure::new(error.to_string()))?;
+        about_to(self.clock.now());
+        self.write_all(&frame).await?;
+        let Some(answer) = self.frames.receive_first().await? else {
+            return Err(Failure::new(match identity.zxid {
+                0 => "the server closed the connection during the handshake",
+                _ => "the server closed the connection during the handshake: it starts, stops, or is behind",
+            }));
+        };
+        self.latest_read = self.clock.now();
+        let Frame::Whole(answer) = answer else {
+            return Err(Failure::new("the answer to the handshake is not ZooKeeper's"));
+        };
+        let answer = ConnectResponse::from_frame(&answer).map_err(|error| Failure::new(error.to_string()))?;
+        if answer.read_only == Some(true) {
+            return Err(Failure::new("the server is read-only"));
+        }
+        if answer.protocol_version == ConnectResponse::NO_LEADER {
+            return Err(Failure::new("the server does not serve: it has no leader"));
+        }
+        self.frames.limit = self.limit;
+        Ok(answer)
+    }
+
+    /// Authenticates the client, by all entries at once.
+    pub(crate) async fn authenticate(
+        &mut self,
+        auths: &[(String, Vec<u8>)],
+        patience: Duration,
+        hears: &mut impl Hears,
+    ) -> Result<(), Failure> {
+        let mut frames = BytesMut::new();
+        for (scheme, auth) in auths {
+            let request = AuthRequest { kind: 0, scheme, auth: Secret(Some(auth)) };
+            encode_request(xid::AUTH, &request, usize::MAX, &mut frames)
+                .map_err(|error| Failure::Credentials(error.to_string()))?;
+        }
+        if frames.is_empty() {
+            return Ok(());
+        }
+        self.send(&frames, patience).await?;
+        for (scheme, _) in auths {
+            let (header, _) = self.answer(xid::AUTH, patience, hears).await?;
+            if !header.err.is_ok() {
+                return Err(Failure::Credentials(format!("the server refused the credentials of scheme {scheme}")));
+            }
+            hears.answered();
+        }
+        Ok(())
+    }
+
+    /// Authenticates by SASL.
+    #[cfg(feature = "sasl-digest-md5")]
+    pub(crate) async fn sasl(
+        &mut self,
+        credentials: &super::sasl::Credentials,
+        patience: Duration,
+        hears: &mut impl Hears,
+    ) -> Result<(), Failure> {
+        use super::sasl::Step;
+        use crate::protocol::{SaslRequest, SaslResponse};
+        let mut exchange = credentials.begin();
+        let mut token = exchange.first();
+        loop {
+            self.latest_xid = next_xid(self.latest_xid);
+            let request = SaslRequest { token: Secret(Some(&token)) };
+            let mut frame = BytesMut::new();
+            encode_request(self.latest_xid, &request, usize::MAX, &mut frame)
+                .map_err(|error| Failure::new(error.to_string()))?;
+            self.send(&frame, patience).await?;
+            let (header, body) = self.answer(self.latest_xid, patience, hears).await?;
+            if !header.err.is_ok() {
+                return Err(Failure::Credentials("the server refused the user and password of SASL".to_owned()));
+            }
+            hears.answered();
+            let answer = SaslResponse::from_frame(&body).map_err(|error| Failure::new(error.to_string()))?;
+            match exchange.step(answer.token.0.as_deref()) {
+                Ok(Step::Respond(response)) => token = response,
+                Ok(Step::Done) => return Ok(()),
+                Err(error) => return Err(Failure::Credentials(error.to_string())),
+            }
+        }
+    }
+
+    /// Checks that the server serves this client: some serve only authenticated clients, and refuse others now.
+    pub(crate) async fn ping(&mut self, patience: Duration, hears: &mut impl Hears) -> Result<(), Failure> {
+        let mut frame = BytesMut::new();
+        encode_request(xid::PING, &PingRequest {}, usize::MAX, &mut frame)
+            .map_err(|error| Failure::new(error.to_string()))?;
+        self.send(&frame, patience).await?;
+        self.answer(xid::PING, patience, hears).await?;
+        hears.answered();
+        Ok(())
+    }
+
+    /// Asks for the end of the session that was opened, and waits for no answer.
+    pub(crate) async fn close(&mut self, patience: Duration) -> Result<(), Failure> {
+        self.latest_xid = next_xid(self.latest_xid);
+        let mut frame = BytesMut::new();
+        encode_request(self.latest_xid, &CloseSessionRequest {}, usize::MAX, &mut frame)
+            .map_err(|error| Failure::new(error.to_string()))?;
+        self.send(&frame, patience).await
+    }
+
+    /// Restores the watches, one request after the other.
+    pub(crate) async fn restore(
+        &mut self,
+        requests: Vec<BytesMut>,
+        patience: Duration,
+        hears: &mut impl Hears,
+    ) -> Result<(), Failure> {
+        for request in requests {
+            self.send(&request, patience).await?;
+            let (header, _) = self.answer(xid::SET_WATCHES, patience, hears).await?;
+            if !header.err.is_ok() {
+                return Err(Failure::new(format!("the server does not restore watches ({:?})", header.err)));
+            }
+            hears.answered();
+        }
+        Ok(())
+    }
+
+    async fn send(&mut self, frames: &[u8], patience: Duration) -> Result<(), Failure> {
+        match tokio::time::timeout(patience, self.write_all(frames)).await {
+            Ok(written) => Ok(written?),
+            Err(_) => Err(Failure::new(silent(patience))),
+        }
+    }
+
+    async fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write.write_all(bytes).await?;
+        self.write.flush().await
+    }
+
+    /// Waits for the answer with this xid; events may come before it. `patience` is how long the server may be silent.
+    async fn answer(
+        &mut self,
+        expected: i32,
+        patience: Duration,
+        hears: &mut impl Hears,
+    ) -> Result<(ReplyHeader, Bytes), Failure> {
+        loop {
+            let Ok(frame) = tokio::time::timeout(patience, self.frames.receive()).await else {
+                return Err(Failure::new(silent(patience)));
+            };
+            let Some(frame) = frame? else {
+                return Err(Failure::new("the server closed the connection"));
+            };
+            self.latest_read = self.clock.now();
+            let Frame::Whole(frame) = frame else {
+                return Err(Failure::new("an answer is longer than the limit"));
+            };
+            let malformed = |error: crate::protocol::Malformed| Failure::new(error.to_string());
+            let mut from = Reader::new(&frame);
+            let header = ReplyHeader::decode(&mut from).map_err(malformed)?;
+            if header.err == ErrorCode::SessionClosedRequireSaslAuth {
+                return Err(Failure::Credentials("the server serves only clients that have authenticated".to_owned()));
+            }
+            match header.xid {
+                xid::NOTIFICATION => hears.event(WatcherEvent::decode(&mut from).map_err(malformed)?),
+                xid::AUTH if expected != xid::AUTH && header.err == ErrorCode::AuthFailed => {
+                    return Err(Failure::Credentials("the server refused the credentials".to_owned()));
+                }
+                xid if xid == expected => return Ok((header, from.rest())),
+                xid => return Err(Failure::new(format!("an answer to request {xid}, which was not sent"))),
+            }
+        }
+    }
+}
+
+/// Describes a server that was silent for so long.
+pub(super) fn silent(patience: Duration) -> String {
+    format!("no answer for {patience:?}")
+}

@@ -1,0 +1,90 @@
+//! The engine: sessions with ZooKeeper servers.
+//!
+//! | file | what |
+//! |---|---|
+//! | `ensemble` | an ensemble, and the opening of its sessions |
+//! | `options` | the options of an ensemble |
+//! | `requests` | `Session`: the requests, as its holder makes them |
+//! | `ops` | the steps of a multi, and its outcome |
+//! | `error` | why a request failed |
+//! | `events` | watches, and their events |
+//! | `observer` | what the holder of a session is told of its connection |
+//! | `check` | what is refused before it is sent |
+//! | `connect_string` | where the ensemble is |
+//! | `hosts` | which host is tried next and when, and the outcomes |
+//! | `configuration` | the hosts that the ensemble itself names |
+//! | `connect` | a connection to one host: TCP, TLS |
+//! | `frames` | frames out of the byte stream |
+//! | `question` | whether a server serves, before a session is handed to it |
+//! | `handshake` | the exchange on a connection before it takes requests |
+//! | `sasl` | authentication by user and password |
+//! | `tls` | TLS on an established connection |
+//! | `environment` | what all sessions share |
+//! | `request_limit` | the longest request that the servers read |
+//! | `lacking_operations` | the operations that the servers lack |
+//! | `link` | the writing of requests |
+//! | `outstanding` | the requests without an answer |
+//! | `watches` | the watches of a session |
+//! | `serve` | a connection that takes requests |
+//! | `state` | the state of a session that only its task uses |
+//! | `session` | the task that connects, serves and reconnects |
+//! | `shared` | the state of a session outside its task |
+//! | `refusal` | what the error codes of the wire mean |
+//! | `contract` | tests: the ensemble in memory behaves as real servers do |
+//! | `tests` | tests: the engine beside a scripted server |
+
+pub(crate) mod check;
+mod configuration;
+mod connect;
+pub(crate) mod connect_string;
+#[cfg(test)]
+mod contract;
+mod ensemble;
+mod environment;
+mod error;
+mod events;
+mod frames;
+mod handshake;
+mod hosts;
+mod lacking_operations;
+mod link;
+mod observer;
+mod ops;
+mod options;
+mod outstanding;
+mod question;
+mod refusal;
+mod request_limit;
+mod requests;
+#[cfg(feature = "sasl-digest-md5")]
+pub(crate) mod sasl;
+mod serve;
+mod session;
+mod shared;
+mod state;
+#[cfg(test)]
+mod tests;
+#[cfg(feature = "tls")]
+pub(crate) mod tls;
+mod watches;
+
+pub(crate) use self::connect::Connector;
+#[cfg(feature = "testing")]
+pub(crate) use self::connect::Stream;
+#[cfg(feature = "testing")]
+pub(crate) use self::connect_string::Endpoint;
+pub(crate) use self::ensemble::Ensemble;
+pub(crate) use self::error::Error;
+#[cfg_attr(not(feature = "testing"), allow(unreachable_pub))]
+pub use self::events::Event;
+pub use self::events::WatchMode;
+pub(crate) use self::events::{PersistentEvent, PersistentWatch, Watch};
+pub(crate) use self::observer::{Loss, Observer, Proof, SessionEvent};
+pub(crate) use self::ops::{Multi, Op, OpResult};
+#[cfg(test)]
+pub(crate) use self::options::Jitter;
+pub(crate) use self::options::{Options, Spawner};
+#[cfg(feature = "testing")]
+pub(crate) use self::refusal::refusal;
+pub(crate) use self::requests::{ManyRead, Reply, Session};
+pub(crate) use self::session::Opened;

@@ -1,0 +1,29 @@
+//! What the error codes of the wire mean.
+
+use super::error::Error;
+use crate::protocol::{ErrorCode, OpCode};
+
+/// Returns the error for the code with which the server refused a request that needs this operation.
+pub(crate) fn refusal(code: ErrorCode, needs: OpCode) -> Error {
+    match code {
+        ErrorCode::NoNode => Error::NoNode,
+        ErrorCode::NodeExists => Error::NodeExists,
+        ErrorCode::NotEmpty => Error::NotEmpty,
+        ErrorCode::BadVersion => Error::BadVersion,
+        ErrorCode::NoAuth => Error::NoAuth,
+        ErrorCode::NoChildrenForEphemerals => Error::NoChildrenForEphemerals,
+        ErrorCode::InvalidAcl => Error::InvalidAcl,
+        ErrorCode::QuotaExceeded => Error::QuotaExceeded,
+        ErrorCode::ThrottledOp => Error::Throttled,
+        ErrorCode::Unimplemented => Error::Unimplemented(needs),
+        ErrorCode::BadArguments => Error::BadArguments("the server refused the arguments".to_owned()),
+        ErrorCode::AuthFailed | ErrorCode::SessionClosedRequireSaslAuth => Error::AuthFailed,
+        ErrorCode::SessionExpired => Error::SessionEnded,
+        // The server knows no more about the outcome than we do.
+        ErrorCode::ConnectionLoss | ErrorCode::SessionMoved => Error::ConnectionLoss,
+        ErrorCode::NotReadOnly => Error::Other("the server only answers reads".to_owned()),
+        ErrorCode::NoWatcher => Error::Other("the server has no such watch".to_owned()),
+        ErrorCode::MarshallingError => Error::Other("the server could not read the request".to_owned()),
+        code => Error::Other(format!("unexpected error code: {}", i32::from(code))),
+    }
+}

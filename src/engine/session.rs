@@ -1,0 +1,479 @@
+//! One session, from the first attempt to open it to its end: a task that connects, serves, and reconnects.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream::{BoxStream, StreamExt};
+use tokio::sync::{mpsc, oneshot};
+
+use super::configuration;
+use super::connect::in_turn;
+use super::environment::{Environment, timed_out};
+use super::error::Error;
+use super::handshake::{Failure, Fresh, Hears, Identity};
+use super::hosts::{SrvrSupport, Turn};
+use super::link::Interrupted;
+use super::observer::{Loss, Observer, SessionEvent};
+use super::requests::Session;
+use super::serve::{End, Serving};
+use super::shared::Shared;
+use super::state::{SessionEnd, SessionState};
+use crate::protocol::WatcherEvent;
+use crate::util::clock::Instant;
+use crate::util::wait::forever;
+
+/// An attempt has at least this long.
+const LEAST_ATTEMPT: Duration = Duration::from_secs(1);
+/// The time of an attempt to open a session doubles so often at most.
+const MOST_DOUBLINGS: u32 = 5;
+/// For so long after the end of a connection a server may not have noticed that its leader is gone, and say that it
+/// serves. It closes all connections when it notices.
+const UNNOTICED: Duration = Duration::from_millis(300);
+/// That wait takes at most this part of the session timeout.
+const MOST_UNNOTICED: u32 = 20;
+
+/// A session just opened, and its events.
+pub(crate) struct Opened {
+    pub(crate) session: Arc<Session>,
+    pub(crate) events: BoxStream<'static, SessionEvent>,
+}
+
+/// A connection that takes requests.
+struct Connected {
+    fresh: Fresh,
+    host: usize,
+    /// It answered more than the handshake.
+    works: bool,
+}
+
+/// The task of a session.
+pub(crate) struct Task {
+    state: SessionState,
+    events: mpsc::UnboundedSender<SessionEvent>,
+    /// Until the session is handed to the caller that opens it.
+    opening: Option<Opening>,
+    /// The observer knows of a connection.
+    told_up: bool,
+    over: bool,
+}
+
+struct Opening {
+    opened: oneshot::Sender<Result<Opened, Error>>,
+    events: mpsc::UnboundedReceiver<SessionEvent>,
+}
+
+impl fmt::Debug for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Task").field("session", &format_args!("{:#x}", self.state.identity.id)).finish_non_exhaustive()
+    }
+}
+
+impl Task {
+    pub(crate) fn new(
+        environment: Environment,
+        observer: Arc<dyn Observer>,
+        opened: oneshot::Sender<Result<Opened, Error>>,
+    ) -> Self {
+        let (events, told) = mpsc::unbounded_channel();
+        Task {
+            state: SessionState::new(environment, observer),
+            events,
+            opening: Some(Opening { opened, events: told }),
+            told_up: false,
+            over: false,
+        }
+    }
+
+    /// Runs until the session is over.
+    pub(crate) async fn run(mut self) {
+        let end = loop {
+            match self.establish().await {
+                Err(end) => break end,
+                Ok(connected) => match self.serve(connected).await {
+                    (_, _, End::Session(end)) => break end,
+                    (host, works, End::Lost(cause)) => self.lost(host, works, cause),
+                },
+            }
+        };
+        self.finish(Some(end));
+    }
+
+    /// Finds a connection for the session, however long it takes; or, when it is to be closed, as long as the servers
+    /// may know the session.
+    async fn establish(&mut self) -> Result<Connected, SessionEnd> {
+        if self.state.shared.link.closing().is_none() {
+            let mut opening = self.opening.take();
+            let is_first = opening.is_some();
+            let connected = tokio::select! {
+                biased;
+                () = self.state.shared.close_requested() => None,
+                () = given_up(&mut opening) => None,
+                connected = self.attempts(is_first) => Some(connected),
+            };
+            self.opening = opening;
+            match connected {
+                Some(connected) => return connected,
+                None => self.state.shared.close(),
+            }
+        }
+        if self.state.identity.id == 0 {
+            return Err(SessionEnd::Closed);
+        }
+        let clock = self.state.environment.options.clock;
+        loop {
+            let forgotten = self.forgotten();
+            tokio::select! {
+                biased;
+                // An attempt may have renewed the session meanwhile.
+                () = clock.sleep_until(forgotten) => if self.forgotten() <= forgotten {
+                    return Err(SessionEnd::Closed);
+                },
+                connected = self.attempts(false) => return connected.map_err(|_| SessionEnd::Closed),
+            }
+        }
+    }
+
+    /// Returns when the servers no longer know the session: they may have granted all that was asked for since the last
+    /// contact.
+    fn forgotten(&self) -> Instant {
+        self.state.last_contact + self.state.shared.timeout().max(self.state.environment.options.session_timeout)
+    }
+
+    async fn attempts(&mut self, opening: bool) -> Result<Connected, SessionEnd> {
+        loop {
+            self.wait_for_notice(opening).await;
+            let turn = self.turn().await;
+            let host = turn.host;
+            let cause = match self.attempt(turn, opening).await {
+                Ok(Attempt::Connected(connected)) => return Ok(connected),
+                Ok(Attempt::Expired) if self.state.identity.id == 0 => "the server opened no session".to_owned(),
+                Ok(Attempt::Expired) if opening => {
+                    // No caller has this session yet, so a new one serves as well.
+                    (self.state.identity, self.state.shortest) = (Identity::default(), Duration::MAX);
+                    continue;
+                }
+                Ok(Attempt::Expired) => return Err(SessionEnd::Expired),
+                Ok(Attempt::Replaced) => return Err(SessionEnd::Replaced),
+                Err(Failure::Credentials(why)) => {
+                    let mut hosts = self.state.environment.hosts.lock();
+                    let name = hosts.name(host);
+                    tracing::warn!(
+                        event = "credentials_refused",
+                        host = name,
+                        error = why,
+                        "the server refused the credentials"
+                    );
+                    let is_refused = hosts.refused(host, opening);
+                    drop(hosts);
+                    if is_refused {
+                        self.state.environment.failed(host, why);
+                        return Err(SessionEnd::AuthFailed);
+                    }
+                    why
+                }
+                Err(Failure::Connection(cause)) => cause,
+            };
+            if let Some(loss) = self.fall().filter(|_| !opening) {
+                // The session was renewed, for a moment.
+                self.events.send(SessionEvent::Disconnected(loss)).ok();
+            }
+            tracing::debug!(
+                event = "connection_failed",
+                host = self.state.environment.hosts.lock().name(host),
+                error = %cause,
+                "no connection"
+            );
+            self.state.environment.failed(host, cause);
+        }
+    }
+
+    /// Waits until a host may be tried.
+    async fn turn(&self) -> Turn {
+        loop {
+            let taken = self.state.environment.hosts.lock().take(self.state.environment.now());
+            match taken {
+                Ok(turn) => return turn,
+                Err(at) => self.state.environment.options.clock.sleep_until(at).await,
+            }
+        }
+    }
+
+    /// Returns whether a request to resume the session that stays unanswered would cost time.
+    fn is_careful(&self, opening: bool) -> bool {
+        self.state.identity.id != 0 && !opening && self.state.observer.outlasts_connections()
+    }
+
+    /// Waits until the servers must have noticed what has ended the connection.
+    async fn wait_for_notice(&self, opening: bool) {
+        if self.is_careful(opening) {
+            let unnoticed = UNNOTICED.min(self.state.shared.timeout() / MOST_UNNOTICED);
+            self.state.environment.options.clock.sleep_until(self.state.lost_at + unnoticed).await;
+        }
+    }
+
+    /// Returns whether a host is asked whether it serves. One that may never answer is handed the session unasked
+    /// before that ends.
+    fn asks(&self, srvr: SrvrSupport) -> bool {
+        match srvr {
+            SrvrSupport::Answers => true,
+            SrvrSupport::Unknown => {
+                self.state.environment.now() < self.state.last_contact + self.state.shared.timeout() / 2
+            }
+            SrvrSupport::Closes => false,
+        }
+    }
+
+    async fn attempt(&mut self, turn: Turn, opening: bool) -> Result<Attempt, Failure> {
+        let Turn { host, .. } = turn;
+        let options = Arc::clone(&self.state.environment.options);
+        // For a whole pass through the hosts: the first within its caller's patience, later ones within the session's
+        // time.
+        let pass = match self.state.identity.id {
+            0 => (options.session_timeout / 3).min(options.connection_timeout),
+            _ => self.state.shared.timeout() / 3,
+        };
+        let hosts = u32::try_from(self.state.environment.hosts.lock().len()).unwrap_or(u32::MAX).max(1);
+        let limit = (pass / hosts).max(LEAST_ATTEMPT);
+        let limit = if opening {
+            // An ensemble that is slow to open sessions lets in those who wait longer at each try.
+            let longer = limit * 2u32.pow(turn.tries.min(MOST_DOUBLINGS));
+            longer.min(options.connection_timeout).max(limit)
+        } else {
+            limit
+        };
+        let asks = self.is_careful(opening) && self.asks(turn.srvr);
+        if asks {
+            // Nothing is lost by asking again.
+            self.state.environment.check(&turn, (limit / 4).max(LEAST_ATTEMPT)).await?;
+        }
+        let connector = Arc::clone(&self.state.environment.connector);
+        let welcomed = in_turn(connector.turns(), limit, async {
+            let stream = self.state.environment.connect(&turn).await?;
+            let mut fresh = Fresh::new(stream, options.longest_answer, options.clock);
+            let about_to = |at| self.state.observer.connecting(at);
+            let answer = fresh.welcome(&self.state.identity, options.session_timeout, about_to).await?;
+            Ok((fresh, answer))
+        });
+        let (mut fresh, answer) = welcomed.await.unwrap_or_else(|_| Err(timed_out(limit)))?;
+        if answer.is_expired() {
+            return Ok(Attempt::Expired);
+        }
+        if answer.session_id == 0 {
+            return Err(Failure::new("the server named no session"));
+        }
+        if self.state.identity.id != 0 && self.state.identity.id != answer.session_id && !opening {
+            return Ok(self.replaced(fresh, answer.session_id, limit).await);
+        }
+        if self.state.identity.id != answer.session_id {
+            // ClickHouse Keeper's sessions have no password.
+            let is_keeper = answer.password.0.iter().all(|byte| *byte == 0);
+            self.state.environment.lacking.opened(is_keeper, self.state.environment.now());
+        }
+        (self.state.identity.id, self.state.identity.password) = (answer.session_id, answer.password);
+        self.state.last_contact = fresh.latest_read;
+        let granted = Duration::from_millis(u64::try_from(answer.timeout).unwrap_or_default());
+        self.state.shared.set_timeout(granted);
+        self.state.shortest = self.state.shortest.min(granted);
+        if self.state.shared.link.closing().is_none() {
+            self.told_up = true;
+            self.state.observer.connected(granted);
+        }
+        let works =
+            self.introduce(&mut fresh, opening, self.state.environment.options.silence(self.state.shortest)).await;
+        self.state.last_contact = fresh.latest_read;
+        let works = works?;
+        if works {
+            self.state.environment.works(host);
+        }
+        if !asks && turn.srvr != SrvrSupport::Answers && self.state.observer.outlasts_connections() {
+            let environment = &self.state.environment;
+            (environment.options.spawn)(Box::pin(environment.clone().learn_srvr(turn, limit)));
+        }
+        Ok(Attempt::Connected(Connected { fresh, host, works }))
+    }
+
+    /// Handles a server that resumes no session and opens another one, as ClickHouse Keeper does. The other one, which
+    /// no client has asked for, is closed; the old one ends with its timeout.
+    async fn replaced(&self, mut fresh: Fresh, other: i64, limit: Duration) -> Attempt {
+        tracing::warn!(
+            event = "session_replaced",
+            session = format_args!("{:#x}", self.state.identity.id),
+            other = format_args!("{other:#x}"),
+            "the server opened another session in place of the one it was asked for"
+        );
+        if let Err(error) = fresh.close(limit).await {
+            tracing::debug!(event = "session_left", session = format_args!("{other:#x}"), ?error, "it was not closed");
+        }
+        Attempt::Replaced
+    }
+
+    /// Authenticates the client, and restores the watches. A first connection has none, and must show that it is
+    /// served. Returns whether the server answered anything.
+    async fn introduce(&mut self, fresh: &mut Fresh, opening: bool, patience: Duration) -> Result<bool, Failure> {
+        let mut hears = Introduction { shared: &self.state.shared, answered: false };
+        #[cfg(feature = "sasl-digest-md5")]
+        if let Some(credentials) = &self.state.environment.options.sasl {
+            fresh.sasl(credentials, patience, &mut hears).await?;
+        }
+        fresh.authenticate(&self.state.environment.options.auths, patience, &mut hears).await?;
+        if opening {
+            fresh.ping(patience, &mut hears).await?;
+        } else if self.state.shared.link.closing().is_none() {
+            // The answers carry later transactions, which only count when all watches are restored.
+            let requests = self.state.shared.watches.lock().restore(self.state.identity.zxid);
+            fresh.restore(requests, patience, &mut hears).await?;
+            self.state.shared.watches.lock().resync();
+        }
+        Ok(hears.answered)
+    }
+
+    /// Serves the connection until it is lost or the session ends.
+    async fn serve(&mut self, connected: Connected) -> (usize, bool, End) {
+        let Connected { fresh: Fresh { frames, write, latest_xid, latest_read, .. }, host, works } = connected;
+        self.state.shared.link.up(write, latest_xid, self.state.shared.timeout());
+        self.state.shared.remove_all_stale();
+        tracing::debug!(
+            event = "connected",
+            session = format_args!("{:#x}", self.state.identity.id),
+            host = self.state.environment.hosts.lock().name(host),
+            "connected"
+        );
+        match self.opening.take() {
+            None if self.state.shared.link.closing().is_some() => {}
+            None => drop(self.events.send(SessionEvent::Connected)),
+            Some(Opening { opened, events }) => {
+                let chroot = self.state.environment.options.connect_string.chroot();
+                if self.state.environment.options.follows_configuration {
+                    self.follow_configuration();
+                }
+                let session = Session::new(Arc::clone(&self.state.shared), self.state.identity.id, chroot);
+                let events =
+                    futures::stream::unfold(events, |mut events| async move { Some((events.recv().await?, events)) });
+                // A caller that no longer waits drops the session, which closes it.
+                opened.send(Ok(Opened { session: Arc::new(session), events: events.boxed() })).ok();
+            }
+        }
+        Serving::new(&mut self.state, frames, latest_read, host, works).run().await
+    }
+
+    /// Keeps the hosts up to date, for as long as the session lasts.
+    fn follow_configuration(&self) {
+        let (environment, shared) = (self.state.environment.clone(), Arc::clone(&self.state.shared));
+        let ended = shared.ended();
+        (self.state.environment.options.spawn)(Box::pin(async move {
+            tokio::select! {
+                () = ended => {}
+                () = configuration::follow(&environment, &shared) => {}
+            }
+        }));
+    }
+
+    fn lost(&mut self, host: usize, works: bool, cause: String) {
+        tracing::debug!(
+            event = "connection_lost",
+            session = format_args!("{:#x}", self.state.identity.id),
+            host = self.state.environment.hosts.lock().name(host),
+            error = %cause,
+            "connection lost"
+        );
+        let loss = self.fall();
+        if works {
+            let options = &self.state.environment.options;
+            let spread = options.spread_reconnects.then(|| (options.jitter)());
+            self.state.environment.hosts.lock().cut(host, cause, self.state.environment.now(), spread);
+        } else {
+            self.state.environment.failed(host, cause);
+        }
+        if let Some(loss) = loss {
+            self.events.send(SessionEvent::Disconnected(loss)).ok();
+        }
+    }
+
+    /// Takes the connection down: the observer learns of it before the waiting callers. Returns `None` if there is
+    /// nothing to report.
+    fn fall(&mut self) -> Option<Loss> {
+        let Interrupted { at, sent, unsent } = self.state.shared.link.down();
+        let is_closing = self.state.shared.link.closing().is_some();
+        let told_up = std::mem::take(&mut self.told_up) && !is_closing;
+        let loss = told_up.then_some(Loss { at, last_contact: self.state.last_contact });
+        if let Some(loss) = loss {
+            self.state.lost_at = at;
+            self.state.observer.disconnected(loss);
+        }
+        for entry in sent {
+            entry.fail(if is_closing { Error::SessionEnded } else { Error::ConnectionLoss });
+        }
+        for entry in unsent {
+            entry.fail(Error::NotConnected);
+        }
+        loss
+    }
+
+    /// Ends the session; without an `end`, its runtime has ended.
+    fn finish(&mut self, end: Option<SessionEnd>) {
+        if std::mem::replace(&mut self.over, true) {
+            return;
+        }
+        let Interrupted { sent, unsent, .. } = self.state.shared.link.over();
+        for entry in sent.into_iter().chain(unsent) {
+            entry.fail(Error::SessionEnded);
+        }
+        self.state.shared.watches.lock().end();
+        if let Some(Opening { opened, .. }) = self.opening.take() {
+            opened
+                .send(Err(match end {
+                    Some(SessionEnd::AuthFailed) => Error::AuthFailed,
+                    _ => Error::Other("opening the session failed: its runtime ended".to_owned()),
+                }))
+                .ok();
+        }
+        let event = end.map(|end| match end {
+            SessionEnd::Expired => SessionEvent::Expired,
+            SessionEnd::AuthFailed => SessionEvent::AuthFailed,
+            SessionEnd::Replaced => SessionEvent::Replaced,
+            SessionEnd::Closed => SessionEvent::Closed,
+        });
+        if let Some(event) = event {
+            self.events.send(event).ok();
+        }
+        self.state.shared.end();
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.finish(None);
+    }
+}
+
+enum Attempt {
+    Connected(Connected),
+    Expired,
+    /// The server has opened another session.
+    Replaced,
+}
+
+/// Resolves when the caller no longer waits for the session to be opened.
+async fn given_up(opening: &mut Option<Opening>) {
+    match opening {
+        Some(Opening { opened, .. }) => opened.closed().await,
+        None => forever().await,
+    }
+}
+
+struct Introduction<'a> {
+    shared: &'a Shared,
+    answered: bool,
+}
+
+impl Hears for Introduction<'_> {
+    // The lease counts from the request to connect: a server need not tell its leader of what follows, such as AUTH.
+    fn answered(&mut self) {
+        self.answered = true;
+    }
+
+    fn event(&mut self, event: WatcherEvent) {
+        self.shared.fire(&event);
+    }
+}

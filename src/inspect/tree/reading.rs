@@ -1,0 +1,77 @@
+//! What of a node is read because of its name.
+
+use super::super::role::Role;
+use crate::layout::parts::is_uuid;
+use crate::layout::throughput_balancer::MAXIMUM;
+use crate::layout::{queue, semaphore, throughput_balancer};
+
+/// What is read of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reading {
+    /// Nothing: its name tells enough.
+    Nothing,
+    /// Its data first, as it is expected to have no children.
+    Data,
+    /// Its children first.
+    Children,
+}
+
+impl Reading {
+    /// Returns what is read of a child with this name. `among_claims` tells whether it may be a claim on an item.
+    pub(super) fn of(name: &str, among_claims: bool) -> Reading {
+        if queue::is_item_of_any_kind(name) {
+            if among_claims { Reading::Data } else { Reading::Nothing }
+        } else if queue::is_letter(name) || throughput_balancer::is_ack(name) {
+            Reading::Nothing
+        } else if Role::of(name).is_some()
+            || semaphore::is_lease(name)
+            || throughput_balancer::is_member(name)
+            || is_uuid(name)
+            || name == MAXIMUM
+        {
+            Reading::Data
+        } else {
+            Reading::Children
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_of_a_node() {
+        let uuid = "8d2b5a0e-6a86-4c3c-8a27-3f1f5f4c9a01";
+        let names = [
+            ("queue-0000000001".to_owned(), Reading::Nothing),
+            ("queue-1000000FF0000000002".to_owned(), Reading::Nothing),
+            ("queue-|19F9A4A7A00|0000000001".to_owned(), Reading::Nothing),
+            ("letter-queue-0000000001-0000000009".to_owned(), Reading::Nothing),
+            ("client-0000000003~12.7".to_owned(), Reading::Nothing),
+            (format!("_c_{uuid}-lock-0000000001"), Reading::Data),
+            (format!("_c_{uuid}-lease-0000000001"), Reading::Data),
+            ("client-0000000003".to_owned(), Reading::Data),
+            ("max-throughput".to_owned(), Reading::Data),
+            (uuid.to_owned(), Reading::Data),
+            (uuid.replace('-', ""), Reading::Data),
+            ("entry-100-0000000001".to_owned(), Reading::Nothing),
+            ("entry-0000000001".to_owned(), Reading::Children),
+            ("entry-10-0000000001".to_owned(), Reading::Children),
+            (format!("{}__party__", uuid.replace('-', "")), Reading::Children),
+            (format!("queue-{uuid}"), Reading::Children),
+            ("queue-".to_owned(), Reading::Children),
+            ("queue-äöü00000000".to_owned(), Reading::Children),
+            ("letter-0000000001".to_owned(), Reading::Children),
+            ("letter-of-mine".to_owned(), Reading::Children),
+            ("client-3".to_owned(), Reading::Children),
+            ("client-0000000003~x".to_owned(), Reading::Children),
+            ("ready".to_owned(), Reading::Children),
+            (String::new(), Reading::Children),
+        ];
+        for (name, reading) in names {
+            assert_eq!(Reading::of(&name, false), reading, "{name}");
+        }
+        assert_eq!(Reading::of("queue-0000000001", true), Reading::Data);
+    }
+}

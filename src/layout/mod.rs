@@ -1,0 +1,13 @@
+//! The names of all znodes, without I/O. The recipes and the contender write them, and
+//! [`inspect`](crate::inspect) reads them.
+
+pub(crate) mod double_barrier;
+#[cfg(feature = "group-member")]
+pub(crate) mod group_member;
+pub(crate) mod kazoo;
+pub(crate) mod line;
+pub(crate) mod parts;
+pub(crate) mod persistent_node;
+pub(crate) mod queue;
+pub(crate) mod semaphore;
+pub(crate) mod throughput_balancer;

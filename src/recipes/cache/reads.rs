@@ -1,0 +1,223 @@
+//! The requests of a cache that are under way on one connection, in the order in which they were handed over.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+
+use futures::future::{BoxFuture, FutureExt, join_all};
+use futures::stream::{BoxStream, FuturesOrdered, StreamExt};
+
+use super::chroot;
+use super::tracker::{Job, Watching};
+use crate::client::session::Session;
+use crate::engine::{Error, Reply, Watch};
+use crate::util::znode::Stat;
+
+/// How many answers may be to come. More would not be faster, and other users of the connection wait behind them.
+const UNDER_WAY: usize = 512;
+/// How many nodes are read by one request at most, and how many bytes their paths have together. Even if all of them
+/// have grown to a megabyte, a server can hold the answer. If a line is too slow for it, or it is lost, the comparison
+/// that follows reads one by one. The request stays below the length (`request_limit::COUNTED`) from which it would be
+/// suspected when a server closes the connection, also with a short root in the connect string.
+const READ_TOGETHER: (usize, usize) = (16, 400);
+
+/// An answer.
+pub(super) enum Answer {
+    Looked(Arc<str>, Result<Option<Stat>, Error>),
+    Read(Arc<str>, Result<(Vec<u8>, Stat), Error>),
+    Listed(Arc<str>, Result<(Vec<String>, Stat), Error>),
+    /// Everything that was committed before the sync was handed over has been reported.
+    Synced(Result<(), Error>),
+    /// Whether the root that the connect string names exists.
+    Chroot(Result<bool, Error>),
+}
+
+/// An answer, and the watch that the request armed.
+pub(super) struct Answered {
+    pub(super) answer: Answer,
+    pub(super) watch: Option<(Arc<str>, Watch)>,
+}
+
+impl Answered {
+    fn bare(answer: Answer) -> Self {
+        Answered { answer, watch: None }
+    }
+}
+
+/// The answers to one request.
+type Answers = BoxFuture<'static, Vec<Answered>>;
+
+/// Nodes that are read by one request.
+#[derive(Default)]
+struct Group {
+    paths: Vec<Arc<str>>,
+    /// The same on the server, and their length together.
+    full: Vec<String>,
+    length: usize,
+}
+
+impl Group {
+    fn has_room(&self, full: &str) -> bool {
+        self.paths.len() < READ_TOGETHER.0 && self.length + full.len() <= READ_TOGETHER.1
+    }
+
+    fn push(&mut self, path: Arc<str>, full: String) {
+        self.length += full.len();
+        self.paths.push(path);
+        self.full.push(full);
+    }
+}
+
+/// See the module.
+pub(super) struct Reads {
+    session: Arc<Session>,
+    watching: Watching,
+    root: Arc<str>,
+    under_way: FuturesOrdered<Answers>,
+    /// How many answers are to come.
+    open: usize,
+    /// Whether one request reads many nodes: until one was refused as a whole.
+    reads_together: Arc<AtomicBool>,
+    /// Whether the root that the connect string names exists: now, and after each event of it.
+    chroot: Option<BoxStream<'static, Result<bool, Error>>>,
+}
+
+impl Reads {
+    pub(super) fn new(session: &Arc<Session>, watching: Watching, root: &Arc<str>) -> Self {
+        let (session, root) = (Arc::clone(session), Arc::clone(root));
+        // Servers know both since 3.6.
+        let reads_together = Arc::new(AtomicBool::new(watching == Watching::Persistent));
+        Reads { session, watching, root, under_way: FuturesOrdered::new(), open: 0, reads_together, chroot: None }
+    }
+
+    /// Hands over requests, for as many answers as may be to come, in one write; not before half of those are here, as
+    /// many small writes cost both sides more. Those that are said to be of small nodes are read together.
+    pub(super) fn fill(&mut self, mut next: impl FnMut() -> Option<(Job, String, bool)>) {
+        if self.open > UNDER_WAY / 2 {
+            return;
+        }
+        let session = Arc::clone(&self.session);
+        session.together(|| {
+            let mut group = Group::default();
+            while self.open < UNDER_WAY
+                && let Some((job, full, is_small)) = next()
+            {
+                self.open += 1;
+                match job {
+                    Job::Read(path) if is_small && self.reads_together.load(Ordering::Relaxed) => {
+                        if !group.has_room(&full) {
+                            self.read(std::mem::take(&mut group));
+                        }
+                        group.push(path, full);
+                    }
+                    job => {
+                        self.read(std::mem::take(&mut group));
+                        self.under_way.push_back(self.hand_over(job, &full));
+                    }
+                }
+            }
+            self.read(group);
+        });
+    }
+
+    /// Hands over a sync.
+    pub(super) fn sync(&mut self, full: &str) {
+        self.open += 1;
+        self.under_way.push_back(only(self.session.sync(full), Answer::Synced));
+    }
+
+    /// Follows whether the root that the connect string names exists, or no longer does so.
+    pub(super) fn follow_chroot(&mut self, is_needed: bool) {
+        if is_needed != self.chroot.is_some() {
+            self.chroot = is_needed.then(|| chroot::follow(&self.session));
+        }
+    }
+
+    /// Returns all answers that are here.
+    pub(super) fn answers(&mut self, cx: &mut Context<'_>) -> Vec<Answered> {
+        let mut answers = Vec::new();
+        while let Poll::Ready(Some(answered)) = self.under_way.poll_next_unpin(cx) {
+            answers.extend(answered);
+        }
+        self.open -= answers.len();
+        if let Some(Poll::Ready(Some(found))) = self.chroot.as_mut().map(|chroot| chroot.poll_next_unpin(cx)) {
+            answers.push(Answered::bare(Answer::Chroot(found)));
+        }
+        answers
+    }
+
+    /// Hands over the reads of a group. Where a server does not know that, or the answer is too long, each is then
+    /// handed over by itself.
+    fn read(&mut self, Group { mut paths, full, .. }: Group) {
+        if full.len() < 2 {
+            let jobs = paths.pop().map(Job::Read).zip(full.first());
+            self.under_way.extend(jobs.map(|(job, full)| self.hand_over(job, full)));
+            return;
+        }
+        let (session, reads_together) = (Arc::clone(&self.session), Arc::clone(&self.reads_together));
+        let read = session.get_many(&full);
+        let answered = async move {
+            let read = match read.await {
+                Ok(read) => read,
+                Err(error) if error.is_passing() => vec![Err(error); paths.len()],
+                Err(_) => {
+                    reads_together.store(false, Ordering::Relaxed);
+                    let reads = || join_all(full.iter().map(|full| session.get_data(full)));
+                    session.together(reads).await
+                }
+            };
+            paths.into_iter().zip(read).map(|(path, read)| Answered::bare(Answer::Read(path, read))).collect()
+        };
+        self.under_way.push_back(answered.boxed());
+    }
+
+    fn hand_over(&self, job: Job, full: &str) -> Answers {
+        let session = &self.session;
+        match (job, self.watching) {
+            (Job::Look(path), Watching::Persistent) => only(session.exists(full), |found| Answer::Looked(path, found)),
+            (Job::Read(path), Watching::Persistent) => only(session.get_data(full), |read| Answer::Read(path, read)),
+            (Job::List(path), Watching::Persistent) => {
+                only(session.list_children(full), |listed| Answer::Listed(path, listed))
+            }
+            (Job::Look(path), Watching::OneShot) => {
+                let is_root = path == self.root;
+                let found = session.watch_exists(full);
+                async move {
+                    let answered = with_watch(path, found.await, |found| found, Answer::Looked);
+                    // A watch on a missing node is of use only for the root: of others their directory tells.
+                    let is_missing = matches!(answered.answer, Answer::Looked(_, Ok(None)));
+                    vec![Answered { watch: answered.watch.filter(|_| is_root || !is_missing), ..answered }]
+                }
+                .boxed()
+            }
+            (Job::Read(path), Watching::OneShot) => session
+                .watch_data(full)
+                .map(|read| vec![with_watch(path, read, |(data, stat, watch)| ((data, stat), watch), Answer::Read)])
+                .boxed(),
+            (Job::List(path), Watching::OneShot) => session
+                .watch_children(full)
+                .map(|listed| {
+                    vec![with_watch(path, listed, |(names, stat, watch)| ((names, stat), watch), Answer::Listed)]
+                })
+                .boxed(),
+        }
+    }
+}
+
+/// The only answer to a request that arms no watch.
+fn only<T: 'static>(reply: Reply<T>, answer: impl FnOnce(Result<T, Error>) -> Answer + Send + 'static) -> Answers {
+    reply.map(|outcome| vec![Answered::bare(answer(outcome))]).boxed()
+}
+
+/// Separates what was read from the watch that was armed.
+fn with_watch<R, T>(
+    path: Arc<str>,
+    result: Result<R, Error>,
+    split: fn(R) -> (T, Watch),
+    answer: fn(Arc<str>, Result<T, Error>) -> Answer,
+) -> Answered {
+    match result.map(split) {
+        Ok((read, watch)) => Answered { watch: Some((Arc::clone(&path), watch)), answer: answer(path, Ok(read)) },
+        Err(error) => Answered::bare(answer(path, Err(error))),
+    }
+}

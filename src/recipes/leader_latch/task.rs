@@ -1,0 +1,250 @@
+//! The task of a latch. It takes part in the election, session after session, until the latch is closed.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::CloseMode;
+use super::error::Error;
+use super::listener::Listeners;
+use super::state::{LatchState, LatchStatus};
+use crate::client::core::Core;
+use crate::client::task::Task;
+use crate::client::{self, Client};
+use crate::contender::measure::Terms;
+use crate::contender::{Contender, Hold, Leaving, Spec, State};
+use crate::engine;
+use crate::layout::line;
+
+/// The state that the handle and the task of a latch share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) path: Arc<str>,
+    pub(super) id: String,
+    pub(super) state: watch::Sender<LatchState>,
+    pub(super) listeners: Listeners,
+    /// Whether and how the latch must end.
+    closing: watch::Sender<Option<Closing>>,
+    leaving: Leaving,
+}
+
+/// How a latch must end.
+#[derive(Debug, Clone, Copy)]
+struct Closing {
+    /// The first mode that was requested.
+    mode: CloseMode,
+    /// Whether a silent end was requested too: then the task no longer waits for listeners.
+    silently: bool,
+}
+
+impl Shared {
+    pub(super) fn new(path: Arc<str>, id: String) -> Self {
+        Shared {
+            path,
+            id,
+            state: watch::Sender::new(LatchState::new()),
+            listeners: Listeners::default(),
+            closing: watch::Sender::new(None),
+            leaving: Leaving::default(),
+        }
+    }
+
+    pub(super) fn closed(&self) -> Error {
+        Error::Closed { path: Arc::clone(&self.path) }
+    }
+
+    /// Asks the task to end the latch. The first mode counts. With [`CloseMode::Silent`] the leadership ends now and
+    /// the delete of the node is sent at once. If it came first, no listener is notified. After another mode the wait
+    /// for the listeners ends.
+    pub(super) fn close(&self, mode: CloseMode) {
+        let tell = || {
+            self.closing.send_modify(|closing| {
+                let closing = closing.get_or_insert(Closing { mode, silently: false });
+                closing.silently |= mode == CloseMode::Silent;
+            });
+        };
+        self.leaving.release(tell, || match mode {
+            CloseMode::Silent => self.state.borrow().term().cloned(),
+            CloseMode::NotifyLeader => None,
+        });
+    }
+
+    /// Resolves when the latch must end.
+    async fn closing(&self) -> CloseMode {
+        let mut closing = self.closing.subscribe();
+        // The sender is here.
+        let asked = closing.wait_for(Option::is_some).await.ok().and_then(|closing| *closing);
+        asked.map_or(CloseMode::default(), |closing| closing.mode)
+    }
+
+    /// Resolves when the task need not wait for listeners.
+    async fn silenced(&self) {
+        let mut closing = self.closing.subscribe();
+        // The sender is here.
+        let _ = closing.wait_for(|closing| closing.is_some_and(|closing| closing.silently)).await;
+    }
+}
+
+/// Starts the task. The task does not keep a handle of the client, so the latch keeps its client alive only while it
+/// exists.
+pub(super) fn spawn(client: &Client, shared: &Arc<Shared>) -> Task<Result<(), Error>> {
+    let core = Arc::clone(client.core());
+    let terms = Terms::new(&core, "leader_latch", &shared.path, &[]);
+    let participant = Participant { core, shared: Arc::clone(shared), terms, term_span: None };
+    Task::spawn(&client.core().runtime, participant.run())
+}
+
+struct Participant {
+    core: Arc<Core>,
+    shared: Arc<Shared>,
+    /// What the metrics show. They end with the task, however long the handle is kept.
+    terms: Terms,
+    /// That of the present term.
+    term_span: Option<tracing::Span>,
+}
+
+/// Notifies waiters however the task ends, also when it is dropped with its runtime.
+impl Drop for Participant {
+    fn drop(&mut self) {
+        let closed = self.next_state(State::Closed);
+        self.publish(closed);
+        self.shared.listeners.clear();
+    }
+}
+
+impl Participant {
+    async fn run(mut self) -> Result<(), Error> {
+        let spec = Arc::new(Spec::of_participant(&self.core, &self.shared.path, line::LATCH, &self.shared.id));
+        let mut contender = Contender::new(&self.core, &spec);
+        loop {
+            let state = tokio::select! {
+                biased;
+                // Boxed: a task takes as much memory as its largest step, and it waits far longer than it leaves.
+                mode = self.shared.closing() => return Box::pin(self.leave(contender, mode)).await,
+                state = contender.next() => state,
+            };
+            if let State::Closed = state {
+                return Ok(());
+            }
+            self.log(&state);
+            let entered = matches!(state, State::Entered(_));
+            let next = self.next_state(state);
+            match next.term().map(Hold::token) {
+                Some(token) => {
+                    self.publish_term(next, token);
+                    // Tasks that wait for the leadership run before the place writes its next requests.
+                    tokio::task::yield_now().await;
+                }
+                // For followers of the state, a contender with a node is still one that enters.
+                None if entered => drop(self.shared.state.send_if_modified(|state| {
+                    *state = next;
+                    false
+                })),
+                None => self.publish(next),
+            }
+        }
+    }
+
+    fn next_state(&self, state: State) -> LatchState {
+        self.shared.state.borrow().next(state, &self.shared.path, &self.core.config.namespace)
+    }
+
+    fn publish(&mut self, state: LatchState) {
+        let former = self.term();
+        self.end_term(former, state.status());
+        self.shared.listeners.publish(&self.shared.state, state);
+    }
+
+    /// Publishes a term, unless the latch is ending, as its node is about to be deleted.
+    fn publish_term(&mut self, state: LatchState, token: i64) {
+        let former = self.term();
+        let shared = &*self.shared;
+        let leads = shared.leaving.in_order(|| {
+            let leads = shared.closing.borrow().is_none();
+            if leads {
+                shared.listeners.publish(&shared.state, state);
+            }
+            leads
+        });
+        if leads {
+            // A term follows another directly only if the lease lapsed in between and no state was published for that.
+            self.end_term(former, LatchStatus::Suspended);
+            let (path, id) = (&*self.shared.path, &self.shared.id);
+            let span = tracing::info_span!("term", path, id, token, why = tracing::field::Empty);
+            self.term_span = Some(span);
+            tracing::info!(event = "leading", path, id, token, "leading");
+            self.terms.begin();
+        }
+    }
+
+    /// Returns the token of the term that the published state began.
+    fn term(&self) -> Option<i64> {
+        self.shared.state.borrow().term().map(Hold::token)
+    }
+
+    /// Tells the end of a term, if there is one.
+    fn end_term(&mut self, term: Option<i64>, why: LatchStatus) {
+        let Some(token) = term else { return };
+        self.terms.end(why.name());
+        if let Some(span) = self.term_span.take() {
+            span.record("why", why.name());
+        }
+        let (path, id) = (&*self.shared.path, &self.shared.id);
+        tracing::info!(event = "leadership_ended", path, id, token, %why, "leading no more");
+    }
+
+    fn log(&self, state: &State) {
+        let (path, id) = (&*self.shared.path, &self.shared.id);
+        match state {
+            State::Failed(error) => tracing::warn!(
+                event = "cannot_take_part",
+                path,
+                id,
+                %error,
+                kind = ?error.kind(),
+                "cannot take part"
+            ),
+            state => tracing::debug!(
+                event = "state_changed",
+                path,
+                id,
+                state = state.name(),
+                node = state.node(),
+                "the contender has another state"
+            ),
+        }
+    }
+
+    /// Ends the leadership, notifies listeners, then deletes the node. In this order, as two would lead otherwise.
+    async fn leave(&mut self, mut contender: Contender, mode: CloseMode) -> Result<(), Error> {
+        let handed = self.shared.leaving.handed_over();
+        contender.relinquish();
+        let closed = self.next_state(State::Closed);
+        let former = self.term();
+        self.end_term(former, closed.status());
+        let shared = &*self.shared;
+        match mode {
+            CloseMode::Silent => {
+                shared.listeners.clear();
+                shared.listeners.publish(&shared.state, closed);
+            }
+            CloseMode::NotifyLeader => {
+                let heard = shared.listeners.publish_and_wait(&shared.state, closed);
+                tokio::select! {
+                    biased;
+                    () = heard => {}
+                    () = shared.silenced() => {}
+                }
+            }
+        }
+        match contender.leave_after(handed).await {
+            // A node that was lost or given up with the session needs no delete. The caller must know of any other
+            // failure.
+            Ok(()) | Err(engine::Error::SessionEnded) => Ok(()),
+            Err(error) => {
+                let error = client::Error::from_engine("delete our node in", &shared.path, error);
+                Err(Error::client(&shared.path, error))
+            }
+        }
+    }
+}

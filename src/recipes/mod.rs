@@ -1,0 +1,48 @@
+//! The recipes, a directory each. Users, and the code of other directories, name them at the root of the
+//! crate.
+
+#[cfg(feature = "atomic-long")]
+pub mod atomic_long;
+#[cfg(feature = "barrier")]
+pub mod barrier;
+#[cfg(feature = "cache")]
+pub mod cache;
+#[cfg(feature = "double-barrier")]
+pub mod double_barrier;
+#[cfg(any(
+    feature = "leader-latch",
+    feature = "leader-selector",
+    feature = "mutex",
+    feature = "read-write-lock",
+    feature = "semaphore",
+    feature = "barrier",
+    feature = "double-barrier",
+    feature = "persistent-node",
+    feature = "queue",
+    feature = "cache",
+))]
+pub(crate) mod error;
+#[cfg(feature = "group-member")]
+pub mod group_member;
+#[cfg(feature = "leader-latch")]
+pub mod leader_latch;
+#[cfg(feature = "leader-selector")]
+pub mod leader_selector;
+#[cfg(feature = "limiter")]
+pub mod limiter;
+#[cfg(feature = "multi-lock")]
+pub mod multi_lock;
+#[cfg(feature = "mutex")]
+pub mod mutex;
+#[cfg(feature = "persistent-node")]
+pub mod persistent_node;
+#[cfg(feature = "queue")]
+pub mod queue;
+#[cfg(feature = "read-write-lock")]
+pub mod read_write_lock;
+#[cfg(feature = "semaphore")]
+pub mod semaphore;
+#[cfg(feature = "shared-value")]
+pub mod shared_value;
+#[cfg(feature = "throughput-balancer")]
+pub mod throughput_balancer;

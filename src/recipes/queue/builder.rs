@@ -1,0 +1,195 @@
+//! The options of a queue.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::error::Error;
+use super::{AckMode, DistributedQueue, Options};
+use crate::client::{Client, RetryPolicy};
+use crate::layout::queue::Paths;
+use crate::util::serializer::Serializer;
+
+/// More would keep too many items from other consumers, and too much in memory.
+const MOST_PREFETCH: usize = 1_000;
+
+/// Configures a [`DistributedQueue`]; see [`DistributedQueue::builder`].
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use zookeeper_recipes::Client;
+/// use zookeeper_recipes::queue::{AckMode, DistributedQueue, Error, Utf8};
+///
+/// # async fn example(client: Client) -> Result<(), Error> {
+/// let queue = DistributedQueue::builder(&client, "/my-service/orders", Utf8)
+///     .claims_path("/my-service/orders-locks") // Curator's lock path
+///     .max_items(10_000)
+///     .max_deliveries(5)
+///     .ack_mode(AckMode::AfterHandling) // the default
+///     .grace_period(Duration::from_secs(10))
+///     .build()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "there is no queue before build()"]
+pub struct DistributedQueueBuilder<S> {
+    client: Client,
+    path: String,
+    serializer: S,
+    claims: Option<String>,
+    max_items: Option<usize>,
+    options: Options,
+}
+
+impl<S: Serializer> DistributedQueueBuilder<S> {
+    pub(super) fn new(client: &Client, path: String, serializer: S) -> Self {
+        let options = Options::default();
+        DistributedQueueBuilder { client: client.clone(), path, serializer, claims: None, max_items: None, options }
+    }
+
+    /// Sets the directory of the claims, which Curator calls the lock path. Default: the path of the queue followed by
+    /// `-claims`. All consumers of a queue must use the same directory, and no other queue may use it, because items of
+    /// different queues have the same names. If consumers of Curator are in use, set it even if it equals the default:
+    /// only then does a returned item wake them.
+    #[doc(alias = "lockPath")]
+    pub fn claims_path(mut self, path: impl Into<String>) -> Self {
+        self.claims = Some(path.into());
+        self
+    }
+
+    /// Sets the maximum number of items in the queue, for the producers of this object: a put waits for room. Default:
+    /// not bounded. A claimed item counts, and items put [as one node](super::Producer::put_many) count once. For the
+    /// length that Java clients can list, see the [limits](super#limits).
+    ///
+    /// One producer never exceeds the maximum. Several producers together can exceed it by one batch (64 items, or
+    /// `items` if that is less) for each producer but one, because no producer knows what the others are about to put.
+    /// To ensure this, a producer has one batch under way; without a maximum it has four.
+    ///
+    /// A producer that finds the queue full watches it, which takes ZooKeeper 3.6 and the permission to read the items.
+    /// When an item leaves, each producer that waits counts the items after a random time of up to 4 ms for each other
+    /// producer, but no more than a second; so few of them count. Without that permission it notices room only after a
+    /// minute, and counts the items every 50 to 100 ms from then on; with earlier servers it does so from the
+    /// beginning.
+    #[doc(alias = "maxItems")]
+    pub fn max_items(mut self, items: usize) -> Self {
+        self.max_items = Some(items);
+        self
+    }
+
+    /// Sets the number of failed deliveries after which an item becomes a dead letter. Default: no limit. The item
+    /// becomes a dead letter when its last delivery [fails](super::Delivery::nack), with the reason.
+    ///
+    /// A claim that ended with its session counts as failed, because its item may have crashed the consumer. If the
+    /// last one ended so, the next consumer that claims the item makes the dead letter, with the last error that was
+    /// reported. This counts items too that were claimed [ahead](Self::prefetch) when their consumer crashed: with
+    /// prefetch, choose a greater number. At the end of a process, [close](super::Consumer::close) its consumers before
+    /// the client.
+    ///
+    /// Items that were returned unhandled have not failed: by a [release](super::Delivery::release) or a dropped
+    /// delivery, by a [close](super::Consumer::close), at the end of the [grace period](Self::grace_period), or because
+    /// the claim was lost while its session continued. So report a failure with [`nack`](super::Delivery::nack); a
+    /// reason needs a handler, or [`reject`](super::Delivery::reject).
+    ///
+    /// Several consumers may use up the deliveries of an item without a [delay](Self::retry_delay), as each delays its
+    /// own retries only. Each consumer applies its own number: configure the same for all.
+    #[doc(alias = "max_attempts")]
+    pub fn max_deliveries(mut self, deliveries: u32) -> Self {
+        self.options.max_deliveries = Some(deliveries);
+        self
+    }
+
+    /// Sets how many items a consumer claims in advance, beyond those that callers wait for. Default: 0. At most 1 000.
+    /// Other consumers do not get these items until the consumer is closed, even if no caller takes them. For
+    /// [`max_deliveries`](Self::max_deliveries) each of them counts only if the session ends before it is returned.
+    pub fn prefetch(mut self, items: usize) -> Self {
+        self.options.prefetch = items;
+        self
+    }
+
+    /// Sets whether a consumer never claims an item while it may claim an older one. Default: false.
+    ///
+    /// With false the oldest item is claimed first as well, except by consumers that claim at the same moment. Each of
+    /// them expects the usual number of claims of the others before its own, and leaves that many of the oldest items
+    /// to them. If one of these items is not claimed within about two round trips for each, the consumer claims it
+    /// itself. With strict order the consumer waits for that and claims nothing else meanwhile: four busy consumers
+    /// together get an item in two to three round trips.
+    ///
+    /// Items that are claimed are skipped. So are items that this consumer leaves alone for a time: after [a
+    /// failure](Self::retry_delay), [`nack_after`](super::Delivery::nack_after), or a settlement that was refused. The
+    /// order is that of the claims, not of the work: two consumers work on two items at once. To process one item at a
+    /// time, let one consumer [`take`](super::Consumer::take) and ack in turn, for example the leader of a
+    /// [`LeaderLatch`](crate::leader_latch). Let it answer a failure with [`nack`](super::Delivery::nack), after which
+    /// it gets the same item next.
+    pub fn strict_order(mut self, strict: bool) -> Self {
+        self.options.strict_order = strict;
+        self
+    }
+
+    /// Sets when [`consume`](super::Consumer::consume) acknowledges an item. Default: [`AckMode::AfterHandling`].
+    pub fn ack_mode(mut self, mode: AckMode) -> Self {
+        self.options.ack_mode = mode;
+        self
+    }
+
+    /// Sets the delay after which [`consume`](super::Consumer::consume) claims an item again whose handler failed.
+    /// Default: from 100 ms, doubling up to 30 s, without an end. The policy gets the number of earlier deliveries,
+    /// including those to other consumers. If the policy gives up at that number, the item becomes a dead letter. A
+    /// time limit of the policy has no effect, because it is not known when the item failed first.
+    ///
+    /// The delay applies to the consumer whose handler failed; any other consumer may claim the item at once. So `n`
+    /// consumers may use up `n` deliveries without any delay: with [`max_deliveries`](Self::max_deliveries), choose a
+    /// multiple of `n`.
+    #[doc(alias = "ErrorMode")]
+    pub fn retry_delay(mut self, policy: RetryPolicy) -> Self {
+        self.options.retry_delay = policy;
+        self
+    }
+
+    /// Sets how long [`consume_until`](super::Consumer::consume_until) lets handlers finish after its shutdown.
+    /// Default: 20 s, less than the 30 s that Kubernetes gives a process, so that there is time to
+    /// [close](super::Consumer::close).
+    #[doc(alias = "finalFlushTimeInMs")]
+    pub fn grace_period(mut self, time: Duration) -> Self {
+        self.options.grace = time;
+        self
+    }
+
+    /// Creates the queue object. Sends no request; the first put or take does.
+    ///
+    /// # Errors
+    /// [`Error::Client`] with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) for a malformed path;
+    /// [`Error::InvalidOption`]; [`Error::Closed`] if the client has been closed.
+    #[doc(alias = "buildQueue")]
+    pub fn build(self) -> Result<DistributedQueue<S>, Error> {
+        let name: Arc<str> = self.path.as_str().into();
+        for path in [Some(&self.path), self.claims.as_ref()].into_iter().flatten() {
+            self.client.open_path(path).map_err(|error| Error::client(&name, error))?;
+        }
+        let invalid = |why: String| Err(Error::InvalidOption { path: Arc::clone(&name), why });
+        if self.max_items == Some(0) {
+            return invalid("max_items of 0: nothing could be put; at least 1 is needed".into());
+        }
+        if self.options.max_deliveries == Some(0) {
+            return invalid("max_deliveries of 0: nothing could be delivered; at least 1 is needed".into());
+        }
+        if self.options.prefetch > MOST_PREFETCH {
+            return invalid(format!("prefetch of {}; at most {MOST_PREFETCH} is allowed", self.options.prefetch));
+        }
+        let core = self.client.core();
+        let paths = Arc::new(Paths::new(&self.path, self.claims.as_deref(), |path| core.full_path(path)));
+        let below =
+            |dir: &str| paths.claims.strip_prefix(dir).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        if let Some((_, what)) = paths.own_directories().into_iter().find(|(dir, _)| below(dir)) {
+            let why =
+                format!("claims_path: the queue keeps {what} there; claims need a directory of their own, beside it");
+            return invalid(why);
+        }
+        Ok(DistributedQueue {
+            client: self.client,
+            paths,
+            serializer: Arc::new(self.serializer),
+            max_items: self.max_items,
+            options: self.options,
+        })
+    }
+}

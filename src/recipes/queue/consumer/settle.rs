@@ -1,0 +1,247 @@
+//! The transactions that end a claim: its item leaves the queue, is returned to it, or becomes a dead letter. They are
+//! sent only on the session of the claim, and the ensemble refuses them once there was a later claim.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::claim::{CLAIM_VERSION, Claim};
+use super::shared::Shared;
+use crate::client;
+use crate::client::ErrorKind;
+use crate::client::parents;
+use crate::engine::{self, Multi, Op};
+use crate::queue::dead_letter;
+use crate::queue::error::Error;
+use crate::queue::sizes;
+use crate::util::znode::{CreateMode, Stat};
+
+/// What to do with the item of a claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Remove it from the queue.
+    Ack,
+    /// Keep it, under its name, for the next consumer. This one does not claim it again for the time `hide`.
+    Return { hide: Duration, outcome: Outcome },
+    /// Make it a dead letter, after this many deliveries and for this reason.
+    Bury { attempts: u32, reason: String },
+}
+
+/// How a delivery ended whose item is returned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// The item was not handled, or not to the end. The delivery does not count.
+    Unhandled,
+    /// It failed, with this error. The delivery counts.
+    Failed(String),
+    /// Nothing is recorded, so the delivery counts, as if it had ended with its session.
+    Unrecorded,
+}
+
+impl Verdict {
+    /// Returns an unhandled item without a delay.
+    pub(super) const RELEASE: Self = Verdict::Return { hide: Duration::ZERO, outcome: Outcome::Unhandled };
+    /// Returns an item that could not be settled otherwise.
+    pub(super) const LEAVE: Self = Verdict::Return { hide: Duration::ZERO, outcome: Outcome::Unrecorded };
+
+    /// Returns the verdict for a failed delivery, which may have been the last one.
+    pub(super) fn failed(claim: &Claim, hide: Duration, reason: String) -> Self {
+        let is_last = claim.shared.max_deliveries.is_some_and(|most| claim.attempt() >= most);
+        if is_last {
+            Verdict::rejected(claim, reason)
+        } else {
+            Verdict::Return { hide, outcome: Outcome::Failed(reason) }
+        }
+    }
+
+    /// Returns the verdict if no other delivery would succeed.
+    pub(super) fn rejected(claim: &Claim, reason: String) -> Self {
+        Verdict::Bury { attempts: claim.attempt(), reason }
+    }
+
+    /// Returns whether the item is only to be returned.
+    pub(super) fn returns(&self) -> bool {
+        matches!(self, Verdict::Return { .. })
+    }
+
+    /// Returns whether the item is to be returned without a delay.
+    pub(super) fn returns_at_once(&self) -> bool {
+        matches!(self, Verdict::Return { hide: Duration::ZERO, .. })
+    }
+}
+
+/// Why a claim was not settled.
+#[derive(Debug)]
+pub(super) enum Unsettled {
+    /// The session ended before anything was sent, or before the answer.
+    SessionOver {
+        /// Whether the claim may be settled.
+        in_doubt: bool,
+    },
+    /// Another client deleted or changed the claim or the item.
+    Lost,
+    /// The ensemble refused it, or it failed in another permanent way. The claim still exists.
+    Failed(client::Error),
+}
+
+impl Unsettled {
+    pub(super) fn into_error(self, claim: &Claim) -> Error {
+        let name = &claim.name;
+        let error = match self {
+            Unsettled::Lost => {
+                return Error::Lost { path: Arc::clone(&claim.shared.paths.path), name: name.clone() };
+            }
+            Unsettled::SessionOver { in_doubt: false } => client::Error::session_lost("settle", name),
+            Unsettled::SessionOver { in_doubt: true } => client::Error::new(
+                ErrorKind::OutcomeUnknown,
+                format!("settle {name}: the session ended before the answer; it may or may not be settled"),
+            ),
+            Unsettled::Failed(error) => error,
+        };
+        claim.shared.error(error)
+    }
+}
+
+/// The steps of the transaction. The item comes first, to distinguish a later claim from all other failures.
+const ITEM: usize = 0;
+const CLAIM: usize = 1;
+const LETTER: usize = 2;
+
+/// Settles a claim. Returns when the outcome is known. A transaction whose answer was lost is sent again while the
+/// claim exists: of two copies only the first is carried out.
+pub(super) async fn settle(claim: &Claim, verdict: &Verdict) -> Result<(), Unsettled> {
+    let mut steps = steps(claim, verdict);
+    claim.shared.core.check_size("settle", &claim.name, sizes::of_steps(&steps)).map_err(Unsettled::Failed)?;
+    let mut in_doubt = false;
+    loop {
+        let Ok(connection) = claim.session.connected().await else { return Err(Unsettled::SessionOver { in_doubt }) };
+        let error = match attempt(claim, verdict, &mut steps, &mut in_doubt).await {
+            Ok(Some(outcome)) => return outcome,
+            Ok(None) => continue,
+            Err(error) => error,
+        };
+        if let Err(error) = claim.session.outlast(error, connection).await {
+            // An error that is not a refusal does not show whether the transaction was carried out.
+            if in_doubt && let Ok((None, item)) = claim.look().await {
+                return outcome_in_doubt(claim, verdict, item);
+            }
+            return Err(Unsettled::Failed(client::Error::from_engine("settle", &claim.name, error)));
+        }
+    }
+}
+
+/// Sends the transaction, unless it was carried out before. `None` if it has to be sent again.
+async fn attempt(
+    claim: &Claim,
+    verdict: &Verdict,
+    steps: &mut Vec<Op>,
+    in_doubt: &mut bool,
+) -> Result<Option<Result<(), Unsettled>>, engine::Error> {
+    if *in_doubt && let (None, item) = claim.look().await? {
+        return Ok(Some(outcome_in_doubt(claim, verdict, item)));
+    }
+    match claim.session.multi(steps.clone()).await {
+        Ok(Multi::Committed(_)) => Ok(Some(Ok(()))),
+        // Waking consumers of Curator is optional: without the permission for it the item is returned anyway.
+        Ok(Multi::Refused { index: LETTER.., .. }) if verdict.returns() => {
+            steps.truncate(LETTER);
+            Ok(None)
+        }
+        Ok(Multi::Refused { index: LETTER, error: engine::Error::NoNode }) => {
+            let (paths, config) = (&claim.shared.paths, &claim.shared.core.config);
+            parents::ensure(&claim.session, &paths.dead, &[], &config.acls).await.map(|()| None)
+        }
+        Ok(Multi::Refused { index: ITEM | CLAIM, error: engine::Error::NoNode | engine::Error::BadVersion }) => {
+            let item = remove_remains(claim).await?;
+            Ok(Some(if *in_doubt { outcome_in_doubt(claim, verdict, item) } else { Err(Unsettled::Lost) }))
+        }
+        Ok(Multi::Refused { error, .. }) => Err(error),
+        Err(error) => {
+            *in_doubt |= error.leaves_outcome_unknown();
+            Err(error)
+        }
+    }
+}
+
+/// Returns the outcome of a settlement whose answer was lost, if the claim is gone and `item` is at the path of its
+/// item.
+///
+/// If the item is gone, a copy of the transaction removed it; or it was deleted by hand, and then nothing is left to
+/// remove or to return, but a dead letter may be missing; or the claim was deleted by hand, and the next consumer that
+/// claimed the item removed it. These cases cannot be distinguished. If no answer was lost, a deletion by hand is
+/// reported as [`Unsettled::Lost`].
+fn outcome_in_doubt(claim: &Claim, verdict: &Verdict, item: Option<Stat>) -> Result<(), Unsettled> {
+    let is_in_queue = item.is_some_and(|item| claim.is_on(&item));
+    if is_in_queue && !verdict.returns() { Err(Unsettled::Lost) } else { Ok(()) }
+}
+
+fn steps(claim: &Claim, verdict: &Verdict) -> Vec<Op> {
+    let (path, version) = (claim.item.clone(), Some(claim.number));
+    let unclaim = Op::Delete { path: claim.node.to_string(), version: Some(CLAIM_VERSION) };
+    match verdict {
+        Verdict::Ack => vec![Op::Delete { path, version }, unclaim],
+        Verdict::Return { outcome, .. } => {
+            let item = match record(claim, outcome) {
+                Some(data) => Op::SetData { path, data, version },
+                None => Op::Check { path, version },
+            };
+            let mut steps = vec![item, unclaim];
+            steps.extend(wake_curator(claim));
+            steps
+        }
+        Verdict::Bury { attempts, reason } => {
+            let letter = Op::Create {
+                path: claim.shared.paths.new_dead(&claim.name),
+                data: dead_letter::letter(&claim.name, *attempts, reason, claim.body()),
+                mode: CreateMode::PersistentSequential,
+                acls: claim.shared.core.config.acls.clone(),
+            };
+            vec![Op::Delete { path, version }, unclaim, letter]
+        }
+    }
+}
+
+/// Returns the data of the item with the record of this delivery; `None` if there is nothing to record, or no room: an
+/// item that another client put must not grow until it cannot be claimed.
+fn record(claim: &Claim, outcome: &Outcome) -> Option<Vec<u8>> {
+    let history = match outcome {
+        Outcome::Unhandled => claim.history.clone(),
+        Outcome::Failed(error) => claim.history.failed(error),
+        Outcome::Unrecorded => return None,
+    };
+    let Shared { core, paths, .. } = &*claim.shared;
+    let fits = claim.body().len() <= sizes::largest_payload(&core.config, paths);
+    fits.then(|| [claim.body(), &history.record(claim.created, claim.number.wrapping_add(1))].concat())
+}
+
+/// Returns the steps that wake consumers of Curator. These watch only the items, which do not change when one is
+/// returned. A child that is created and deleted in the same transaction wakes them.
+fn wake_curator(claim: &Claim) -> Vec<Op> {
+    let paths = &claim.shared.paths;
+    if !paths.shared_with_curator {
+        return Vec::new();
+    }
+    let path = paths.wake(&claim.name);
+    let acls = claim.shared.core.config.acls.clone();
+    vec![
+        Op::Create { path: path.clone(), data: Vec::new(), mode: CreateMode::Persistent, acls },
+        Op::Delete { path, version: None },
+    ]
+}
+
+/// Deletes our node after the item was deleted or written without a claim. The transaction checks the item as it was
+/// seen, so that it deletes no later claim. Returns what is at the path of the item.
+async fn remove_remains(claim: &Claim) -> Result<Option<Stat>, engine::Error> {
+    loop {
+        let (node, item) = claim.look().await?;
+        // The node may have been written by hand, so its version is read.
+        let Some(Stat { version, .. }) = node else { return Ok(item) };
+        let mut steps = vec![Op::Delete { path: claim.node.to_string(), version: Some(version) }];
+        steps.extend(item.map(|item| Op::Check { path: claim.item.clone(), version: Some(item.version) }));
+        match claim.session.multi(steps).await? {
+            Multi::Committed(_) => return Ok(item),
+            // One of the two nodes has changed since it was read.
+            Multi::Refused { error: engine::Error::NoNode | engine::Error::BadVersion, .. } => {}
+            Multi::Refused { error, .. } => return Err(error),
+        }
+    }
+}

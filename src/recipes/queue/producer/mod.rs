@@ -1,0 +1,285 @@
+//! The producer's half of a queue: the handle, and the task behind it.
+
+mod batch;
+mod capacity;
+mod failures;
+mod put;
+mod room;
+mod task;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
+
+use self::capacity::Capacity;
+use self::failures::Failures;
+pub use self::put::Enqueued;
+use self::put::{Put, failed};
+use self::task::{Command, Task};
+use super::envelope;
+use super::error::Error;
+use super::sizes;
+use crate::client::{Client, ErrorKind};
+use crate::layout::queue::Paths;
+use crate::util::serializer::Serializer;
+
+/// Puts items into a queue: in order, and each exactly once, even if answers are lost. Cheap to clone; all clones share
+/// one task.
+///
+/// Puts that wait at the same time share transactions. To have many puts under way from one task, use
+/// [`enqueue`](Self::enqueue) and [`flush`](Self::flush), or poll several [`put`](Self::put)s concurrently.
+///
+/// After the last clone is dropped, enqueued items are still put, for as long as the [`Client`] exists.
+///
+/// ```no_run
+/// use zookeeper_recipes::queue::{Error, Producer, Utf8};
+///
+/// # async fn example(producer: Producer<Utf8>) -> Result<(), Error> {
+/// producer.put("one order").await?; // it is in the queue
+///
+/// // Many at once: `flush` returns the failures.
+/// for number in 0..1_000 {
+///     drop(producer.enqueue(format!("order {number}")).await?);
+/// }
+/// producer.flush().await?;
+/// producer.close().await?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Producer<S: Serializer> {
+    inner: Arc<Inner<S>>,
+}
+
+struct Inner<S: Serializer> {
+    client: Client,
+    paths: Arc<Paths>,
+    serializer: Arc<S>,
+    failures: Arc<Failures>,
+    commands: mpsc::UnboundedSender<Command>,
+    closed: watch::Sender<bool>,
+    capacity: Capacity,
+}
+
+impl<S: Serializer> Producer<S> {
+    pub(super) fn new(client: &Client, paths: &Arc<Paths>, serializer: &Arc<S>, max_items: Option<usize>) -> Self {
+        let core = client.core();
+        let (commands, commanded) = mpsc::unbounded_channel();
+        let failures = Failures::new(&paths.path);
+        let closed = watch::Sender::new(false);
+        core.runtime.spawn(
+            Task::new(Arc::clone(core), Arc::clone(paths), Arc::clone(&failures), commanded, closed.subscribe()).run(),
+        );
+        let inner = Inner {
+            client: client.clone(),
+            paths: Arc::clone(paths),
+            serializer: Arc::clone(serializer),
+            failures,
+            commands,
+            closed,
+            capacity: Capacity::new(max_items),
+        };
+        Producer { inner: Arc::new(inner) }
+    }
+
+    /// Puts an item, and returns when it is in the queue. Waits without a time limit: for room if the queue
+    /// [is bounded](super::DistributedQueueBuilder::max_items), and for a connection.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutcomeUnknown`] if, before an answer came, the session ended or another client deleted or wrote
+    /// the producer's node: the item may or may not be in the queue, but not twice. With every other error the item was
+    /// not put: [`Error::Unserializable`], [`Error::TooLarge`], [`Error::Closed`], or [`Error::Client`], for example if
+    /// a permission is missing.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped before the item is [enqueued](Self::enqueue), nothing is put. After that the item is
+    /// put anyway. The call itself serializes the item, before the future is polled.
+    pub fn put(&self, item: impl Into<S::Item>) -> impl Future<Output = Result<(), Error>> + Send {
+        let payload = self.payload([item]);
+        async move { self.order(payload?).await?.await }
+    }
+
+    /// Puts several items as one node: all of them or none. They are delivered together, to one consumer, in order. The
+    /// node counts as one item. If there are no items, nothing is put.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    ///
+    /// # Cancel safety
+    /// As [`put`](Self::put).
+    #[doc(alias = "putMulti")]
+    #[doc(alias = "MultiItem")]
+    pub fn put_many<I>(&self, items: I) -> impl Future<Output = Result<(), Error>> + Send
+    where
+        I: IntoIterator<Item: Into<S::Item>>,
+    {
+        let mut items = items.into_iter().peekable();
+        let payload = items.peek().is_some().then(|| self.payload(items));
+        async move {
+            let Some(payload) = payload else { return Ok(()) };
+            self.order(payload?).await?.await
+        }
+    }
+
+    /// Puts an item as [`put`](Self::put) does, in no more than `timeout` in all.
+    ///
+    /// # Errors
+    /// [`Error::Full`] if the queue was full meanwhile, and [`ErrorKind::TimedOut`] if the put could not be started in
+    /// time for another reason, such as a missing connection: nothing was put. [`ErrorKind::OutcomeUnknown`] if the
+    /// item was enqueued in time but not confirmed: it is put in the background. Otherwise as [`put`](Self::put).
+    ///
+    /// No request is answered within a zero timeout. Such a call returns [`ErrorKind::OutcomeUnknown`], or
+    /// [`ErrorKind::TimedOut`] if the items have to be counted first (for the first put, and regularly for a bounded
+    /// queue).
+    ///
+    /// # Cancel safety
+    /// As [`put`](Self::put).
+    pub fn put_timeout(
+        &self,
+        item: impl Into<S::Item>,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<(), Error>> + Send {
+        let payload = self.payload([item]);
+        async move {
+            let began = Instant::now();
+            let Ok(enqueued) = tokio::time::timeout(timeout, self.order(payload?)).await else {
+                return Err(self.not_begun(began, timeout));
+            };
+            let left = timeout.saturating_sub(began.elapsed());
+            let put = tokio::time::timeout(left, enqueued?).await;
+            put.unwrap_or_else(|_| Err(self.not_confirmed(timeout)))
+        }
+    }
+
+    /// Enqueues an item, to be put after those that were enqueued before, and returns without waiting for the put. It
+    /// waits if the queue is full, and if too many bytes are in flight already (4 MiB). It also waits for a connection
+    /// to count the items, about once in a thousand puts, or once for each batch of a bounded queue. The returned
+    /// future resolves to the outcome of the put. If that future is dropped, [`flush`](Self::flush) reports a failure.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put), as far as the error is known by then.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: if the future is dropped before it is ready, nothing is put.
+    pub fn enqueue(&self, item: impl Into<S::Item>) -> impl Future<Output = Result<Enqueued, Error>> + Send {
+        let payload = self.payload([item]);
+        async move { self.order(payload?).await }
+    }
+
+    /// Waits until all items that were enqueued before are in the queue.
+    ///
+    /// # Errors
+    /// [`Error::Unawaited`] with all failures, since the last flush, of puts that were not awaited. Each failure is
+    /// reported once.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: it only waits.
+    #[doc(alias = "flushPuts")]
+    pub async fn flush(&self) -> Result<(), Error> {
+        let inner = &*self.inner;
+        let (done, flushed) = oneshot::channel();
+        // The task is missing only if its runtime has ended.
+        let _ = inner.commands.send(Command::Flush(done));
+        let flushed = flushed.await.map_err(|_| Error::closed(&inner.paths.path));
+        inner.failures.take().map_or(flushed, Err)
+    }
+
+    /// Closes the producer. It accepts no more items: puts that wait for room return [`Error::Closed`]. Waits as
+    /// [`flush`](Self::flush) does, then deletes the producer's own node. May be called more than once.
+    ///
+    /// # Errors
+    /// As [`flush`](Self::flush).
+    ///
+    /// # Cancel safety
+    /// Once polled, the producer is closed even if the future is dropped.
+    pub async fn close(&self) -> Result<(), Error> {
+        self.inner.closed.send_replace(true);
+        self.flush().await
+    }
+
+    /// Returns the path of the queue.
+    pub fn path(&self) -> &str {
+        &self.inner.paths.path
+    }
+
+    /// Serializes the items of one node.
+    fn payload<I: IntoIterator<Item: Into<S::Item>>>(&self, items: I) -> Result<Vec<u8>, Error> {
+        let inner = &*self.inner;
+        let path = || Arc::clone(&inner.paths.path);
+        let serialized = items.into_iter().map(|item| inner.serializer.serialize(&item.into()));
+        let serialized = serialized.collect::<Result<Vec<_>, _>>();
+        let items = serialized.map_err(|error| Error::Unserializable { path: path(), why: error.to_string() })?;
+        let payload = envelope::encode(&items);
+        let (bytes, limit) = (payload.len(), sizes::largest_payload(&inner.client.core().config, &inner.paths));
+        if bytes > limit { Err(Error::TooLarge { path: path(), bytes, limit }) } else { Ok(payload) }
+    }
+
+    /// Sends a node to the task, in the order of the calls.
+    async fn order(&self, payload: Vec<u8>) -> Result<Enqueued, Error> {
+        let mut closed = self.inner.closed.subscribe();
+        tokio::select! {
+            biased;
+            _ = closed.wait_for(|closed| *closed) => Err(Error::closed(&self.inner.paths.path)),
+            ordered = self.order_in_turn(payload) => ordered,
+        }
+    }
+
+    async fn order_in_turn(&self, payload: Vec<u8>) -> Result<Enqueued, Error> {
+        let inner = &*self.inner;
+        let (_turn, window) = inner.capacity.take(inner.client.core(), &inner.paths, payload.len()).await?;
+        let (put, enqueued) = Put::new(payload, window, &inner.failures);
+        let sent = inner.commands.send(Command::Put(put));
+        sent.map(|()| enqueued).map_err(|_| Error::closed(&inner.paths.path))
+    }
+
+    /// The error of a put that was enqueued in time, but not confirmed.
+    fn not_confirmed(&self, timeout: Duration) -> Error {
+        let why = format!("not confirmed within {timeout:?}; it goes on");
+        failed(&self.inner.paths.path, ErrorKind::OutcomeUnknown, &why)
+    }
+
+    /// The error of a put that was not started in time.
+    fn not_begun(&self, began: Instant, timeout: Duration) -> Error {
+        let path = &self.inner.paths.path;
+        if let Some(limit) = self.inner.capacity.limit_reached(began) {
+            return Error::Full { path: Arc::clone(path), limit };
+        }
+        let why = format!("not begun within {timeout:?}: no server answered, or other puts came first");
+        failed(path, ErrorKind::TimedOut, &why)
+    }
+}
+
+impl<S: Serializer> Clone for Producer<S> {
+    fn clone(&self) -> Self {
+        Producer { inner: Arc::clone(&self.inner) }
+    }
+}
+
+impl<S: Serializer> fmt::Debug for Producer<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Producer").field("path", &self.path()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, feature = "testing"))]
+mod tests {
+    use super::*;
+    use crate::queue::{DistributedQueue, Utf8};
+    use crate::testing::TestingServer;
+
+    /// On several threads, a put can find the producer open and still come after the close.
+    #[tokio::test(start_paused = true)]
+    async fn a_put_that_comes_after_the_close_is_refused_and_makes_no_node() {
+        let server = TestingServer::start();
+        let client = Client::builder_for(&server).connect().await.expect("a client");
+        let producer = DistributedQueue::builder(&client, "/q", Utf8).build().expect("a good path").producer();
+        producer.put("a").await.expect("put");
+        producer.close().await.expect("closed");
+        let late = producer.order_in_turn(producer.payload(["b"]).expect("small")).await.expect("handed over");
+        assert!(matches!(late.await, Err(Error::Closed { .. })));
+        assert_eq!(server.children("/q-producers"), [""; 0]);
+        assert_eq!(server.children("/q").len(), 1);
+    }
+}

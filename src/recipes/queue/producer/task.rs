@@ -1,0 +1,375 @@
+//! The task of a producer: puts items in order, several in one transaction, and each exactly once.
+//!
+//! Each producer has its own node, which contains a number. The transaction that creates items also raises that number
+//! by one. So the ensemble carries out only the first of two copies of one transaction, and when an answer is lost the
+//! node shows what was carried out. Therefore a transaction is sent again only unchanged, or when no copy of it is in
+//! doubt.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::batch::{Batch, End};
+use super::failures::Failures;
+use super::put::{Put, failed};
+use crate::client::core::Core;
+use crate::client::parents;
+use crate::client::sequence::Sequence;
+use crate::client::session::Session;
+use crate::client::{self, ErrorKind};
+use crate::engine;
+use crate::layout::queue::Paths;
+use crate::metrics::{Label, table};
+use crate::queue::error::Error;
+use crate::queue::sizes;
+use crate::util::znode::Acl;
+
+/// The most items of one transaction; fewer if the servers accept less.
+pub(super) const MOST_ITEMS: usize = 64;
+const MOST_BYTES: usize = 256 * 1024;
+/// For so long after the servers did not take a transaction, those that follow are smaller.
+const REDUCED_FOR: Duration = Duration::from_secs(10 * 60);
+/// The most transactions under way. One that is not full waits until none is under way, or until a flush.
+const MOST_BATCHES: usize = 4;
+
+/// The error of a put whose outcome can no longer be determined.
+const IN_DOUBT: &str = "handed over, and not answered; it may or may not have been put, as its session is over, or its \
+                        producer's node was deleted or written by others";
+/// The error of a put for which the server has no number left.
+const EXHAUSTED: &str = "its counter of 32 bits is used up; when the queue is empty and no consumer is at work, \
+                         delete the node";
+
+/// A command to the task of a producer.
+#[derive(Debug)]
+pub(super) enum Command {
+    /// Create one more node.
+    Put(Put),
+    /// Answer when all commands before it are done.
+    Flush(oneshot::Sender<()>),
+}
+
+pub(super) struct Task {
+    core: Arc<Core>,
+    paths: Arc<Paths>,
+    failures: Arc<Failures>,
+    commands: mpsc::UnboundedReceiver<Command>,
+    /// The node has to be deleted with the next flush that is answered.
+    closed: watch::Receiver<bool>,
+    /// The node was deleted after a close. A put that arrives now raced with the close, and must not create another
+    /// node.
+    ended: bool,
+    /// The puts that are not in a batch yet.
+    waiting: VecDeque<Put>,
+    /// A flush that follows all waiting puts. Until it is answered, no more commands are accepted.
+    flush: Option<oneshot::Sender<()>>,
+    /// Either all of them are under way, or all have to be sent again.
+    batches: VecDeque<Batch>,
+    sequence: Option<Sequence>,
+    /// The most bytes of one transaction in place of [`MOST_BYTES`], as the servers did not take so many at that time.
+    reduced: Option<(usize, tokio::time::Instant)>,
+}
+
+impl Task {
+    pub(super) fn new(
+        core: Arc<Core>,
+        paths: Arc<Paths>,
+        failures: Arc<Failures>,
+        commands: mpsc::UnboundedReceiver<Command>,
+        closed: watch::Receiver<bool>,
+    ) -> Self {
+        Task {
+            core,
+            paths,
+            failures,
+            commands,
+            closed,
+            ended: false,
+            waiting: VecDeque::new(),
+            flush: None,
+            batches: VecDeque::new(),
+            sequence: None,
+            reduced: None,
+        }
+    }
+
+    /// Runs until all handles are dropped and everything is put. Dropping the sequence deletes the node.
+    pub(super) async fn run(mut self) {
+        loop {
+            while self.flush.is_none()
+                && let Ok(command) = self.commands.try_recv()
+            {
+                self.take_in(command);
+            }
+            if !self.waiting.is_empty() || !self.batches.is_empty() {
+                self.step().await;
+            } else if let Some(done) = self.flush.take() {
+                self.answer(done).await;
+            } else if let Some(command) = self.commands.recv().await {
+                self.take_in(command);
+            } else {
+                break;
+            }
+        }
+        // No handle is left to return the failures.
+        if let Some(error) = self.failures.take() {
+            self.core.report(client::Error::new(error.kind(), error.to_string()));
+        }
+    }
+
+    fn take_in(&mut self, command: Command) {
+        match command {
+            Command::Put(put) if self.ended => put.settle(Err(Error::closed(&self.paths.path))),
+            Command::Put(put) => self.waiting.push_back(put),
+            Command::Flush(done) => self.flush = Some(done),
+        }
+    }
+
+    async fn answer(&mut self, done: oneshot::Sender<()>) {
+        self.ended = *self.closed.borrow();
+        if self.ended
+            && let Some(sequence) = self.sequence.take()
+        {
+            sequence.end().await;
+        }
+        // The caller may be gone.
+        let _ = done.send(());
+    }
+
+    /// Sends all that may be sent, and handles the next event.
+    async fn step(&mut self) {
+        if let Err(error) = self.have_sequence().await {
+            // None of the waiting puts was sent.
+            let error = Error::client(&self.paths.path, error);
+            self.waiting.drain(..).for_each(|put| put.settle(Err(error.clone())));
+        }
+        self.send();
+        // Without a connection nothing is under way.
+        let Some(first) = first_under_way(&mut self.batches) else { return };
+        tokio::select! {
+            biased;
+            end = first.end() => match end {
+                End::Applied => self.confirm(),
+                end => self.recover(end).await,
+            },
+            Some(command) = self.commands.recv(), if self.flush.is_none() => self.take_in(command),
+        }
+    }
+
+    /// Ensures that there is a sequence for the current session, unless transactions are under way. The error applies
+    /// to all waiting puts.
+    async fn have_sequence(&mut self) -> Result<(), client::Error> {
+        let session = self.core.connected_session().await;
+        let ours = |sequence: &Sequence| session.as_ref().is_ok_and(|session| Arc::ptr_eq(session, &sequence.session));
+        if first_under_way(&mut self.batches).is_some() || self.sequence.as_ref().is_some_and(ours) {
+            return Ok(());
+        }
+        self.sequence = None;
+        self.dissolve();
+        let session = session?;
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        match Sequence::create(&self.core, &session, &self.paths.producers).await {
+            Ok(sequence) => self.sequence = Some(sequence),
+            // The next session can create it.
+            Err(error) if error.is_passing() => {}
+            Err(error) => return Err(client::Error::from_engine("register with", &self.paths.producers, error)),
+        }
+        Ok(())
+    }
+
+    /// Sends all batches that can be sent now.
+    fn send(&mut self) {
+        if !self.sequence.as_ref().is_some_and(Sequence::is_connected) {
+            return;
+        }
+        while self.batches.len() < MOST_BATCHES
+            && let Some(batch) = self.next_batch()
+        {
+            self.batches.push_back(batch);
+        }
+        if self.batches.is_empty() {
+            // Puts wait, but the numbers of this sequence are used up.
+            self.sequence = None;
+        }
+        let Some(sequence) = &self.sequence else { return };
+        for batch in self.batches.iter_mut().filter(|batch| batch.answer.is_none()) {
+            batch.send(&self.core, &self.paths, sequence);
+        }
+    }
+
+    /// Returns the waiting puts that fit into one transaction. While other transactions are under way, only if no more
+    /// puts can be added to it.
+    fn next_batch(&mut self) -> Option<Batch> {
+        let config = &self.core.config;
+        // Each transaction writes the producer's node.
+        let number = self.paths.producers.len();
+        let reduced = self.reduced.filter(|(_, at)| at.elapsed() < REDUCED_FOR);
+        let most = reduced
+            .map_or(MOST_BYTES, |(bytes, _)| bytes)
+            .min(config.max_request_bytes.saturating_sub(sizes::RESERVED_BYTES + number));
+        let around = self.paths.new_item().len() + Acl::request_bytes(&config.acls) + sizes::STEP_BYTES;
+        let mut bytes = 0;
+        let fit = self.waiting.iter().take(MOST_ITEMS).take_while(|put| {
+            bytes += put.payload.len() + around;
+            bytes <= most
+        });
+        // A larger item has its own transaction.
+        let count = fit.count().max(1).min(self.waiting.len());
+        let full = count == MOST_ITEMS || count < self.waiting.len() || self.flush.is_some();
+        if count == 0 || !(full || self.batches.is_empty()) {
+            return None;
+        }
+        let ticket = self.sequence.as_mut()?.issue(self.batches.len())?;
+        Some(Batch { ticket, puts: self.waiting.drain(..count).collect(), in_doubt: false, answer: None })
+    }
+
+    /// Settles the first transaction under way, which was carried out.
+    fn confirm(&mut self) {
+        // There are no batches without a sequence.
+        let (Some(batch), Some(sequence)) = (self.batches.pop_front(), &mut self.sequence) else { return };
+        sequence.confirm(batch.ticket);
+        self.has_put(batch);
+    }
+
+    /// Settles the puts of a transaction that was carried out.
+    fn has_put(&self, batch: Batch) {
+        let nodes = batch.puts.len() as u64;
+        self.core.meter().count(&table::QUEUE_PUTS, &[Label::Path(&self.paths.path)], nodes);
+        batch.settle(&Ok(()));
+    }
+
+    /// Recovers after the first transaction under way was not answered, or not carried out. Determines the outcome of
+    /// all transactions; those that were not carried out remain, to be sent again.
+    async fn recover(&mut self, first: End) {
+        let Some(mut sequence) = self.sequence.take() else { return };
+        let mut ends = vec![first];
+        for batch in self.batches.iter_mut().skip(1) {
+            ends.push(batch.end().await);
+        }
+        if ends.iter().any(|end| matches!(end, End::Throttled)) {
+            tokio::time::sleep(sequence.session.lease().tick()).await;
+        }
+        let tickets: Vec<_> = self.batches.iter().map(|batch| batch.ticket).collect();
+        let last = sequence.read(&tickets).await;
+        let (mut as_they_were, mut too_large) = (last.is_some(), false);
+        for (mut batch, mut end) in std::mem::take(&mut self.batches).into_iter().zip(ends) {
+            if matches!(end, End::Applied) || last.is_some_and(|last| batch.ticket.number <= last) {
+                self.has_put(batch);
+                continue;
+            }
+            if let End::Refused(None, engine::Error::TooLarge(_)) = end {
+                if self.batches.is_empty() && last.is_some() {
+                    too_large = true;
+                } else {
+                    // What is before it comes first.
+                    end = End::Open;
+                }
+            }
+            if too_large {
+                // No server reads a copy of it, so those that follow it are not carried out either: each needs the
+                // number of the one before. This node is not used again, so no later transaction gives them that.
+                batch.in_doubt = false;
+            }
+            if let Some((step, error)) = self.refusal(end, &sequence.session).await {
+                as_they_were = false;
+                // A batch in doubt is not known to be refused.
+                if too_large && batch.puts.len() > 1 {
+                    let bytes = batch.puts.iter().map(|put| put.payload.len()).sum::<usize>();
+                    self.reduced = Some((bytes / 2, tokio::time::Instant::now()));
+                } else if !batch.in_doubt {
+                    batch.refuse(step, &error);
+                }
+            }
+            self.batches.push_back(batch);
+        }
+        // Without a number, other clients deleted or wrote the node, or it disappeared with its session.
+        self.sequence = last.filter(|_| !too_large).map(|_| sequence);
+        if !as_they_were {
+            self.dissolve();
+        }
+    }
+
+    /// Returns for which step the ensemble refused a transaction, and the error for its put. `None` if the transaction
+    /// can be sent again unchanged.
+    async fn refusal(&mut self, end: End, session: &Arc<Session>) -> Option<(usize, Error)> {
+        use engine::Error::{BadVersion, NoNode, NodeExists};
+        let End::Refused(step, error) = end else { return None };
+        let error = match (step, error) {
+            // It follows one that was not carried out, or other clients deleted or wrote the node, which the read of
+            // the node has shown by now.
+            (Some(0), NoNode | BadVersion) => return None,
+            (Some(_), NoNode) => {
+                let made = parents::ensure(session, &self.paths.items, &[], &self.core.config.acls).await;
+                made.err().filter(|error| !error.is_passing())?
+            }
+            (_, error) => error,
+        };
+        let path = &self.paths.path;
+        let told = match error {
+            // The server assigns a number twice only if its counter is used up.
+            NodeExists => failed(path, ErrorKind::SequenceExhausted, EXHAUSTED),
+            error => Error::client(path, client::Error::from_engine("put into", path, error)),
+        };
+        Some((step.unwrap_or(0), told))
+    }
+
+    /// Dissolves the batches, which cannot be sent again unchanged because their numbers or some of their puts are
+    /// gone. Puts that were never in doubt wait for new batches, in order. These have the same numbers, and other ids.
+    fn dissolve(&mut self) {
+        let mut again = VecDeque::new();
+        for batch in std::mem::take(&mut self.batches) {
+            if batch.in_doubt {
+                // A late copy must not find the node, because the next batches may have the same numbers.
+                self.sequence = None;
+                batch.settle(&Err(failed(&self.paths.path, ErrorKind::OutcomeUnknown, IN_DOUBT)));
+            } else {
+                again.extend(batch.puts);
+            }
+        }
+        again.append(&mut self.waiting);
+        self.waiting = again;
+    }
+}
+
+fn first_under_way(batches: &mut VecDeque<Batch>) -> Option<&mut Batch> {
+    batches.front_mut().filter(|first| first.answer.is_some())
+}
+
+#[cfg(all(test, feature = "testing"))]
+mod tests {
+    use futures::FutureExt;
+    use tokio::sync::Semaphore;
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::client::Client;
+    use crate::testing::TestingServer;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_throttled_transaction_is_sent_again_after_a_delay() {
+        let server = TestingServer::start();
+        let client = Client::builder_for(&server).connect().await.expect("a client");
+        let paths = Arc::new(Paths::new("/q", None, str::to_owned));
+        let (failures, closed) = (Failures::new(&paths.path), watch::Sender::new(false));
+        let (_commands, commanded) = mpsc::unbounded_channel();
+        let mut task =
+            Task::new(Arc::clone(client.core()), paths, Arc::clone(&failures), commanded, closed.subscribe());
+        let window = Arc::new(Semaphore::new(1)).acquire_owned().await.expect("it is open");
+        let (put, enqueued) = Put::new(b"a".to_vec(), window, &failures);
+        task.take_in(Command::Put(put));
+        task.have_sequence().await.expect("a number");
+        let mut batch = task.next_batch().expect("one put");
+        batch.answer = Some(async { Err(engine::Error::Throttled) }.boxed());
+        task.batches.push_back(batch);
+        let began = Instant::now();
+        while !task.batches.is_empty() {
+            task.step().await;
+        }
+        enqueued.await.expect("put");
+        assert!(began.elapsed() >= client.core().config.tick, "{:?}", began.elapsed());
+        assert_eq!(server.children("/q").len(), 1);
+    }
+}

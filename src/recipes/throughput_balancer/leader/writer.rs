@@ -1,0 +1,172 @@
+//! Writes records, in transactions that are refused unless their author still leads and its maximum still stands.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::client::session::Session;
+use crate::engine::{self, Multi, Op, OpResult};
+use crate::layout::throughput_balancer::Paths;
+use crate::throughput_balancer::record::Record;
+
+/// How many records go into one transaction at most.
+pub(super) const CHUNK: usize = 1_000;
+
+/// A record to be written, if its node is still at this version.
+#[derive(Debug, Clone)]
+pub(super) struct Write {
+    pub(super) name: String,
+    pub(super) record: Record,
+    pub(super) version: i32,
+}
+
+/// What every transaction depends on.
+#[derive(Debug, Clone)]
+pub(super) struct Preconditions {
+    /// The leader's own node in the line.
+    pub(super) fence: Op,
+    /// The data version of the node that each take-over writes.
+    pub(super) epoch: i32,
+    /// The data version of the maximum.
+    pub(super) maximum: i32,
+}
+
+/// The outcome of the writes so far.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    pub(super) done: Vec<(Write, i32)>,
+    /// The name of a member whose node is gone or was changed by another program. What follows it was not written:
+    /// other nodes may be gone too, which one listing shows.
+    pub(super) stale: Option<String>,
+    /// The names of the nodes that cannot be written, and why.
+    pub(super) refused: Vec<(String, String)>,
+}
+
+/// Why the rest was not written.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Stopped {
+    /// Another one leads.
+    Fenced,
+    /// Another member has taken over, or the maximum was created, or the epoch was changed by hand.
+    Epoch,
+    /// The maximum has changed.
+    Maximum,
+    /// The request got no answer, or was refused.
+    Failed(engine::Error),
+}
+
+/// Writes in the given order, chunk by chunk, up to the first stale node. Leaves out what cannot be written.
+pub(super) async fn write(
+    session: &Arc<Session>,
+    paths: &Paths,
+    preconditions: &Preconditions,
+    writes: Vec<Write>,
+    mut max_bytes: usize,
+) -> (Written, Result<(), Stopped>) {
+    let mut written = Written::default();
+    let (mut rest, too_large): (VecDeque<_>, VecDeque<_>) =
+        writes.into_iter().partition(|write| bytes(write, paths) + 3 * bytes_of_guard(paths) <= max_bytes);
+    for write in too_large {
+        let why = format!("its record of {} bytes is too large to be written", write.record.bytes().len());
+        written.refused.push((write.name, why));
+    }
+    while !rest.is_empty() {
+        let mut chunk = take_chunk(&mut rest, paths, max_bytes);
+        while !chunk.is_empty() {
+            match commit(session, paths, preconditions, &chunk).await {
+                Ok(versions) => {
+                    written.done.extend(chunk.drain(..).zip(versions));
+                }
+                Err(Refusal::Of(index, engine::Error::NoNode | engine::Error::BadVersion)) => {
+                    written.stale = Some(chunk.remove(index).name);
+                    return (written, Ok(()));
+                }
+                Err(Refusal::Of(index, error)) => {
+                    written.refused.push((chunk.remove(index).name, format!("it cannot be written: {error:?}")));
+                }
+                // The servers read less than the client takes them for.
+                Err(Refusal::All(Stopped::Failed(error @ engine::Error::TooLarge(_)))) => {
+                    if let [write] = &*chunk {
+                        written.refused.push((write.name.clone(), format!("it cannot be written: {error:?}")));
+                        break;
+                    }
+                    max_bytes /= 2;
+                    chunk.drain(..).rev().for_each(|write| rest.push_front(write));
+                }
+                Err(Refusal::All(stopped)) => return (written, Err(stopped)),
+            }
+        }
+    }
+    (written, Ok(()))
+}
+
+/// Returns how many bytes a record takes in a request, with the header of an operation and what the server adds to it.
+fn bytes(write: &Write, paths: &Paths) -> usize {
+    write.record.bytes().len() + paths.members.len() + write.name.len() + 64
+}
+
+/// Returns how many bytes a check of a path takes at most.
+fn bytes_of_guard(paths: &Paths) -> usize {
+    paths.latch.len() + 256
+}
+
+/// Takes as many writes as a server accepts in one request, at least one.
+fn take_chunk(rest: &mut VecDeque<Write>, paths: &Paths, max_bytes: usize) -> Vec<Write> {
+    let mut total = 0;
+    let mut chunk = Vec::new();
+    while chunk.len() < CHUNK {
+        let Some(next) = rest.front() else { break };
+        total += bytes(next, paths);
+        if total > max_bytes / 2 && !chunk.is_empty() {
+            break;
+        }
+        chunk.extend(rest.pop_front());
+    }
+    chunk
+}
+
+/// Why a transaction was not carried out.
+enum Refusal {
+    /// One write was refused; its index.
+    Of(usize, engine::Error),
+    /// Nothing can be written.
+    All(Stopped),
+}
+
+/// Commits the chunk. Returns the new versions.
+async fn commit(
+    session: &Arc<Session>,
+    paths: &Paths,
+    preconditions: &Preconditions,
+    chunk: &[Write],
+) -> Result<Vec<i32>, Refusal> {
+    let guards = [
+        preconditions.fence.clone(),
+        Op::Check { path: paths.epoch.clone(), version: Some(preconditions.epoch) },
+        Op::Check { path: paths.maximum.clone(), version: Some(preconditions.maximum) },
+    ];
+    let guarded = guards.len();
+    let sets = chunk.iter().map(|write| Op::SetData {
+        path: paths.member(&write.name),
+        data: write.record.bytes(),
+        version: Some(write.version),
+    });
+    let ops: Vec<Op> = guards.into_iter().chain(sets).collect();
+    match session.multi(ops).await {
+        Ok(Multi::Committed(results)) => Ok(results
+            .into_iter()
+            .filter_map(|result| match result {
+                OpResult::SetData { stat } => Some(stat.version),
+                _ => None,
+            })
+            .collect()),
+        Ok(Multi::Refused { index, error }) if index >= guarded => Err(Refusal::Of(index - guarded, error)),
+        Ok(Multi::Refused { index, error: engine::Error::NoNode | engine::Error::BadVersion }) => {
+            Err(Refusal::All(match index {
+                0 => Stopped::Fenced,
+                1 => Stopped::Epoch,
+                _ => Stopped::Maximum,
+            }))
+        }
+        Ok(Multi::Refused { error, .. }) | Err(error) => Err(Refusal::All(Stopped::Failed(error))),
+    }
+}
