@@ -42,8 +42,9 @@ impl Client {
     /// # Errors
     /// [`ErrorKind::NoNode`] if the node does not exist, [`ErrorKind::NoAuth`]; [`ErrorKind::NotEmpty`] if others kept
     /// creating nodes there; [`ErrorKind::InvalidArgument`] for `/zookeeper` and what is below it, which belong to the
-    /// servers; [`ErrorKind::ConnectionLoss`] and [`ErrorKind::OutcomeUnknown`] if the connection is lost for long.
-    /// What was deleted before an error stays deleted, and the same call goes on from there.
+    /// servers; [`ErrorKind::ConnectionLoss`] and [`ErrorKind::OutcomeUnknown`] if the connection is lost for long,
+    /// the second also if an answer cannot be read. What was deleted before an error stays deleted, and the same call
+    /// goes on from there.
     ///
     /// # Cancel safety
     /// Some of the nodes may have been deleted. A transaction that was sent before the future was dropped may still be

@@ -82,7 +82,8 @@ impl Client {
     /// # Errors
     /// [`ErrorKind::NoNode`], [`ErrorKind::BadVersion`]; [`ErrorKind::InvalidArgument`] for version -1, which is not a
     /// version, and for data above the [limit](crate::ClientBuilder::max_request_bytes); [`ErrorKind::OutcomeUnknown`]
-    /// if the connection broke before the answer. A set is not retried, as that could undo another client's.
+    /// if the connection broke before the answer, or the answer cannot be read. A set is not retried, as that could
+    /// undo another client's.
     ///
     /// # Cancel safety
     /// A set that was sent before the future was dropped may still be carried out.
@@ -101,7 +102,7 @@ impl Client {
     /// # Errors
     /// [`ErrorKind::NodeExists`], [`ErrorKind::NoNode`] if the parent is missing; [`ErrorKind::InvalidArgument`] for
     /// data above the [limit](crate::ClientBuilder::max_request_bytes); [`ErrorKind::OutcomeUnknown`] if the connection
-    /// broke before the answer.
+    /// broke before the answer, or the answer cannot be read.
     ///
     /// # Cancel safety
     /// A create that was sent before the future was dropped may still be carried out.
@@ -148,9 +149,9 @@ impl Client {
     ///
     /// # Errors
     /// [`ErrorKind::NoNode`], [`ErrorKind::NotEmpty`], [`ErrorKind::BadVersion`]; [`ErrorKind::OutcomeUnknown`] if the
-    /// connection broke before the answer. Without a version the client then looks: it returns `Ok` if the node is
-    /// gone, and retries if the node is certainly the one that was there before. The outcome stays unknown if the node
-    /// may be one that another client has created since, or the session has ended.
+    /// connection broke before the answer, or the answer cannot be read. Without a version the client then looks: it
+    /// returns `Ok` if the node is gone, and retries if the node is certainly the one that was there before. The
+    /// outcome stays unknown if the node may be one that another client has created since, or the session has ended.
     ///
     /// # Cancel safety
     /// A delete that was sent before the future was dropped may still be carried out.
@@ -429,13 +430,14 @@ impl Core {
     }
 }
 
+/// What an error adds that came with an answer, and says too little.
+pub(super) const MAYBE_DONE: &str = "; the write may have been carried out";
+
 /// The error of a write that was handed over.
-pub(super) fn write_failed(doing: &str, path: &str, error: Refusal) -> Error {
+pub(crate) fn write_failed(doing: &str, path: &str, error: Refusal) -> Error {
     match error {
         Refusal::ConnectionLoss | Refusal::SessionEnded => outcome_unknown(doing, path),
-        error if error.leaves_outcome_unknown() => {
-            Error::from_engine(doing, path, error).in_doubt("; it may have been carried out")
-        }
+        error if error.is_unread() => Error::from_engine(doing, path, error).in_doubt(MAYBE_DONE),
         error => Error::from_engine(doing, path, error),
     }
 }

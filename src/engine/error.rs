@@ -39,7 +39,7 @@ pub(crate) enum Error {
         length: usize,
         limit: usize,
     },
-    /// The server has carried it out, and the answer cannot be decoded.
+    /// The answer cannot be decoded. What was asked for may have been carried out.
     Undecodable(String),
     /// Anything else; the text says what.
     Other(String),

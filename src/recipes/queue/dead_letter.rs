@@ -8,6 +8,7 @@ use futures::stream::{StreamExt, TryStreamExt};
 use super::envelope;
 use super::error::Error;
 use crate::client::core::Core;
+use crate::client::ops::write_failed;
 use crate::client::parents;
 use crate::client::session::Session;
 use crate::client::{self, ErrorKind};
@@ -147,7 +148,7 @@ pub(super) async fn put_back(core: &Core, paths: &Paths, letter: &DeadLetter) ->
         // The first copy deletes the letter, so a second copy does nothing.
         unknown |= error.leaves_outcome_unknown();
         if !error.is_passing() {
-            return Err(failed(client::Error::from_engine("put back", &path, error)));
+            return Err(failed(write_failed("put back", &path, error)));
         }
         tokio::time::sleep(core.config.tick / 16).await;
     }

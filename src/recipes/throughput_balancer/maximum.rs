@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::error::Error;
 use super::record::MAX_THROUGHPUT;
 use crate::client::core::Core;
-use crate::client::ops::outcome_unknown;
+use crate::client::ops::{outcome_unknown, write_failed};
 use crate::client::session::Session;
 use crate::client::{self, Client, ErrorKind, parents};
 use crate::engine::{self, Multi, Op};
@@ -125,7 +125,6 @@ pub(super) async fn set(core: &Arc<Core>, paths: &Arc<Paths>, maximum: u64) -> R
 async fn write(core: &Arc<Core>, paths: &Paths, maximum: u64) -> Result<(), client::Error> {
     const DOING: &str = "set the maximum at";
     let (at, text) = (&paths.maximum, maximum.to_string());
-    let failed = |error| client::Error::from_engine(DOING, at, error);
     // `lost_at` is the version at which the answer to a write of ours was lost. `MISSING` stands for a node that does
     // not exist; a node that is created gets the version after it.
     const MISSING: i32 = -1;
@@ -174,7 +173,7 @@ async fn write(core: &Arc<Core>, paths: &Paths, maximum: u64) -> Result<(), clie
                 // Without a limit: whether the write was carried out, only a read can tell.
                 let _ = session.connected_after_loss(connection).await;
             }
-            Err(error) => return Err(failed(error)),
+            Err(error) => return Err(write_failed(DOING, at, error)),
         }
     }
 }
