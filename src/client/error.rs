@@ -239,7 +239,7 @@ impl Error {
             }
             E::Unreachable(causes) => (ErrorKind::ConnectionLoss, format!("no server let us in: {causes}")),
             E::Undecodable(why) => (ErrorKind::Other, format!("its answer cannot be read: {why}")),
-            E::Other(why) => (ErrorKind::Other, why),
+            E::Refused(why) | E::Other(why) => (ErrorKind::Other, why),
         };
         Error::at(kind, doing, path, why)
     }

@@ -3,6 +3,7 @@
 pub(crate) mod builder;
 pub(crate) mod connect;
 pub(crate) mod core;
+mod delete;
 mod delete_recursive;
 mod deletion;
 mod error;

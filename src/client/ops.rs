@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::core::Core;
 use super::error::{CREATE, Error, ErrorKind};
-use super::session::{Condition, EndReason, Session};
+use super::session::Session;
 use super::{Client, parents};
 use crate::engine::{Error as Refusal, Reply};
 use crate::util::path;
@@ -144,49 +144,6 @@ impl Client {
             }
         }
     }
-
-    /// Deletes a node. If a `version` is given, the node must have that version.
-    ///
-    /// # Errors
-    /// [`ErrorKind::NoNode`], [`ErrorKind::NotEmpty`], [`ErrorKind::BadVersion`]; [`ErrorKind::OutcomeUnknown`] if the
-    /// connection broke before the answer, or the answer cannot be read. Without a version the client then looks: it
-    /// returns `Ok` if the node is gone, and retries if the node is certainly the one that was there before. The
-    /// outcome stays unknown if the node may be one that another client has created since, or the session has ended.
-    ///
-    /// # Cancel safety
-    /// A delete that was sent before the future was dropped may still be carried out.
-    pub async fn delete(&self, path: &str, version: Option<i32>) -> Result<(), Error> {
-        check_version("delete", path, version)?;
-        let core = self.core();
-        let mut retry = Retry::new(core);
-        loop {
-            let mut sent = None;
-            let delete = |session: &Arc<Session>, full: &str| {
-                sent = Some((Arc::clone(session), session.latest_zxid()));
-                session.delete(full, version)
-            };
-            let outcome = core.write("delete", path, delete).await;
-            let is_lost = outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::OutcomeUnknown);
-            let Some((session, known)) = sent.filter(|_| is_lost && version.is_none()) else { return outcome };
-            if retry.pause_after("delete", path, Refusal::ConnectionLoss, |_| true).await.is_err() {
-                return outcome;
-            }
-            match core.left_after(path, &session, known).await {
-                Left::Nothing => return Ok(()),
-                Left::SameNode => {}
-                Left::Unknown => return outcome,
-            }
-        }
-    }
-}
-
-/// What is at a path after a delete without an answer.
-enum Left {
-    Nothing,
-    /// The node that was there when the delete was handed over, which was not carried out and never will be.
-    SameNode,
-    /// Perhaps the node that another client has created after the delete.
-    Unknown,
 }
 
 /// Rejects version -1: ZooKeeper treats it as any version, so it would check nothing. Other negative numbers are valid:
@@ -332,8 +289,18 @@ impl Core {
         &self,
         doing: &'static str,
         path: &str,
-        mut request: impl FnMut(&Arc<Session>, &str) -> Reply<T>,
+        request: impl FnMut(&Arc<Session>, &str) -> Reply<T>,
     ) -> Result<T, Error> {
+        self.answer_to_write(doing, path, request).await?.map_err(|error| write_failed(doing, path, error))
+    }
+
+    /// As `write`. Returns the error of the request itself as the engine knows it.
+    pub(super) async fn answer_to_write<T: Send + 'static>(
+        &self,
+        doing: &'static str,
+        path: &str,
+        mut request: impl FnMut(&Arc<Session>, &str) -> Reply<T>,
+    ) -> Result<Result<T, Refusal>, Error> {
         path::validate(path)?;
         // A loop over calls that fail at once must let other tasks run too.
         tokio::task::coop::consume_budget().await;
@@ -342,37 +309,12 @@ impl Core {
         loop {
             let session = self.session_in_time(doing, path).await?;
             match self.bounded(doing, path, request(&session, &full)).await? {
-                Ok(value) => return Ok(value),
+                Ok(value) => return Ok(Ok(value)),
                 Err(error @ (Refusal::NotConnected | Refusal::Throttled)) => {
                     retry.pause_after(doing, path, error, Refusal::is_passing).await?;
                 }
-                Err(error) => {
-                    let error = self.with_root(&session, error).await;
-                    return Err(write_failed(doing, path, error));
-                }
+                Err(error) => return Ok(Err(self.with_root(&session, error).await)),
             }
-        }
-    }
-
-    /// Looks what is left after the answer to a delete was lost, which `sent` handed over when it knew of the
-    /// transaction `known`.
-    ///
-    /// A node that was created no later than that was there before the delete, and still is: so the delete was not
-    /// carried out. Nor will it be: the ensemble has confirmed the present connection of the session, or ended the
-    /// session, and takes no request of an earlier connection since.
-    async fn left_after(&self, path: &str, sent: &Arc<Session>, known: i64) -> Left {
-        let look = |session: &Arc<Session>, full: &str| {
-            let is_settled = Arc::ptr_eq(session, sent) || sent.condition() == Condition::Ended(EndReason::Expired);
-            let (sync, found) = session.together(|| (session.sync(full), session.exists(full)));
-            async move {
-                let (sync, found) = futures::join!(sync, found);
-                sync.and(found).map(|found| (is_settled, found))
-            }
-        };
-        match self.read("delete", path, look).await {
-            Ok((true, None)) => Left::Nothing,
-            Ok((true, Some(stat))) if stat.czxid <= known => Left::SameNode,
-            _ => Left::Unknown,
         }
     }
 
@@ -430,14 +372,14 @@ impl Core {
     }
 }
 
-/// What an error adds that came with an answer, and says too little.
-pub(super) const MAYBE_DONE: &str = "; the write may have been carried out";
+/// What is added to an error if a write was answered, but the answer does not say whether it was carried out.
+pub(crate) const MAYBE_DONE: &str = "; the write may have been carried out";
 
 /// The error of a write that was handed over.
 pub(crate) fn write_failed(doing: &str, path: &str, error: Refusal) -> Error {
     match error {
         Refusal::ConnectionLoss | Refusal::SessionEnded => outcome_unknown(doing, path),
-        error if error.is_unread() => Error::from_engine(doing, path, error).in_doubt(MAYBE_DONE),
+        error if error.leaves_outcome_unknown() => Error::from_engine(doing, path, error).in_doubt(MAYBE_DONE),
         error => Error::from_engine(doing, path, error),
     }
 }

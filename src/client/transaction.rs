@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::core::Core;
 use super::error::{Error, ErrorKind};
 use super::fence::Fence;
-use super::ops::{MAYBE_DONE, check_version, write_failed};
+use super::ops::{check_version, write_failed};
 use super::session::{EndReason, Session};
 use crate::engine::{Error as Refusal, Multi, Op, OpResult};
 use crate::util::path;
@@ -175,10 +175,6 @@ impl Transaction {
                     let again = tokio::time::timeout_at(until, session.connected_after_loss(connection)).await;
                     // The next round checks the outcome.
                     let _ = again.map_err(|_| too_late())?;
-                }
-                // An answer without the results of the steps: it does not say whether they happened.
-                Err(error @ Refusal::Other(_)) => {
-                    return Err(Error::from_engine("commit", first, error).in_doubt(MAYBE_DONE));
                 }
                 Err(error) => return Err(write_failed("commit", first, error)),
             }

@@ -3,7 +3,7 @@
 use super::request_limit::TooLarge;
 use crate::protocol::OpCode;
 
-/// Why a request failed, as far as the wire can tell.
+/// Why a request failed, or a session could not be opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Error {
     /// The session is not connected: the request was not sent and never will be.
@@ -41,7 +41,9 @@ pub(crate) enum Error {
     },
     /// The answer cannot be decoded. What was asked for may have been carried out.
     Undecodable(String),
-    /// Anything else; the text says what.
+    /// The server refused the request for another reason, which the text says: nothing was done.
+    Refused(String),
+    /// Anything else; the text says what. What was asked for may have been carried out.
     Other(String),
 }
 
@@ -75,6 +77,7 @@ impl Error {
             Error::TooLarge(_) => "too_large",
             Error::AnswerTooLong { .. } => "answer_too_long",
             Error::Undecodable(_) => "undecodable",
+            Error::Refused(_) => "refused",
             Error::Other(_) => "other",
         }
     }

@@ -21,9 +21,33 @@ pub(crate) fn refusal(code: ErrorCode, needs: OpCode) -> Error {
         ErrorCode::SessionExpired => Error::SessionEnded,
         // The server knows no more about the outcome than we do.
         ErrorCode::ConnectionLoss | ErrorCode::SessionMoved => Error::ConnectionLoss,
-        ErrorCode::NotReadOnly => Error::Other("the server only answers reads".to_owned()),
-        ErrorCode::NoWatcher => Error::Other("the server has no such watch".to_owned()),
+        ErrorCode::NotReadOnly => Error::Refused("the server only answers reads".to_owned()),
+        ErrorCode::EphemeralOnLocalSession => {
+            Error::Refused("the session is known to one server alone, and cannot have ephemeral nodes".to_owned())
+        }
+        ErrorCode::NoWatcher => Error::Refused("the server has no such watch".to_owned()),
         ErrorCode::MarshallingError => Error::Other("the server could not read the request".to_owned()),
         code => Error::Other(format!("unexpected error code: {}", i32::from(code))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_code_that_does_not_say_so_leaves_the_outcome_unknown() {
+        for (code, is_unknown) in [
+            (ErrorCode::NotReadOnly, false),
+            (ErrorCode::EphemeralOnLocalSession, false),
+            (ErrorCode::NoWatcher, false),
+            (ErrorCode::BadVersion, false),
+            (ErrorCode::ThrottledOp, false),
+            (ErrorCode::MarshallingError, true),
+            (ErrorCode::SystemError, true),
+            (ErrorCode::ConnectionLoss, true),
+        ] {
+            assert_eq!(refusal(code, OpCode::Create).leaves_outcome_unknown(), is_unknown, "{code:?}");
+        }
     }
 }

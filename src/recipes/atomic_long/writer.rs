@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::error::Error;
 use super::value::{Change, decode, encode};
 use crate::client::core::Core;
-use crate::client::ops::outcome_unknown;
+use crate::client::ops::write_failed;
 use crate::client::sequence::{Sequence, Ticket};
 use crate::client::session::{Condition, Session};
 use crate::client::{self, ErrorKind};
@@ -187,7 +187,7 @@ impl Writer {
                 Some(false) => Ok(End::Again),
                 None => {
                     self.registered = None;
-                    Err(Error::client(&self.path, outcome_unknown(change.verb(), &self.path)))
+                    Err(Error::client(&self.path, write_failed(change.verb(), &self.path, error.clone())))
                 }
             };
         }

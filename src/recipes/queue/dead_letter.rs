@@ -8,7 +8,7 @@ use futures::stream::{StreamExt, TryStreamExt};
 use super::envelope;
 use super::error::Error;
 use crate::client::core::Core;
-use crate::client::ops::write_failed;
+use crate::client::ops::MAYBE_DONE;
 use crate::client::parents;
 use crate::client::session::Session;
 use crate::client::{self, ErrorKind};
@@ -127,12 +127,13 @@ pub(super) async fn put_back(core: &Core, paths: &Paths, letter: &DeadLetter) ->
         ])
     };
     let path = paths.dead_letter(&letter.name);
+    // A copy of the transaction may have been carried out.
     let mut unknown = false;
     loop {
         let failed = |error| Error::client(&paths.path, error);
         let session = core.session_in_time("put back", &path).await.map_err(failed)?;
         let outcome = core.bounded("put back", &path, step(&session)).await.map_err(failed)?;
-        let error = match outcome {
+        let (error, is_of_copy) = match outcome {
             Ok(Multi::Committed(_)) => return Ok(()),
             // The copy whose answer was lost deleted it.
             Ok(Multi::Refused { index: 0, error: engine::Error::NoNode }) if unknown => return Ok(()),
@@ -140,15 +141,16 @@ pub(super) async fn put_back(core: &Core, paths: &Paths, letter: &DeadLetter) ->
             Ok(Multi::Refused { index: 1, error: engine::Error::NoNode }) => {
                 match parents::ensure(&session, &paths.items, &[], &core.config.acls).await {
                     Ok(()) => continue,
-                    Err(error) => error,
+                    Err(error) => (error, false),
                 }
             }
-            Ok(Multi::Refused { error, .. }) | Err(error) => error,
+            Ok(Multi::Refused { error, .. }) | Err(error) => (error, true),
         };
         // The first copy deletes the letter, so a second copy does nothing.
-        unknown |= error.leaves_outcome_unknown();
+        unknown |= is_of_copy && error.leaves_outcome_unknown();
         if !error.is_passing() {
-            return Err(failed(write_failed("put back", &path, error)));
+            let error = client::Error::from_engine("put back", &path, error);
+            return Err(failed(if unknown { error.in_doubt(MAYBE_DONE) } else { error }));
         }
         tokio::time::sleep(core.config.tick / 16).await;
     }

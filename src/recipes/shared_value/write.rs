@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::error::Error;
 use crate::client::core::Core;
-use crate::client::ops::outcome_unknown;
+use crate::client::ops::write_failed;
 use crate::client::session::{Condition, Session};
 use crate::client::{self, ErrorKind};
 use crate::engine;
@@ -58,7 +58,7 @@ impl Write<'_> {
                 error if error.leaves_outcome_unknown() => match self.settle(&session, &full, before).await {
                     Fate::Overtaken(_) if self.is_conditional => return Ok(None),
                     Fate::Same(now) => return self.same(now),
-                    Fate::Unknown => return Err(Error::client(self.path, outcome_unknown(self.doing, self.path))),
+                    Fate::Unknown => return Err(Error::client(self.path, write_failed(self.doing, self.path, error))),
                     // It was answered, and the answer to another one would be the same.
                     _ if !error.is_passing() => return Err(self.failed(error)),
                     Fate::NotCarriedOut(now) | Fate::Overtaken(now) => before = Some(now),

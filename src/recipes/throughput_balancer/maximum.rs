@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::error::Error;
 use super::record::MAX_THROUGHPUT;
 use crate::client::core::Core;
-use crate::client::ops::{outcome_unknown, write_failed};
+use crate::client::ops::{MAYBE_DONE, outcome_unknown, write_failed};
 use crate::client::session::Session;
 use crate::client::{self, Client, ErrorKind, parents};
 use crate::engine::{self, Multi, Op};
@@ -173,7 +173,12 @@ async fn write(core: &Arc<Core>, paths: &Paths, maximum: u64) -> Result<(), clie
                 // Without a limit: whether the write was carried out, only a read can tell.
                 let _ = session.connected_after_loss(connection).await;
             }
-            Err(error) => return Err(write_failed(DOING, at, error)),
+            Err(error) if lost_at.is_some() => {
+                return Err(client::Error::from_engine(DOING, at, error).in_doubt(MAYBE_DONE));
+            }
+            Err(error) if sent_at.is_some() => return Err(write_failed(DOING, at, error)),
+            // Nothing was written: a read failed, or the nodes above could not be created.
+            Err(error) => return Err(client::Error::from_engine(DOING, at, error)),
         }
     }
 }

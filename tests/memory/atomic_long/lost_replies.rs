@@ -184,3 +184,18 @@ async fn without_a_connection_nothing_is_written_and_the_error_says_so() {
     server.heal();
     assert_eq!(pair(within("connected", T, hits.increment()).await.expect("added")), (1, 2));
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_addition_whose_answer_cannot_be_read_is_not_said_to_have_no_answer() {
+    let (server, [client]) = setup_with(10).await;
+    let hits = number(&client);
+    assert_eq!(pair(hits.increment().await.expect("added")), (10, 11));
+    server.lose_next_reply(&client, Operation::Multi, Loss::Malformed);
+    assert_eq!(pair(within("it is known", T, hits.increment()).await.expect("known")), (11, 12));
+    server.lose_next_reply(&client, Operation::Multi, Loss::Malformed);
+    server.fail_reads(&writers(&server)[0], Operation::GetData);
+    let error = within("it is looked at", T, hits.increment()).await.expect_err("nor can the handle's node be read");
+    let text = error.to_string();
+    assert!(text.contains("its answer cannot be read") && !text.contains("no answer came"), "{text}");
+    assert_unknown(&error);
+}

@@ -1,7 +1,8 @@
 //! Items that cannot be handled.
 
-use zookeeper_recipes::CreateMode;
 use zookeeper_recipes::queue::{BoxError, DistributedQueue, Error, Serializer};
+use zookeeper_recipes::testing::{Loss, Operation};
+use zookeeper_recipes::{CreateMode, ErrorKind};
 
 use super::fixture::{DEAD, PATH, at_rest, builder, drained, filled, names, queue, setup, taken, texts};
 use crate::fixture::{SOON, within};
@@ -136,4 +137,24 @@ async fn a_letter_is_put_back_also_where_the_queues_directory_was_deleted() {
     queue.put_back(&letters[0]).await.expect("put back");
     assert_eq!(queue.dead_letters().await, Ok(vec![]));
     assert_eq!(taken(&consumer).await.item(), "a");
+}
+
+/// Only an answer to the transaction itself leaves open whether it was carried out.
+#[tokio::test(start_paused = true)]
+async fn a_letter_that_is_not_put_back_is_not_said_to_be_put_back_perhaps() {
+    for (of, kind) in [(Operation::Create, ErrorKind::Other), (Operation::Multi, ErrorKind::OutcomeUnknown)] {
+        let (server, client, _) = setup().await;
+        let queue = queue(&client);
+        queue.producer().put("a").await.expect("put");
+        taken(&queue.consumer()).await.reject("no").await.expect("buried");
+        let letters = queue.dead_letters().await.expect("letters");
+        if of == Operation::Create {
+            server.delete_by_hand(PATH).expect("it is empty");
+        }
+        server.lose_next_reply(&client, of, Loss::Malformed);
+        let Err(Error::Client { error, .. }) = queue.put_back(&letters[0]).await else { panic!("{of:?}") };
+        let text = error.to_string();
+        assert_eq!((error.kind(), text.contains("its answer cannot be read")), (kind, true), "{of:?}: {text}");
+        assert_eq!(text.contains("may have been"), kind == ErrorKind::OutcomeUnknown, "{of:?}: {text}");
+    }
 }

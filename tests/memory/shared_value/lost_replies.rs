@@ -225,3 +225,18 @@ async fn a_write_that_is_cut_off_each_time_ends() {
         assert_eq!(server.stat(PATH).expect("it is there").version, 1, "{call:?}: nothing comes late");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_write_whose_answer_cannot_be_read_is_not_said_to_have_no_answer() {
+    let (server, [client]) = setup().await;
+    let value = text(&client, "old").await;
+    server.lose_next_reply(&client, Operation::SetData, Loss::Malformed);
+    within("it is looked at", T, value.set("new")).await.expect("the node shows that it was carried out");
+    server.lose_next_reply(&client, Operation::SetData, Loss::Malformed);
+    server.fail_reads(PATH, Operation::GetData);
+    let error = within("it is looked at", T, value.set("newer")).await.expect_err("nor can the node be read");
+    let text = error.to_string();
+    assert!(text.contains("its answer cannot be read") && !text.contains("no answer came"), "{text}");
+    let Error::Client { error, .. } = error else { panic!("{error:?}") };
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+}

@@ -158,3 +158,20 @@ async fn no_raise_comes_late_after_the_maximum_was_deleted_and_set_again() {
         have(&server, &[&one], &[400]).await;
     }
 }
+
+/// Only an answer to the write itself leaves open whether it was carried out.
+#[tokio::test(start_paused = true)]
+async fn a_maximum_whose_node_cannot_be_read_is_not_said_to_be_written_perhaps() {
+    for (of, kind) in [(Operation::GetData, ErrorKind::Other), (Operation::Multi, ErrorKind::OutcomeUnknown)] {
+        let server = TestingServer::start();
+        let client = server.client().await.expect("a client");
+        if of == Operation::GetData {
+            set_max_throughput(&client, BASE, 600).await.expect("set");
+        }
+        server.lose_next_reply(&client, of, Loss::Malformed);
+        let Err(Error::Client { error, .. }) = set_max_throughput(&client, BASE, 700).await else { panic!("{of:?}") };
+        let text = error.to_string();
+        assert_eq!((error.kind(), text.contains("its answer cannot be read")), (kind, true), "{of:?}: {text}");
+        assert_eq!(text.contains("may have been"), kind == ErrorKind::OutcomeUnknown, "{of:?}: {text}");
+    }
+}

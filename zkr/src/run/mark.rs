@@ -16,8 +16,10 @@ use zookeeper_recipes::{Client, Error, ErrorKind};
 
 use super::lease_file::Moment;
 
-/// How often a mark of another one is looked at.
+/// How often a mark of another one is looked at, and how long after a write without a known outcome the next one is.
 const INTERVAL: Duration = Duration::from_millis(50);
+/// How many writes in a row may have no known outcome. Each has waited for its answer, so that takes a while already.
+const ATTEMPTS: u32 = 5;
 
 /// What is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,7 +71,7 @@ impl Mark {
         let own = Data { zkr_runs_for: token, over_within_ms };
         let data = serde_json::to_vec(&own).unwrap_or_default();
         let held_since = Moment::now();
-        let mut told = false;
+        let (mut told, mut unknown) = (false, Attempts::default());
         loop {
             let (found, stat) = client.get(path).await?;
             match Found::of(&found) {
@@ -87,8 +89,9 @@ impl Mark {
                 Found::Nothing | Found::Mark(_) => match client.set(path, &data, Some(stat.version)).await {
                     Ok(stat) => return Ok(Some(Mark { version: stat.version })),
                     Err(error) if error.kind() == ErrorKind::NoAuth => return Ok(None),
-                    Err(error) if may_be_repeated(&error) => {}
-                    Err(error) => return Err(error),
+                    // Another one has written.
+                    Err(error) if error.kind() == ErrorKind::BadVersion => {}
+                    Err(error) => unknown.pause_after(error).await?,
                 },
             }
         }
@@ -96,25 +99,39 @@ impl Mark {
 
     /// Removes the mark, unless another holder has replaced it.
     pub async fn remove(self, client: &Client, path: &str) -> Result<(), Error> {
+        let mut unknown = Attempts::default();
         loop {
             match client.set(path, "", Some(self.version)).await {
-                // With a lost answer, it is removed now or it was before.
-                Err(error) if error.kind() == ErrorKind::OutcomeUnknown => {}
+                // With a lost answer, it was removed before.
                 Err(error) if matches!(error.kind(), ErrorKind::BadVersion | ErrorKind::NoNode) => return Ok(()),
-                Err(error) => return Err(error),
+                Err(error) => unknown.pause_after(error).await?,
                 Ok(_) => return Ok(()),
             }
         }
     }
 }
 
-/// Whether another look tells what to do: another one has written, or the answer was lost.
-fn may_be_repeated(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::BadVersion | ErrorKind::OutcomeUnknown)
+/// The writes of one call that had no known outcome.
+#[derive(Debug, Default)]
+struct Attempts(u32);
+
+impl Attempts {
+    /// Waits before the next attempt. Returns the error of a write that was refused, or that was the last attempt.
+    async fn pause_after(&mut self, error: Error) -> Result<(), Error> {
+        self.0 += 1;
+        if error.kind() != ErrorKind::OutcomeUnknown || self.0 == ATTEMPTS {
+            return Err(error);
+        }
+        sleep(INTERVAL).await;
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use zookeeper_recipes::CreateMode;
+    use zookeeper_recipes::testing::{Loss, Operation, TestingServer};
+
     use super::*;
 
     #[test]
@@ -123,6 +140,24 @@ mod tests {
         let data = serde_json::to_vec(&own).expect("JSON");
         assert_eq!(data, br#"{"zkr_runs_for":77,"over_within_ms":10000}"#);
         assert_eq!(Found::of(&data), Found::Mark(own));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_mark_whose_write_has_no_known_outcome_each_time_is_an_error() {
+        let timeout = Duration::from_secs(10);
+        for (lost, outcome) in [(ATTEMPTS - 1, None), (ATTEMPTS, Some(ErrorKind::OutcomeUnknown))] {
+            let server = TestingServer::start();
+            let client = server.client().await.expect("a client");
+            client.create("/lock", "", CreateMode::Persistent).await.expect("created");
+            let lose = || (0..lost).for_each(|_| server.lose_next_reply(&client, Operation::SetData, Loss::NotApplied));
+            lose();
+            let set = Mark::set(&client, "/lock", 7, timeout, |_| {}).await;
+            assert_eq!(set.as_ref().err().map(Error::kind), outcome);
+            let Ok(mark) = set else { continue };
+            lose();
+            mark.expect("it may be written").remove(&client, "/lock").await.expect("removed");
+            assert_eq!(server.get("/lock").as_deref(), Some(&b""[..]));
+        }
     }
 
     #[test]

@@ -22,6 +22,8 @@
 //! compares the clock. So a leader writes in one transaction with a check of its table, which the ensemble refuses
 //! once that is replaced. For another store the number of the table is the fencing token.
 
+use std::time::Duration;
+
 use futures::future::{BoxFuture, FutureExt, select_all};
 use recipes_examples::Result;
 use zookeeper_recipes::barrier::{self, Barrier};
@@ -29,6 +31,9 @@ use zookeeper_recipes::leader_latch::{LeaderLatch, Leadership};
 use zookeeper_recipes::{Client, CreateMode, ErrorKind};
 
 use crate::{Board, MEMBERS, PARTITIONS};
+
+/// The delay before the table is read again after a write whose outcome is unknown, or came too late.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Creates the first table, which assigns nothing; all members wait at it.
 pub(crate) async fn prepare(client: &Client, path: &str) -> Result<()> {
@@ -61,7 +66,10 @@ async fn follow(client: &Client, number: usize, path: &str, board: &Board) -> Re
             (0..PARTITIONS).filter(|&partition| table.leaders[partition] == MEMBERS[number]).collect();
         match table.work(client, number, path, &led).await {
             Ok(()) => led.into_iter().for_each(|partition| board.leads(number, partition)),
-            Err(error) if matches!(error.kind(), ErrorKind::OutcomeUnknown | ErrorKind::NoNode) => continue,
+            Err(error) if matches!(error.kind(), ErrorKind::OutcomeUnknown | ErrorKind::NoNode) => {
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            }
             Err(error) => return Err(error.into()),
         }
         Barrier::new(client, table.path(path))?.wait().await?;
@@ -90,8 +98,10 @@ async fn assign(client: &Client, leadership: &Leadership, path: &str) -> Result<
         let table = Table::read(client, path).await?;
         let next = table.next(&present);
         // The first table waits for all members; otherwise the first member would lead everything.
-        if next.leaders != table.leaders && (table.generation > 0 || present.len() == MEMBERS.len()) {
-            table.replace(client, leadership, path, &next).await?;
+        let is_due = next.leaders != table.leaders && (table.generation > 0 || present.len() == MEMBERS.len());
+        if is_due && !table.replace(client, leadership, path, &next).await? {
+            tokio::time::sleep(PAUSE).await;
+            continue;
         }
         let mut changes: Vec<BoxFuture<'_, Result<(), barrier::Error>>> = vec![knock.wait().boxed()];
         for member in &present {
@@ -168,14 +178,14 @@ impl Table {
         work.commit().await.map(drop)
     }
 
-    /// Replaces this table by the next one; refused if another member is the controller, or this table was replaced.
-    async fn replace(&self, client: &Client, leadership: &Leadership, path: &str, next: &Table) -> Result<()> {
+    /// Replaces this table by the next one. Returns false if it is not known to be replaced: another member is the
+    /// controller, this table was replaced already, or no answer came. The next read of the table shows which.
+    async fn replace(&self, client: &Client, leadership: &Leadership, path: &str, next: &Table) -> Result<bool> {
         let change = client.transaction().check(&leadership.fence()).delete(&self.path(path), None);
         match change.create(&next.path(path), next.text(), CreateMode::Persistent).commit().await {
-            Ok(_) => Ok(()),
-            // The next read of the table shows the outcome.
-            Err(error) if matches!(error.kind(), ErrorKind::OutcomeUnknown | ErrorKind::NoNode) => Ok(()),
-            Err(error) if error.is_lost() => Ok(()),
+            Ok(_) => Ok(true),
+            Err(error) if matches!(error.kind(), ErrorKind::OutcomeUnknown | ErrorKind::NoNode) => Ok(false),
+            Err(error) if error.is_lost() => Ok(false),
             Err(error) => Err(error.into()),
         }
     }

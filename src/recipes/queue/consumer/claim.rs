@@ -160,9 +160,10 @@ impl Claimant {
             Ok((data, stat)) => Ok(Item { data, created: stat.czxid, version: stat.version }),
             Err(engine::Error::NoNode) => Err(End::Gone),
             // The permission to read it is missing, or it is larger than an answer may be.
-            Err(error) if matches!(error, engine::Error::NoAuth | engine::Error::Other(_)) || error.is_unread() => {
+            Err(error @ (engine::Error::NoAuth | engine::Error::Refused(_) | engine::Error::Other(_))) => {
                 Err(refused("read", &name, error))
             }
+            Err(error) if error.is_unread() => Err(refused("read", &name, error)),
             Err(error) => Err(End::Failed(error)),
         }
     }

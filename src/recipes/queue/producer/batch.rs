@@ -28,6 +28,8 @@ pub(super) enum End {
     Refused(Option<usize>, engine::Error),
     /// Unknown: it was not sent, or the batch is in doubt now.
     Open,
+    /// It was answered with an error that does not say whether it was carried out. The number does.
+    Unclear(engine::Error),
     /// The server is overloaded and did not look at it.
     Throttled,
 }
@@ -53,12 +55,12 @@ impl Batch {
         match outcome {
             Ok(Multi::Committed(_)) => End::Applied,
             Ok(Multi::Refused { index, error }) => End::Refused(Some(index), error),
-            Err(error) if error.leaves_outcome_unknown() => {
-                self.in_doubt = true;
+            Err(engine::Error::Throttled) => End::Throttled,
+            Err(error) if error.is_passing() => {
+                self.in_doubt |= error.leaves_outcome_unknown();
                 End::Open
             }
-            Err(engine::Error::Throttled) => End::Throttled,
-            Err(error) if error.is_passing() => End::Open,
+            Err(error) if error.leaves_outcome_unknown() => End::Unclear(error),
             Err(error) => End::Refused(None, error),
         }
     }

@@ -260,6 +260,11 @@ impl Task {
                 self.has_put(batch);
                 continue;
             }
+            if let End::Unclear(error) = end {
+                // With a number it was not carried out, and the answer to another copy would be the same.
+                batch.in_doubt |= last.is_none();
+                end = End::Refused(None, error);
+            }
             if let End::Refused(None, engine::Error::TooLarge(_)) = end {
                 if self.batches.is_empty() && last.is_some() {
                     too_large = true;
@@ -348,10 +353,9 @@ mod tests {
     use crate::client::Client;
     use crate::testing::TestingServer;
 
-    #[tokio::test(start_paused = true)]
-    async fn a_throttled_transaction_is_sent_again_after_a_delay() {
-        let server = TestingServer::start();
-        let client = Client::builder_for(&server).connect().await.expect("a client");
+    /// Puts one item, to which this is the first answer, and handles events until it is settled.
+    async fn put_with_first_answer(server: &TestingServer, answer: engine::Error) -> Result<(), Error> {
+        let client = Client::builder_for(server).connect().await.expect("a client");
         let paths = Arc::new(Paths::new("/q", None, str::to_owned));
         let (failures, closed) = (Failures::new(&paths.path), watch::Sender::new(false));
         let (_commands, commanded) = mpsc::unbounded_channel();
@@ -362,14 +366,31 @@ mod tests {
         task.take_in(Command::Put(put));
         task.have_sequence().await.expect("a number");
         let mut batch = task.next_batch().expect("one put");
-        batch.answer = Some(async { Err(engine::Error::Throttled) }.boxed());
+        batch.answer = Some(async { Err(answer) }.boxed());
         task.batches.push_back(batch);
-        let began = Instant::now();
-        while !task.batches.is_empty() {
+        while !task.batches.is_empty() || !task.waiting.is_empty() {
             task.step().await;
         }
-        enqueued.await.expect("put");
-        assert!(began.elapsed() >= client.core().config.tick, "{:?}", began.elapsed());
+        enqueued.await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_throttled_transaction_is_sent_again_after_a_delay() {
+        let (server, began) = (TestingServer::start(), Instant::now());
+        put_with_first_answer(&server, engine::Error::Throttled).await.expect("put");
+        // The tick, by default.
+        assert!(began.elapsed() >= Duration::from_secs(2), "{:?}", began.elapsed());
         assert_eq!(server.children("/q").len(), 1);
+    }
+
+    /// The number shows that it was not carried out. Another copy would be answered likewise, without an end.
+    #[tokio::test(start_paused = true)]
+    async fn a_transaction_with_an_unclear_answer_fails_once_the_number_shows_that_it_was_not_carried_out() {
+        for answer in [engine::Error::Other("of code -1".to_owned()), engine::Error::Undecodable("short".to_owned())] {
+            let server = TestingServer::start();
+            let error = put_with_first_answer(&server, answer).await.expect_err("not put");
+            assert!(matches!(&error, Error::Client { error, .. } if error.kind() == ErrorKind::Other), "{error:?}");
+            assert_eq!(server.children("/q").len(), 0);
+        }
     }
 }
