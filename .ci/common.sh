@@ -148,7 +148,10 @@ inter_process_mutex|14 writes, 0 overlaps, 1 late write refused|14 writes, 0 ove
 read_write_lock|4 editions, 18 readings, 0 torn|4 editions, 18 readings, 0 torn
 multi_lock|15 transfers, the sum is 300 as before|15 transfers, the sum is 300 as before
 semaphore|24 jobs, at most 3 at a time|24 jobs, at most 3 at a time
+barrier|0 of them during 2 maintenances|0 of them during 2 maintenances
 double_barrier|5 steps: the sum is 50, 0 times out of step|5 steps: the sum is 50, 0 times out of step
+persistent_node|outlived a deletion by hand and a lost session|outlived a deletion by hand
+shared_value|followed 3 modes, and the limit is 15|followed 3 modes, and the limit is 15
 cache|Both services have the 3 settings of the operator|Both services have the 4 settings of the operator
 group_member|members: alice, bob, carol|members: alice, bob, carol
 distributed_queue|100 parcels put, 99 shipped, 1 dead letter, 0 lost|100 parcels put, 99 shipped, 1 dead letter, 0 lost

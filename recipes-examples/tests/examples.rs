@@ -3,13 +3,16 @@
 #![cfg(unix)]
 
 mod atomic_long;
+mod barrier;
 mod cache;
 mod group_member;
 mod health_page;
 mod metrics;
 mod multi_lock;
+mod persistent_node;
 mod program;
 mod semaphore;
+mod shared_value;
 
 use program::Program;
 use rustix::process::Signal;
