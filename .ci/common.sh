@@ -45,8 +45,21 @@ finish() {
 }
 trap finish EXIT
 
+# What is missing is installed, and a daemon that does not run is started, unless the script was told not to.
+no_install=
+if [ "${1:-}" = --no-install ]; then
+    no_install=1
+    shift
+fi
+may_install() {
+    [ -z "$no_install" ] && return
+    echo "ci: $1 is missing, and --no-install was given" >&2
+    exit 1
+}
+
 ensure_engine() {
     docker info >/dev/null 2>&1 && return
+    may_install "a Docker engine that runs"
     if ! command -v dockerd >/dev/null; then
         step "installing a Docker engine"
         apt-get update -qq
@@ -63,6 +76,7 @@ ensure_engine() {
 # For .ci/check-layers, and for kazoo in the tests.
 ensure_python() {
     python3 -c 'import ensurepip, venv' 2>/dev/null && return
+    may_install "python3 with venv"
     step "installing python3"
     apt-get update -qq
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3 python3-venv
@@ -72,6 +86,7 @@ ensure_python() {
 ensure_curator() {
     ! command -v apt-get >/dev/null && return
     [ -e /usr/share/java/curator-recipes.jar ] && command -v javac >/dev/null && return
+    may_install "Curator (Debian's libcurator-recipes-java) or a JDK"
     step "installing Curator"
     apt-get update -qq
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends libcurator-recipes-java default-jdk-headless

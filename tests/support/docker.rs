@@ -41,7 +41,7 @@ pub async fn engine() -> Docker {
     }
 }
 
-/// Name and tag of the server's image, which is there when this returns: found, pulled or built.
+/// Name and tag of the server's image, which is there when this returns: found, pulled, or built if it is the default.
 pub async fn image() -> (String, String) {
     // A failure is kept as well: the next test would not fare better.
     static IMAGE: OnceCell<Result<(String, String), String>> = OnceCell::const_new();
@@ -61,6 +61,11 @@ async fn find_image() -> Result<(String, String), String> {
         if !exists(&docker, &image).await
             && let Err(error) = pull(&docker, &name, &tag).await
         {
+            if image != DEFAULT_IMAGE {
+                return Err(format!(
+                    "{image}, which ZOOKEEPER_IMAGE names, is not there and cannot be pulled: {error}"
+                ));
+            }
             eprintln!("{image} cannot be pulled ({error}): building it from tests/image");
             build(&image).await?;
         }
