@@ -93,7 +93,7 @@ ensure_curator() {
 }
 
 # What must hold of the source.
-CHECKS=(source layers lengths words)
+CHECKS=(source layers lengths words guide)
 
 check_source() {
     local name
@@ -101,6 +101,19 @@ check_source() {
         step ".ci/check-$name"
         ".ci/check-$name"
     done
+}
+
+# The guide as a book, with pictures that are as their script draws them. The program that makes it is built once for each
+# target directory, where it is not installed.
+build_guide() {
+    step "the guide, as a book"
+    docs/guide/pictures.py --check
+    local tools
+    tools=$(realpath -m "$target/tools")
+    PATH=$PATH:$tools/bin
+    command -v mdbook >/dev/null ||
+        cargo install --quiet --locked --debug mdbook --version 0.5.4 --no-default-features --features search --root "$tools"
+    mdbook build docs/guide
 }
 
 check_crate() {

@@ -278,7 +278,7 @@ pub use recipes::*;
 pub use util::state_receiver::{StateEnded, StateReceiver};
 pub use util::znode::{Acl, CreateMode, Permissions, Stat};
 
-/// Compiles the examples of the README.
+/// Compiles the code of the README and of the guide.
 #[cfg(all(
     doctest,
     feature = "leader-latch",
@@ -298,7 +298,48 @@ pub use util::znode::{Acl, CreateMode, Permissions, Stat};
     feature = "atomic-long",
     feature = "throughput-balancer",
     feature = "limiter",
-    feature = "testing"
+    feature = "testing",
+    feature = "inspect",
+    feature = "metrics",
+    feature = "serde",
+    feature = "tower",
+    feature = "tls",
+    feature = "sasl-digest-md5",
+    feature = "backoff"
 ))]
-#[doc = include_str!("../README.md")]
-mod readme {}
+mod guide {
+    macro_rules! pages {
+        ($($name:ident: $path:literal,)*) => { $(#[doc = include_str!(concat!("../docs/guide/src/", $path))] mod $name {})* };
+    }
+
+    #[doc = include_str!("../README.md")]
+    mod readme {}
+
+    pages! {
+        connect: "connect.md",
+        what_do_i_hold: "what-do-i-hold.md",
+        testing: "testing.md",
+        migrate: "migrate.md",
+        timeouts: "timeouts.md",
+        security: "security.md",
+        alerts: "alerts.md",
+        logs: "logs.md",
+        operate: "operate.md",
+        leader_latch: "recipes/leader-latch.md",
+        leader_selector: "recipes/leader-selector.md",
+        mutex: "recipes/mutex.md",
+        read_write_lock: "recipes/read-write-lock.md",
+        multi_lock: "recipes/multi-lock.md",
+        semaphore: "recipes/semaphore.md",
+        double_barrier: "recipes/double-barrier.md",
+        barrier: "recipes/barrier.md",
+        persistent_node: "recipes/persistent-node.md",
+        group_member: "recipes/group-member.md",
+        cache: "recipes/cache.md",
+        shared_value: "recipes/shared-value.md",
+        atomic_long: "recipes/atomic-long.md",
+        queue: "recipes/queue.md",
+        throughput_balancer: "recipes/throughput-balancer.md",
+        limiter: "recipes/limiter.md",
+    }
+}
