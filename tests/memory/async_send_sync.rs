@@ -22,8 +22,8 @@ use zookeeper_recipes::persistent_node::{
     Error as NodeError, NodeMode, NodeState, PersistentNode, PersistentNodeBuilder,
 };
 use zookeeper_recipes::queue::{
-    AckMode, BoxQueueHandler, ClaimHandle, ClaimLost, Consumer, DeadLetter, Deliveries, Delivery, DistributedQueue,
-    DistributedQueueBuilder, Enqueued, Error as QueueError, Event, Events, Failure, Producer, Utf8,
+    ClaimHandle, ClaimLost, Consumer, DeadLetter, Deliveries, Delivery, DistributedQueue, DistributedQueueBuilder,
+    Enqueued, Error as QueueError, Event, Events, Failure, Producer, Utf8,
 };
 use zookeeper_recipes::read_write_lock::{
     Error as ReadWriteError, InterProcessReadWriteLock, InterProcessReadWriteLockBuilder, ReadGuard, ReadLock,
@@ -52,7 +52,6 @@ fn handles_and_values_can_be_shared_between_tasks() {
     send_sync_unpin::<BoxConnectionStateListener>();
     send_sync_unpin::<BoxLeaderLatchListener>();
     send_sync_unpin::<BoxLeaderSelectorListener>();
-    send_sync_unpin::<BoxQueueHandler<String>>();
     send_sync_unpin::<RequestCounts>();
     send_sync_unpin::<RetryPolicy>();
     send_sync_unpin::<Stat>();
@@ -111,7 +110,6 @@ fn handles_and_values_can_be_shared_between_tasks() {
     send_sync_unpin::<ClaimHandle>();
     send_sync_unpin::<ClaimLost>();
     send_sync_unpin::<DeadLetter>();
-    send_sync_unpin::<AckMode>();
     send_sync_unpin::<Event>();
     send_sync_unpin::<Failure>();
     send_sync_unpin::<Enqueued>();

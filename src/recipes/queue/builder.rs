@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::error::Error;
-use super::{AckMode, DistributedQueue, Options};
+use super::{DistributedQueue, Options};
 use crate::client::{Client, RetryPolicy};
 use crate::layout::queue::Paths;
 use crate::util::serializer::Serializer;
@@ -17,14 +17,13 @@ const MOST_PREFETCH: usize = 1_000;
 /// ```no_run
 /// use std::time::Duration;
 /// use zookeeper_recipes::Client;
-/// use zookeeper_recipes::queue::{AckMode, DistributedQueue, Error, Utf8};
+/// use zookeeper_recipes::queue::{DistributedQueue, Error, Utf8};
 ///
 /// # async fn example(client: Client) -> Result<(), Error> {
 /// let queue = DistributedQueue::builder(&client, "/my-service/orders", Utf8)
 ///     .claims_path("/my-service/orders-locks") // Curator's lock path
 ///     .max_items(10_000)
 ///     .max_deliveries(5)
-///     .ack_mode(AckMode::AfterHandling) // the default
 ///     .grace_period(Duration::from_secs(10))
 ///     .build()?;
 /// # Ok(())
@@ -103,31 +102,6 @@ impl<S: Serializer> DistributedQueueBuilder<S> {
     /// [`max_deliveries`](Self::max_deliveries) each of them counts only if the session ends before it is returned.
     pub fn prefetch(mut self, items: usize) -> Self {
         self.options.prefetch = items;
-        self
-    }
-
-    /// Sets whether a consumer never claims an item while it may claim an older one. Default: false.
-    ///
-    /// With false the oldest item is claimed first as well, except by consumers that claim at the same moment. Each of
-    /// them expects the usual number of claims of the others before its own, and leaves that many of the oldest items
-    /// to them. If one of these items is not claimed within about two round trips for each, the consumer claims it
-    /// itself. With strict order the consumer waits for that and claims nothing else meanwhile: four busy consumers
-    /// together get an item in two to three round trips.
-    ///
-    /// Items that are claimed are skipped. So are items that this consumer leaves alone for a time: after [a
-    /// failure](Self::retry_delay), [`nack_after`](super::Delivery::nack_after), or a settlement that was refused. The
-    /// order is that of the claims, not of the work: two consumers work on two items at once. To process one item at a
-    /// time, let one consumer [`take`](super::Consumer::take) and ack in turn, for example the leader of a
-    /// [`LeaderLatch`](crate::leader_latch). Let it answer a failure with [`nack`](super::Delivery::nack), after which
-    /// it gets the same item next.
-    pub fn strict_order(mut self, strict: bool) -> Self {
-        self.options.strict_order = strict;
-        self
-    }
-
-    /// Sets when [`consume`](super::Consumer::consume) acknowledges an item. Default: [`AckMode::AfterHandling`].
-    pub fn ack_mode(mut self, mode: AckMode) -> Self {
-        self.options.ack_mode = mode;
         self
     }
 

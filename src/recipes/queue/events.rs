@@ -52,14 +52,6 @@ pub enum Event {
         /// [`consume`](super::Consumer::consume) was dropped.
         claim_lost: bool,
     },
-    /// A handler failed to handle an item that had been acknowledged before, or was dropped before it had finished. The
-    /// item is not redelivered. See [`AckMode::BeforeHandling`](super::AckMode::BeforeHandling).
-    Dropped {
-        /// The name that the item had.
-        item: String,
-        /// The error of the handler.
-        reason: String,
-    },
     /// A node of the queue is an item of another kind of Curator's queues (by priority, with a delay, with ids). The
     /// consumer ignores it. Reported once for each node.
     Skipped {
@@ -90,7 +82,6 @@ impl fmt::Display for Event {
                 let claim = if *claim_lost { ", and its claim is lost" } else { "" };
                 write!(f, "the handler of {item} was dropped in delivery {attempt}{claim}")
             }
-            Event::Dropped { item, reason } => write!(f, "{item} has failed, and was acknowledged before: {reason}"),
             Event::Skipped { node } => write!(f, "{node} is an item of another kind of queue, and is ignored"),
             Event::Failed { error } => write!(f, "failed, and tried again: {error}"),
             Event::Missed { events } => write!(f, "{events} events were not read in time and are lost"),
@@ -125,9 +116,6 @@ impl Publisher {
             }
             Event::Interrupted { item, attempt, claim_lost } => {
                 tracing::warn!(event = "handler_interrupted", path, item, attempt, claim_lost, "a handler was dropped");
-            }
-            Event::Dropped { item, reason } => {
-                tracing::warn!(event = "item_dropped", path, item, reason, "an acknowledged item failed");
             }
             Event::Skipped { node } => {
                 let item = node;
@@ -194,16 +182,12 @@ mod tests {
         let interrupted = |claim_lost| Event::Interrupted { item: "a".to_owned(), attempt: 2, claim_lost };
         for (event, text) in [
             (
-                Event::DeadLetter { item: item.clone(), attempts: 2, reason: reason.clone() },
+                Event::DeadLetter { item: item.clone(), attempts: 2, reason },
                 "a is a dead letter now, failed deliveries: 2: no such order",
             ),
-            (
-                Event::Unsettled { item: item.clone(), error: error() },
-                "a could not be settled: queue at /q: the claim on a was lost",
-            ),
+            (Event::Unsettled { item, error: error() }, "a could not be settled: queue at /q: the claim on a was lost"),
             (interrupted(false), "the handler of a was dropped in delivery 2"),
             (interrupted(true), "the handler of a was dropped in delivery 2, and its claim is lost"),
-            (Event::Dropped { item, reason }, "a has failed, and was acknowledged before: no such order"),
             (Event::Skipped { node: "b".to_owned() }, "b is an item of another kind of queue, and is ignored"),
             (Event::Failed { error: error() }, "failed, and tried again: queue at /q: the claim on a was lost"),
             (Event::Missed { events: 3 }, "3 events were not read in time and are lost"),

@@ -61,8 +61,8 @@
 //! is in doubt. Its node remains until the delivery is settled or dropped. Until then no other consumer gets the item,
 //! and an ack that arrives in time counts.
 //!
-//! To deliver at most once, acknowledge first and then work on the items that [`ack`](Delivery::ack) returns, or use
-//! [`consume`](Consumer::consume) with [`AckMode::BeforeHandling`].
+//! To deliver at most once, [`take`](Consumer::take) an item, acknowledge it, and then work on the items that
+//! [`ack`](Delivery::ack) returns.
 //!
 //! # When things fail
 //!
@@ -115,7 +115,12 @@
 //! that it returns with a delay is skipped until the delay is over. Consumers that claim at the same moment take turns,
 //! so that they do not all try for the same item: each leaves the others as many items as they usually claim meanwhile,
 //! and claims these items itself if the others do not. So with n busy consumers a few times n other items may overtake
-//! an item. [`strict_order`](DistributedQueueBuilder::strict_order) waits instead.
+//! an item.
+//!
+//! The order is that of the claims, not of the work: two consumers work on two items at once. To process one item at a
+//! time in order, let a single consumer [`take`](Consumer::take) and ack in turn, for example in the leader of a
+//! [`LeaderLatch`](crate::leader_latch). Let it answer a failure with [`nack`](Delivery::nack), after which it gets the
+//! same item next.
 //!
 //! Turns divide a backlog evenly. While items come more slowly than they are handled, one consumer claims almost all of
 //! them as long as it has free slots, because the others leave them to it. That costs the fewest requests, but the
@@ -191,9 +196,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::builder::DistributedQueueBuilder;
-pub use self::consumer::{
-    AckMode, BoxQueueHandler, ClaimHandle, ClaimLost, Consumer, Deliveries, Delivery, Failure, QueueHandler, Spawned,
-};
+pub use self::consumer::{ClaimHandle, ClaimLost, Consumer, Deliveries, Delivery, Failure, QueueHandler, Spawned};
 pub use self::dead_letter::DeadLetter;
 pub use self::error::Error;
 pub use self::events::{Event, Events};
@@ -211,8 +214,6 @@ pub use crate::util::serializer::{BoxError, RawBytes, Serializer, Utf8};
 struct Options {
     max_deliveries: Option<u32>,
     prefetch: usize,
-    strict_order: bool,
-    ack_mode: AckMode,
     retry_delay: RetryPolicy,
     grace: Duration,
 }
@@ -227,8 +228,6 @@ impl Default for Options {
         Options {
             max_deliveries: None,
             prefetch: 0,
-            strict_order: false,
-            ack_mode: AckMode::default(),
             // The bounds are valid, so there is no error.
             retry_delay: RetryPolicy::exponential(first, most).unwrap_or_default(),
             grace: GRACE,

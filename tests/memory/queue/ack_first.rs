@@ -1,11 +1,9 @@
 //! At most once: an item is acknowledged first, and worked on then.
 
-use futures::StreamExt;
-use zookeeper_recipes::queue::{AckMode, ClaimHandle, Event};
 use zookeeper_recipes::testing::{Loss, Operation};
 
-use super::fixture::{acked, at_rest, builder, filled, names, put, queue, setup, taken};
-use crate::fixture::{SOON, T, still_pending, within};
+use super::fixture::{acked, at_rest, filled, names, queue, setup, taken};
+use crate::fixture::{T, still_pending, within};
 
 #[tokio::test(start_paused = true)]
 async fn an_ack_returns_the_items_that_left_the_queue_with_it() {
@@ -53,47 +51,4 @@ async fn an_ack_that_is_refused_returns_nothing_and_the_item_comes_again() {
     let again = within("it comes again", T, queue(&two).consumer().take()).await.expect("an item");
     assert_eq!((again.item().as_str(), again.attempt()), ("a", 2));
     acked(again).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_handler_that_fails_after_the_ack_is_told_of_and_its_item_is_gone() {
-    let (server, one, two) = setup().await;
-    let producer = filled(&two, &["a", "b"]).await;
-    let consumer = builder(&one).ack_mode(AckMode::BeforeHandling).build().expect("a queue").consumer();
-    let mut events = consumer.events();
-    let seen = std::sync::Mutex::new(Vec::new());
-    let handler = |item: String, claim: ClaimHandle| {
-        assert!(!claim.is_held(), "it is settled");
-        assert!(!names(&server).contains(&claim.name().to_owned()), "it has left the queue");
-        seen.lock().expect("no panic").push(item.clone());
-        async move { if item == "a" { Err("no such street") } else { Ok(()) } }
-    };
-    let work = consumer.consume(1, handler);
-    let stop = async {
-        put(&producer, &["c"]).await;
-        // The handler is called only after the item has left the queue.
-        server.until(|| seen.lock().expect("no panic").len() == 3).await;
-        consumer.close().await;
-    };
-    within("all are handled", T, futures::future::join(work, stop)).await.0.expect("closed");
-    assert_eq!(*seen.lock().expect("no panic"), ["a", "b", "c"]);
-    let told = within("it is told", SOON, events.next()).await;
-    let expected = Event::Dropped { item: "queue-0000000000".into(), reason: "no such street".into() };
-    assert_eq!(told, Some(expected));
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_acknowledged_item_whose_handler_is_dropped_is_lost_and_that_is_told() {
-    let (server, one, two) = setup().await;
-    let _producer = filled(&two, &["a"]).await;
-    let consumer = builder(&one).ack_mode(AckMode::BeforeHandling).build().expect("a queue").consumer();
-    let mut events = consumer.events();
-    let handler = |_: String, _: ClaimHandle| std::future::pending::<Result<(), std::io::Error>>();
-    let mut work = Box::pin(consumer.consume(1, handler));
-    still_pending("it works", &mut work).await;
-    server.until(|| names(&server).is_empty()).await;
-    drop(work);
-    let told = within("it is told", SOON, events.next()).await;
-    let reason = "the handler was dropped before it had finished".into();
-    assert_eq!(told, Some(Event::Dropped { item: "queue-0000000000".into(), reason }));
 }

@@ -9,7 +9,7 @@ use zookeeper_recipes::Client;
 use zookeeper_recipes::queue::ClaimHandle;
 use zookeeper_recipes::testing::{Operation, Target, TestingServer};
 
-use super::fixture::{Queue, acked, at_rest, builder, filled, make_directories, queue, setup, taken};
+use super::fixture::{Queue, acked, at_rest, filled, make_directories, queue, setup, taken};
 use crate::fixture::{T, within};
 
 const ITEMS: usize = 1_000;
@@ -95,28 +95,6 @@ async fn four_consumers_share_a_thousand_items_nearly_in_order_for_little_more_t
         assert!(overtaken <= 30, "by {overtaken}");
         at_rest(&server, 0).await;
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn in_strict_order_nothing_is_overtaken_and_four_consumers_get_an_item_in_three_round_trips() {
-    const ROUND_TRIP: Duration = Duration::from_millis(2);
-    let (server, clients) = far_away((1, 1), 4).await;
-    let items: Vec<String> = (0..ITEMS).map(|number| number.to_string()).collect();
-    let _producer = filled(&clients[0], &items.iter().map(String::as_str).collect::<Vec<_>>()).await;
-    let strict = |client| builder(client).strict_order(true).build().expect("a queue");
-    let queues: Vec<Queue> = clients.iter().map(strict).collect();
-    server.clear_records();
-    let begun = Instant::now();
-    let mut claims = shared_out(&queues, |_| Duration::ZERO).await.concat();
-    let took = begun.elapsed() - 2 * T;
-    claims.sort_unstable();
-    let each = took.as_secs_f64() / ROUND_TRIP.as_secs_f64() / ITEMS as f64;
-    let (reads, transactions) =
-        (server.count(Target::ALL, Operation::GetData), server.count(Target::ALL, Operation::Multi));
-    println!("strict order: {each:.2} round trips an item, {reads} reads, {transactions} transactions");
-    assert_eq!((claims.len(), most_overtaken(&claims)), (ITEMS, 0));
-    assert!(each <= 3.0, "{each}");
-    at_rest(&server, 0).await;
 }
 
 #[tokio::test(start_paused = true)]

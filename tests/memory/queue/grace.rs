@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use zookeeper_recipes::ErrorKind;
-use zookeeper_recipes::queue::{AckMode, ClaimHandle, Error, Spawned};
+use zookeeper_recipes::queue::{ClaimHandle, Error, Spawned};
 
 use super::fixture::{PATH, acked, at_rest, builder, drained, filled, queue, setup, taken};
 use crate::fixture::{SOON, T, still_pending, within};
@@ -52,36 +52,32 @@ async fn an_error_for_a_call_that_was_dropped_is_not_returned_hours_later() {
 
 #[tokio::test(start_paused = true)]
 async fn a_spawned_handler_runs_on_a_task_of_its_own_and_its_outcomes_count_as_those_of_others() {
-    for mode in [AckMode::AfterHandling, AckMode::BeforeHandling] {
-        let (server, one, two) = setup().await;
-        let _producer = filled(&two, &["a", "panics", "fails", "b"]).await;
-        let queue = builder(&one).max_deliveries(1).ack_mode(mode).build().expect("a queue");
-        let tasks: Arc<Mutex<BTreeSet<String>>> = Arc::default();
-        let (seen, consumer) = (Arc::clone(&tasks), queue.consumer());
-        let handler = Spawned::new(move |item: String, _: ClaimHandle| {
-            seen.lock().expect("no panic").insert(tokio::task::id().to_string());
-            async move {
-                assert_ne!(item, "panics", "as it has to");
-                if item == "fails" { Err(std::io::Error::other("as it has to")) } else { Ok(()) }
-            }
-        });
-        let consumed = consumer.clone();
-        let consuming = tokio::spawn(async move {
-            let own = tokio::task::id().to_string();
-            (own, consumed.consume(2, handler).await)
-        });
-        at_rest(&server, 0).await;
-        consumer.close().await;
-        let (own, ended) = within("it ends", SOON, consuming).await.expect("no panic");
-        ended.expect("consumed");
-        let tasks = tasks.lock().expect("no panic").clone();
-        assert!(!tasks.is_empty() && !tasks.contains(&own), "{tasks:?}");
-        let reasons: Vec<String> =
-            queue.dead_letters().await.expect("letters").into_iter().map(|letter| letter.reason).collect();
-        if mode == AckMode::AfterHandling {
-            assert!(reasons[0].contains("the handler panicked") && reasons[1] == "as it has to", "{reasons:?}");
+    let (server, one, two) = setup().await;
+    let _producer = filled(&two, &["a", "panics", "fails", "b"]).await;
+    let queue = builder(&one).max_deliveries(1).build().expect("a queue");
+    let tasks: Arc<Mutex<BTreeSet<String>>> = Arc::default();
+    let (seen, consumer) = (Arc::clone(&tasks), queue.consumer());
+    let handler = Spawned::new(move |item: String, _: ClaimHandle| {
+        seen.lock().expect("no panic").insert(tokio::task::id().to_string());
+        async move {
+            assert_ne!(item, "panics", "as it has to");
+            if item == "fails" { Err(std::io::Error::other("as it has to")) } else { Ok(()) }
         }
-    }
+    });
+    let consumed = consumer.clone();
+    let consuming = tokio::spawn(async move {
+        let own = tokio::task::id().to_string();
+        (own, consumed.consume(2, handler).await)
+    });
+    at_rest(&server, 0).await;
+    consumer.close().await;
+    let (own, ended) = within("it ends", SOON, consuming).await.expect("no panic");
+    ended.expect("consumed");
+    let tasks = tasks.lock().expect("no panic").clone();
+    assert!(!tasks.is_empty() && !tasks.contains(&own), "{tasks:?}");
+    let reasons: Vec<String> =
+        queue.dead_letters().await.expect("letters").into_iter().map(|letter| letter.reason).collect();
+    assert!(reasons[0].contains("the handler panicked") && reasons[1] == "as it has to", "{reasons:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,7 +3,6 @@
 mod ack_first;
 mod basics;
 mod bounded;
-mod boxed;
 mod cancellation;
 mod competing;
 mod counting;
@@ -23,5 +22,6 @@ mod many;
 mod order;
 mod permission;
 mod requests;
+mod shared;
 mod suspended;
 mod too_large;

@@ -2,7 +2,7 @@
 
 use futures::future::join_all;
 
-use super::fixture::{at_rest, builder, drained, filled, queue, setup, taken, texts};
+use super::fixture::{drained, filled, queue, setup, texts};
 use crate::fixture::{SOON, within};
 
 #[tokio::test(start_paused = true)]
@@ -26,23 +26,4 @@ async fn large_items_that_fill_the_pipe_keep_their_order() {
     let puts = join_all(items.iter().map(|item| producer.put(item.clone())));
     assert!(within("all are put", SOON, puts).await.iter().all(Result::is_ok));
     assert!(texts(&server) == items);
-}
-
-#[tokio::test(start_paused = true)]
-async fn with_strict_order_the_first_free_item_comes_first_also_among_others() {
-    let (server, one, two) = setup().await;
-    let items: Vec<String> = (0..30).map(|number| format!("{number:02}")).collect();
-    let _producer = filled(&two, &items.iter().map(String::as_str).collect::<Vec<_>>()).await;
-    let strict = |client| builder(client).strict_order(true).build().expect("a queue").consumer();
-    let consumers = [strict(&one), strict(&two)];
-    let mut seen = Vec::new();
-    for round in 0..15 {
-        let pair = [taken(&consumers[round % 2]).await, taken(&consumers[(round + 1) % 2]).await];
-        for delivery in pair {
-            seen.push(delivery.item().clone());
-            delivery.ack().await.expect("acked");
-        }
-    }
-    assert_eq!(seen, items);
-    at_rest(&server, 0).await;
 }

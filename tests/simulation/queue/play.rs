@@ -174,9 +174,7 @@ impl Play {
 
     fn options(&mut self, client: usize) -> DistributedQueueBuilder<Utf8> {
         let random = &mut self.world.random;
-        let mut queue = DistributedQueue::builder(&self.world.clients[client], PATH, Utf8)
-            .prefetch(random.usize(..6))
-            .strict_order(random.bool());
+        let mut queue = DistributedQueue::builder(&self.world.clients[client], PATH, Utf8).prefetch(random.usize(..6));
         if let Some(items) = self.max_items {
             queue = queue.max_items(items);
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::{BoxFuture, Fuse};
+use futures::future::Fuse;
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch;
 use tokio::time::Sleep;
@@ -30,7 +30,9 @@ const MOST_AT_ONCE: usize = 100_000;
 const AFTER_PANIC: Duration = Duration::from_secs(1);
 
 /// Handles the items of a queue; see [`Consumer::consume`]. A closure `Fn(T, ClaimHandle) -> Future` is a handler too,
-/// if its future returns a `Result<(), E>` with any error.
+/// if its future returns a `Result<(), E>` with any error. So is a handler in an [`Arc`], which several consumers can
+/// share. To choose a handler at run time, box a closure: a `Box<dyn Fn(T, ClaimHandle) -> BoxFuture<'static, Result<(),
+/// BoxError>> + Send + Sync>` is a closure too.
 ///
 /// ```no_run
 /// use zookeeper_recipes::queue::{
@@ -78,84 +80,6 @@ impl<T, H: QueueHandler<T> + ?Sized> QueueHandler<T> for Arc<H> {
     fn handle(&self, item: T, claim: ClaimHandle) -> impl Future<Output = Result<(), BoxError>> + Send {
         (**self).handle(item, claim)
     }
-}
-
-/// A boxed [`QueueHandler`] of any type: for a collection of handlers, or a handler that is chosen at run time.
-///
-/// A handler in an [`Arc`] is a handler too, so that several consumers can share it.
-///
-/// ```no_run
-/// use std::io::Error;
-/// use zookeeper_recipes::queue::{BoxQueueHandler, ClaimHandle, Consumer, Utf8};
-///
-/// # fn example(consumer: Consumer<Utf8>, dry_run: bool) {
-/// let handler = if dry_run {
-///     let show = |parcel: String, _: ClaimHandle| async move {
-///         println!("would ship {parcel}");
-///         Ok::<(), Error>(())
-///     };
-///     BoxQueueHandler::new(show)
-/// } else {
-///     let ship = |parcel: String, _: ClaimHandle| async move {
-///         std::fs::write("shipped", parcel)
-///     };
-///     BoxQueueHandler::new(ship)
-/// };
-/// tokio::spawn(async move { consumer.consume(4, handler).await });
-/// # }
-/// ```
-pub struct BoxQueueHandler<T>(Box<dyn BoxedHandler<T>>);
-
-/// A handler whose future is boxed: only such a trait is dyn-compatible.
-trait BoxedHandler<T>: Send + Sync {
-    fn handle_boxed<'a>(&'a self, item: T, claim: ClaimHandle) -> BoxFuture<'a, Result<(), BoxError>>
-    where
-        T: 'a;
-}
-
-impl<T, H: QueueHandler<T>> BoxedHandler<T> for H {
-    fn handle_boxed<'a>(&'a self, item: T, claim: ClaimHandle) -> BoxFuture<'a, Result<(), BoxError>>
-    where
-        T: 'a,
-    {
-        self.handle(item, claim).boxed()
-    }
-}
-
-impl<T> BoxQueueHandler<T> {
-    /// Boxes `handler`.
-    pub fn new(handler: impl QueueHandler<T> + 'static) -> Self {
-        BoxQueueHandler(Box::new(handler))
-    }
-}
-
-impl<T> QueueHandler<T> for BoxQueueHandler<T> {
-    fn handle(&self, item: T, claim: ClaimHandle) -> impl Future<Output = Result<(), BoxError>> + Send {
-        self.0.handle_boxed(item, claim)
-    }
-}
-
-impl<T> fmt::Debug for BoxQueueHandler<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BoxQueueHandler").finish_non_exhaustive()
-    }
-}
-
-/// When [`consume`](Consumer::consume) acknowledges an item. Default: [`AfterHandling`](AckMode::AfterHandling).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[non_exhaustive]
-pub enum AckMode {
-    /// After it was handled: delivers at least once. Items that a consumer was handling when it crashed are
-    /// redelivered. The default.
-    #[default]
-    AfterHandling,
-    /// Before it is handled: delivers at most once. Items that a consumer was handling when it crashed are lost. So are
-    /// items whose handler fails, or is dropped; [`Event::Dropped`] reports these. If the future of
-    /// [`consume`](Consumer::consume) is dropped while an acknowledgement is in flight, its item is lost without an
-    /// event: use [`consume_until`](Consumer::consume_until). The claim that a handler gets is settled already: it is
-    /// not held, so its [`run`](ClaimHandle::run) and its fence cannot be used. A failure causes no dead letter and no
-    /// delay.
-    BeforeHandling,
 }
 
 /// A permanent error of a [handler](QueueHandler): another delivery of the item would fail too.
@@ -236,7 +160,7 @@ impl<S: Serializer> Consumer<S> {
     ///
     /// # Cancel safety
     /// Dropping it drops the running handlers. Their items are returned to the queue, and these deliveries do not
-    /// count. Items that were [acknowledged before](AckMode::BeforeHandling) are lost.
+    /// count.
     pub fn consume(
         &self,
         concurrency: usize,
@@ -248,8 +172,7 @@ impl<S: Serializer> Consumer<S> {
 
     /// Consumes as [`consume`](Self::consume) does, until `shutdown` resolves. Then it starts no more handlers, and
     /// lets the running ones finish for up to [the grace period](crate::queue::DistributedQueueBuilder::grace_period).
-    /// After that it drops them and returns their items, unless they were [acknowledged
-    /// before](AckMode::BeforeHandling).
+    /// After that it drops them and returns their items.
     ///
     /// The consumer itself stays open, and still claims items in advance if
     /// [prefetch](crate::queue::DistributedQueueBuilder::prefetch) is set. At the end of a process,
@@ -335,17 +258,11 @@ impl<S: Serializer> Consumer<S> {
             Err(Error::Closed { .. }) => return Ok(None),
             Err(error) => return Err(error),
         };
-        match self.inner.options.ack_mode {
-            AckMode::AfterHandling => Ok(Some(self.handle_then_ack(handler, delivery).await.left_future())),
-            AckMode::BeforeHandling => {
-                self.ack_then_handle(handler, delivery).await;
-                Ok(Some(std::future::ready(()).right_future()))
-            }
-        }
+        Ok(Some(self.handle_then_settle(handler, delivery).await))
     }
 
     /// Handles a delivery and requests its settlement; the returned future waits for the settlement.
-    async fn handle_then_ack<H: QueueHandler<S::Item>>(
+    async fn handle_then_settle<H: QueueHandler<S::Item>>(
         &self,
         handler: &H,
         mut delivery: Delivery<S::Item>,
@@ -367,20 +284,6 @@ impl<S: Serializer> Consumer<S> {
         }
     }
 
-    async fn ack_then_handle(&self, handler: &impl QueueHandler<S::Item>, delivery: Delivery<S::Item>) {
-        let claim = delivery.claim();
-        let (item, span) = (claim.name().to_owned(), delivery.span().clone());
-        let event = match delivery.ack().await {
-            Ok(items) => match self.handle_all(handler, items, &claim).instrument(span).await {
-                Handled::Done => return,
-                Handled::Failed(reason) | Handled::Permanently(reason) => Event::Dropped { item, reason },
-                Handled::Lost => return,
-            },
-            Err(error) => Event::Unsettled { item, error },
-        };
-        self.inner.shared.events.tell(event);
-    }
-
     /// Handles the items one after the other, up to the first that fails.
     async fn handle_all(
         &self,
@@ -388,8 +291,7 @@ impl<S: Serializer> Consumer<S> {
         items: Vec<S::Item>,
         claim: &ClaimHandle,
     ) -> Handled {
-        let is_acked = self.inner.options.ack_mode == AckMode::BeforeHandling;
-        let running = Running::new(&self.inner.shared.events, claim, is_acked);
+        let running = Running::new(&self.inner.shared.events, claim);
         let work = async {
             for item in items {
                 handler.handle(item, claim.clone()).await?;

@@ -28,8 +28,6 @@ pub(super) struct Items {
     /// The items in the queue that are neither claimed, nor in hand, nor hidden.
     free: BTreeMap<String, Free>,
     turn: Turn,
-    /// Whether to wait for an item that is left to others: no later one is claimed before it.
-    strict: bool,
 }
 
 /// An item that this consumer may claim.
@@ -49,13 +47,15 @@ enum Content {
 }
 
 impl Free {
-    /// Returns whether it has to be read now; true only once.
-    fn begin(&mut self, now: Instant) -> bool {
-        let is_unread = matches!(self.content, Content::Unread);
-        if is_unread {
-            self.content = Content::Reading(now);
-        }
-        is_unread
+    /// Returns whether it was read, or is being read.
+    fn is_begun(&self) -> bool {
+        !matches!(self.content, Content::Unread)
+    }
+
+    /// Records that it is being read from now on, and returns its name.
+    fn begin(&mut self, name: &str, now: Instant) -> String {
+        self.content = Content::Reading(now);
+        name.to_owned()
     }
 }
 
@@ -87,10 +87,6 @@ pub(super) enum Change {
 }
 
 impl Items {
-    pub(super) fn new(strict: bool) -> Self {
-        Items { strict, ..Items::default() }
-    }
-
     /// Returns how many items the servers have, and how many of these are claimed.
     pub(super) fn counts(&self) -> (usize, usize) {
         (self.present.len(), self.claimed.len())
@@ -99,7 +95,7 @@ impl Items {
     /// Forgets everything but the hidden items, because claims and events end with the session.
     pub(super) fn end_session(&mut self) {
         let hidden = std::mem::take(&mut self.hidden);
-        *self = Items { hidden, ..Items::new(self.strict) };
+        *self = Items { hidden, ..Items::default() };
     }
 
     /// Forgets the data of the items, because events may have been missed. The servers refuse steps that rely on other
@@ -171,59 +167,46 @@ impl Items {
     /// others.
     pub(super) fn plan(&mut self, wanted: usize, ahead: usize, now: Instant) -> Steps {
         let mut steps = Steps::default();
-        let claimable = match wanted {
-            _ if self.is_alone() => {
-                let first = self.free.iter_mut().take(wanted + ahead);
-                steps.read = first.filter_map(|(name, free)| free.begin(now).then(|| name.clone())).collect();
-                wanted
-            }
-            0 => 0,
-            _ => self.take_turns(wanted, &mut steps, now),
-        };
+        if self.is_alone() {
+            let first = self.free.iter_mut().take(wanted + ahead).filter(|(_, free)| !free.is_begun());
+            steps.read = first.map(|(name, free)| free.begin(name, now)).collect();
+        } else if wanted > 0 {
+            self.take_turns(wanted, &mut steps, now);
+        }
         if wanted == 0 {
             self.turn.rest();
         }
-        self.claim_what_is_read(claimable, &mut steps);
+        self.claim_what_is_read(wanted, &mut steps);
         steps
     }
 
-    /// Plans among other consumers: begins as many items as are wanted, except for those that are left to others.
-    /// Returns how many may be claimed.
-    fn take_turns(&mut self, wanted: usize, steps: &mut Steps, now: Instant) -> usize {
-        let strict = self.strict;
+    /// Plans the reads among other consumers: begins as many items as are wanted, except for those that are left to
+    /// others.
+    fn take_turns(&mut self, wanted: usize, steps: &mut Steps, now: Instant) {
         // An item that was read is claimed, even if there are older ones by now: a read costs as much as a claim.
-        let is_begun = |free: &Free| !strict && !matches!(free.content, Content::Unread);
-        let begun = self.free.values().take(MOST + wanted).filter(|free| is_begun(free)).count();
+        let begun = self.free.values().take(MOST + wanted).filter(|free| free.is_begun()).count();
         let mut to_begin = wanted.saturating_sub(begun);
         // The others have as many claims on the way as this consumer has, in proportion to their speed.
         let at_once = (to_begin + begun + self.under_way()).max(1);
         let left_to_others = self.turn.leaves(at_once);
-        for (place, (name, free)) in self.free.iter_mut().enumerate() {
+        for (place, (name, free)) in self.free.iter_mut().enumerate().filter(|(_, (_, free))| !free.is_begun()) {
             if to_begin == 0 {
                 break;
             }
-            if is_begun(free) {
-                continue;
-            }
             let left_to = left_to_others.saturating_sub(place).div_ceil(at_once);
-            if let Some(due) = self.turn.due(left_to, free.since, now) {
-                steps.again_at = Some(steps.again_at.map_or(due, |at| at.min(due)));
-                if strict {
-                    break;
+            match self.turn.due(left_to, free.since, now) {
+                Some(due) => steps.again_at = steps.again_at.into_iter().chain([due]).min(),
+                None => {
+                    to_begin -= 1;
+                    steps.read.push(free.begin(name, now));
                 }
-                continue;
-            }
-            to_begin -= 1;
-            if free.begin(now) {
-                steps.read.push(name.clone());
             }
         }
-        if strict { wanted - to_begin } else { wanted }
     }
 
     /// Claims in order, up to the first item that is being read. Items that were not begun are left to others.
     fn claim_what_is_read(&mut self, most: usize, steps: &mut Steps) {
-        let begun = self.free.iter().take(MOST + most).filter(|(_, free)| !matches!(free.content, Content::Unread));
+        let begun = self.free.iter().take(MOST + most).filter(|(_, free)| free.is_begun());
         let read = begun.take(most).take_while(|(_, free)| matches!(free.content, Content::Read(_)));
         let names: Vec<String> = read.map(|(name, _)| name.clone()).collect();
         for name in names {

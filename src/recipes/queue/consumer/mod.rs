@@ -27,7 +27,7 @@ use self::buffer::Buffer;
 use self::delivery::Command;
 pub use self::delivery::Delivery;
 pub use self::handle::{ClaimHandle, ClaimLost};
-pub use self::handler::{AckMode, BoxQueueHandler, Failure, QueueHandler};
+pub use self::handler::{Failure, QueueHandler};
 use self::items::Items;
 use self::shared::Shared;
 pub use self::spawned::Spawned;
@@ -92,7 +92,7 @@ impl<S: Serializer> Consumer<S> {
             max_deliveries: options.max_deliveries,
         });
         outcome::announce(&shared);
-        let items = Items::new(options.strict_order);
+        let items = Items::default();
         let task = Task::new(Arc::clone(&shared), serializer, &buffer, items, commanded);
         core.runtime.spawn(task.run());
         Consumer { inner: Arc::new(Inner { client: client.clone(), shared, options, buffer, commands }) }

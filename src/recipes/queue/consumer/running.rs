@@ -8,14 +8,12 @@ use crate::queue::events::{Event, Publisher};
 pub(super) struct Running<'a> {
     events: &'a Publisher,
     claim: &'a ClaimHandle,
-    /// Whether the item has left the queue already.
-    is_acked: bool,
     is_finished: bool,
 }
 
 impl<'a> Running<'a> {
-    pub(super) fn new(events: &'a Publisher, claim: &'a ClaimHandle, is_acked: bool) -> Self {
-        Running { events, claim, is_acked, is_finished: false }
+    pub(super) fn new(events: &'a Publisher, claim: &'a ClaimHandle) -> Self {
+        Running { events, claim, is_finished: false }
     }
 
     pub(super) fn finished(mut self) {
@@ -29,10 +27,7 @@ impl Drop for Running<'_> {
             return;
         }
         let item = self.claim.name().to_owned();
-        self.events.tell(if self.is_acked {
-            Event::Dropped { item, reason: "the handler was dropped before it had finished".into() }
-        } else {
-            Event::Interrupted { item, attempt: self.claim.attempt(), claim_lost: !self.claim.is_held() }
-        });
+        let (attempt, claim_lost) = (self.claim.attempt(), !self.claim.is_held());
+        self.events.tell(Event::Interrupted { item, attempt, claim_lost });
     }
 }

@@ -20,7 +20,7 @@ fn now() -> Instant {
 
 /// Creates `count` items, some of which others have claimed.
 fn items(count: usize, claimed: &[usize]) -> Items {
-    let mut items = Items::new(false);
+    let mut items = Items::default();
     items.list(names(0..count).into_iter(), names(claimed.iter().copied()).into_iter(), now());
     items
 }
@@ -144,26 +144,16 @@ async fn the_servers_are_believed_when_they_contradict_what_was_told() {
 #[tokio::test(start_paused = true)]
 async fn as_many_are_left_to_others_as_are_expected_to_claim_and_no_longer_than_they_take() {
     let begun = now();
-    for strict in [false, true] {
-        let mut items = Items::new(strict);
-        items.list(names(0..4).into_iter(), names([]).into_iter(), begun);
-        // This consumer is the last of several that were too late.
-        items.turn.note_miss(0.99, 0);
-        items.turn.note_miss(0.99, 0);
-        let steps = items.plan(1, 0, begun);
-        if strict {
-            let due = steps.again_at.expect("it waits");
-            assert_eq!((steps.read, items.plan(1, 0, due).read), (vec![], names([0])));
-        } else {
-            assert_eq!(steps.read, names([3]));
-        }
-        let mut items = Items::new(strict);
-        items.list(names(0..1).into_iter(), names([]).into_iter(), begun);
-        items.turn.note_miss(0.99, 0);
-        let steps = items.plan(1, 0, begun);
-        let due = steps.again_at.expect("the only one is left to the other");
-        assert_eq!((steps.read, items.plan(1, 0, due).read), (vec![], names([0])));
-    }
+    let mut items = items(4, &[]);
+    // This consumer is the last of several that were too late.
+    items.turn.note_miss(0.99, 0);
+    items.turn.note_miss(0.99, 0);
+    assert_eq!(items.plan(1, 0, begun).read, names([3]));
+    let mut items = self::items(1, &[]);
+    items.turn.note_miss(0.99, 0);
+    let steps = items.plan(1, 0, begun);
+    let due = steps.again_at.expect("the only one is left to the other");
+    assert_eq!((steps.read, items.plan(1, 0, due).read), (vec![], names([0])));
 }
 
 proptest! {
@@ -185,7 +175,7 @@ proptest! {
     fn what_is_free_follows_from_what_is_known(
         happened in prop::collection::vec((0..12_u8, 0..6_usize), 0..60),
     ) {
-        let mut items = Items::new(false);
+        let mut items = Items::default();
         let begun = now();
         for (what, number) in happened {
             let name = name(number);
