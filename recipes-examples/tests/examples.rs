@@ -353,7 +353,7 @@ mod distributed_queue {
         for other in [&["--producer", "olga"][..], &["--dead-letters"]] {
             refuses(PROGRAM, &[&["--worker", "alice"], other].concat(), &["--worker", "cannot be used with"]).await;
         }
-        refuses(PROGRAM, &["--dead-letters", "x"], &["'x'", "list, put-back, discard"]).await;
+        refuses(PROGRAM, &["--dead-letters", "x"], &["'x'", "list, retry, drop"]).await;
         refuses(PROGRAM, &["--connect", "a:1", "--worker", ""], &["a value is required for '--worker <NAME>'"]).await;
     }
 

@@ -281,8 +281,8 @@ fn every_public_future_of_the_queue_is_send(
     send_future(queue.len());
     send_future(queue.peek());
     send_future(queue.dead_letters());
-    send_future(queue.put_back(letter));
-    send_future(queue.discard(letter));
+    send_future(queue.retry(letter));
+    send_future(queue.drop(letter));
     send_future(producer.put("a"));
     send_future(producer.put_many(["a"]));
     send_future(producer.put_timeout("a", std::time::Duration::MAX));

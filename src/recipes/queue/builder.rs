@@ -57,14 +57,14 @@ impl<S: Serializer> DistributedQueueBuilder<S> {
     }
 
     /// Sets the maximum number of items in the queue, for the producers of this object: a put waits for room. Default:
-    /// not bounded. A claimed item counts, and items put [as one node](super::Producer::put_many) count once. For the
+    /// no maximum. A claimed item counts, and items put [as one node](super::Producer::put_many) count once. For the
     /// length that Java clients can list, see the [limits](super#limits).
     ///
     /// One producer never exceeds the maximum. Several producers together can exceed it by one batch (64 items, or
     /// `items` if that is less) for each producer but one, because no producer knows what the others are about to put.
-    /// To ensure this, a producer has one batch under way; without a maximum it has four.
+    /// To ensure this, a producer has one batch in flight; without a maximum it has four.
     ///
-    /// A producer that finds the queue full watches it, which takes ZooKeeper 3.6 and the permission to read the items.
+    /// A producer that finds the queue full watches it, which needs ZooKeeper 3.6 and the permission to read the items.
     /// When an item leaves, each producer that waits counts the items after a random time of up to 4 ms for each other
     /// producer, but no more than a second; so few of them count. Without that permission it notices room only after a
     /// minute, and counts the items every 50 to 100 ms from then on; with earlier servers it does so from the
@@ -78,9 +78,9 @@ impl<S: Serializer> DistributedQueueBuilder<S> {
     /// Sets the number of failed deliveries after which an item becomes a dead letter. Default: no limit. The item
     /// becomes a dead letter when its last delivery [fails](super::Delivery::nack), with the reason.
     ///
-    /// A claim that ended with its session counts as failed, because its item may have crashed the consumer. If the
-    /// last one ended so, the next consumer that claims the item makes the dead letter, with the last error that was
-    /// reported. This counts items too that were claimed [ahead](Self::prefetch) when their consumer crashed: with
+    /// A claim that ended with its session counts as a failed delivery, because its item may have crashed the consumer.
+    /// If the last one ended so, the next consumer that claims the item makes the dead letter, with the last error that
+    /// was reported. Items that were claimed [in advance](Self::prefetch) when their consumer crashed count, too: with
     /// prefetch, choose a greater number. At the end of a process, [close](super::Consumer::close) its consumers before
     /// the client.
     ///
@@ -89,8 +89,8 @@ impl<S: Serializer> DistributedQueueBuilder<S> {
     /// the claim was lost while its session continued. So report a failure with [`nack`](super::Delivery::nack); a
     /// reason needs a handler, or [`reject`](super::Delivery::reject).
     ///
-    /// Several consumers may use up the deliveries of an item without a [delay](Self::retry_delay), as each delays its
-    /// own retries only. Each consumer applies its own number: configure the same for all.
+    /// Several consumers may use up the deliveries of an item without a [delay](Self::retry_delay), because each delays
+    /// only its own retries. Each consumer applies its own number, so configure the same for all.
     #[doc(alias = "max_attempts")]
     pub fn max_deliveries(mut self, deliveries: u32) -> Self {
         self.options.max_deliveries = Some(deliveries);
@@ -98,17 +98,17 @@ impl<S: Serializer> DistributedQueueBuilder<S> {
     }
 
     /// Sets how many items a consumer claims in advance, beyond those that callers wait for. Default: 0. At most 1 000.
-    /// Other consumers do not get these items until the consumer is closed, even if no caller takes them. For
-    /// [`max_deliveries`](Self::max_deliveries) each of them counts only if the session ends before it is returned.
+    /// Other consumers do not get these items until the consumer is closed, even if no caller takes them. Such an item
+    /// counts for [`max_deliveries`](Self::max_deliveries) only if the session ends before it is returned.
     pub fn prefetch(mut self, items: usize) -> Self {
         self.options.prefetch = items;
         self
     }
 
     /// Sets the delay after which [`consume`](super::Consumer::consume) claims an item again whose handler failed.
-    /// Default: from 100 ms, doubling up to 30 s, without an end. The policy gets the number of earlier deliveries,
+    /// Default: 100 ms, doubling up to 30 s, without a limit. The policy gets the number of earlier deliveries,
     /// including those to other consumers. If the policy gives up at that number, the item becomes a dead letter. A
-    /// time limit of the policy has no effect, because it is not known when the item failed first.
+    /// time limit of the policy has no effect, because it is not known when the item first failed.
     ///
     /// The delay applies to the consumer whose handler failed; any other consumer may claim the item at once. So `n`
     /// consumers may use up `n` deliveries without any delay: with [`max_deliveries`](Self::max_deliveries), choose a
@@ -154,8 +154,7 @@ impl<S: Serializer> DistributedQueueBuilder<S> {
         let below =
             |dir: &str| paths.claims.strip_prefix(dir).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
         if let Some((_, what)) = paths.own_directories().into_iter().find(|(dir, _)| below(dir)) {
-            let why =
-                format!("claims_path: the queue keeps {what} there; claims need a directory of their own, beside it");
+            let why = format!("claims_path: the queue keeps {what} there; claims need a separate directory");
             return invalid(why);
         }
         Ok(DistributedQueue {

@@ -72,15 +72,15 @@ pub(super) fn letter(item: &str, attempts: u32, reason: &str, data: &[u8]) -> Ve
     node
 }
 
-/// Returns a reason as one line that is not too long, because an empty line ends the head.
+/// Returns the reason as one line, because an empty line ends the head, and truncates it.
 pub(super) fn one_line(reason: &str) -> String {
     let mut reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
     reason.truncate((0..=MOST_REASON_BYTES).rev().find(|at| reason.is_char_boundary(*at)).unwrap_or(0));
     reason
 }
 
-/// Decodes the items of a node. A panic of the serializer counts as an error: items that other processes put must not
-/// end a consumer.
+/// Decodes the items of a node. A panic of the serializer counts as an error: a consumer must survive the items of
+/// other processes.
 pub(super) fn items<S: Serializer>(serializer: &S, data: &[u8]) -> Result<Vec<S::Item>, String> {
     let records = envelope::decode(data).map_err(|error| error.to_string())?;
     let item = |record| {
@@ -90,7 +90,7 @@ pub(super) fn items<S: Serializer>(serializer: &S, data: &[u8]) -> Result<Vec<S:
     records.into_iter().map(item).collect()
 }
 
-/// Lists the children of a node of the queue, which has none before the first put. A missing root is an error.
+/// Lists the children of a node of the queue. The node may not exist before the first put, but the root must.
 pub(super) async fn children(core: &Core, path: &str) -> Result<Vec<String>, client::Error> {
     match core.read("list", path, |session, path| session.list_children(path)).await {
         Err(error) if error.kind() == ErrorKind::NoNode => core.check_root().await.map(|()| Vec::new()),
@@ -113,8 +113,8 @@ pub(super) async fn list(core: &Core, paths: &Paths) -> Result<Vec<DeadLetter>, 
     letters.buffered(AT_ONCE).try_filter_map(|letter| async { Ok(letter) }).try_collect().await
 }
 
-/// Moves the item of a letter to the end of the queue, as a new item.
-pub(super) async fn put_back(core: &Core, paths: &Paths, letter: &DeadLetter) -> Result<(), Error> {
+/// Moves the item of a dead letter to the end of the queue, as a new item.
+pub(super) async fn retry(core: &Core, paths: &Paths, letter: &DeadLetter) -> Result<(), Error> {
     let step = |session: &Arc<Session>| {
         session.multi(vec![
             Op::Delete { path: join(&paths.dead, &letter.name), version: None },
@@ -131,8 +131,8 @@ pub(super) async fn put_back(core: &Core, paths: &Paths, letter: &DeadLetter) ->
     let mut unknown = false;
     loop {
         let failed = |error| Error::client(&paths.path, error);
-        let session = core.session_in_time("put back", &path).await.map_err(failed)?;
-        let outcome = core.bounded("put back", &path, step(&session)).await.map_err(failed)?;
+        let session = core.session_in_time("retry", &path).await.map_err(failed)?;
+        let outcome = core.bounded("retry", &path, step(&session)).await.map_err(failed)?;
         let (error, is_of_copy) = match outcome {
             Ok(Multi::Committed(_)) => return Ok(()),
             // The copy whose answer was lost deleted it.
@@ -149,7 +149,7 @@ pub(super) async fn put_back(core: &Core, paths: &Paths, letter: &DeadLetter) ->
         // The first copy deletes the letter, so a second copy does nothing.
         unknown |= is_of_copy && error.leaves_outcome_unknown();
         if !error.is_passing() {
-            let error = client::Error::from_engine("put back", &path, error);
+            let error = client::Error::from_engine("retry", &path, error);
             return Err(failed(if unknown { error.in_doubt(MAYBE_DONE) } else { error }));
         }
         tokio::time::sleep(core.config.tick / 16).await;

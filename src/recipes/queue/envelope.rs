@@ -1,4 +1,4 @@
-//! The data of an item's node, byte for byte as Curator writes it: a version, records of items, an end mark.
+//! The data of an item's node, in Curator's format: a version, a record for each item, an end mark.
 
 /// Big-endian, like all numbers of the format.
 const VERSION: u32 = 0x0001_0001;
@@ -10,13 +10,13 @@ const RECORD_BYTES: usize = 5;
 /// Why bytes are not the data of an item's node.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Malformed {
-    #[error("it ends after {0} bytes, in the middle")]
+    #[error("it is incomplete: it ends after {0} bytes")]
     Short(usize),
-    #[error("its version is {0:#010x}, which should be {VERSION:#010x}")]
+    #[error("its version is {0:#010x} instead of {VERSION:#010x}")]
     Version(u32),
-    #[error("at byte {at} stands {found:#04x}, which is neither an item ({ITEM:#04x}) nor the end ({END:#04x})")]
+    #[error("byte {at} is {found:#04x}, neither an item ({ITEM:#04x}) nor the end ({END:#04x})")]
     Code { at: usize, found: u8 },
-    #[error("at byte {at} it claims an item of {length} bytes, and {left} are left")]
+    #[error("the item at byte {at} has a length of {length} bytes, but only {left} bytes are left")]
     Length { at: usize, length: i32, left: usize },
 }
 
@@ -28,7 +28,7 @@ pub(super) fn encode<I: AsRef<[u8]>>(items: &[I]) -> Vec<u8> {
     for item in items {
         let item = item.as_ref();
         node.push(ITEM);
-        // The size limit of an item rejects anything longer beforehand.
+        // A longer item has been rejected before, by the size limit.
         node.extend(u32::try_from(item.len()).unwrap_or(u32::MAX).to_be_bytes());
         node.extend(item);
     }
@@ -90,12 +90,12 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_is_told() {
-        let told = |node: &[u8]| decode(node).expect_err("malformed").to_string();
-        assert!(told(&[]).contains("ends after 0 bytes"));
-        assert!(told(&[0, 1, 0, 2, 2]).contains("0x00010002"));
-        assert!(told(&[0, 1, 0, 1]).contains("ends after 4 bytes"));
-        assert!(told(&[0, 1, 0, 1, 1, 0, 0]).contains("ends after 7 bytes"));
+    fn each_fault_has_a_message() {
+        let message = |node: &[u8]| decode(node).expect_err("malformed").to_string();
+        assert!(message(&[]).contains("ends after 0 bytes"));
+        assert!(message(&[0, 1, 0, 2, 2]).contains("0x00010002"));
+        assert!(message(&[0, 1, 0, 1]).contains("ends after 4 bytes"));
+        assert!(message(&[0, 1, 0, 1, 1, 0, 0]).contains("ends after 7 bytes"));
         assert_eq!(decode(&[0, 1, 0, 1, 3]), Err(Malformed::Code { at: 4, found: 3 }));
         let negative = [0, 1, 0, 1, 1, 0xff, 0xff, 0xff, 0xff, b'a', 2];
         assert_eq!(decode(&negative), Err(Malformed::Length { at: 4, length: -1, left: 2 }));

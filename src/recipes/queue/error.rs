@@ -36,8 +36,8 @@ pub enum Error {
         /// The name of the item's node.
         name: String,
     },
-    /// The queue held its maximum of items during the call, and the time was up before there was room. Nothing was put.
-    #[error("queue at {path}: there was no room in time; it may hold {limit} items")]
+    /// The queue held its maximum number of items, and no room was free before the timeout. Nothing was put.
+    #[error("queue at {path}: no room before the timeout; at most {limit} items are allowed")]
     Full {
         /// The path of the queue.
         path: Arc<str>,
@@ -49,7 +49,7 @@ pub enum Error {
     Unawaited {
         /// The path of the queue.
         path: Arc<str>,
-        /// The failures, in the order in which they were noticed; at most the first 16.
+        /// The failures in the order in which they were recorded; at most the first 16.
         errors: Vec<Error>,
         /// The number of failures.
         total: usize,
@@ -75,7 +75,7 @@ pub enum Error {
         /// The message of the serializer.
         why: String,
     },
-    /// The item at which `peek` looked cannot be decoded. A consumer makes it a dead letter.
+    /// The item that `peek` read cannot be decoded. A consumer makes it a dead letter.
     #[error("queue at {path}: {name} cannot be decoded: {why}")]
     Undecodable {
         /// The path of the queue.
@@ -85,7 +85,7 @@ pub enum Error {
         /// Why it cannot be decoded.
         why: String,
     },
-    /// An option is out of its range.
+    /// An option is out of range.
     #[error("queue at {path}: {why}")]
     InvalidOption {
         /// The path of the queue.
@@ -105,7 +105,7 @@ recipe_error! {
         Error::Undecodable { .. } => ErrorKind::Other,
     }
     retryable {
-        // The flush would succeed, but the items are not in the queue.
+        // A second flush would succeed, but the items are not in the queue.
         Error::Unawaited { .. } => false,
     }
     /// Returns whether the claim was lost, or the client is closed for good.
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failures_are_told_each_with_how_often() {
+    fn each_failure_is_reported_with_its_number_of_occurrences() {
         let path: Arc<str> = "/q".into();
         let denied = Error::client(&path, client::Error::at(ErrorKind::NoAuth, "put into", "/q", "no permission"));
         let doubt =

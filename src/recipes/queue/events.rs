@@ -1,4 +1,4 @@
-//! The events of a consumer: what happens in it that no call returns.
+//! The events of a consumer, which no call returns.
 
 use std::fmt;
 use std::pin::Pin;
@@ -18,9 +18,9 @@ use crate::client::events::Broadcaster;
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(tag = "event", rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum Event {
-    /// This consumer made a [dead letter](super::DistributedQueue::dead_letters) of an item: by itself, in
-    /// [`consume`](super::Consumer::consume), or because its caller asked for it. Dead letters of other consumers are
-    /// not reported, nor is one whose answer was lost with the session. So an alarm that must not miss any dead letter
+    /// This consumer made an item a [dead letter](super::DistributedQueue::dead_letters): by itself, in
+    /// [`consume`](super::Consumer::consume), or because its caller requested it. Dead letters of other consumers are
+    /// not reported, nor is one whose answer was lost with the session. So an alarm that must not miss a dead letter
     /// has to read them regularly as well.
     DeadLetter {
         /// The name that the item had.
@@ -83,7 +83,7 @@ impl fmt::Display for Event {
                 write!(f, "the handler of {item} was dropped in delivery {attempt}{claim}")
             }
             Event::Skipped { node } => write!(f, "{node} is an item of another kind of queue, and is ignored"),
-            Event::Failed { error } => write!(f, "failed, and tried again: {error}"),
+            Event::Failed { error } => write!(f, "failed, and is retried: {error}"),
             Event::Missed { events } => write!(f, "{events} events were not read in time and are lost"),
         }
     }
@@ -108,7 +108,7 @@ impl Publisher {
         }
     }
 
-    pub(super) fn tell(&self, event: Event) {
+    pub(super) fn publish(&self, event: Event) {
         let path = &*self.path;
         match &event {
             Event::DeadLetter { item, attempts, reason } => {
@@ -119,7 +119,7 @@ impl Publisher {
             }
             Event::Skipped { node } => {
                 let item = node;
-                tracing::warn!(event = "item_skipped", path, item, "an item of another kind of queue is left alone");
+                tracing::warn!(event = "item_skipped", path, item, "an item of another kind of queue is ignored");
             }
             Event::Unsettled { item, error } => tracing::warn!(
                 event = "item_unsettled",
@@ -135,12 +135,12 @@ impl Publisher {
         self.events.tell(event);
     }
 
-    /// Ends the streams of events, as the consumer has ended.
+    /// Ends the streams of events, because the consumer has ended.
     pub(super) fn finish(&self) {
         self.finished.send_replace(true);
     }
 
-    /// Returns the events from now on, until the consumer has ended.
+    /// Returns a stream of the events from now on, until the consumer has ended.
     pub(super) fn subscribe(&self) -> Events {
         let mut finished = self.finished.subscribe();
         let finished = async move {
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_event_is_told_in_a_line() {
+    fn each_event_is_displayed_in_one_line() {
         let error = || Error::Lost { path: "/q".into(), name: "a".to_owned() };
         let (item, reason) = ("a".to_owned(), "no such order".to_owned());
         let interrupted = |claim_lost| Event::Interrupted { item: "a".to_owned(), attempt: 2, claim_lost };
@@ -189,7 +189,7 @@ mod tests {
             (interrupted(false), "the handler of a was dropped in delivery 2"),
             (interrupted(true), "the handler of a was dropped in delivery 2, and its claim is lost"),
             (Event::Skipped { node: "b".to_owned() }, "b is an item of another kind of queue, and is ignored"),
-            (Event::Failed { error: error() }, "failed, and tried again: queue at /q: the claim on a was lost"),
+            (Event::Failed { error: error() }, "failed, and is retried: queue at /q: the claim on a was lost"),
             (Event::Missed { events: 3 }, "3 events were not read in time and are lost"),
         ] {
             assert_eq!(event.to_string(), text);

@@ -1,4 +1,4 @@
-//! The failed deliveries of an item, which all its consumers read in the item's own node.
+//! The failed deliveries of an item, recorded in the item's own node, where all consumers read them.
 //!
 //! Each claim raises the data version of the item. A consumer that returns the item writes a record into it: how many
 //! deliveries have failed as of the version that this write makes. Every version above that is a claim that ended
@@ -11,24 +11,25 @@
 use super::dead_letter::one_line;
 use super::envelope;
 
-/// The beginning of a record. No other line of it can be equal, because an error is one line.
+/// The beginning of a record. It cannot occur again within the record, because an error is one line.
 const BEGIN: &[u8] = b"\nfailures: ";
 
 /// The failed deliveries of an item, as of a claim on it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct History {
-    /// How many bytes of the node are not the record.
+    /// The number of bytes before the record.
     pub(super) body: usize,
     /// The number of failed deliveries.
     pub(super) failures: u32,
-    /// The last ones of these that ended with their sessions.
+    /// How many of these, the last ones, ended with their sessions.
     unrecorded: u32,
     /// The error of the last delivery that was reported as failed.
     error: Option<String>,
 }
 
 impl History {
-    /// Reads the node of an item that this transaction created, at this data version.
+    /// Reads the history from the data of an item's node, which the transaction `created` created and which has the
+    /// data version `version`.
     pub(super) fn read(node: &[u8], created: i64, version: i32) -> Self {
         let end = envelope::length(node).unwrap_or(node.len());
         let begin = node[end..].windows(BEGIN.len()).rposition(|bytes| bytes == BEGIN).map(|at| end + at);
@@ -44,14 +45,14 @@ impl History {
         History { failures: self.failures.saturating_add(1), error: Some(one_line(error)), ..self.clone() }
     }
 
-    /// Returns the record for a write that makes this data version.
+    /// Returns the record for a write that makes the data version `version`.
     pub(super) fn record(&self, created: i64, version: i32) -> Vec<u8> {
         let History { failures, error, .. } = self;
         let error = error.as_ref().map_or(String::new(), |error| format!("error: {error}\n"));
         format!("\nfailures: {failures}\nversion: {version}\nitem: {created:#x}\n{error}").into_bytes()
     }
 
-    /// Returns why the item is delivered no more: the last error that a handler reported, if there was any.
+    /// Returns why the item is not delivered any more: the last error that was reported, if there was one.
     pub(super) fn reason(&self) -> String {
         match (&self.error, self.unrecorded) {
             (Some(error), 0) => error.clone(),
@@ -63,8 +64,8 @@ impl History {
     }
 }
 
-/// Parses a record: the number of failures, the data version to which it applies, and the last error. `None` if it is
-/// not one of the item that this transaction created.
+/// Parses a record: the number of failures, the data version that it applies to, and the last error. Returns `None` if
+/// it does not belong to the item that the transaction `created` created.
 fn recorded(record: &[u8], created: i64) -> Option<(u32, i32, Option<String>)> {
     let record = std::str::from_utf8(record).ok()?;
     let line = |key: &str| record.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(": "));

@@ -41,24 +41,24 @@
 //!
 //! When [`put`](Producer::put) has returned, the item was put into the queue exactly once, even if answers were lost. A
 //! transaction that creates items also raises a number in the producer's node, so of two copies of one transaction only
-//! one succeeds. Puts keep their order, however many are under way. The outcome of a put is unknown only if the session
+//! one succeeds. Puts keep their order, however many are in flight. The outcome of a put is unknown only if the session
 //! ends, or if another client deletes or writes the producer's node; then the error reports that.
 //!
 //! # Guarantees of a consumer
 //!
-//! By default an item is delivered at least once. A consumer claims it with an ephemeral node, and the item stays in
-//! the queue until [`ack`](Delivery::ack). A consumer that crashes or is cut off loses its claims, no later than its
-//! session. Then other consumers get the items, without any further put. So an item may be delivered twice.
+//! An item is delivered at least once. A consumer claims it with an ephemeral node, and the item stays in the queue
+//! until [`ack`](Delivery::ack). A consumer that crashes or is cut off loses its claims, no later than its session.
+//! Then other consumers get the items, without any further put. So an item may be delivered twice.
 //! [`Delivery::is_held`] compares the clock at each call, and turns false before another consumer can have the item.
 //!
-//! Each claim on an item has a number, which grows: the data version of the item, which each claim writes in its own
-//! transaction. Once there was a later claim, the ensemble refuses every
-//! ack, nack, dead letter, and write with the [`fence`](Delivery::fence) of an earlier claim, whatever the clocks say,
-//! and also after the claim was deleted by hand. (The exception is a settlement [whose answer is lost](Delivery::ack),
-//! which may be reported as done.) For other stores there is a [fencing token](Delivery::fencing_token).
+//! Each claim on an item has a greater number than the one before: the data version of the item, which the claim's
+//! transaction writes. Once an item has been claimed again, the ensemble refuses every ack, nack, dead letter, and
+//! write with the [`fence`](Delivery::fence) of an earlier claim. It does so whatever the clocks say, and even if the
+//! claim was deleted by hand. (The exception is a settlement [whose answer is lost](Delivery::ack), which may be
+//! reported as done.) For other stores there is a [fencing token](Delivery::fencing_token).
 //!
 //! With [`ErrorPolicy::Standard`](crate::ErrorPolicy::Standard), the default, a claim is lost as soon as the connection
-//! is in doubt. Its node remains until the delivery is settled or dropped. Until then no other consumer gets the item,
+//! is suspended. Its node remains until the delivery is settled or dropped. Until then no other consumer gets the item,
 //! and an ack that arrives in time counts.
 //!
 //! To deliver at most once, [`take`](Consumer::take) an item, acknowledge it, and then work on the items that
@@ -71,13 +71,13 @@
 //! | event | what happens |
 //! |---|---|
 //! | connection `Suspended`: put | The put waits, and continues after the connection is back. |
-//! | `Suspended`: claim, [`Standard`] | The delivery is lost. Its claim's node remains until settled or dropped. |
+//! | `Suspended`: claim, [`Standard`] | The delivery is lost. The claim's node remains until a settlement or drop. |
 //! | | Until then no other consumer gets the item, and an ack still counts. |
 //! | `Suspended`: claim, [`Session`] | The delivery lasts until the lease is over, never longer than T. |
 //! | `Reconnected`, same session: put | The number in the producer's node shows which puts were carried out. |
 //! | | The others are sent again, in order. |
 //! | `Reconnected`, same session: claim | The claim's node still exists. |
-//! | session `Lost`: put | Puts under way return `OutcomeUnknown`. Later ones continue with the next session. |
+//! | session `Lost`: put | Puts in flight return `OutcomeUnknown`. Later ones continue with the next session. |
 //! | session `Lost`: claim | The claim is lost, and settling it returns an error. |
 //! | | Others get the item when the ensemble expires the session, without any put. |
 //! | claim's node deleted | `lost()` resolves, and `run()` drops its work. |
@@ -95,27 +95,29 @@
 //!
 //! # Items that fail
 //!
-//! A delivery that failed ([`nack`](Delivery::nack), or an error of a handler) or was released leaves the item at its
-//! place, under its name. The item becomes a [dead letter](DistributedQueue::dead_letters), with the reason, after
-//! [`max_deliveries`](DistributedQueueBuilder::max_deliveries) that failed, or if it cannot be decoded. A dead letter
-//! can be [put back](DistributedQueue::put_back). Claims that ended with their sessions count as failed, so an item
-//! that crashes its consumers finally becomes a dead letter. What was returned unhandled does not count.
-//! [`Consumer::events`] reports what no call returns, such as a dead letter that [`consume`](Consumer::consume) made.
+//! After a delivery that failed ([`nack`](Delivery::nack), or an error of a handler) or was released, the item is at
+//! its old place, under its name. The item becomes a [dead letter](DistributedQueue::dead_letters), with the reason,
+//! after [`max_deliveries`](DistributedQueueBuilder::max_deliveries) that failed, or if it cannot be decoded. A dead
+//! letter can be [retried](DistributedQueue::retry). A claim that ended with its session counts as a failed delivery,
+//! so an item that crashes its consumers becomes a dead letter in the end. Items that are returned unhandled do not
+//! count. [`Consumer::events`] reports what no call returns, such as a dead letter that [`consume`](Consumer::consume)
+//! made.
 //!
-//! The count is in the item's node. The transaction that returns an item writes a record behind the end mark of its
-//! data, where Curator does not read: how many deliveries have failed as of the data version that this write makes, and
-//! the last error. Each claim raises the version and leaves the record as it is. So a version above the record's is a
-//! claim that ended without one, with its session. It counts as failed, as does a write by hand. A dead letter has the
-//! data without the record. If the item is larger than a producer of this library would put, no record is written, and
-//! each claim counts. So it does with consumers of an earlier version, which keep the record and write none.
+//! The item's node keeps the count. The transaction that returns an item writes a record behind the end mark of its
+//! data, where Curator does not read: the number of failed deliveries as of the data version that this write makes, and
+//! the last error. Each claim raises the version and leaves the record as it is. So each version above the record's is
+//! a claim that ended without a record, with its session. It counts as failed, as does a write by hand. A dead letter
+//! has the data without the record. If the item is larger than a producer of this library would put, no record is
+//! written, and each claim counts. The same applies to consumers of an earlier version, which keep the record and write
+//! none.
 //!
 //! # Order
 //!
 //! A consumer takes the oldest item that has no claim. An item that it returns without a delay is its next one; an item
 //! that it returns with a delay is skipped until the delay is over. Consumers that claim at the same moment take turns,
-//! so that they do not all try for the same item: each leaves the others as many items as they usually claim meanwhile,
-//! and claims these items itself if the others do not. So with n busy consumers a few times n other items may overtake
-//! an item.
+//! so that they do not all try for the same item. Each reserves as many of the oldest items for the others as they
+//! usually claim meanwhile, and claims these items itself if the others do not. So with n busy consumers a few times n
+//! other items may overtake an item.
 //!
 //! The order is that of the claims, not of the work: two consumers work on two items at once. To process one item at a
 //! time in order, let a single consumer [`take`](Consumer::take) and ack in turn, for example in the leader of a
@@ -123,16 +125,16 @@
 //! same item next.
 //!
 //! Turns divide a backlog evenly. While items come more slowly than they are handled, one consumer claims almost all of
-//! them as long as it has free slots, because the others leave them to it. That costs the fewest requests, but the
-//! processes do not have the same work. For that, give each [`consume`](Consumer::consume) a single slot: a consumer
-//! that is busy claims nothing, and the next item goes to another one.
+//! them as long as it has free slots, because the others reserve them for it. That costs the fewest requests, but the
+//! work is not divided evenly among the processes. To divide it, give each [`consume`](Consumer::consume) a single
+//! slot: a consumer that is busy claims nothing, and the next item goes to another one.
 //!
 //! # Costs
 //!
 //! A put is one request; up to 64 puts that wait at the same time share one. Taking an item is two requests (a read and
-//! the claim), acknowledging it is one. While an item is handled, the consumer reads the next one, and sends the ack of
-//! one item together with the claim of the next. Among four consumers that only take and ack, an item costs half a
-//! request more, for reads and claims at which another consumer was faster. Consumers do not poll. Two watches of
+//! the claim), acknowledging it is one. While an item is handled, the consumer reads the next one, and it sends the ack
+//! of one item together with the claim of the next. Among four consumers that only take and ack, an item costs half a
+//! request more, for reads and claims where another consumer was faster. Consumers do not poll. Two watches of
 //! ZooKeeper 3.6 (persistent and recursive, on items and claims) report every put, claim and settlement to each of
 //! them, in about ten small messages for each item. They list once for each connection, and again after ten minutes
 //! while they want items. Consumers need the permission to read all items and claims, because servers report nothing
@@ -218,7 +220,7 @@ struct Options {
     grace: Duration,
 }
 
-/// The first and the longest delay before the same consumer claims a failed item again.
+/// The first and the longest delay before the consumer claims a failed item again.
 const RETRY_DELAY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
 const GRACE: Duration = Duration::from_secs(20);
 
@@ -235,7 +237,7 @@ impl Default for Options {
     }
 }
 
-/// A queue across processes. Cheap to clone; it holds only its options until a producer or a consumer is created.
+/// A queue that processes share. Cheap to clone; it holds only its options until a producer or a consumer is created.
 ///
 /// ```no_run
 /// use zookeeper_recipes::Client;
@@ -249,7 +251,7 @@ impl Default for Options {
 /// println!("{} items", queue.len().await?);
 /// for letter in queue.dead_letters().await? {
 ///     println!("{}: {}", letter.item, letter.reason);
-///     queue.put_back(&letter).await?;
+///     queue.retry(&letter).await?;
 /// }
 /// # Ok(())
 /// # }
@@ -288,7 +290,7 @@ impl<S: Serializer> DistributedQueue<S> {
     /// # Cancel safety
     /// Cancel safe: it only reads.
     #[doc(alias = "getLastMessageCount")]
-    #[expect(clippy::len_without_is_empty, reason = "by the time the answer is there it is no property of the queue")]
+    #[expect(clippy::len_without_is_empty, reason = "the number is outdated when it is returned")]
     pub async fn len(&self) -> Result<usize, Error> {
         let stat = self.client.exists(&self.paths.path).await.map_err(|error| self.error(error))?;
         let Some(stat) = stat else {
@@ -313,7 +315,7 @@ impl<S: Serializer> DistributedQueue<S> {
             let data =
                 match core.read("read", &join(&self.paths.path, &name), |session, path| session.get_data(path)).await {
                     Ok((data, _)) => data,
-                    // It was taken meanwhile, so the next one is the first.
+                    // It has been taken meanwhile, so the next item is the first.
                     Err(error) if error.kind() == ErrorKind::NoNode => continue,
                     Err(error) => return Err(self.error(error)),
                 };
@@ -335,8 +337,8 @@ impl<S: Serializer> DistributedQueue<S> {
         dead_letter::list(self.client.core(), &self.paths).await
     }
 
-    /// Moves the item of a dead letter to the end of the queue, as a new item without any attempts. It is moved only
-    /// once, even if an answer is lost.
+    /// Retries the item of a dead letter: moves it to the end of the queue, as a new item without any attempts. It is
+    /// moved only once, even if an answer is lost.
     ///
     /// # Errors
     /// [`Error::Client`] with [`ErrorKind::NoNode`] if the letter does not exist any more; with
@@ -344,18 +346,18 @@ impl<S: Serializer> DistributedQueue<S> {
     ///
     /// # Cancel safety
     /// Once polled, the item may be moved even if the future is dropped.
-    pub async fn put_back(&self, letter: &DeadLetter) -> Result<(), Error> {
-        dead_letter::put_back(self.client.core(), &self.paths, letter).await
+    pub async fn retry(&self, letter: &DeadLetter) -> Result<(), Error> {
+        dead_letter::retry(self.client.core(), &self.paths, letter).await
     }
 
-    /// Deletes a dead letter together with its item. Succeeds if the letter does not exist any more.
+    /// Drops a dead letter: deletes it together with its item. Succeeds if the letter does not exist any more.
     ///
     /// # Errors
     /// [`Error::Client`].
     ///
     /// # Cancel safety
     /// Once polled, the letter may be deleted even if the future is dropped.
-    pub async fn discard(&self, letter: &DeadLetter) -> Result<(), Error> {
+    pub async fn drop(&self, letter: &DeadLetter) -> Result<(), Error> {
         // No other letter ever has its name, so a delete that may have been carried out is repeated.
         let delete = |session: &Arc<Session>, full: &str| session.delete(full, None);
         match self.client.core().read("delete", &self.paths.dead_letter(&letter.name), delete).await {

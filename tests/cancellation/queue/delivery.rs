@@ -91,7 +91,7 @@ async fn reject(run: &mut Run) {
     while !run.server().children(DEAD).is_empty() {
         // The other's server may lag.
         for letter in queue(&other).dead_letters().await.expect("an answer") {
-            queue(&other).discard(&letter).await.expect("discarded");
+            queue(&other).drop(&letter).await.expect("dropped");
         }
     }
     all_of(run, &other).await;

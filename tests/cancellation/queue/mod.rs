@@ -30,8 +30,8 @@ cases! {
     len: "DistributedQueue::len", at least 30 drops, 15 faults;
     peek: "DistributedQueue::peek", at least 50 drops, 30 faults;
     dead_letters: "DistributedQueue::dead_letters", at least 50 drops, 30 faults;
-    put_back: "DistributedQueue::put_back", at least 40 drops, 20 faults;
-    discard: "DistributedQueue::discard", at least 40 drops, 20 faults;
+    retry: "DistributedQueue::retry", at least 40 drops, 20 faults;
+    drop_letter: "DistributedQueue::drop", at least 40 drops, 20 faults;
 }
 
 const PATH: &str = "/queue";
@@ -321,34 +321,34 @@ async fn dead_letters(run: &mut Run) {
     }
     run.is_silent_if_calm().await;
     let letters = looking.dead_letters().await.expect("an answer");
-    queue(&other).discard(&letters[0]).await.expect("discarded");
+    queue(&other).drop(&letters[0]).await.expect("dropped");
 }
 
-async fn put_back(run: &mut Run) {
+async fn retry(run: &mut Run) {
     let client = run.client().await;
     let other = with_a_dead_letter(run).await;
     let letter = queue(&other).dead_letters().await.expect("an answer").remove(0);
-    let putting = queue(&client);
-    let done = run.cut(putting.put_back(&letter)).await.done();
+    let retrying = queue(&client);
+    let done = run.cut(retrying.retry(&letter)).await.done();
     sleep(Duration::from_secs(12)).await;
     let (items, letters) = (run.server().children(PATH).len(), run.server().children(DEAD).len());
     assert_eq!(items + letters, 1, "one or the other");
     assert!(!matches!(done, Some(Ok(()))) || items == 1);
     assert!(run.is_polled() || letters == 1);
     if letters == 1 {
-        queue(&other).discard(&letter).await.expect("discarded");
+        queue(&other).drop(&letter).await.expect("dropped");
     }
     all_of(run, &other).await;
 }
 
-async fn discard(run: &mut Run) {
+async fn drop_letter(run: &mut Run) {
     let client = run.client().await;
     let other = with_a_dead_letter(run).await;
     let letter = queue(&other).dead_letters().await.expect("an answer").remove(0);
-    let discarding = queue(&client);
-    if let Some(done) = run.cut(discarding.discard(&letter)).await.done() {
+    let dropping = queue(&client);
+    if let Some(done) = run.cut(dropping.drop(&letter)).await.done() {
         done.expect("it is repeated");
         assert_eq!(run.server().children(DEAD), [""; 0]);
     }
-    queue(&other).discard(&letter).await.expect("as often as one likes");
+    queue(&other).drop(&letter).await.expect("as often as one likes");
 }

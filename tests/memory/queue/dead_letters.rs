@@ -33,7 +33,7 @@ async fn after_its_last_attempt_an_item_is_a_dead_letter_with_the_reason() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rejected_item_is_a_dead_letter_at_once_and_can_be_put_back_or_discarded() {
+async fn a_rejected_item_is_a_dead_letter_at_once_and_can_be_retried_or_dropped() {
     let (server, one, two) = setup().await;
     let _producer = filled(&two, &["a", "b"]).await;
     let queue = queue(&one);
@@ -44,10 +44,10 @@ async fn a_rejected_item_is_a_dead_letter_at_once_and_can_be_put_back_or_discard
     let letters = queue.dead_letters().await.expect("an answer");
     let reasons: Vec<_> = letters.iter().map(|letter| letter.reason.as_str()).collect();
     assert_eq!(reasons, ["no such customer", "neither"]);
-    queue.put_back(&letters[0]).await.expect("put back");
-    queue.discard(&letters[1]).await.expect("discarded");
-    queue.discard(&letters[1]).await.expect("it is gone");
-    assert!(queue.put_back(&letters[0]).await.is_err(), "it is put back already");
+    queue.retry(&letters[0]).await.expect("retried");
+    queue.drop(&letters[1]).await.expect("dropped");
+    queue.drop(&letters[1]).await.expect("it is gone");
+    assert!(queue.retry(&letters[0]).await.is_err(), "it is retried already");
     assert_eq!((texts(&server), server.children(DEAD).len()), (vec!["a".to_owned()], 0));
     let again = taken(&consumer).await;
     assert_eq!((again.attempt(), again.name()), (1, "queue-0000000002"), "a new item");
@@ -126,7 +126,7 @@ async fn who_may_not_write_dead_letters_keeps_the_item_and_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_letter_is_put_back_also_where_the_queues_directory_was_deleted() {
+async fn a_letter_is_retried_even_where_the_queues_directory_was_deleted() {
     let (server, client, _) = setup().await;
     let queue = queue(&client);
     queue.producer().put("a").await.expect("put");
@@ -134,14 +134,14 @@ async fn a_letter_is_put_back_also_where_the_queues_directory_was_deleted() {
     taken(&consumer).await.reject("no").await.expect("buried");
     server.delete_by_hand(PATH).expect("it is empty");
     let letters = queue.dead_letters().await.expect("letters");
-    queue.put_back(&letters[0]).await.expect("put back");
+    queue.retry(&letters[0]).await.expect("retried");
     assert_eq!(queue.dead_letters().await, Ok(vec![]));
     assert_eq!(taken(&consumer).await.item(), "a");
 }
 
 /// Only an answer to the transaction itself leaves open whether it was carried out.
 #[tokio::test(start_paused = true)]
-async fn a_letter_that_is_not_put_back_is_not_said_to_be_put_back_perhaps() {
+async fn a_letter_that_is_not_retried_is_not_said_to_be_retried_perhaps() {
     for (of, kind) in [(Operation::Create, ErrorKind::Other), (Operation::Multi, ErrorKind::OutcomeUnknown)] {
         let (server, client, _) = setup().await;
         let queue = queue(&client);
@@ -152,7 +152,7 @@ async fn a_letter_that_is_not_put_back_is_not_said_to_be_put_back_perhaps() {
             server.delete_by_hand(PATH).expect("it is empty");
         }
         server.lose_next_reply(&client, of, Loss::Malformed);
-        let Err(Error::Client { error, .. }) = queue.put_back(&letters[0]).await else { panic!("{of:?}") };
+        let Err(Error::Client { error, .. }) = queue.retry(&letters[0]).await else { panic!("{of:?}") };
         let text = error.to_string();
         assert_eq!((error.kind(), text.contains("its answer cannot be read")), (kind, true), "{of:?}: {text}");
         assert_eq!(text.contains("may have been"), kind == ErrorKind::OutcomeUnknown, "{of:?}: {text}");

@@ -108,7 +108,7 @@ async fn an_error_that_panics_when_it_is_asked_is_a_failed_attempt_like_any_othe
     assert_eq!(letters.len(), 1);
     assert_eq!(
         (letters[0].attempts, &*letters[0].reason),
-        (2, "the handler's error panicked when it was asked: no words")
+        (2, "the handler's error panicked when its message was read: no words")
     );
 }
 

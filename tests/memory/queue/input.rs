@@ -85,6 +85,6 @@ async fn a_custom_namespace_and_claims_path_are_used() {
     assert_eq!(server.children("/ns/locks"), [delivery.name()]);
     delivery.reject("no").await.expect("buried");
     let letters = queue.dead_letters().await.expect("an answer");
-    queue.put_back(&letters[0]).await.expect("put back");
+    queue.retry(&letters[0]).await.expect("retried");
     consumer.take().await.expect("an item").ack().await.expect("acked");
 }

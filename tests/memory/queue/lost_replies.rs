@@ -220,7 +220,7 @@ async fn a_dead_letter_whose_answer_is_lost_is_written_once() {
         // And back, through another loss.
         let letter = queue.dead_letters().await.expect("an answer").remove(0);
         server.lose_next_reply(&one, Operation::Multi, loss);
-        within("it is put back", T, queue.put_back(&letter)).await.expect("known");
+        within("it is retried", T, queue.retry(&letter)).await.expect("known");
         lost_so_many(&server, 2, "put back");
         assert_eq!((texts(&server), server.children(DEAD).len()), (vec!["a".to_owned()], 0), "{loss:?}");
     }

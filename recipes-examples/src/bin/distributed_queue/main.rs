@@ -27,7 +27,7 @@ struct Options {
     /// Be a worker with this name on a real ensemble, until Ctrl-C [default: play a scenario]
     #[arg(long, value_name = "NAME", value_parser = recipes_examples::name(), group = "process")]
     worker: Option<String>,
-    /// List, put back or discard the dead letters on a real ensemble [default without ACTION: list]
+    /// List, retry or drop the dead letters on a real ensemble [default without ACTION: list]
     #[arg(long, value_name = "ACTION", num_args = 0..=1, default_missing_value = "list", group = "process")]
     dead_letters: Option<DeadLetters>,
 }
@@ -35,8 +35,8 @@ struct Options {
 #[derive(ValueEnum, Debug, Clone, Copy)]
 enum DeadLetters {
     List,
-    PutBack,
-    Discard,
+    Retry,
+    Drop,
 }
 
 impl Example for Options {

@@ -141,7 +141,7 @@ async fn tell_events(id: &str, consumer: &Consumer<Utf8>) {
     }
 }
 
-/// Lists the dead letters, puts them back, or discards them.
+/// Lists the dead letters, retries them, or drops them.
 pub(crate) async fn dead_letters(stage: &Stage, path: &str, action: DeadLetters) -> Result<()> {
     let client = stage.connect().await?;
     let queue = queue(&client, path)?;
@@ -153,13 +153,13 @@ pub(crate) async fn dead_letters(stage: &Stage, path: &str, action: DeadLetters)
         println!("{parcel}: after {deliveries}, {}", letter.reason);
         match action {
             DeadLetters::List => {}
-            DeadLetters::PutBack => {
-                queue.put_back(letter).await?;
+            DeadLetters::Retry => {
+                queue.retry(letter).await?;
                 println!("{parcel}: is back in the queue, as a new parcel");
             }
-            DeadLetters::Discard => {
-                queue.discard(letter).await?;
-                println!("{parcel}: is discarded");
+            DeadLetters::Drop => {
+                queue.drop(letter).await?;
+                println!("{parcel}: is dropped");
             }
         }
     }

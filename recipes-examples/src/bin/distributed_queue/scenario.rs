@@ -94,7 +94,7 @@ async fn tell(queue: &DistributedQueue<Utf8>, shipped: &BTreeMap<String, &'stati
         let deliveries = count(letter.attempts as usize, "delivery", "deliveries");
         let parcel = letter.items(&Utf8)?.join(", ");
         println!("{parcel} is a dead letter: after {deliveries}, {}", letter.reason);
-        queue.discard(letter).await?;
+        queue.drop(letter).await?;
         dead.push(parcel);
     }
     let lost = PARCELS.saturating_sub(shipped.len() + dead.len());

@@ -1,4 +1,4 @@
-//! The claimed items that no caller has taken yet, and the callers that wait for items.
+//! The claimed items that no caller has taken yet, and the callers that wait for one.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::client::session::{Condition, Session};
 use crate::queue::error::Error;
 use crate::util::mutex::{Mutex, MutexGuard};
 
-/// An item that was claimed for a dropped call is returned after this time, unless another call takes it.
+/// How long an item that was claimed for a dropped call is kept for another call. Then it is returned to the queue.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// A claimed item.
@@ -31,41 +31,41 @@ pub(super) struct Buffer<T> {
     prefetch: usize,
     /// Wakes the callers that wait.
     news: Notify,
-    /// Wakes the task when a caller has arrived, or has taken something.
-    asked: Notify,
+    /// Wakes the task when a caller arrives or leaves.
+    demand: Notify,
 }
 
 #[derive(Debug)]
 struct State<T> {
     ready: VecDeque<Ready<T>>,
-    /// How many callers wait.
-    asking: usize,
-    /// When the last caller stopped waiting; `None` if there was none yet.
-    last_asked: Option<Instant>,
-    /// A failure that was not returned to a caller yet, and when it is outdated: then the operation is due again.
+    /// The number of callers that wait.
+    waiting: usize,
+    /// When a caller last stopped waiting; `None` if none has yet.
+    last_left: Option<Instant>,
+    /// A failure that has not been returned to a caller yet, and when it expires because the operation is retried.
     failure: Option<(Error, Instant)>,
     ended: Option<Error>,
-    /// A caller has found an item whose claim was not reliable, and waits.
+    /// Whether a caller waits although there is an item, because the session that claimed it has no valid lease.
     unproven: bool,
 }
 
 impl<T> Buffer<T> {
     pub(super) fn new(prefetch: usize) -> Self {
         let state =
-            State { ready: VecDeque::new(), asking: 0, last_asked: None, failure: None, ended: None, unproven: false };
-        Buffer { state: Mutex::new(state), prefetch, news: Notify::new(), asked: Notify::new() }
+            State { ready: VecDeque::new(), waiting: 0, last_left: None, failure: None, ended: None, unproven: false };
+        Buffer { state: Mutex::new(state), prefetch, news: Notify::new(), demand: Notify::new() }
     }
 
-    /// Waits for the next item, and returns it with the grant on which its claim relies.
+    /// Waits for the next item, and returns it with the grant that its claim relies on.
     pub(super) async fn take(&self) -> Result<(Ready<T>, Grant), Error> {
-        let asking = Asking::new(self);
+        let waiting = Waiter::new(self);
         let mut news = std::pin::pin!(self.news.notified());
         loop {
             // Enabled before the check, so that no notification between the two is missed.
             news.as_mut().enable();
             if let Some(next) = self.take_next() {
-                std::mem::forget(asking);
-                self.asked.notify_one();
+                std::mem::forget(waiting);
+                self.demand.notify_one();
                 return next;
             }
             news.as_mut().await;
@@ -73,7 +73,7 @@ impl<T> Buffer<T> {
         }
     }
 
-    /// Removes the item and its caller in one step: in between, the task would claim one more item for that caller.
+    /// Removes the item and its caller in one step. Otherwise the task could claim one more item for that caller.
     fn take_next(&self) -> Option<Result<(Ready<T>, Grant), Error>> {
         let mut state = self.state();
         let next = state.next()?;
@@ -81,17 +81,18 @@ impl<T> Buffer<T> {
         Some(next)
     }
 
-    /// Returns how many items have to be claimed in all; 0 before the first caller has arrived.
+    /// Returns how many items are to be claimed in all: 0 until the first caller arrives.
     pub(super) fn wanted(&self) -> usize {
         let state = self.state();
-        if state.asking > 0 || state.last_asked.is_some() { state.asking + self.prefetch } else { 0 }
+        if state.waiting > 0 || state.last_left.is_some() { state.waiting + self.prefetch } else { 0 }
     }
 
-    /// Removes and returns the items that were claimed for calls dropped a while ago: the last ones in queue order.
+    /// Removes and returns the items that were claimed for calls dropped a while ago. These are the last ones in the
+    /// order of the queue.
     pub(super) fn surplus(&self) -> VecDeque<Ready<T>> {
         let mut state = self.state();
-        let keep = state.asking + self.prefetch;
-        if state.last_asked.is_some_and(|last| last.elapsed() < LINGER) || state.ready.len() <= keep {
+        let keep = state.waiting + self.prefetch;
+        if state.last_left.is_some_and(|last| last.elapsed() < LINGER) || state.ready.len() <= keep {
             return VecDeque::new();
         }
         state.ready.split_off(keep)
@@ -100,8 +101,8 @@ impl<T> Buffer<T> {
     /// Returns when there will be a surplus.
     pub(super) fn surplus_at(&self) -> Option<Instant> {
         let state = self.state();
-        let over = state.ready.len() > state.asking + self.prefetch;
-        state.last_asked.filter(|_| over).map(|last| last + LINGER)
+        let over = state.ready.len() > state.waiting + self.prefetch;
+        state.last_left.filter(|_| over).map(|last| last + LINGER)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -122,28 +123,28 @@ impl<T> Buffer<T> {
         std::mem::take(&mut self.state().ready)
     }
 
-    /// Wakes the callers if a claim that was not reliable may have become reliable.
-    pub(super) fn look_again(&self) {
+    /// Wakes the callers if one of them waits for a valid lease.
+    pub(super) fn recheck_leases(&self) {
         if std::mem::take(&mut self.state().unproven) {
             self.news.notify_waiters();
         }
     }
 
-    /// Returns the error to a waiting caller, or to the next one before this time.
+    /// Returns the error to a waiting caller, or to the next one that arrives before `until`.
     pub(super) fn fail(&self, error: Error, until: Instant) {
         self.state().failure = Some((error, until));
         self.news.notify_one();
     }
 
-    /// Ends the buffer: all callers get this error.
+    /// Ends the buffer: all callers get this error from now on.
     pub(super) fn end(&self, why: Error) {
         self.state().ended.get_or_insert(why);
         self.news.notify_waiters();
     }
 
-    /// Resolves when a caller has arrived, or has taken something.
-    pub(super) async fn asked(&self) {
-        self.asked.notified().await;
+    /// Resolves when a caller has arrived or left.
+    pub(super) async fn demand_changed(&self) {
+        self.demand.notified().await;
     }
 
     fn state(&self) -> MutexGuard<'_, State<T>> {
@@ -154,8 +155,8 @@ impl<T> Buffer<T> {
 impl<T> State<T> {
     /// Records that a caller has stopped waiting.
     fn leave(&mut self) {
-        self.asking -= 1;
-        self.last_asked = Some(Instant::now());
+        self.waiting -= 1;
+        self.last_left = Some(Instant::now());
     }
 
     fn next(&mut self) -> Option<Result<(Ready<T>, Grant), Error>> {
@@ -167,15 +168,15 @@ impl<T> State<T> {
         {
             return Some(Err(failure));
         }
-        let grant = reliable(&self.ready.front()?.claim.session);
+        let grant = valid_grant(&self.ready.front()?.claim.session);
         self.unproven |= grant.is_none();
         let grant = grant?;
         self.ready.pop_front().map(|ready| Ok((ready, grant)))
     }
 }
 
-/// Returns the grant of a session that is connected and whose lease is valid. Callers wait until both are certain.
-fn reliable(session: &Session) -> Option<Grant> {
+/// Returns the grant of the session if it is connected and its lease is valid. Callers wait until both hold.
+fn valid_grant(session: &Session) -> Option<Grant> {
     match session.condition() {
         Condition::Connected(_) => session.grant(),
         Condition::Suspended | Condition::Ended(_) => None,
@@ -183,19 +184,19 @@ fn reliable(session: &Session) -> Option<Grant> {
 }
 
 /// A waiting caller.
-struct Asking<'a, T>(&'a Buffer<T>);
+struct Waiter<'a, T>(&'a Buffer<T>);
 
-impl<'a, T> Asking<'a, T> {
+impl<'a, T> Waiter<'a, T> {
     fn new(buffer: &'a Buffer<T>) -> Self {
-        buffer.state().asking += 1;
-        buffer.asked.notify_one();
-        Asking(buffer)
+        buffer.state().waiting += 1;
+        buffer.demand.notify_one();
+        Waiter(buffer)
     }
 }
 
-impl<T> Drop for Asking<'_, T> {
+impl<T> Drop for Waiter<'_, T> {
     fn drop(&mut self) {
         self.0.state().leave();
-        self.0.asked.notify_one();
+        self.0.demand.notify_one();
     }
 }

@@ -1,8 +1,8 @@
 //! Claims on items, and the transactions that make them.
 //!
-//! Each claim raises the data version of its item, which is its number. One transaction creates the claim's node, which
-//! has the name of the item, and writes the item's data once more. So no two claims on an item have the same number,
-//! and the ensemble refuses every later step on an item once there was a later claim.
+//! One transaction creates the claim's node, which has the name of the item, and writes the item's data again. The
+//! write raises the data version of the item, and that version is the number of the claim. So no two claims on an item
+//! have the same number, and once an item has been claimed again, the ensemble refuses every step of the earlier claim.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::util::znode::{CreateMode, Stat};
 /// The data version of a claim's node. Curator's lock nodes have version 0, so none is mistaken for a claim of ours.
 pub(super) const CLAIM_VERSION: i32 = 1;
 
-/// A claim on an item. Before it is made, its transaction id is 0.
+/// A claim on an item. Its transaction id is 0 until it has been made.
 #[derive(Debug)]
 pub(crate) struct Claim {
     pub(super) shared: Arc<Shared>,
@@ -40,18 +40,19 @@ pub(crate) struct Claim {
     pub(super) history: History,
     /// The transaction that put the item.
     pub(super) created: i64,
-    /// The item's data version, which this claim has made.
+    /// The data version of the item that this claim's write made.
     pub(super) number: i32,
-    /// The transaction that made the claim: greater for every later claim on any item.
+    /// The id of the transaction that made the claim. Every later claim, on any item, has a greater one.
     pub(super) zxid: i64,
-    /// When it was made, or begun to be.
+    /// When it was made; until then, when the attempt began.
     since: Instant,
-    /// Whether it was settled, or its node is gone.
+    /// Whether it was settled, or its node no longer exists.
     ended: watch::Sender<bool>,
 }
 
 impl Claim {
-    /// Returns the checks of a transaction that only the holder of this claim may carry out.
+    /// Returns the nodes and versions that a transaction must check so that only the holder of this claim can commit
+    /// it.
     pub(super) fn checks(&self) -> Vec<(Arc<str>, i32)> {
         vec![(Arc::clone(&self.node), CLAIM_VERSION), (self.item.as_str().into(), self.number)]
     }
@@ -61,7 +62,7 @@ impl Claim {
         &self.shared.paths.path
     }
 
-    /// Returns the number of this delivery of the item: one more than have failed.
+    /// Returns the number of this delivery: one more than the number of failed ones.
     pub(super) fn attempt(&self) -> u32 {
         self.history.failures.saturating_add(1)
     }
@@ -71,23 +72,23 @@ impl Claim {
         &self.data[..self.history.body]
     }
 
-    /// Tells the metrics how long it lasted, and how it ended.
-    pub(super) fn measure(&self, outcome: &'static str) {
+    /// Records in the metrics how long the claim lasted and how it ended.
+    pub(super) fn record_duration(&self, outcome: &'static str) {
         let labels = [Label::Path(&self.shared.paths.path), Label::Is(outcome)];
         self.shared.core.meter().record(&table::QUEUE_DELIVERY, &labels, self.since.elapsed().as_secs_f64());
     }
 
-    /// Ends the claim: from now on it is not held.
+    /// Ends the claim, which is not held from now on.
     pub(super) fn end(&self) {
         self.ended.send_replace(true);
     }
 
-    /// Returns a receiver of whether it has ended.
+    /// Returns a receiver that holds whether the claim has ended.
     pub(super) fn end_state(&self) -> watch::Receiver<bool> {
         self.ended.subscribe()
     }
 
-    /// Resolves when it has ended.
+    /// Resolves when the claim has ended.
     pub(super) async fn ended(&self) {
         // The sender exists as long as the claim does.
         let _ = self.end_state().wait_for(|ended| *ended).await;
@@ -133,14 +134,14 @@ pub(super) struct Item {
 
 /// Why an item was not read or claimed.
 #[derive(Debug)]
-pub(super) enum End {
+pub(super) enum ClaimError {
     /// Another consumer has claimed it, or there is a lock of Curator.
     Taken,
-    /// It was claimed since it was read, or may have been: it has to be read again.
+    /// It has been claimed since it was read, or may have been, so it has to be read again.
     Changed,
     /// It is not in the queue any more.
     Gone,
-    /// This item cannot be claimed: it may not be read or written, or is too large for a request.
+    /// This item cannot be claimed: a permission is missing, or it is too large for a request.
     Refused(client::Error),
     /// The request failed as it would for any other item, or the session has ended.
     Failed(engine::Error),
@@ -154,22 +155,22 @@ pub(super) struct Claimant {
 }
 
 impl Claimant {
-    pub(super) async fn read(self, name: String) -> Result<Item, End> {
+    pub(super) async fn read(self, name: String) -> Result<Item, ClaimError> {
         let path = self.shared.paths.item(&name);
         match self.session.retry_while_passing(|| self.session.get_data(&path)).await {
             Ok((data, stat)) => Ok(Item { data, created: stat.czxid, version: stat.version }),
-            Err(engine::Error::NoNode) => Err(End::Gone),
+            Err(engine::Error::NoNode) => Err(ClaimError::Gone),
             // The permission to read it is missing, or it is larger than an answer may be.
             Err(error @ (engine::Error::NoAuth | engine::Error::Refused(_) | engine::Error::Other(_))) => {
                 Err(refused("read", &name, error))
             }
             Err(error) if error.is_unread() => Err(refused("read", &name, error)),
-            Err(error) => Err(End::Failed(error)),
+            Err(error) => Err(ClaimError::Failed(error)),
         }
     }
 
     /// Claims an item that was read. Returns when the outcome is known.
-    pub(super) async fn claim(self, name: String, item: Item) -> Result<Claim, End> {
+    pub(super) async fn claim(self, name: String, item: Item) -> Result<Claim, ClaimError> {
         let Claimant { shared, session } = self;
         let Item { data, created, version } = item;
         let (item, node) = (shared.paths.item(&name), shared.paths.claim(&name).into());
@@ -177,98 +178,98 @@ impl Claimant {
         let (history, since) = (History::read(&data, created, version), Instant::now());
         let mut claim =
             Claim { shared, session, name, item, node, data, history, created, number, zxid: 0, since, ended };
-        claim.zxid = claim.make().await?;
+        claim.zxid = claim.transact().await?;
         claim.since = Instant::now();
         Ok(claim)
     }
 }
 
-/// The steps of the transaction that claims.
+/// The steps of the claim's transaction, as a refusal names them.
 const CREATE_CLAIM: usize = 0;
-const COUNT_CLAIM: usize = 2;
+const WRITE_ITEM: usize = 2;
 
 /// How a claim is made.
 impl Claim {
     /// Makes the claim, and returns the id of its transaction.
-    async fn make(&self) -> Result<i64, End> {
+    async fn transact(&self) -> Result<i64, ClaimError> {
         let steps = self.steps();
-        self.shared.core.check_size("claim", &self.name, sizes::of_steps(&steps)).map_err(End::Refused)?;
+        self.shared.core.check_size("claim", &self.name, sizes::of_steps(&steps)).map_err(ClaimError::Refused)?;
         let first = self.session.connected().now_or_never();
         let connection = self.connected().await?;
         if first != Some(Ok(connection)) {
             // Changes during the loss of the connection are not known yet: another item may have the name.
-            return Err(End::Changed);
+            return Err(ClaimError::Changed);
         }
         match self.send(&steps).await {
-            Err(End::Failed(error)) if error.leaves_outcome_unknown() => {
-                self.make_sure(&steps, error, connection).await
+            Err(ClaimError::Failed(error)) if error.leaves_outcome_unknown() => {
+                self.resolve(&steps, error, connection).await
             }
-            Err(End::Failed(error)) => {
-                self.session.outlast(error, connection).await.map_err(End::Failed)?;
-                Err(End::Changed)
+            Err(ClaimError::Failed(error)) => {
+                self.session.outlast(error, connection).await.map_err(ClaimError::Failed)?;
+                Err(ClaimError::Changed)
             }
             made => made,
         }
     }
 
-    /// Sends the transaction again until its outcome is known, after a copy failed that may have been carried out, or
-    /// may still be.
-    async fn make_sure(&self, steps: &[Op], error: engine::Error, connection: u64) -> Result<i64, End> {
+    /// Determines the outcome after a copy of the transaction failed that may have been carried out, or may still be.
+    /// Sends further copies until the outcome is known.
+    async fn resolve(&self, steps: &[Op], error: engine::Error, connection: u64) -> Result<i64, ClaimError> {
         let core = &self.shared.core;
-        let mut doubted = core.clock.now();
-        let mut last = self.session.outlast(error, connection).await;
+        let mut unknown_since = core.clock.now();
+        let mut retryable = self.session.outlast(error, connection).await;
         loop {
             let connection = self.connected().await?;
             let error = match self.find().await {
                 Ok(Some(zxid)) => return Ok(zxid),
                 Ok(None) => {
-                    last.map_err(End::Failed)?;
+                    retryable.map_err(ClaimError::Failed)?;
                     match self.send(steps).await {
-                        // Taken by a late copy of ours, or by a lock of Curator.
-                        Err(End::Taken) if core.clock.now().since(doubted) < self.session.timeout() => {
+                        // The node is a late copy of this claim, or a lock of Curator.
+                        Err(ClaimError::Taken) if core.clock.now().since(unknown_since) < self.session.timeout() => {
                             tokio::time::sleep(core.config.tick / 4).await;
-                            last = Ok(());
+                            retryable = Ok(());
                             continue;
                         }
-                        Err(End::Failed(error)) => error,
+                        Err(ClaimError::Failed(error)) => error,
                         made => return made,
                     }
                 }
-                Err(End::Failed(error)) if error.is_passing() => error,
+                Err(ClaimError::Failed(error)) if error.is_passing() => error,
                 // The claim may exist until the session ends. The error is reported, and does not delay other items.
-                Err(End::Failed(error)) => return Err(refused("look for the claim on", &self.name, error)),
-                Err(end) => return Err(end),
+                Err(ClaimError::Failed(error)) => return Err(refused("look for the claim on", &self.name, error)),
+                Err(error) => return Err(error),
             };
             if error.leaves_outcome_unknown() {
-                doubted = core.clock.now();
+                unknown_since = core.clock.now();
             }
-            last = self.session.outlast(error, connection).await;
+            retryable = self.session.outlast(error, connection).await;
         }
     }
 
     /// Sends a copy of the transaction.
-    async fn send(&self, steps: &[Op]) -> Result<i64, End> {
+    async fn send(&self, steps: &[Op]) -> Result<i64, ClaimError> {
+        use engine::Error::{BadVersion, NoAuth, NoNode, NodeExists, TooLarge};
         loop {
-            let end = match self.session.multi(steps.to_vec()).await {
+            let (step, error) = match self.session.multi(steps.to_vec()).await {
                 Ok(Multi::Committed(results)) => return Ok(zxid(&results)),
-                Ok(Multi::Refused { index, error }) => match (index, error) {
-                    (CREATE_CLAIM, engine::Error::NodeExists) => End::Taken,
-                    (CREATE_CLAIM, engine::Error::NoNode) => {
-                        let (paths, config) = (&self.shared.paths, &self.shared.core.config);
-                        match parents::ensure(&self.session, &paths.claims, &[], &config.acls).await {
-                            Ok(()) => continue,
-                            Err(error) => End::Failed(error),
-                        }
-                    }
-                    (COUNT_CLAIM, engine::Error::NoNode) => End::Gone,
-                    (COUNT_CLAIM, engine::Error::BadVersion) => End::Changed,
-                    (COUNT_CLAIM, error @ engine::Error::NoAuth) => refused("claim", &self.name, error),
-                    (_, error) => End::Failed(error),
-                },
-                Err(error @ engine::Error::TooLarge(_)) => refused("claim", &self.name, error),
-                Err(error) => End::Failed(error),
+                Ok(Multi::Refused { index, error }) => (Some(index), error),
+                Err(error) => (None, error),
             };
-            return Err(end);
+            return Err(match (step, error) {
+                (Some(CREATE_CLAIM), NoNode) => {
+                    let (paths, config) = (&self.shared.paths, &self.shared.core.config);
+                    match parents::ensure(&self.session, &paths.claims, &[], &config.acls).await {
+                        Ok(()) => continue,
+                        Err(error) => ClaimError::Failed(error),
+                    }
+                }
+                (Some(CREATE_CLAIM), NodeExists) => ClaimError::Taken,
+                (Some(WRITE_ITEM), NoNode) => ClaimError::Gone,
+                (Some(WRITE_ITEM), BadVersion) => ClaimError::Changed,
+                (Some(WRITE_ITEM), error @ NoAuth) | (None, error @ TooLarge(_)) => refused("claim", &self.name, error),
+                (_, error) => ClaimError::Failed(error),
+            });
         }
     }
 
@@ -290,11 +291,11 @@ impl Claim {
         ]
     }
 
-    /// Finds the transaction that made the claim, after an answer was lost. `None` if none of ours did, and no other
-    /// consumer has claimed the item. In that case a lock of Curator may exist, and a late copy of ours may still
-    /// arrive.
-    async fn find(&self) -> Result<Option<i64>, End> {
-        let (node, item) = self.nodes().await.map_err(End::Failed)?;
+    /// Finds the transaction that made the claim after an answer was lost. Returns `None` if no copy of it has been
+    /// carried out and no other consumer has claimed the item. Even then a lock of Curator may exist, and a late copy
+    /// may still arrive.
+    async fn find(&self) -> Result<Option<i64>, ClaimError> {
+        let (node, item) = self.read_nodes().await.map_err(ClaimError::Failed)?;
         let number = item.filter(|stat| self.is_on(stat)).map(|stat| stat.version);
         match node {
             Some((data, stat))
@@ -306,30 +307,32 @@ impl Claim {
                 Ok(Some(stat.czxid))
             }
             _ if number == Some(self.number.wrapping_sub(1)) => Ok(None),
-            _ => Err(End::Taken),
+            _ => Err(ClaimError::Taken),
         }
     }
 
-    async fn connected(&self) -> Result<u64, End> {
-        self.session.connected().await.map_err(|_| End::Failed(engine::Error::SessionEnded))
+    async fn connected(&self) -> Result<u64, ClaimError> {
+        self.session.connected().await.map_err(|_| ClaimError::Failed(engine::Error::SessionEnded))
     }
 }
 
 /// The present state of a claim.
 impl Claim {
-    /// Reads its node, if it still exists, and the node at the path of its item.
-    pub(super) async fn look(&self) -> Result<(Option<Stat>, Option<Stat>), engine::Error> {
-        let (node, item) = self.nodes().await?;
+    /// Reads the claim's node, if it still exists, and the node at the path of its item.
+    pub(super) async fn read_state(&self) -> Result<(Option<Stat>, Option<Stat>), engine::Error> {
+        let (node, item) = self.read_nodes().await?;
         Ok((node.map(|(_, stat)| stat).filter(|stat| stat.czxid == self.zxid), item))
     }
 
-    /// Returns whether this is its item. When a queue is deleted, names are assigned again, but by other transactions.
+    /// Returns whether this node is the claim's item. After a queue was deleted, another item can have the same name,
+    /// but another transaction created it.
     pub(super) fn is_on(&self, item: &Stat) -> bool {
         item.czxid == self.created
     }
 
-    /// Reads the nodes at its path and at that of its item, after a sync, because a lagging server may not know them.
-    async fn nodes(&self) -> Result<(Option<(Vec<u8>, Stat)>, Option<Stat>), engine::Error> {
+    /// Reads the nodes at the paths of the claim and of its item. A sync comes first, because a lagging server may not
+    /// have them yet.
+    async fn read_nodes(&self) -> Result<(Option<(Vec<u8>, Stat)>, Option<Stat>), engine::Error> {
         let (session, node) = (&self.session, &*self.node);
         let (synced, node, item) =
             futures::join!(session.sync(node), session.get_data(node), session.exists(&self.item));
@@ -342,17 +345,15 @@ impl Claim {
     }
 }
 
+/// Returns the id of the transaction that had these results.
 fn zxid(results: &[OpResult]) -> i64 {
-    results
-        .iter()
-        .rev()
-        .find_map(|result| match result {
-            OpResult::SetData { stat } => Some(stat.mzxid),
-            _ => None,
-        })
-        .unwrap_or(0)
+    let written_by = |result: &OpResult| match result {
+        OpResult::SetData { stat } => Some(stat.mzxid),
+        _ => None,
+    };
+    results.iter().rev().find_map(written_by).unwrap_or(0)
 }
 
-fn refused(doing: &str, name: &str, error: engine::Error) -> End {
-    End::Refused(client::Error::from_engine(doing, name, error))
+fn refused(doing: &str, name: &str, error: engine::Error) -> ClaimError {
+    ClaimError::Refused(client::Error::from_engine(doing, name, error))
 }

@@ -8,15 +8,15 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::claim::Claim;
 use super::handle::{ClaimHandle, ClaimLost};
-use super::outcome::{Settlement, Told};
+use super::outcome::{Notice, Settlement};
 use super::settle::{Unsettled, Verdict};
 use crate::client::Fence;
 use crate::queue::error::Error;
 
 /// A claimed item, which no other consumer gets while the claim is held. [`ack`](Self::ack) removes it from the queue.
-/// If the delivery is dropped unsettled, the item is returned to its place in the background, as by
-/// [`release`](Self::release); if that is because its thread panics, as by [`nack`](Self::nack). If the runtime of the
-/// client has ended by then, other consumers get the item when the session ends.
+/// If the delivery is dropped before it was settled, the item is returned to its place in the background, as by
+/// [`release`](Self::release), or as by [`nack`](Self::nack) if the thread is panicking. If the runtime of the client
+/// has ended by then, other consumers get the item when the session ends.
 ///
 /// ```no_run
 /// use zookeeper_recipes::queue::{Consumer, Error, Utf8};
@@ -49,8 +49,8 @@ pub struct Delivery<T> {
 #[derive(Debug)]
 pub(super) enum Command {
     /// Settle a claim.
-    Settle { claim: Arc<Claim>, verdict: Verdict, told: Told },
-    /// Claim no more items. Answered when no item is claimed that no caller has taken.
+    Settle { claim: Arc<Claim>, verdict: Verdict, notice: Notice },
+    /// Claim no more items. Answered when all items that no caller has taken are returned.
     Close(Option<oneshot::Sender<()>>),
 }
 
@@ -62,8 +62,8 @@ impl<T> Delivery<T> {
         Delivery { items, claim, commands, settled: false, span }
     }
 
-    /// Returns the item; the first one, if several were [put as one node](super::super::Producer::put_many). An
-    /// [`ack`](Self::ack) removes all of them from the queue, and returns them. So handle all [`items`](Self::items).
+    /// Returns the item, or the first one if several were [put as one node](super::super::Producer::put_many). An
+    /// [`ack`](Self::ack) removes all of them from the queue and returns them. So handle all [`items`](Self::items).
     pub fn item(&self) -> &T {
         // A node without items is never delivered.
         &self.items[0]
@@ -166,7 +166,7 @@ impl<T> Delivery<T> {
     }
 
     /// Reports a failure as [`nack`](Self::nack) does. In addition, this consumer does not claim the item again for
-    /// `delay`; other consumers may.
+    /// `delay`. Other consumers may.
     ///
     /// # Errors
     /// As [`ack`](Self::ack), but after any other error this consumer does not claim the item for `delay` instead of 30
@@ -179,7 +179,7 @@ impl<T> Delivery<T> {
         self.settle(verdict).await
     }
 
-    /// Returns the item unhandled to its place, under its name. This delivery does not count towards
+    /// Returns the unhandled item to its place, under its name. This delivery does not count towards
     /// [`max_deliveries`](crate::queue::DistributedQueueBuilder::max_deliveries). Resolves when the item is returned.
     ///
     /// # Errors
@@ -191,7 +191,7 @@ impl<T> Delivery<T> {
         self.settle(Verdict::RELEASE).await
     }
 
-    /// Makes the item a dead letter, with a reason for people to read.
+    /// Makes the item a dead letter, with a reason in plain text.
     ///
     /// # Errors
     /// As [`ack`](Self::ack). An item that was deleted by hand does not become a dead letter.
@@ -219,9 +219,9 @@ impl<T> Delivery<T> {
         self.settled = true;
         let claim = Arc::clone(self.claim.claim());
         claim.end();
-        let told = Told { done, span: Some(self.span.clone()) };
+        let notice = Notice { done, span: Some(self.span.clone()) };
         // The task is missing only if its runtime has ended.
-        let _ = self.commands.send(Command::Settle { claim, verdict, told });
+        let _ = self.commands.send(Command::Settle { claim, verdict, notice });
     }
 }
 

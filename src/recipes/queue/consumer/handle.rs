@@ -52,9 +52,9 @@ impl ClaimHandle {
         &self.inner.claim
     }
 
-    /// Returns the number of this delivery of the item: one more than deliveries of it have failed, or ended with
-    /// their sessions. A delivery whose item was returned unhandled does not count, so the next one has the same
-    /// number. For a number that each claim has for itself, see [`fencing_token`](Self::fencing_token).
+    /// Returns the number of this delivery: one more than the number of earlier deliveries of the item that failed, or
+    /// ended with their sessions. A delivery whose item was returned unhandled does not count, so the next one has the
+    /// same number. For a number that is unique to each claim, see [`fencing_token`](Self::fencing_token).
     pub fn attempt(&self) -> u32 {
         self.inner.claim.attempt()
     }
@@ -66,7 +66,7 @@ impl ClaimHandle {
     }
 
     /// Returns whether the claim is held, so that no other consumer can have the item. Compares the clock at each call.
-    /// False as soon as the delivery is settled or dropped.
+    /// Returns false as soon as the delivery is settled or dropped.
     ///
     /// A deletion of the claim by hand is noticed only after [`lost`](Self::lost) or [`run`](Self::run) was called.
     /// Writes with its [`fence`](Self::fence) and its settlement are refused in any case.
@@ -98,7 +98,8 @@ impl ClaimHandle {
         self.run_unwatched(work).await
     }
 
-    /// Runs `work` as [`run`](Self::run) does, but judges the claim only by the clock and the session.
+    /// Runs `work` as [`run`](Self::run) does, but without watching the claim's node: only the clock and the session
+    /// decide whether the claim is held.
     pub(super) async fn run_unwatched<F: Future>(&self, work: F) -> Result<F::Output, ClaimLost> {
         run_while_held(|| self.is_held(), self.not_held(), work).await.ok_or(ClaimLost)
     }
@@ -120,10 +121,10 @@ impl ClaimHandle {
     }
 
     /// Returns a number that is greater for every later claim: the id of the transaction that made the claim. It is
-    /// meant for stores other than ZooKeeper. Send it with each access, from the first read on. Such a store keeps the
-    /// greatest number that it has seen for each item, by the item's own key, and refuses smaller ones. Do not compare
-    /// the numbers of different items: items are handled concurrently, and the claim with the smaller number may still
-    /// be held.
+    /// meant for stores other than ZooKeeper. Send it with each access, from the first read on. The store keeps the
+    /// greatest number that it has seen for each item, under the item's own key, and refuses smaller ones. Do not
+    /// compare the numbers of different items: items are handled concurrently, and the claim with the smaller number
+    /// may still be held.
     pub fn fencing_token(&self) -> i64 {
         self.inner.claim.zxid
     }
@@ -144,7 +145,7 @@ impl ClaimHandle {
             tokio::select! {
                 biased;
                 () = &mut ended => return,
-                // The session was dropped, so no further change will be signalled.
+                // The session was dropped, so no further change will be reported.
                 changed = conditions.changed() => if changed.is_err() { return },
             }
         }

@@ -31,8 +31,8 @@ const AFTER_PANIC: Duration = Duration::from_secs(1);
 
 /// Handles the items of a queue; see [`Consumer::consume`]. A closure `Fn(T, ClaimHandle) -> Future` is a handler too,
 /// if its future returns a `Result<(), E>` with any error. So is a handler in an [`Arc`], which several consumers can
-/// share. To choose a handler at run time, box a closure: a `Box<dyn Fn(T, ClaimHandle) -> BoxFuture<'static, Result<(),
-/// BoxError>> + Send + Sync>` is a closure too.
+/// share. To choose a handler at run time, box a closure: a `Box<dyn Fn(T, ClaimHandle) -> BoxFuture<'static,
+/// Result<(), BoxError>> + Send + Sync>` is a closure too.
 ///
 /// ```no_run
 /// use zookeeper_recipes::queue::{
@@ -136,17 +136,17 @@ enum Handled {
 impl<S: Serializer> Consumer<S> {
     /// Passes items to `handler`, up to `concurrency` nodes at a time, in the order of the queue.
     ///
-    /// An item that was handled is removed from the queue, in one flight with the claim of the next. An item that
-    /// failed is returned to its place. This consumer claims it again after [a
+    /// An item that was handled is removed from the queue; that request is sent together with the claim of the next
+    /// item. An item that failed is returned to its place. This consumer claims it again after [a
     /// delay](crate::queue::DistributedQueueBuilder::retry_delay); others may claim it at once. It becomes a dead
     /// letter, with the error as the reason, after [the last
     /// delivery](crate::queue::DistributedQueueBuilder::max_deliveries), when the policy of the delay gives up, or for
     /// a [`Failure::permanent`]. An item whose claim was lost is redelivered. Items that were put as one node are
     /// handled one after the other, and fail together with the first that fails.
     ///
-    /// The handlers run inside this future, not on separate tasks; for those, see [`Spawned`](super::Spawned). While
-    /// they run, the claim is judged by the clock and the session. To notice a claim that was deleted by hand as well,
-    /// call [`ClaimHandle::run`] inside the handler.
+    /// The handlers run inside this future, not on separate tasks; for those, see [`Spawned`](super::Spawned). While a
+    /// handler runs, only the clock and the session decide whether its claim is held. To notice a claim that was
+    /// deleted by hand as well, call [`ClaimHandle::run`] inside the handler.
     ///
     /// To stop it, [`close`](Self::close) the consumer: this future resolves after the running handlers have finished.
     /// Or use [`consume_until`](Self::consume_until).
@@ -154,9 +154,8 @@ impl<S: Serializer> Consumer<S> {
     /// # Errors
     /// [`Error::InvalidOption`] for a `concurrency` of 0 or more than 100 000. Otherwise as [`take`](Self::take), after
     /// the running handlers have finished, or [the grace period](crate::queue::DistributedQueueBuilder::grace_period)
-    /// is over; if the error is temporary, another call may succeed. [`Error::Closed`] is not returned: the call ends
-    /// with
-    /// `Ok` then.
+    /// is over; if the error is temporary, another call may succeed. Instead of [`Error::Closed`] the call returns
+    /// `Ok`.
     ///
     /// # Cancel safety
     /// Dropping it drops the running handlers. Their items are returned to the queue, and these deliveries do not
@@ -214,7 +213,7 @@ impl<S: Serializer> Consumer<S> {
                 () = &mut shutdown => self.stop(&stop, grace.as_mut()),
                 () = &mut grace => break,
                 Some(slot) = slots.next() => match slot {
-                    // The settlement and the claim of the next item are sent together.
+                    // The settlement is sent together with the claim of the next item.
                     Ok(Some(settled)) => {
                         settling.push(settled);
                         slots.push(self.slot(&handler, stop.subscribe()));
@@ -224,7 +223,7 @@ impl<S: Serializer> Consumer<S> {
                         self.stop(&stop, grace.as_mut());
                         match ended {
                             Ok(()) => ended = Err(error),
-                            Err(_) => self.inner.shared.events.tell(Event::Failed { error }),
+                            Err(_) => self.inner.shared.events.publish(Event::Failed { error }),
                         }
                     }
                 },
@@ -234,14 +233,14 @@ impl<S: Serializer> Consumer<S> {
         ended
     }
 
-    /// Lets no slot take another item. The grace period of those that run begins, unless it has begun before.
+    /// Stops all slots from taking another item. Starts the grace period of the running handlers, unless it has begun.
     fn stop(&self, stop: &watch::Sender<bool>, mut grace: Pin<&mut Fuse<Sleep>>) {
         if !stop.send_replace(true) {
             grace.set(tokio::time::sleep(self.inner.options.grace).fuse());
         }
     }
 
-    /// Takes an item and handles it. The returned future waits for its settlement; `None` if `stop` is set, or if the
+    /// Takes an item and handles it. Returns a future that waits for its settlement, or `None` if `stop` is set or the
     /// consumer is closed.
     async fn slot<H: QueueHandler<S::Item>>(
         &self,
@@ -261,7 +260,7 @@ impl<S: Serializer> Consumer<S> {
         Ok(Some(self.handle_then_settle(handler, delivery).await))
     }
 
-    /// Handles a delivery and requests its settlement; the returned future waits for the settlement.
+    /// Handles a delivery and requests its settlement. The returned future waits for the settlement.
     async fn handle_then_settle<H: QueueHandler<S::Item>>(
         &self,
         handler: &H,
@@ -279,7 +278,7 @@ impl<S: Serializer> Consumer<S> {
                 && !(is_lost && error.is_lost())
             {
                 // A lost claim cannot be settled, and its item is redelivered. Every other error is reported.
-                events.tell(Event::Unsettled { item: name, error });
+                events.publish(Event::Unsettled { item: name, error });
             }
         }
     }
@@ -311,7 +310,7 @@ impl<S: Serializer> Consumer<S> {
         }
     }
 
-    /// Decides about an item by the result of its handler.
+    /// Returns what to do with an item after its handler had this result.
     fn verdict(&self, claim: &ClaimHandle, handled: Handled) -> Verdict {
         let reason = match handled {
             Handled::Done => return Verdict::Ack,
@@ -347,7 +346,7 @@ fn is_permanent(error: &(dyn std::error::Error + 'static)) -> bool {
     std::iter::successors(Some(error), |error| error.source()).any(<dyn std::error::Error>::is::<Failure>)
 }
 
-/// Returns the messages of an error and its sources. They come from code of the caller, which may panic too.
+/// Returns the messages of an error and its sources. They come from the caller's code, which may panic.
 fn text(error: BoxError) -> String {
     let all = move || {
         let mut text = error.to_string();
@@ -360,5 +359,5 @@ fn text(error: BoxError) -> String {
         }
         text
     };
-    caught(all).unwrap_or_else(|panic| format!("the handler's error panicked when it was asked: {panic}"))
+    caught(all).unwrap_or_else(|panic| format!("the handler's error panicked when its message was read: {panic}"))
 }

@@ -2,6 +2,7 @@
 
 mod buffer;
 mod claim;
+mod contention;
 mod delivery;
 mod handle;
 mod handler;
@@ -12,7 +13,6 @@ mod settle;
 mod shared;
 mod spawned;
 mod task;
-mod turn;
 mod view;
 
 use std::fmt;
@@ -44,7 +44,7 @@ use crate::util::serializer::Serializer;
 ///
 /// A consumer claims nothing before the first call. Then it claims one item for each waiting call, plus the number set
 /// by [`prefetch`](super::DistributedQueueBuilder::prefetch). When the last clone is dropped, items that no caller has
-/// taken are returned; deliveries are not affected.
+/// taken are returned to the queue. Deliveries are not affected.
 ///
 /// It needs ZooKeeper 3.6: earlier servers have no persistent watches, and [`take`](Self::take) returns
 /// [`ErrorKind::Unimplemented`](crate::ErrorKind::Unimplemented).
@@ -91,15 +91,15 @@ impl<S: Serializer> Consumer<S> {
             holder: core.random.uuid().to_string(),
             max_deliveries: options.max_deliveries,
         });
-        outcome::announce(&shared);
+        outcome::register_metrics(&shared);
         let items = Items::default();
         let task = Task::new(Arc::clone(&shared), serializer, &buffer, items, commanded);
         core.runtime.spawn(task.run());
         Consumer { inner: Arc::new(Inner { client: client.clone(), shared, options, buffer, commands }) }
     }
 
-    /// Waits for the next item and returns it claimed: no other consumer gets it until it is settled, or until the
-    /// session that claimed it ends. Waits without a time limit, also across the loss of a session.
+    /// Waits for the next item, claims it and returns it: no other consumer gets it until it is settled, or until the
+    /// session that claimed it ends. Waits without a time limit, even if a session is lost meanwhile.
     ///
     /// # Errors
     /// [`Error::Client`] if the queue could not be read or an item could not be claimed, for example because a
@@ -117,8 +117,8 @@ impl<S: Serializer> Consumer<S> {
         Ok(Delivery::new(ready.items, claim, inner.commands.clone()))
     }
 
-    /// Returns the items as a stream, one for each [`take`](Self::take), until the consumer or the client is closed.
-    /// Between two items the stream requests none.
+    /// Returns a stream that [`take`](Self::take)s one item at a time, until the consumer or the client is closed. It
+    /// takes the next item only when it is polled.
     pub fn deliveries(&self) -> Deliveries<S> {
         let taken = futures::stream::unfold(Some(self.clone()), |consumer| async move {
             let consumer = consumer?;
@@ -130,14 +130,14 @@ impl<S: Serializer> Consumer<S> {
         Deliveries { taken: taken.fuse().boxed() }
     }
 
-    /// Returns a stream of the events of this consumer from now on, which no call returns: dead letters, failed
-    /// settlements, ignored nodes. They are logged as well.
+    /// Returns a stream of what happens in this consumer from now on and no call returns: dead letters, failed
+    /// settlements, ignored nodes. These events are logged as well.
     pub fn events(&self) -> Events {
         self.inner.shared.events.subscribe()
     }
 
-    /// Closes the consumer. It claims no more items, and returns those that no caller has taken; from then on
-    /// [`take`](Self::take) returns [`Error::Closed`]. Deliveries can still be settled. Waits until all settlements
+    /// Closes the consumer. It claims no more items, and returns those that no caller has taken to the queue. From then
+    /// on [`take`](Self::take) returns [`Error::Closed`]. Deliveries can still be settled. Waits until all settlements
     /// that were requested before are done, without a time limit, even while a permission is missing. May be called
     /// more than once.
     ///

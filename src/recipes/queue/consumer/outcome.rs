@@ -1,4 +1,4 @@
-//! The outcome of a settlement: who receives it, and where the item is afterwards.
+//! The outcome of a settlement: who is notified of it, and what becomes of the item.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,75 +21,75 @@ use crate::util::backoff::Backoff;
 /// A claim that was settled, or could not be.
 pub(super) struct Settled {
     pub(super) claim: Arc<Claim>,
-    pub(super) item: After,
+    pub(super) item: ItemState,
 }
 
 /// Where the item of a settled claim is.
-pub(super) enum After {
+pub(super) enum ItemState {
     /// Not in the queue, or unknown.
     Gone,
-    /// In the queue, and free for others. This consumer does not claim it for this time.
+    /// In the queue, and free for other consumers. This one does not claim it for the given time.
     Returned(Duration),
-    /// In the queue, and still claimed. It has to be returned as soon as that is allowed, and then this consumer does
-    /// not claim it for this time.
+    /// In the queue, and still claimed. It has to be returned as soon as that succeeds. After that, this consumer does
+    /// not claim it for the given time.
     StillClaimed(Duration),
 }
 
-/// Who is told of the outcome of a settlement. The default is for a claim that was never delivered.
+/// Who is notified of the outcome of a settlement. The default is for a claim that was never delivered.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Notice {
     /// The caller that waits for it.
     pub(super) done: Option<oneshot::Sender<Result<(), Unsettled>>>,
     /// The span of the delivery.
     pub(super) span: Option<Span>,
 }
 
-/// Settles a claim, and sends the outcome to the caller, or to the events if there is none.
-pub(super) async fn settle_and_tell(claim: Arc<Claim>, verdict: Verdict, told: Told) -> Settled {
+/// Settles a claim, and sends the outcome to the caller. If there is none, an event reports a failure.
+pub(super) async fn settle_and_notify(claim: Arc<Claim>, verdict: Verdict, notice: Notice) -> Settled {
     let outcome = settle(&claim, &verdict).await;
     let name = name(&verdict, &outcome);
-    claim.measure(name);
+    claim.record_duration(name);
     // The span ends before the caller goes on.
-    if let Some(span) = told.span {
+    if let Some(span) = notice.span {
         span.record("outcome", name);
     }
     let returned_for = match verdict {
         Verdict::Return { hide, .. } => Some(hide),
-        Verdict::Ack | Verdict::Bury { .. } => None,
+        Verdict::Ack | Verdict::DeadLetter { .. } => None,
     };
     let item = match (&outcome, returned_for) {
-        (Ok(()), Some(hide)) => After::Returned(hide),
+        (Ok(()), Some(hide)) => ItemState::Returned(hide),
         // A settlement that failed once would fail again.
-        (Err(Unsettled::Failed(_)), hide) => After::StillClaimed(hide.unwrap_or(AFTER_REFUSAL)),
-        (_, _) => After::Gone,
+        (Err(Unsettled::Failed(_)), hide) => ItemState::StillClaimed(hide.unwrap_or(AFTER_REFUSAL)),
+        (_, _) => ItemState::Gone,
     };
-    if let (Ok(()), Verdict::Bury { attempts, reason }) = (&outcome, verdict) {
-        claim.shared.events.tell(Event::DeadLetter { item: claim.name.clone(), attempts, reason });
+    if let (Ok(()), Verdict::DeadLetter { attempts, reason }) = (&outcome, verdict) {
+        claim.shared.events.publish(Event::DeadLetter { item: claim.name.clone(), attempts, reason });
     }
-    let untold = match told.done {
+    let undelivered = match notice.done {
         Some(done) => done.send(outcome).err(),
         None => Some(outcome),
     };
-    if let Some(Err(unsettled)) = untold {
-        tell(&claim, returned_for.is_some(), unsettled);
+    if let Some(Err(unsettled)) = undelivered {
+        report(&claim, returned_for.is_some(), unsettled);
     }
     Settled { claim, item }
 }
 
-/// Shows in the metrics what an operator has to know of, before it happens.
-pub(super) fn announce(shared: &Shared) {
+/// Registers the outcomes that an operator watches for, so that the metrics show them before they occur.
+pub(super) fn register_metrics(shared: &Shared) {
     for outcome in ["acked", "dead_letter", "lost", "failed"] {
         let labels = [Label::Path(&shared.paths.path), Label::Is(outcome)];
         shared.core.meter().announce(&table::QUEUE_DELIVERY, &labels);
     }
 }
 
-/// Returns the name of an outcome, for the metrics.
+/// Returns the name of an outcome in the metrics.
 fn name(verdict: &Verdict, outcome: &Result<(), Unsettled>) -> &'static str {
     match (outcome, verdict) {
         (Ok(()), Verdict::Ack) => "acked",
         (Ok(()), Verdict::Return { .. }) => "returned",
-        (Ok(()), Verdict::Bury { .. }) => "dead_letter",
+        (Ok(()), Verdict::DeadLetter { .. }) => "dead_letter",
         (Err(Unsettled::Lost | Unsettled::SessionOver { in_doubt: false }), _) => "lost",
         (Err(Unsettled::SessionOver { in_doubt: true }), _) => "unknown",
         (Err(Unsettled::Failed(_)), _) => "failed",
@@ -97,9 +97,9 @@ fn name(verdict: &Verdict, outcome: &Result<(), Unsettled>) -> &'static str {
 }
 
 /// Reports as an event why a claim was not settled, because no caller receives it.
-fn tell(claim: &Claim, returns: bool, unsettled: Unsettled) {
+fn report(claim: &Claim, returns: bool, unsettled: Unsettled) {
     let failed = matches!(unsettled, Unsettled::Failed(_));
-    // An item that was only to be returned is free when its session ends.
+    // An item that was only to be returned becomes free with the end of its session.
     if returns && !failed {
         return;
     }
@@ -107,10 +107,10 @@ fn tell(claim: &Claim, returns: bool, unsettled: Unsettled) {
     if failed {
         claim.shared.core.report(client::Error::new(error.kind(), error.to_string()));
     }
-    claim.shared.events.tell(Event::Unsettled { item: claim.name.clone(), error });
+    claim.shared.events.publish(Event::Unsettled { item: claim.name.clone(), error });
 }
 
-/// A settlement for which a caller waits. If it is dropped, an event reports a failure.
+/// A settlement that a caller waits for. If it is dropped, an event reports a failure.
 pub(super) struct Settlement {
     claim: Arc<Claim>,
     /// Whether the item is only to be returned.
@@ -139,20 +139,21 @@ impl Future for Settlement {
 
 impl Drop for Settlement {
     fn drop(&mut self) {
-        // From here on the task reports a failure itself. One that it has sent already is reported here.
+        // From now on the task reports a failure itself. One that it has sent already is reported here.
         self.outcome.close();
         if let Ok(Err(unsettled)) = self.outcome.try_recv() {
-            tell(&self.claim, self.returns, unsettled);
+            report(&self.claim, self.returns, unsettled);
         }
     }
 }
 
-/// Returns to the queue the item of a claim that could not be settled otherwise, however long it takes.
-pub(super) async fn return_at_last(claim: Arc<Claim>, hide: Duration) -> Settled {
+/// Returns the item of a claim that could not be settled otherwise to the queue. Retries until that succeeds or the
+/// session ends.
+pub(super) async fn return_until_done(claim: Arc<Claim>, hide: Duration) -> Settled {
     let core = &claim.shared.core;
     let mut delays = Backoff::new(AFTER_FAILURE);
     let mut conditions = claim.session.conditions();
-    while let Err(Unsettled::Failed(_)) = settle(&claim, &Verdict::LEAVE).await {
+    while let Err(Unsettled::Failed(_)) = settle(&claim, &Verdict::UNRECORDED).await {
         tokio::select! {
             biased;
             // Its node disappears with the session.
@@ -160,5 +161,5 @@ pub(super) async fn return_at_last(claim: Arc<Claim>, hide: Duration) -> Settled
             () = tokio::time::sleep(core.next_delay(&mut delays, core.clock.now())) => {}
         }
     }
-    Settled { claim, item: After::Returned(hide) }
+    Settled { claim, item: ItemState::Returned(hide) }
 }

@@ -1,10 +1,10 @@
-//! A handler that runs: reports it if it is dropped before it has finished.
+//! Reports a handler that is dropped before it has finished.
 
 use super::handle::ClaimHandle;
 use crate::queue::events::{Event, Publisher};
 
 /// Publishes an event if it is dropped before [`finished`](Self::finished) is called: the claim was lost, the grace
-/// period is over, or the future of `consume` was dropped. No call returns that.
+/// period ended, or the future of `consume` was dropped. No call returns this.
 pub(super) struct Running<'a> {
     events: &'a Publisher,
     claim: &'a ClaimHandle,
@@ -28,6 +28,6 @@ impl Drop for Running<'_> {
         }
         let item = self.claim.name().to_owned();
         let (attempt, claim_lost) = (self.claim.attempt(), !self.claim.is_held());
-        self.events.tell(Event::Interrupted { item, attempt, claim_lost });
+        self.events.publish(Event::Interrupted { item, attempt, claim_lost });
     }
 }

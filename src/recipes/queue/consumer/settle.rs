@@ -1,5 +1,5 @@
-//! The transactions that end a claim: its item leaves the queue, is returned to it, or becomes a dead letter. They are
-//! sent only on the session of the claim, and the ensemble refuses them once there was a later claim.
+//! The transactions that end a claim: the item leaves the queue, is returned to it, or becomes a dead letter. They are
+//! sent only in the session of the claim, and the ensemble refuses them once the item has been claimed again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,20 +20,20 @@ use crate::util::znode::{CreateMode, Stat};
 pub(super) enum Verdict {
     /// Remove it from the queue.
     Ack,
-    /// Keep it, under its name, for the next consumer. This one does not claim it again for the time `hide`.
+    /// Keep it, under its name, for other consumers. This one does not claim it again for the time `hide`.
     Return { hide: Duration, outcome: Outcome },
     /// Make it a dead letter, after this many deliveries and for this reason.
-    Bury { attempts: u32, reason: String },
+    DeadLetter { attempts: u32, reason: String },
 }
 
 /// How a delivery ended whose item is returned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// The item was not handled, or not to the end. The delivery does not count.
+    /// The item was not handled, or not completely. The delivery does not count.
     Unhandled,
     /// It failed, with this error. The delivery counts.
     Failed(String),
-    /// Nothing is recorded, so the delivery counts, as if it had ended with its session.
+    /// Nothing is recorded, so the delivery counts as failed, as if it had ended with its session.
     Unrecorded,
 }
 
@@ -41,7 +41,7 @@ impl Verdict {
     /// Returns an unhandled item without a delay.
     pub(super) const RELEASE: Self = Verdict::Return { hide: Duration::ZERO, outcome: Outcome::Unhandled };
     /// Returns an item that could not be settled otherwise.
-    pub(super) const LEAVE: Self = Verdict::Return { hide: Duration::ZERO, outcome: Outcome::Unrecorded };
+    pub(super) const UNRECORDED: Self = Verdict::Return { hide: Duration::ZERO, outcome: Outcome::Unrecorded };
 
     /// Returns the verdict for a failed delivery, which may have been the last one.
     pub(super) fn failed(claim: &Claim, hide: Duration, reason: String) -> Self {
@@ -53,17 +53,17 @@ impl Verdict {
         }
     }
 
-    /// Returns the verdict if no other delivery would succeed.
+    /// Returns the verdict for an item that no other delivery can handle.
     pub(super) fn rejected(claim: &Claim, reason: String) -> Self {
-        Verdict::Bury { attempts: claim.attempt(), reason }
+        Verdict::DeadLetter { attempts: claim.attempt(), reason }
     }
 
-    /// Returns whether the item is only to be returned.
+    /// Returns whether the item only returns to the queue.
     pub(super) fn returns(&self) -> bool {
         matches!(self, Verdict::Return { .. })
     }
 
-    /// Returns whether the item is to be returned without a delay.
+    /// Returns whether the item returns to the queue without a delay.
     pub(super) fn returns_at_once(&self) -> bool {
         matches!(self, Verdict::Return { hide: Duration::ZERO, .. })
     }
@@ -72,9 +72,9 @@ impl Verdict {
 /// Why a claim was not settled.
 #[derive(Debug)]
 pub(super) enum Unsettled {
-    /// The session ended before anything was sent, or before the answer.
+    /// The session ended before the transaction was sent, or before it was answered.
     SessionOver {
-        /// Whether the claim may be settled.
+        /// Whether the claim may have been settled.
         in_doubt: bool,
     },
     /// Another client deleted or changed the claim or the item.
@@ -101,7 +101,8 @@ impl Unsettled {
     }
 }
 
-/// The steps of the transaction. The item comes first, to distinguish a later claim from all other failures.
+/// The steps of the transaction. The item comes first, so that a later claim can be distinguished from all other
+/// failures.
 const ITEM: usize = 0;
 const CLAIM: usize = 1;
 const LETTER: usize = 2;
@@ -121,7 +122,7 @@ pub(super) async fn settle(claim: &Claim, verdict: &Verdict) -> Result<(), Unset
         };
         if let Err(error) = claim.session.outlast(error, connection).await {
             // An error that is not a refusal does not show whether the transaction was carried out.
-            if in_doubt && let Ok((None, item)) = claim.look().await {
+            if in_doubt && let Ok((None, item)) = claim.read_state().await {
                 return outcome_in_doubt(claim, verdict, item);
             }
             return Err(Unsettled::Failed(client::Error::from_engine("settle", &claim.name, error)));
@@ -129,19 +130,19 @@ pub(super) async fn settle(claim: &Claim, verdict: &Verdict) -> Result<(), Unset
     }
 }
 
-/// Sends the transaction, unless it was carried out before. `None` if it has to be sent again.
+/// Sends the transaction, unless a copy was carried out before. Returns `None` if it has to be sent again.
 async fn attempt(
     claim: &Claim,
     verdict: &Verdict,
     steps: &mut Vec<Op>,
     in_doubt: &mut bool,
 ) -> Result<Option<Result<(), Unsettled>>, engine::Error> {
-    if *in_doubt && let (None, item) = claim.look().await? {
+    if *in_doubt && let (None, item) = claim.read_state().await? {
         return Ok(Some(outcome_in_doubt(claim, verdict, item)));
     }
     match claim.session.multi(steps.clone()).await {
         Ok(Multi::Committed(_)) => Ok(Some(Ok(()))),
-        // Waking consumers of Curator is optional: without the permission for it the item is returned anyway.
+        // Waking consumers of Curator is optional: if the permission is missing, the item is returned without that.
         Ok(Multi::Refused { index: LETTER.., .. }) if verdict.returns() => {
             steps.truncate(LETTER);
             Ok(None)
@@ -151,7 +152,7 @@ async fn attempt(
             parents::ensure(&claim.session, &paths.dead, &[], &config.acls).await.map(|()| None)
         }
         Ok(Multi::Refused { index: ITEM | CLAIM, error: engine::Error::NoNode | engine::Error::BadVersion }) => {
-            let item = remove_remains(claim).await?;
+            let item = delete_claim(claim).await?;
             Ok(Some(if *in_doubt { outcome_in_doubt(claim, verdict, item) } else { Err(Unsettled::Lost) }))
         }
         Ok(Multi::Refused { error, .. }) => Err(error),
@@ -162,13 +163,13 @@ async fn attempt(
     }
 }
 
-/// Returns the outcome of a settlement whose answer was lost, if the claim is gone and `item` is at the path of its
-/// item.
+/// Returns the outcome of a settlement whose answer was lost and whose claim no longer exists. `item` is the node at
+/// the path of the item, if there is one.
 ///
-/// If the item is gone, a copy of the transaction removed it; or it was deleted by hand, and then nothing is left to
-/// remove or to return, but a dead letter may be missing; or the claim was deleted by hand, and the next consumer that
-/// claimed the item removed it. These cases cannot be distinguished. If no answer was lost, a deletion by hand is
-/// reported as [`Unsettled::Lost`].
+/// If the item does not exist any more, there are three cases. A copy of the transaction removed it. Or it was deleted
+/// by hand; then nothing is left to remove or to return, but a dead letter may be missing. Or the claim was deleted by
+/// hand, and the next consumer that claimed the item removed it. These cases cannot be distinguished. If no answer was
+/// lost, a deletion by hand is reported as [`Unsettled::Lost`].
 fn outcome_in_doubt(claim: &Claim, verdict: &Verdict, item: Option<Stat>) -> Result<(), Unsettled> {
     let is_in_queue = item.is_some_and(|item| claim.is_on(&item));
     if is_in_queue && !verdict.returns() { Err(Unsettled::Lost) } else { Ok(()) }
@@ -188,7 +189,7 @@ fn steps(claim: &Claim, verdict: &Verdict) -> Vec<Op> {
             steps.extend(wake_curator(claim));
             steps
         }
-        Verdict::Bury { attempts, reason } => {
+        Verdict::DeadLetter { attempts, reason } => {
             let letter = Op::Create {
                 path: claim.shared.paths.new_dead(&claim.name),
                 data: dead_letter::letter(&claim.name, *attempts, reason, claim.body()),
@@ -200,8 +201,8 @@ fn steps(claim: &Claim, verdict: &Verdict) -> Vec<Op> {
     }
 }
 
-/// Returns the data of the item with the record of this delivery; `None` if there is nothing to record, or no room: an
-/// item that another client put must not grow until it cannot be claimed.
+/// Returns the data of the item with the record of this delivery. Returns `None` if there is nothing to record, or no
+/// room: an item that another client put must not grow until it cannot be claimed.
 fn record(claim: &Claim, outcome: &Outcome) -> Option<Vec<u8>> {
     let history = match outcome {
         Outcome::Unhandled => claim.history.clone(),
@@ -213,8 +214,8 @@ fn record(claim: &Claim, outcome: &Outcome) -> Option<Vec<u8>> {
     fits.then(|| [claim.body(), &history.record(claim.created, claim.number.wrapping_add(1))].concat())
 }
 
-/// Returns the steps that wake consumers of Curator. These watch only the items, which do not change when one is
-/// returned. A child that is created and deleted in the same transaction wakes them.
+/// Returns the steps that wake consumers of Curator. Those watch only the list of items, which does not change when an
+/// item is returned. A child that is created and deleted in the same transaction wakes them.
 fn wake_curator(claim: &Claim) -> Vec<Op> {
     let paths = &claim.shared.paths;
     if !paths.shared_with_curator {
@@ -228,12 +229,12 @@ fn wake_curator(claim: &Claim) -> Vec<Op> {
     ]
 }
 
-/// Deletes our node after the item was deleted or written without a claim. The transaction checks the item as it was
-/// seen, so that it deletes no later claim. Returns what is at the path of the item.
-async fn remove_remains(claim: &Claim) -> Result<Option<Stat>, engine::Error> {
+/// Deletes the claim's node after the item was deleted, or written without a claim. The transaction checks that the
+/// item is as it was read, so that no later claim is deleted. Returns what is at the path of the item.
+async fn delete_claim(claim: &Claim) -> Result<Option<Stat>, engine::Error> {
     loop {
-        let (node, item) = claim.look().await?;
-        // The node may have been written by hand, so its version is read.
+        let (node, item) = claim.read_state().await?;
+        // The node may have been written by hand, so the version that was read is used.
         let Some(Stat { version, .. }) = node else { return Ok(item) };
         let mut steps = vec![Op::Delete { path: claim.node.to_string(), version: Some(version) }];
         steps.extend(item.map(|item| Op::Check { path: claim.item.clone(), version: Some(item.version) }));

@@ -1,4 +1,4 @@
-//! A handler whose calls run on tasks of their own.
+//! A handler that runs each call on its own task.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, resume_unwind};
@@ -13,12 +13,12 @@ use super::handle::ClaimHandle;
 use super::handler::QueueHandler;
 use crate::util::serializer::BoxError;
 
-/// A [handler](QueueHandler) each of whose calls runs on a task of its own, on the runtime in which the client was
-/// connected. So on a runtime of several threads the items are handled in parallel, and one that computes or blocks
-/// does not delay the others. Without it, all handlers of one [`consume`](super::Consumer::consume) share its task.
+/// A [handler](QueueHandler) that runs each call on its own task, on the runtime in which the client was connected. So
+/// on a multi-threaded runtime the items are handled in parallel, and an item that computes or blocks does not delay
+/// the others. Without it, all handlers of one [`consume`](super::Consumer::consume) share the task of that call.
 ///
-/// When the call is dropped (the claim is lost, or the grace period is over), its task is aborted. If it is just
-/// running on another thread, it runs up to its next await that waits.
+/// When the call is dropped (the claim is lost, or the grace period is over), its task is aborted. If the task is being
+/// polled on another thread at that moment, it runs to its next await that waits.
 ///
 /// ```no_run
 /// use zookeeper_recipes::queue::{ClaimHandle, Consumer, Error, Spawned, Utf8};
@@ -59,7 +59,7 @@ impl<T: Send + 'static, H: QueueHandler<T> + 'static> QueueHandler<T> for Spawne
     }
 }
 
-/// Ends the task with the call that waits for it.
+/// Aborts the task when the call that waits for it is dropped.
 struct AbortOnDrop(AbortHandle);
 
 impl Drop for AbortOnDrop {

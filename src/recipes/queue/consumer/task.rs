@@ -2,20 +2,19 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::buffer::{Buffer, Ready};
-use super::claim::{Claim, Claimant, End};
+use super::claim::{Claim, ClaimError, Claimant};
 use super::delivery::Command;
 use super::items::{Change, Items};
-use super::outcome::{After, Settled, Told, return_at_last, settle_and_tell};
+use super::outcome::{ItemState, Notice, Settled, return_until_done, settle_and_notify};
 use super::settle::Verdict;
 use super::shared::{AFTER_FAILURE, AFTER_REFUSAL, Shared};
-use super::view::{Listing, Seen, View};
+use super::view::{Listing, View, ViewEvent};
 use crate::client;
 use crate::client::core::KeepAlive;
 use crate::client::session::{Condition, Session};
@@ -40,9 +39,9 @@ pub(super) struct Task<S: Serializer> {
     items: Items,
     /// The transaction that created the queue, as of the last listing.
     queue: Option<i64>,
-    /// After a failure, nothing is listed or claimed before this time.
+    /// Nothing is listed or claimed before this time, because something failed.
     not_before: Option<Instant>,
-    /// The nodes that are not items, and that were reported.
+    /// The nodes that are not items and have been reported.
     skipped: BTreeSet<String>,
     settling: TaskSet<Settled>,
     closing: bool,
@@ -67,18 +66,18 @@ impl Depth {
         }
     }
 
-    fn tell(&self, (items, claimed): (usize, usize)) {
+    fn set(&self, (items, claimed): (usize, usize)) {
         self.items.set(items as f64);
         self.claimed.set(claimed as f64);
     }
 }
 
-/// An event for the task.
-enum Heard {
+/// What the task waits for.
+enum TaskEvent {
     Command(Option<Command>),
     Settled(Settled),
-    Seen(Seen),
-    /// It is time to check what can be done.
+    View(ViewEvent),
+    /// Something may be possible now that was not before.
     Time,
 }
 
@@ -109,7 +108,7 @@ impl<S: Serializer> Task<S> {
         }
     }
 
-    /// Runs until all handles and deliveries are dropped, and everything is settled.
+    /// Runs until all handles and deliveries are dropped and everything is settled.
     pub(super) async fn run(mut self) {
         while let Some(session) = self.next_session().await {
             self.serve(&session).await;
@@ -123,7 +122,7 @@ impl<S: Serializer> Task<S> {
         }
     }
 
-    /// Waits for the session to use; `None` if there is nothing to do any more, or the client is closed.
+    /// Waits for the next session. Returns `None` if there is nothing left to do, or the client is closed.
     async fn next_session(&mut self) -> Option<Arc<Session>> {
         let core = Arc::clone(&self.shared.core);
         let mut next = std::pin::pin!(core.connected_session());
@@ -144,88 +143,84 @@ impl<S: Serializer> Task<S> {
         self.abandoned && self.settling.is_empty()
     }
 
-    /// Handles a command or a settlement while there is no session. Claims of an ended session are settled too: usually
+    /// Handles a command or a settlement while there is no session. Claims of an ended session are settled too. Usually
     /// that fails, and the failure has to be reported.
     async fn between_sessions(&mut self) {
         tokio::select! {
             biased;
-            command = self.commands.recv(), if !self.abandoned => self.obey(command),
-            settled = self.settling.next() => self.take_settled(settled),
+            command = self.commands.recv(), if !self.abandoned => self.handle_command(command),
+            settled = self.settling.next() => self.handle_settled(settled),
         }
         self.answer_closers(false);
     }
 
-    /// Runs until the session ends, or there is nothing to do any more.
+    /// Consumes in this session until it ends, or until there is nothing left to do.
     async fn serve(&mut self, session: &Arc<Session>) {
         let claimant = Claimant { shared: Arc::clone(&self.shared), session: Arc::clone(session) };
         let mut view = View::new(claimant);
         loop {
-            if view.is_looking() {
-                self.depth.tell(self.items.counts());
+            if view.is_watching() {
+                self.depth.set(self.items.counts());
             }
-            let again_at = self.act(&mut view, Instant::now());
-            self.answer_closers(view.claiming() > 0);
-            if self.is_finished() && view.claiming() == 0 {
+            let again_at = self.start_work(&mut view, Instant::now());
+            self.answer_closers(view.claims_in_flight() > 0);
+            if self.is_finished() && view.claims_in_flight() == 0 {
                 return;
             }
-            let mut heard = Some(self.hear(&mut view, again_at).await);
-            // All pending events are handled before anything is sent, so that the requests are sent together. Also, a
-            // transaction that changes an item and its claim causes two events, and a request between the two would be
+            let mut event = Some(self.next_event(&mut view, again_at).await);
+            // All pending events are handled before anything is sent. So the requests are sent together. And a
+            // transaction that changes an item and its claim causes two events; a request sent between them would be
             // refused.
-            while let Some(next) = heard {
-                if matches!(next, Heard::Seen(Seen::Condition(Condition::Ended(_)))) {
-                    return;
+            while let Some(next) = event {
+                match next {
+                    TaskEvent::View(ViewEvent::Condition(Condition::Ended(_))) => return,
+                    TaskEvent::View(event) => self.handle_view_event(&mut view, event),
+                    TaskEvent::Command(command) => self.handle_command(command),
+                    TaskEvent::Settled(settled) => self.handle_settled(settled),
+                    TaskEvent::Time => {}
                 }
-                self.take_in(&mut view, next);
-                heard = self.hear(&mut view, None).now_or_never();
+                event = self.next_event(&mut view, None).now_or_never();
             }
         }
     }
 
-    /// Waits for the next event, at the latest until `again_at`.
-    async fn hear(&mut self, view: &mut View, again_at: Option<Instant>) -> Heard {
+    /// Waits for the next event, no longer than until `again_at`.
+    async fn next_event(&mut self, view: &mut View, again_at: Option<Instant>) -> TaskEvent {
         let session = Arc::clone(&view.claimant.session);
         // Created before the callers read the lease, so that no extension is missed.
         let extended = session.lease().extended();
-        self.buffer.look_again();
+        self.buffer.recheck_leases();
         let is_waited_for = self.buffer.len() > 0;
         tokio::select! {
             biased;
-            command = self.commands.recv(), if !self.abandoned => Heard::Command(command),
-            seen = view.next() => Heard::Seen(seen),
-            settled = self.settling.next() => Heard::Settled(settled),
+            command = self.commands.recv(), if !self.abandoned => TaskEvent::Command(command),
+            event = view.next() => TaskEvent::View(event),
+            settled = self.settling.next() => TaskEvent::Settled(settled),
             // The callers check again.
-            () = extended, if is_waited_for => Heard::Time,
-            () = self.buffer.asked() => Heard::Time,
-            () = sleep_until_opt(again_at) => Heard::Time,
+            () = extended, if is_waited_for => TaskEvent::Time,
+            () = self.buffer.demand_changed() => TaskEvent::Time,
+            () = sleep_until_opt(again_at) => TaskEvent::Time,
         }
     }
 
-    fn take_in(&mut self, view: &mut View, heard: Heard) {
-        match heard {
-            Heard::Command(command) => self.obey(command),
-            Heard::Settled(settled) => self.take_settled(settled),
-            Heard::Seen(seen) => self.see(view, seen),
-            Heard::Time => {}
-        }
-    }
-
-    /// Starts everything that can be started now. Returns when there will be more to do, even if nothing happens.
-    fn act(&mut self, view: &mut View, now: Instant) -> Option<Instant> {
+    /// Starts everything that can be started now. Returns when there will be more to do, even if no event comes.
+    fn start_work(&mut self, view: &mut View, now: Instant) -> Option<Instant> {
         self.items.show_hidden(now);
-        for ready in self.unwanted() {
-            self.settle(ready.claim, Verdict::RELEASE, Told::default());
+        let unwanted = if self.closing { self.buffer.clear() } else { self.buffer.surplus() };
+        for ready in unwanted {
+            self.settle(ready.claim, Verdict::RELEASE, Notice::default());
         }
         let surplus_at = self.buffer.surplus_at();
         if self.closing {
-            view.look_away();
+            view.stop_watching();
             return surplus_at;
         }
-        let again_at = self.claim_what_is_wanted(view, now);
+        let again_at = self.request_items(view, now);
         surplus_at.into_iter().chain(again_at).min()
     }
 
-    fn claim_what_is_wanted(&mut self, view: &mut View, now: Instant) -> Option<Instant> {
+    /// Lists, reads and claims as long as more items are wanted. Returns as [`start_work`](Self::start_work) does.
+    fn request_items(&mut self, view: &mut View, now: Instant) -> Option<Instant> {
         let all_wanted = self.buffer.wanted();
         if all_wanted == 0 || self.items.is_returning() {
             return None;
@@ -237,23 +232,18 @@ impl<S: Serializer> Task<S> {
             // The known state may be outdated by the time there is a connection.
             return None;
         }
-        let look_again_at = view.look(now);
-        let wanted = all_wanted.saturating_sub(self.buffer.len() + view.claiming());
-        let ahead = self.items.count_in_hand().saturating_sub(view.claiming());
+        let list_again_at = view.ensure_watching(now);
+        let wanted = all_wanted.saturating_sub(self.buffer.len() + view.claims_in_flight());
+        let ahead = self.items.own_claim_count().saturating_sub(view.claims_in_flight());
         let steps = self.items.plan(wanted, ahead, now);
         steps.read.into_iter().for_each(|name| view.read(name));
         steps.claim.into_iter().for_each(|(name, item)| view.claim(name, item));
-        [self.items.shown_at(), steps.again_at, Some(look_again_at)].into_iter().flatten().min()
+        [self.items.shown_at(), steps.again_at, Some(list_again_at)].into_iter().flatten().min()
     }
 
-    fn unwanted(&self) -> impl Iterator<Item = Ready<S::Item>> + use<S> {
-        let buffer = &self.buffer;
-        if self.closing { buffer.clear() } else { buffer.surplus() }.into_iter()
-    }
-
-    fn obey(&mut self, command: Option<Command>) {
+    fn handle_command(&mut self, command: Option<Command>) {
         match command {
-            Some(Command::Settle { claim, verdict, told }) => self.settle(claim, verdict, told),
+            Some(Command::Settle { claim, verdict, notice }) => self.settle(claim, verdict, notice),
             Some(Command::Close(done)) => {
                 self.closing = true;
                 self.buffer.end(self.shared.closed());
@@ -263,140 +253,132 @@ impl<S: Serializer> Task<S> {
         }
     }
 
-    fn settle(&mut self, claim: Arc<Claim>, verdict: Verdict, told: Told) {
+    fn settle(&mut self, claim: Arc<Claim>, verdict: Verdict, notice: Notice) {
         claim.end();
         if verdict.returns_at_once() {
             self.items.note_returning(&claim.name, claim.zxid);
         }
-        self.settling.push(settle_and_tell(claim, verdict, told));
+        self.settling.push(settle_and_notify(claim, verdict, notice));
     }
 
-    fn take_settled(&mut self, Settled { claim, item }: Settled) {
+    fn handle_settled(&mut self, Settled { claim, item }: Settled) {
         let (name, now) = (&claim.name, Instant::now());
-        // A claim of an earlier session or queue is a different one, perhaps on a different item.
-        let is_in_hand = self.items.is_in_hand(name, claim.zxid);
         match item {
-            After::StillClaimed(hide) => {
+            ItemState::StillClaimed(hide) => {
                 self.items.note_kept(name, claim.zxid);
-                self.settling.push(return_at_last(claim, hide));
+                self.settling.push(return_until_done(claim, hide));
             }
-            _ if !is_in_hand => {}
-            After::Returned(hide) if hide > Duration::ZERO => {
-                self.items.hide(name, hide, now);
-                self.items.let_go(name, now);
-            }
-            After::Returned(_) | After::Gone => self.items.let_go(name, now),
+            // A claim of an earlier session or queue is a different one, perhaps on a different item.
+            _ if !self.items.is_own_claim(name, claim.zxid) => {}
+            ItemState::Returned(hide) => self.items.give_up(name, hide, now),
+            ItemState::Gone => self.items.remove_own_claim(name, now),
         }
     }
 
-    fn see(&mut self, view: &mut View, seen: Seen) {
+    fn handle_view_event(&mut self, view: &mut View, event: ViewEvent) {
         let now = Instant::now();
-        match seen {
-            Seen::Condition(_) => {}
-            Seen::Listed(Ok(listing)) => self.take_listing(view, listing, now),
-            Seen::Listed(Err(error)) => self.failed("list", error),
-            Seen::Item(name, change) => {
-                self.tell_if_foreign(&name, change);
+        match event {
+            ViewEvent::Condition(_) => {}
+            ViewEvent::Listed(Ok(listing)) => self.handle_listing(view, listing, now),
+            ViewEvent::Listed(Err(error)) => self.handle_error("list", error),
+            ViewEvent::Item(name, change) => {
+                self.report_if_foreign(&name, change);
                 if queue::is_item(&name) {
                     self.items.note_item(&name, change, now);
                 }
             }
-            Seen::Claim(name, change) => self.items.note_claim(&name, change, now),
-            Seen::Deleted => self.start_over(view),
-            Seen::Missed => {
+            ViewEvent::Claim(name, change) => self.items.note_claim(&name, change, now),
+            ViewEvent::Deleted => self.start_over(view),
+            ViewEvent::Missed => {
                 self.items.forget_contents();
-                view.look_again(now);
+                view.list_again(now);
             }
-            Seen::Read(name, Ok(item)) => self.items.note_read(&name, item, now),
-            // Another answer came first, and the item may be in hand by now.
-            Seen::Read(name, Err(_)) if !self.items.is_being_read(&name) => {}
-            Seen::Read(name, Err(end)) => self.handle_failure(&name, "read an item of", end, now),
-            Seen::Claimed(name, Ok(claim)) => {
+            ViewEvent::Read(name, Ok(item)) => self.items.note_read(&name, item, now),
+            // Another answer came first, and this consumer may have claimed the item by now.
+            ViewEvent::Read(name, Err(_)) if !self.items.is_being_read(&name) => {}
+            ViewEvent::Read(name, Err(error)) => self.handle_claim_error(&name, "read an item of", error, now),
+            ViewEvent::Claimed(name, Ok(claim)) => {
                 self.failures = Backoff::new(AFTER_FAILURE);
                 self.items.note_own(name, claim.zxid);
                 self.deliver(Arc::new(claim));
             }
-            Seen::Claimed(name, Err(end)) => self.handle_failure(&name, "claim an item of", end, now),
+            ViewEvent::Claimed(name, Err(error)) => self.handle_claim_error(&name, "claim an item of", error, now),
         }
     }
 
-    fn take_listing(&mut self, view: &mut View, listing: Listing, now: Instant) {
+    fn handle_listing(&mut self, view: &mut View, listing: Listing, now: Instant) {
         if self.queue.is_some_and(|queue| listing.queue != Some(queue)) {
             self.start_over(view);
         }
         self.queue = listing.queue;
         let foreign: BTreeSet<&String> = listing.items.iter().filter(|name| queue::is_foreign(name)).collect();
         self.skipped.retain(|name| foreign.contains(name));
-        foreign.into_iter().for_each(|name| self.tell_if_foreign(name, Change::Came));
+        foreign.into_iter().for_each(|name| self.report_if_foreign(name, Change::Created));
         let items = listing.items.into_iter().filter(|name| queue::is_item(name));
         self.items.list(items, listing.claims.into_iter(), now);
     }
 
-    /// Starts over after the queue was deleted: names are assigned again.
+    /// Starts over after the queue was deleted, because its names will be assigned again.
     fn start_over(&mut self, view: &mut View) {
         self.queue = None;
         self.items.start_over();
         view.forget_reads();
     }
 
-    /// Reports, once for each, a node that looks like an item but is not.
-    fn tell_if_foreign(&mut self, name: &str, change: Change) {
+    /// Reports a node that looks like an item but is not. Reports each such node once.
+    fn report_if_foreign(&mut self, name: &str, change: Change) {
         if queue::is_foreign(name) {
-            if change == Change::Went {
+            if change == Change::Deleted {
                 self.skipped.remove(name);
             } else if self.skipped.insert(name.to_owned()) {
-                self.shared.events.tell(Event::Skipped { node: name.to_owned() });
+                self.shared.events.publish(Event::Skipped { node: name.to_owned() });
             }
         }
     }
 
-    /// Handles an item that was not read or claimed.
-    fn handle_failure(&mut self, name: &str, doing: &str, end: End, now: Instant) {
-        match end {
-            End::Changed => self.items.read_again(name, now),
-            End::Taken => self.items.note_miss(name, self.shared.core.random.unit(), now),
-            End::Gone => self.items.note_unavailable(name, now),
-            End::Refused(error) => self.leave_alone(name, error, now),
-            End::Failed(error) => {
+    /// Handles the failure to read or claim an item.
+    fn handle_claim_error(&mut self, name: &str, doing: &str, error: ClaimError, now: Instant) {
+        match error {
+            ClaimError::Changed => self.items.read_again(name, now),
+            ClaimError::Taken => self.items.note_miss(name, self.shared.core.random.unit(), now),
+            ClaimError::Gone => self.items.note_unavailable(name, now),
+            ClaimError::Refused(error) => {
+                // It must not delay the others.
+                self.items.give_up(name, AFTER_REFUSAL, now);
+                self.shared.events.publish(Event::Failed { error: self.shared.error(error) });
+            }
+            ClaimError::Failed(error) => {
                 self.items.read_again(name, now);
-                self.failed(doing, error);
+                self.handle_error(doing, error);
             }
         }
     }
 
-    /// Hides an item that cannot be claimed, so that it does not delay the others.
-    fn leave_alone(&mut self, name: &str, error: client::Error, now: Instant) {
-        self.items.hide(name, AFTER_REFUSAL, now);
-        self.items.let_go(name, now);
-        self.shared.events.tell(Event::Failed { error: self.shared.error(error) });
-    }
-
-    /// Decodes the item and adds it to the buffer, unless it was delivered too often or cannot be decoded.
+    /// Decodes a claimed item and adds it to the buffer. An item that was delivered too often, or cannot be decoded,
+    /// becomes a dead letter.
     fn deliver(&mut self, claim: Arc<Claim>) {
         let path = &*self.shared.paths.path;
         tracing::debug!(event = "claimed", path, item = claim.name, attempt = claim.attempt(), "claimed");
         let label = [Label::Path(path)];
         self.shared.core.meter().record(&table::QUEUE_ATTEMPTS, &label, f64::from(claim.attempt()));
         let attempts = claim.history.failures;
-        if self.shared.max_deliveries.is_some_and(|most| attempts >= most) {
-            let reason = claim.history.reason();
-            return self.settle(claim, Verdict::Bury { attempts, reason }, Told::default());
-        }
-        match dead_letter::items(&*self.serializer, claim.body()) {
-            Err(why) => {
-                let verdict = Verdict::rejected(&claim, format!("it cannot be decoded: {why}"));
-                self.settle(claim, verdict, Told::default());
+        let verdict = if self.shared.max_deliveries.is_some_and(|most| attempts >= most) {
+            Verdict::DeadLetter { attempts, reason: claim.history.reason() }
+        } else {
+            match dead_letter::items(&*self.serializer, claim.body()) {
+                Err(why) => Verdict::rejected(&claim, format!("it cannot be decoded: {why}")),
+                // A node without items needs no handling.
+                Ok(items) if items.is_empty() => Verdict::Ack,
+                Ok(items) => return self.buffer.put(Ready { claim, items }),
             }
-            // A node without items needs no handling.
-            Ok(items) if items.is_empty() => self.settle(claim, Verdict::Ack, Told::default()),
-            Ok(items) => self.buffer.put(Ready { claim, items }),
-        }
+        };
+        self.settle(claim, verdict, Notice::default());
     }
 
-    /// Returns the error to a caller, and retries after a growing delay.
-    fn failed(&mut self, doing: &str, error: engine::Error) {
+    /// Passes the error to a caller, and lets the next attempt wait for a growing delay.
+    fn handle_error(&mut self, doing: &str, error: engine::Error) {
         if error == engine::Error::SessionEnded {
-            // The session's condition reports this too, and there will be another session.
+            // The session's condition reports this too, and another session follows.
             return;
         }
         let path = &self.shared.paths.path;
@@ -411,14 +393,14 @@ impl<S: Serializer> Task<S> {
     fn answer_closers(&mut self, is_busy: bool) {
         if self.closing && self.settling.is_empty() && self.buffer.len() == 0 && !is_busy {
             for closer in self.closers.drain(..) {
-                // Its caller may be gone.
+                // The caller may have stopped waiting.
                 let _ = closer.send(());
             }
         }
     }
 }
 
-/// Releases all callers, because the task may end early: with its runtime, or by a panic.
+/// Releases all callers: the task may end early, with its runtime or by a panic.
 impl<S: Serializer> Drop for Task<S> {
     fn drop(&mut self) {
         self.buffer.end(self.shared.closed());

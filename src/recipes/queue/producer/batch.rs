@@ -13,7 +13,7 @@ use crate::util::znode::CreateMode;
 pub(super) struct Batch {
     pub(super) ticket: Ticket,
     pub(super) puts: Vec<Put>,
-    /// A copy was not answered, and may still be carried out.
+    /// Whether a copy was not answered and may still be carried out.
     pub(super) in_doubt: bool,
     /// The answer to the last copy; `None` if the next copy has to be sent.
     pub(super) answer: Option<Reply<Multi>>,
@@ -21,14 +21,14 @@ pub(super) struct Batch {
 
 /// The result of one copy of a transaction.
 #[derive(Debug)]
-pub(super) enum End {
+pub(super) enum CopyOutcome {
     /// It was carried out.
     Applied,
-    /// It was refused because of this step, or as a whole.
+    /// It was refused: because of this step, or as a whole.
     Refused(Option<usize>, engine::Error),
     /// Unknown: it was not sent, or the batch is in doubt now.
     Open,
-    /// It was answered with an error that does not say whether it was carried out. The number does.
+    /// The answer is an error that does not show whether it was carried out. The number does.
     Unclear(engine::Error),
     /// The server is overloaded and did not look at it.
     Throttled,
@@ -48,30 +48,31 @@ impl Batch {
     }
 
     /// Waits for the result of the last copy.
-    pub(super) async fn end(&mut self) -> End {
-        let Some(answer) = &mut self.answer else { return End::Open };
+    pub(super) async fn end(&mut self) -> CopyOutcome {
+        let Some(answer) = &mut self.answer else { return CopyOutcome::Open };
         let outcome = answer.await;
         self.answer = None;
         match outcome {
-            Ok(Multi::Committed(_)) => End::Applied,
-            Ok(Multi::Refused { index, error }) => End::Refused(Some(index), error),
-            Err(engine::Error::Throttled) => End::Throttled,
+            Ok(Multi::Committed(_)) => CopyOutcome::Applied,
+            Ok(Multi::Refused { index, error }) => CopyOutcome::Refused(Some(index), error),
+            Err(engine::Error::Throttled) => CopyOutcome::Throttled,
             Err(error) if error.is_passing() => {
                 self.in_doubt |= error.leaves_outcome_unknown();
-                End::Open
+                CopyOutcome::Open
             }
-            Err(error) if error.leaves_outcome_unknown() => End::Unclear(error),
-            Err(error) => End::Refused(None, error),
+            Err(error) if error.leaves_outcome_unknown() => CopyOutcome::Unclear(error),
+            Err(error) => CopyOutcome::Refused(None, error),
         }
     }
 
-    /// Settles the put of this step as refused, or all puts if the step belongs to none; they leave the batch.
+    /// Removes the put of this step from the batch and settles it as refused. Does so for all puts if the step belongs
+    /// to none of them.
     pub(super) fn refuse(&mut self, step: usize, error: &Error) {
         let refused = if (1..=self.puts.len()).contains(&step) { step - 1..step } else { 0..self.puts.len() };
         self.puts.drain(refused).for_each(|put| put.settle(Err(error.clone())));
     }
 
-    /// Settles all of its puts with the same outcome.
+    /// Settles all puts with the same outcome.
     pub(super) fn settle(self, outcome: &Result<(), Error>) {
         self.puts.into_iter().for_each(|put| put.settle(outcome.clone()));
     }

@@ -1,4 +1,4 @@
-//! How many more items may be put: back-pressure by the number of items on the servers, and by the bytes in flight.
+//! How many more items may be put: back-pressure by the number of items in the queue, and by the bytes in flight.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,43 +14,43 @@ use crate::engine;
 use crate::layout::queue::{Paths, listable};
 use crate::queue::error::Error;
 
-/// How many bytes of one producer may be in flight: a put beyond that waits. Each node counts for slightly more than
-/// its bytes.
+/// How many bytes of one producer may be in flight. Puts beyond that wait. Each node counts for slightly more than its
+/// bytes.
 const WINDOW_BYTES: u32 = 4 << 20;
 const NODE_BYTES: usize = 256;
-/// Replaces a time that does not come.
+/// Replaces a time that never comes.
 const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3_600);
-/// Without a maximum the items are counted once in this many puts, only for the warning.
+/// Without a maximum, the items are counted once in this many puts, only for the warning.
 const UNBOUNDED: usize = 1_024;
 
-/// The room in a queue, as far as one producer knows.
+/// The room in a queue, as known to one producer.
 ///
 /// A count is taken while nothing of this producer is in flight, and is valid for one batch at most. So one producer
 /// never exceeds the maximum, and several together exceed it by no more than one batch each.
 #[derive(Debug)]
 pub(super) struct Capacity {
     max_items: Option<usize>,
-    /// Until when the queue is known to have been full; a time to come while a put waits for room.
+    /// Until when the queue is known to have been full. In the future while a put waits for room.
     full_until: watch::Sender<Option<Instant>>,
     /// All permits are available when nothing is in flight.
     window: Arc<Semaphore>,
-    turn: Mutex<Turn>,
+    count: Mutex<LastCount>,
 }
 
-/// The result of the last count. The put that holds it is the next to be enqueued.
+/// The result of the last count. The put that has locked it is the next to be enqueued.
 #[derive(Debug, Default)]
-pub(super) struct Turn {
+pub(super) struct LastCount {
     items: usize,
     /// How many items fit without another count.
     left: usize,
-    /// Whether servers report no items, so that they have to be counted regularly while the queue is full.
+    /// Whether the servers do not report items, so that they have to be counted regularly while the queue is full.
     polls: bool,
 }
 
-/// Ends the time in which the queue is known to be full.
-struct Full<'a>(&'a watch::Sender<Option<Instant>>);
+/// Records when it is dropped that the queue is no longer known to be full.
+struct FullUntilDropped<'a>(&'a watch::Sender<Option<Instant>>);
 
-impl Drop for Full<'_> {
+impl Drop for FullUntilDropped<'_> {
     fn drop(&mut self) {
         self.0.send_replace(Some(Instant::now()));
     }
@@ -59,7 +59,7 @@ impl Drop for Full<'_> {
 impl Capacity {
     pub(super) fn new(max_items: Option<usize>) -> Self {
         let window = Arc::new(Semaphore::new(WINDOW_BYTES as usize));
-        Capacity { max_items, full_until: watch::Sender::default(), window, turn: Mutex::default() }
+        Capacity { max_items, full_until: watch::Sender::default(), window, count: Mutex::default() }
     }
 
     /// Returns the maximum, if the queue was known to be full after `since`.
@@ -67,45 +67,45 @@ impl Capacity {
         self.max_items.filter(|_| *self.full_until.borrow() >= Some(since))
     }
 
-    /// Waits until one item of this many bytes may be put. The caller keeps the turn until the item is sent to the
+    /// Waits until one item of this many bytes may be put. The caller keeps the lock until the item is sent to the
     /// task, and the permit while the item is in flight.
     pub(super) async fn take(
         &self,
         core: &Core,
         paths: &Paths,
         bytes: usize,
-    ) -> Result<(MutexGuard<'_, Turn>, OwnedSemaphorePermit), Error> {
+    ) -> Result<(MutexGuard<'_, LastCount>, OwnedSemaphorePermit), Error> {
         // The first put polled is the first in order, even if its task has used up its budget and must yield.
-        let mut turn = tokio::task::unconstrained(self.turn.lock()).await;
+        let mut count = tokio::task::unconstrained(self.count.lock()).await;
         // A caller that loops over puts that never wait must still yield to other tasks.
         tokio::task::coop::consume_budget().await;
         let mut room = Room::default();
-        while turn.left == 0 {
+        while count.left == 0 {
             if self.max_items.is_some() {
-                // The servers may or may not count the items in flight yet, so none may be in flight.
+                // The servers may or may not count items in flight yet, so there must be none.
                 drop(self.window.acquire_many(WINDOW_BYTES).await);
             }
-            turn.counted(count(core, paths).await?, listable(core.config.max_request_bytes), paths);
-            turn.left = self.max_items.map_or(UNBOUNDED, |most| most.saturating_sub(turn.items).min(MOST_ITEMS));
-            if turn.left == 0 {
-                let _full = Full(&self.full_until);
+            count.update(count_items(core, paths).await?, listable(core.config.max_request_bytes), paths);
+            count.left = self.max_items.map_or(UNBOUNDED, |most| most.saturating_sub(count.items).min(MOST_ITEMS));
+            if count.left == 0 {
+                let _full = FullUntilDropped(&self.full_until);
                 self.full_until.send_replace(Some(Instant::now() + FOREVER));
-                let surplus = turn.items.saturating_sub(self.max_items.unwrap_or(0));
-                room.wait(core, paths, surplus, &mut turn.polls).await?;
+                let surplus = count.items.saturating_sub(self.max_items.unwrap_or(0));
+                room.wait(core, paths, surplus, &mut count.polls).await?;
             }
         }
-        turn.polls |= room.was_unreported();
+        count.polls |= room.was_unreported();
         let bytes = u32::try_from(bytes + NODE_BYTES).map_or(WINDOW_BYTES, |bytes| bytes.min(WINDOW_BYTES));
         let window = Arc::clone(&self.window).acquire_many_owned(bytes).await;
         let window = window.map_err(|_| Error::closed(&paths.path))?;
-        turn.left -= 1;
-        Ok((turn, window))
+        count.left -= 1;
+        Ok((count, window))
     }
 }
 
-impl Turn {
-    /// Takes over a count, and warns each time the queue becomes longer than Java clients can list.
-    fn counted(&mut self, items: usize, limit: usize, paths: &Paths) {
+impl LastCount {
+    /// Records a count, and logs a warning each time the queue becomes longer than Java clients can list.
+    fn update(&mut self, items: usize, limit: usize, paths: &Paths) {
         if items > limit && self.items <= limit {
             let path = &*paths.path;
             tracing::warn!(event = "too_long_for_java", path, items, limit, "Java consumers cannot list the queue");
@@ -115,7 +115,7 @@ impl Turn {
 }
 
 /// Counts the items. Waits for a connection.
-async fn count(core: &Core, paths: &Paths) -> Result<usize, Error> {
+async fn count_items(core: &Core, paths: &Paths) -> Result<usize, Error> {
     loop {
         let session = core.connected_session().await.map_err(|error| Error::client(&paths.path, error))?;
         match session.retry_while_passing(|| session.exists(&paths.items)).await {

@@ -29,7 +29,7 @@ use crate::util::serializer::Serializer;
 /// Puts items into a queue: in order, and each exactly once, even if answers are lost. Cheap to clone; all clones share
 /// one task.
 ///
-/// Puts that wait at the same time share transactions. To have many puts under way from one task, use
+/// Puts that wait at the same time share transactions. To have many puts in flight from one task, use
 /// [`enqueue`](Self::enqueue) and [`flush`](Self::flush), or poll several [`put`](Self::put)s concurrently.
 ///
 /// After the last clone is dropped, enqueued items are still put, for as long as the [`Client`] exists.
@@ -98,7 +98,7 @@ impl<S: Serializer> Producer<S> {
     /// put anyway. The call itself serializes the item, before the future is polled.
     pub fn put(&self, item: impl Into<S::Item>) -> impl Future<Output = Result<(), Error>> + Send {
         let payload = self.payload([item]);
-        async move { self.order(payload?).await?.await }
+        async move { self.submit(payload?).await?.await }
     }
 
     /// Puts several items as one node: all of them or none. They are delivered together, to one consumer, in order. The
@@ -119,11 +119,11 @@ impl<S: Serializer> Producer<S> {
         let payload = items.peek().is_some().then(|| self.payload(items));
         async move {
             let Some(payload) = payload else { return Ok(()) };
-            self.order(payload?).await?.await
+            self.submit(payload?).await?.await
         }
     }
 
-    /// Puts an item as [`put`](Self::put) does, in no more than `timeout` in all.
+    /// Puts an item as [`put`](Self::put) does, within `timeout` in all.
     ///
     /// # Errors
     /// [`Error::Full`] if the queue was full meanwhile, and [`ErrorKind::TimedOut`] if the put could not be started in
@@ -144,7 +144,7 @@ impl<S: Serializer> Producer<S> {
         let payload = self.payload([item]);
         async move {
             let began = Instant::now();
-            let Ok(enqueued) = tokio::time::timeout(timeout, self.order(payload?)).await else {
+            let Ok(enqueued) = tokio::time::timeout(timeout, self.submit(payload?)).await else {
                 return Err(self.not_begun(began, timeout));
             };
             let left = timeout.saturating_sub(began.elapsed());
@@ -155,8 +155,8 @@ impl<S: Serializer> Producer<S> {
 
     /// Enqueues an item, to be put after those that were enqueued before, and returns without waiting for the put. It
     /// waits if the queue is full, and if too many bytes are in flight already (4 MiB). It also waits for a connection
-    /// to count the items, about once in a thousand puts, or once for each batch of a bounded queue. The returned
-    /// future resolves to the outcome of the put. If that future is dropped, [`flush`](Self::flush) reports a failure.
+    /// to count the items: about once in a thousand puts, or once for each batch of a bounded queue. The returned
+    /// [`Enqueued`] resolves to the outcome of the put. If it is dropped, [`flush`](Self::flush) reports a failure.
     ///
     /// # Errors
     /// As [`put`](Self::put), as far as the error is known by then.
@@ -165,7 +165,7 @@ impl<S: Serializer> Producer<S> {
     /// Cancel safe: if the future is dropped before it is ready, nothing is put.
     pub fn enqueue(&self, item: impl Into<S::Item>) -> impl Future<Output = Result<Enqueued, Error>> + Send {
         let payload = self.payload([item]);
-        async move { self.order(payload?).await }
+        async move { self.submit(payload?).await }
     }
 
     /// Waits until all items that were enqueued before are in the queue.
@@ -186,7 +186,7 @@ impl<S: Serializer> Producer<S> {
         inner.failures.take().map_or(flushed, Err)
     }
 
-    /// Closes the producer. It accepts no more items: puts that wait for room return [`Error::Closed`]. Waits as
+    /// Closes the producer, which accepts no more items: puts that wait for room return [`Error::Closed`]. Waits as
     /// [`flush`](Self::flush) does, then deletes the producer's own node. May be called more than once.
     ///
     /// # Errors
@@ -217,18 +217,18 @@ impl<S: Serializer> Producer<S> {
     }
 
     /// Sends a node to the task, in the order of the calls.
-    async fn order(&self, payload: Vec<u8>) -> Result<Enqueued, Error> {
+    async fn submit(&self, payload: Vec<u8>) -> Result<Enqueued, Error> {
         let mut closed = self.inner.closed.subscribe();
         tokio::select! {
             biased;
             _ = closed.wait_for(|closed| *closed) => Err(Error::closed(&self.inner.paths.path)),
-            ordered = self.order_in_turn(payload) => ordered,
+            submitted = self.submit_in_turn(payload) => submitted,
         }
     }
 
-    async fn order_in_turn(&self, payload: Vec<u8>) -> Result<Enqueued, Error> {
+    async fn submit_in_turn(&self, payload: Vec<u8>) -> Result<Enqueued, Error> {
         let inner = &*self.inner;
-        let (_turn, window) = inner.capacity.take(inner.client.core(), &inner.paths, payload.len()).await?;
+        let (_count, window) = inner.capacity.take(inner.client.core(), &inner.paths, payload.len()).await?;
         let (put, enqueued) = Put::new(payload, window, &inner.failures);
         let sent = inner.commands.send(Command::Put(put));
         sent.map(|()| enqueued).map_err(|_| Error::closed(&inner.paths.path))
@@ -236,7 +236,7 @@ impl<S: Serializer> Producer<S> {
 
     /// The error of a put that was enqueued in time, but not confirmed.
     fn not_confirmed(&self, timeout: Duration) -> Error {
-        let why = format!("not confirmed within {timeout:?}; it goes on");
+        let why = format!("not confirmed within {timeout:?}; the put continues");
         failed(&self.inner.paths.path, ErrorKind::OutcomeUnknown, &why)
     }
 
@@ -246,7 +246,7 @@ impl<S: Serializer> Producer<S> {
         if let Some(limit) = self.inner.capacity.limit_reached(began) {
             return Error::Full { path: Arc::clone(path), limit };
         }
-        let why = format!("not begun within {timeout:?}: no server answered, or other puts came first");
+        let why = format!("not started within {timeout:?}: no server answered, or other puts came first");
         failed(path, ErrorKind::TimedOut, &why)
     }
 }
@@ -277,7 +277,7 @@ mod tests {
         let producer = DistributedQueue::builder(&client, "/q", Utf8).build().expect("a good path").producer();
         producer.put("a").await.expect("put");
         producer.close().await.expect("closed");
-        let late = producer.order_in_turn(producer.payload(["b"]).expect("small")).await.expect("handed over");
+        let late = producer.submit_in_turn(producer.payload(["b"]).expect("small")).await.expect("handed over");
         assert!(matches!(late.await, Err(Error::Closed { .. })));
         assert_eq!(server.children("/q-producers"), [""; 0]);
         assert_eq!(server.children("/q").len(), 1);

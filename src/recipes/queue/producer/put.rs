@@ -15,7 +15,7 @@ pub(super) fn failed(path: &Arc<str>, kind: ErrorKind, why: &str) -> Error {
     Error::client(path, client::Error::at(kind, "put into", path, why))
 }
 
-/// One node to be created.
+/// A node to be created.
 #[derive(Debug)]
 pub(super) struct Put {
     pub(super) payload: Vec<u8>,
@@ -44,7 +44,7 @@ impl Put {
 /// An enqueued item: a future that resolves to the same result as [`Producer::put`](super::Producer::put). The item is
 /// put even if this future is dropped; then [`Producer::flush`](super::Producer::flush) reports a failure.
 #[derive(Debug)]
-#[must_use = "it tells whether the item was put; or use flush()"]
+#[must_use = "it resolves to whether the item was put; or use flush()"]
 pub struct Enqueued {
     outcome: oneshot::Receiver<Result<(), Error>>,
     failures: Arc<Failures>,
@@ -62,7 +62,7 @@ impl Future for Enqueued {
 
 impl Drop for Enqueued {
     fn drop(&mut self) {
-        // From here on the task records a failure itself. One that it has sent already is recorded here.
+        // From now on the task records a failure itself. One that it has sent already is recorded here.
         self.outcome.close();
         if let Ok(Err(unnoticed)) = self.outcome.try_recv() {
             self.failures.note(unnoticed);

@@ -1,9 +1,9 @@
 //! Waiting for room in a full queue.
 //!
-//! A recursive watch reports each item that comes or goes, so a producer sends nothing while nothing changes. When an
-//! item goes, all producers that wait are told. So each of them waits for a random time before it counts the items: the
-//! more producers the queue has, the longer. One that is told meanwhile that another has filled the place does not
-//! count.
+//! A recursive watch reports each item that is created or deleted, so a producer sends nothing while nothing changes.
+//! The deletion of an item is reported to all producers that wait. So each of them waits for a random time before it
+//! counts the items: the more producers the queue has, the longer. If it learns meanwhile that another producer has
+//! filled the place, it does not count.
 
 use std::time::Duration;
 
@@ -18,35 +18,37 @@ use crate::layout::queue::Paths;
 use crate::queue::error::Error;
 use crate::util::wait::sleep_until_opt;
 
-/// The random time is at most this for each other producer: about the time in which one counts, puts, and is seen to.
+/// The random time is at most this for each other producer: about as long as one needs to count the items, put one, and
+/// have that reported.
 const SLOT: Duration = Duration::from_millis(4);
 /// The longest random time, however many producers there are.
 const LONGEST: Duration = Duration::from_secs(1);
-/// Servers report nothing about items that this client may not read. After this time they are counted all the same. If
-/// that shows room, this producer polls from then on.
+/// Servers report nothing about items that this client may not read. So after this time the items are counted anyway.
+/// If that shows room, this producer polls from then on.
 const UNREPORTED: Duration = Duration::from_secs(60);
 /// The delay between two counts of a producer that polls.
 const POLLING: Duration = Duration::from_millis(100);
 
-/// How a put learns of room.
+/// How a put learns that there is room.
 #[derive(Default)]
-enum News {
-    /// Not yet: what happens before there is a watch is unknown.
+enum Source {
+    /// Not at all yet: changes before there is a watch are unknown.
     #[default]
     None,
-    /// The servers report items. The other producers could use the same room.
+    /// By events of the servers. So many other producers may use the same room.
     Watched { events: PersistentWatch, others: u32 },
     /// As `Watched`, but no event came for a long time.
     Silent { events: PersistentWatch, others: u32 },
 }
 
-/// The wait of one put for room; the watch lasts as long.
+/// The wait of one put for room. The watch lasts as long.
 #[derive(Default)]
-pub(super) struct Room(News);
+pub(super) struct Room(Source);
 
 impl Room {
-    /// Waits until it is worthwhile to count the items, of which there are `surplus` more than fill the queue. `polls`
-    /// is set if the servers report nothing: they are older than 3.6.
+    /// Waits until it is worthwhile to count the items. At the last count there were `surplus` more than the maximum.
+    /// Sets
+    /// `polls` if the servers report nothing because they are older than 3.6.
     pub(super) async fn wait(
         &mut self,
         core: &Core,
@@ -59,42 +61,42 @@ impl Room {
             return Ok(());
         }
         self.0 = match std::mem::take(&mut self.0) {
-            News::None => watch(core, paths, polls).await?,
-            News::Silent { events, others } => next_place(events, others, surplus, core, paths).await,
-            News::Watched { events, others } => next_place(events, others, surplus, core, paths).await,
+            Source::None => watch(core, paths, polls).await?,
+            Source::Silent { events, others } => next_place(events, others, surplus, core, paths).await,
+            Source::Watched { events, others } => next_place(events, others, surplus, core, paths).await,
         };
         Ok(())
     }
 
-    /// Returns whether there is room now that the servers did not report. They send an event before an answer that
-    /// contains its change.
+    /// Returns whether the servers did not report the room that there is now. They send an event before each answer
+    /// that contains the change.
     pub(super) fn was_unreported(self) -> bool {
-        let News::Silent { mut events, .. } = self.0 else { return false };
+        let Source::Silent { mut events, .. } = self.0 else { return false };
         events.next().now_or_never().is_none()
     }
 }
 
-/// Waits until a place may be free, for a random time after it became so.
-async fn next_place(mut events: PersistentWatch, others: u32, surplus: usize, core: &Core, paths: &Paths) -> News {
-    // How many places may be free; less than none if the queue is too full.
+/// Waits until a place may be free, and then for a random time.
+async fn next_place(mut events: PersistentWatch, others: u32, surplus: usize, core: &Core, paths: &Paths) -> Source {
+    // How many places may be free; negative if there are more items than the maximum.
     let full = -i64::try_from(surplus).unwrap_or(i64::MAX);
     let (mut free, mut count_at) = (full, None);
     let silent_at = Instant::now() + UNREPORTED;
-    // The last count may contain the events that are here already. They must not hide a place that is free.
+    // The last count may include the events that have already arrived. They must not hide a free place.
     let mut contained = true;
     loop {
-        let told = if let Some(told) = events.next().now_or_never() {
-            told
+        let change = if let Some(change) = events.next().now_or_never() {
+            change
         } else {
             contained = false;
             tokio::select! {
                 biased;
-                told = events.next() => told,
-                () = sleep_until_opt(count_at) => return News::Watched { events, others },
-                () = tokio::time::sleep_until(silent_at) => return News::Silent { events, others },
+                change = events.next() => change,
+                () = sleep_until_opt(count_at) => return Source::Watched { events, others },
+                () = tokio::time::sleep_until(silent_at) => return Source::Silent { events, others },
             }
         };
-        match told {
+        match change {
             Some(PersistentEvent::Node { path, event }) if path != paths.items => match event {
                 Event::NodeDeleted => free += 1,
                 Event::NodeCreated => free = if contained { full.max(free - 1) } else { free - 1 },
@@ -102,17 +104,17 @@ async fn next_place(mut events: PersistentWatch, others: u32, surplus: usize, co
             },
             Some(PersistentEvent::Node { .. }) => {}
             // Events may have been missed.
-            Some(PersistentEvent::Resync) => return News::Watched { events, others },
+            Some(PersistentEvent::Resync) => return Source::Watched { events, others },
             // The session has ended.
-            None => return News::None,
+            None => return Source::None,
         }
         let drawn = || Instant::now() + (SLOT * others).min(LONGEST).mul_f64(core.random.unit());
         count_at = (free > 0).then(|| count_at.unwrap_or_else(drawn));
     }
 }
 
-/// Sets the watch, and counts the other producers, which have a node each.
-async fn watch(core: &Core, paths: &Paths, polls: &mut bool) -> Result<News, Error> {
+/// Sets the watch, and counts the other producers, each of which has a node.
+async fn watch(core: &Core, paths: &Paths, polls: &mut bool) -> Result<Source, Error> {
     let failed = |error| Error::client(&paths.path, error);
     let session = core.connected_session().await.map_err(failed)?;
     let look = || {
@@ -125,12 +127,12 @@ async fn watch(core: &Core, paths: &Paths, polls: &mut bool) -> Result<News, Err
     match session.retry_while_passing(look).await {
         Ok((events, producers)) => {
             let producers = producers.and_then(|stat| u32::try_from(stat.num_children).ok());
-            Ok(News::Watched { events, others: producers.unwrap_or(0).saturating_sub(1) })
+            Ok(Source::Watched { events, others: producers.unwrap_or(0).saturating_sub(1) })
         }
-        Err(engine::Error::SessionEnded) => Ok(News::None),
+        Err(engine::Error::SessionEnded) => Ok(Source::None),
         Err(engine::Error::Unimplemented(_)) => {
             *polls = true;
-            Ok(News::None)
+            Ok(Source::None)
         }
         Err(error) => Err(failed(client::Error::from_engine("watch", &paths.path, error))),
     }

@@ -1,7 +1,7 @@
 //! The task of a producer: puts items in order, several in one transaction, and each exactly once.
 //!
 //! Each producer has its own node, which contains a number. The transaction that creates items also raises that number
-//! by one. So the ensemble carries out only the first of two copies of one transaction, and when an answer is lost the
+//! by one. So the ensemble carries out only the first of two copies of a transaction, and after an answer was lost the
 //! node shows what was carried out. Therefore a transaction is sent again only unchanged, or when no copy of it is in
 //! doubt.
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::batch::{Batch, End};
+use super::batch::{Batch, CopyOutcome};
 use super::failures::Failures;
 use super::put::{Put, failed};
 use crate::client::core::Core;
@@ -29,16 +29,16 @@ use crate::util::znode::Acl;
 /// The most items of one transaction; fewer if the servers accept less.
 pub(super) const MOST_ITEMS: usize = 64;
 const MOST_BYTES: usize = 256 * 1024;
-/// For so long after the servers did not take a transaction, those that follow are smaller.
+/// How long transactions are kept smaller after the servers did not accept one.
 const REDUCED_FOR: Duration = Duration::from_secs(10 * 60);
-/// The most transactions under way. One that is not full waits until none is under way, or until a flush.
+/// The most transactions in flight. One that is not full waits until none is in flight, or until a flush.
 const MOST_BATCHES: usize = 4;
 
 /// The error of a put whose outcome can no longer be determined.
-const IN_DOUBT: &str = "handed over, and not answered; it may or may not have been put, as its session is over, or its \
-                        producer's node was deleted or written by others";
+const IN_DOUBT: &str = "sent, and not answered; it may or may not have been put, because the session ended, or another \
+                        client deleted or wrote the producer's node";
 /// The error of a put for which the server has no number left.
-const EXHAUSTED: &str = "its counter of 32 bits is used up; when the queue is empty and no consumer is at work, \
+const EXHAUSTED: &str = "its counter of 32 bits is used up; when the queue is empty and no consumer is running, \
                          delete the node";
 
 /// A command to the task of a producer.
@@ -55,19 +55,19 @@ pub(super) struct Task {
     paths: Arc<Paths>,
     failures: Arc<Failures>,
     commands: mpsc::UnboundedReceiver<Command>,
-    /// The node has to be deleted with the next flush that is answered.
+    /// Whether the producer's node has to be deleted when the next flush is answered.
     closed: watch::Receiver<bool>,
-    /// The node was deleted after a close. A put that arrives now raced with the close, and must not create another
-    /// node.
+    /// Whether the node was deleted by a close. A put that arrives after that raced with the close, and must not create
+    /// another node.
     ended: bool,
-    /// The puts that are not in a batch yet.
+    /// The puts that are in no batch yet.
     waiting: VecDeque<Put>,
     /// A flush that follows all waiting puts. Until it is answered, no more commands are accepted.
     flush: Option<oneshot::Sender<()>>,
-    /// Either all of them are under way, or all have to be sent again.
+    /// Either all of them are in flight, or all have to be sent again.
     batches: VecDeque<Batch>,
     sequence: Option<Sequence>,
-    /// The most bytes of one transaction in place of [`MOST_BYTES`], as the servers did not take so many at that time.
+    /// A limit that replaces [`MOST_BYTES`], and when it was set: the servers did not accept a larger transaction.
     reduced: Option<(usize, tokio::time::Instant)>,
 }
 
@@ -94,31 +94,31 @@ impl Task {
         }
     }
 
-    /// Runs until all handles are dropped and everything is put. Dropping the sequence deletes the node.
+    /// Runs until all handles are dropped and everything is put. Then the drop of the sequence deletes the node.
     pub(super) async fn run(mut self) {
         loop {
             while self.flush.is_none()
                 && let Ok(command) = self.commands.try_recv()
             {
-                self.take_in(command);
+                self.handle_command(command);
             }
             if !self.waiting.is_empty() || !self.batches.is_empty() {
                 self.step().await;
             } else if let Some(done) = self.flush.take() {
-                self.answer(done).await;
+                self.answer_flush(done).await;
             } else if let Some(command) = self.commands.recv().await {
-                self.take_in(command);
+                self.handle_command(command);
             } else {
                 break;
             }
         }
-        // No handle is left to return the failures.
+        // There is no handle left that could return the failures.
         if let Some(error) = self.failures.take() {
             self.core.report(client::Error::new(error.kind(), error.to_string()));
         }
     }
 
-    fn take_in(&mut self, command: Command) {
+    fn handle_command(&mut self, command: Command) {
         match command {
             Command::Put(put) if self.ended => put.settle(Err(Error::closed(&self.paths.path))),
             Command::Put(put) => self.waiting.push_back(put),
@@ -126,43 +126,43 @@ impl Task {
         }
     }
 
-    async fn answer(&mut self, done: oneshot::Sender<()>) {
+    async fn answer_flush(&mut self, done: oneshot::Sender<()>) {
         self.ended = *self.closed.borrow();
         if self.ended
             && let Some(sequence) = self.sequence.take()
         {
             sequence.end().await;
         }
-        // The caller may be gone.
+        // The caller may have stopped waiting.
         let _ = done.send(());
     }
 
-    /// Sends all that may be sent, and handles the next event.
+    /// Sends what can be sent, and handles the next event.
     async fn step(&mut self) {
-        if let Err(error) = self.have_sequence().await {
+        if let Err(error) = self.ensure_sequence().await {
             // None of the waiting puts was sent.
             let error = Error::client(&self.paths.path, error);
             self.waiting.drain(..).for_each(|put| put.settle(Err(error.clone())));
         }
         self.send();
-        // Without a connection nothing is under way.
-        let Some(first) = first_under_way(&mut self.batches) else { return };
+        // Without a connection nothing is in flight.
+        let Some(first) = first_in_flight(&mut self.batches) else { return };
         tokio::select! {
             biased;
             end = first.end() => match end {
-                End::Applied => self.confirm(),
+                CopyOutcome::Applied => self.confirm(),
                 end => self.recover(end).await,
             },
-            Some(command) = self.commands.recv(), if self.flush.is_none() => self.take_in(command),
+            Some(command) = self.commands.recv(), if self.flush.is_none() => self.handle_command(command),
         }
     }
 
-    /// Ensures that there is a sequence for the current session, unless transactions are under way. The error applies
-    /// to all waiting puts.
-    async fn have_sequence(&mut self) -> Result<(), client::Error> {
+    /// Ensures that there is a sequence for the current session, unless transactions are in flight. An error applies to
+    /// all waiting puts.
+    async fn ensure_sequence(&mut self) -> Result<(), client::Error> {
         let session = self.core.connected_session().await;
         let ours = |sequence: &Sequence| session.as_ref().is_ok_and(|session| Arc::ptr_eq(session, &sequence.session));
-        if first_under_way(&mut self.batches).is_some() || self.sequence.as_ref().is_some_and(ours) {
+        if first_in_flight(&mut self.batches).is_some() || self.sequence.as_ref().is_some_and(ours) {
             return Ok(());
         }
         self.sequence = None;
@@ -200,8 +200,8 @@ impl Task {
         }
     }
 
-    /// Returns the waiting puts that fit into one transaction. While other transactions are under way, only if no more
-    /// puts can be added to it.
+    /// Returns a batch of the waiting puts that fit into one transaction. While other transactions are in flight,
+    /// returns only a batch that no more puts can be added to.
     fn next_batch(&mut self) -> Option<Batch> {
         let config = &self.core.config;
         // Each transaction writes the producer's node.
@@ -216,7 +216,7 @@ impl Task {
             bytes += put.payload.len() + around;
             bytes <= most
         });
-        // A larger item has its own transaction.
+        // An item that is larger has its own transaction.
         let count = fit.count().max(1).min(self.waiting.len());
         let full = count == MOST_ITEMS || count < self.waiting.len() || self.flush.is_some();
         if count == 0 || !(full || self.batches.is_empty()) {
@@ -226,60 +226,60 @@ impl Task {
         Some(Batch { ticket, puts: self.waiting.drain(..count).collect(), in_doubt: false, answer: None })
     }
 
-    /// Settles the first transaction under way, which was carried out.
+    /// Settles the first transaction in flight, which was carried out.
     fn confirm(&mut self) {
         // There are no batches without a sequence.
         let (Some(batch), Some(sequence)) = (self.batches.pop_front(), &mut self.sequence) else { return };
         sequence.confirm(batch.ticket);
-        self.has_put(batch);
+        self.confirm_puts(batch);
     }
 
     /// Settles the puts of a transaction that was carried out.
-    fn has_put(&self, batch: Batch) {
+    fn confirm_puts(&self, batch: Batch) {
         let nodes = batch.puts.len() as u64;
         self.core.meter().count(&table::QUEUE_PUTS, &[Label::Path(&self.paths.path)], nodes);
         batch.settle(&Ok(()));
     }
 
-    /// Recovers after the first transaction under way was not answered, or not carried out. Determines the outcome of
-    /// all transactions; those that were not carried out remain, to be sent again.
-    async fn recover(&mut self, first: End) {
+    /// Recovers after the first transaction in flight was not answered, or not carried out. Determines the outcome of
+    /// all transactions. Those that were not carried out remain, to be sent again.
+    async fn recover(&mut self, first: CopyOutcome) {
         let Some(mut sequence) = self.sequence.take() else { return };
         let mut ends = vec![first];
         for batch in self.batches.iter_mut().skip(1) {
             ends.push(batch.end().await);
         }
-        if ends.iter().any(|end| matches!(end, End::Throttled)) {
+        if ends.iter().any(|end| matches!(end, CopyOutcome::Throttled)) {
             tokio::time::sleep(sequence.session.lease().tick()).await;
         }
         let tickets: Vec<_> = self.batches.iter().map(|batch| batch.ticket).collect();
         let last = sequence.read(&tickets).await;
-        let (mut as_they_were, mut too_large) = (last.is_some(), false);
+        let (mut unchanged, mut too_large) = (last.is_some(), false);
         for (mut batch, mut end) in std::mem::take(&mut self.batches).into_iter().zip(ends) {
-            if matches!(end, End::Applied) || last.is_some_and(|last| batch.ticket.number <= last) {
-                self.has_put(batch);
+            if matches!(end, CopyOutcome::Applied) || last.is_some_and(|last| batch.ticket.number <= last) {
+                self.confirm_puts(batch);
                 continue;
             }
-            if let End::Unclear(error) = end {
-                // With a number it was not carried out, and the answer to another copy would be the same.
+            if let CopyOutcome::Unclear(error) = end {
+                // If the number is known, it was not carried out, and another copy would get the same answer.
                 batch.in_doubt |= last.is_none();
-                end = End::Refused(None, error);
+                end = CopyOutcome::Refused(None, error);
             }
-            if let End::Refused(None, engine::Error::TooLarge(_)) = end {
+            if let CopyOutcome::Refused(None, engine::Error::TooLarge(_)) = end {
                 if self.batches.is_empty() && last.is_some() {
                     too_large = true;
                 } else {
-                    // What is before it comes first.
-                    end = End::Open;
+                    // The puts before it come first.
+                    end = CopyOutcome::Open;
                 }
             }
             if too_large {
                 // No server reads a copy of it, so those that follow it are not carried out either: each needs the
-                // number of the one before. This node is not used again, so no later transaction gives them that.
+                // number of the one before. This node is not used again, so no later transaction makes that number.
                 batch.in_doubt = false;
             }
             if let Some((step, error)) = self.refusal(end, &sequence.session).await {
-                as_they_were = false;
+                unchanged = false;
                 // A batch in doubt is not known to be refused.
                 if too_large && batch.puts.len() > 1 {
                     let bytes = batch.puts.iter().map(|put| put.payload.len()).sum::<usize>();
@@ -290,21 +290,21 @@ impl Task {
             }
             self.batches.push_back(batch);
         }
-        // Without a number, other clients deleted or wrote the node, or it disappeared with its session.
+        // Without a number, another client deleted or wrote the node, or it disappeared with its session.
         self.sequence = last.filter(|_| !too_large).map(|_| sequence);
-        if !as_they_were {
+        if !unchanged {
             self.dissolve();
         }
     }
 
-    /// Returns for which step the ensemble refused a transaction, and the error for its put. `None` if the transaction
-    /// can be sent again unchanged.
-    async fn refusal(&mut self, end: End, session: &Arc<Session>) -> Option<(usize, Error)> {
+    /// Returns the step that the ensemble refused, and the error for its put. Returns `None` if the transaction can be
+    /// sent again unchanged.
+    async fn refusal(&mut self, end: CopyOutcome, session: &Arc<Session>) -> Option<(usize, Error)> {
         use engine::Error::{BadVersion, NoNode, NodeExists};
-        let End::Refused(step, error) = end else { return None };
+        let CopyOutcome::Refused(step, error) = end else { return None };
         let error = match (step, error) {
-            // It follows one that was not carried out, or other clients deleted or wrote the node, which the read of
-            // the node has shown by now.
+            // It follows one that was not carried out, or another client deleted or wrote the node. In that case the
+            // read of the node has shown it by now.
             (Some(0), NoNode | BadVersion) => return None,
             (Some(_), NoNode) => {
                 let made = parents::ensure(session, &self.paths.items, &[], &self.core.config.acls).await;
@@ -313,21 +313,21 @@ impl Task {
             (_, error) => error,
         };
         let path = &self.paths.path;
-        let told = match error {
+        let error = match error {
             // The server assigns a number twice only if its counter is used up.
             NodeExists => failed(path, ErrorKind::SequenceExhausted, EXHAUSTED),
             error => Error::client(path, client::Error::from_engine("put into", path, error)),
         };
-        Some((step.unwrap_or(0), told))
+        Some((step.unwrap_or(0), error))
     }
 
     /// Dissolves the batches, which cannot be sent again unchanged because their numbers or some of their puts are
-    /// gone. Puts that were never in doubt wait for new batches, in order. These have the same numbers, and other ids.
+    /// gone. Puts that were never in doubt wait for new batches, in order. Those have the same numbers and other ids.
     fn dissolve(&mut self) {
         let mut again = VecDeque::new();
         for batch in std::mem::take(&mut self.batches) {
             if batch.in_doubt {
-                // A late copy must not find the node, because the next batches may have the same numbers.
+                // A late copy must not find this node, because the next batches may have the same numbers.
                 self.sequence = None;
                 batch.settle(&Err(failed(&self.paths.path, ErrorKind::OutcomeUnknown, IN_DOUBT)));
             } else {
@@ -339,7 +339,7 @@ impl Task {
     }
 }
 
-fn first_under_way(batches: &mut VecDeque<Batch>) -> Option<&mut Batch> {
+fn first_in_flight(batches: &mut VecDeque<Batch>) -> Option<&mut Batch> {
     batches.front_mut().filter(|first| first.answer.is_some())
 }
 
@@ -363,8 +363,8 @@ mod tests {
             Task::new(Arc::clone(client.core()), paths, Arc::clone(&failures), commanded, closed.subscribe());
         let window = Arc::new(Semaphore::new(1)).acquire_owned().await.expect("it is open");
         let (put, enqueued) = Put::new(b"a".to_vec(), window, &failures);
-        task.take_in(Command::Put(put));
-        task.have_sequence().await.expect("a number");
+        task.handle_command(Command::Put(put));
+        task.ensure_sequence().await.expect("a number");
         let mut batch = task.next_batch().expect("one put");
         batch.answer = Some(async { Err(answer) }.boxed());
         task.batches.push_back(batch);
@@ -383,7 +383,7 @@ mod tests {
         assert_eq!(server.children("/q").len(), 1);
     }
 
-    /// The number shows that it was not carried out. Another copy would be answered likewise, without an end.
+    /// The number shows that it was not carried out. Another copy would get the same answer, again and again.
     #[tokio::test(start_paused = true)]
     async fn a_transaction_with_an_unclear_answer_fails_once_the_number_shows_that_it_was_not_carried_out() {
         for answer in [engine::Error::Other("of code -1".to_owned()), engine::Error::Undecodable("short".to_owned())] {

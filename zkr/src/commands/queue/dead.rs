@@ -103,8 +103,8 @@ async fn each(client: &Client, output: Output, letters: &Letters, deed: Deed) ->
     }
     for letter in letters.chosen(&found)? {
         let done = match deed {
-            Deed::Retried => queue.put_back(letter).await,
-            Deed::Dropped => queue.discard(letter).await,
+            Deed::Retried => queue.retry(letter).await,
+            Deed::Dropped => queue.drop(letter).await,
         };
         match done {
             // Another operator was faster.

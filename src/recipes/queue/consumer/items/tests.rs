@@ -66,19 +66,19 @@ fn what_others_hold_is_skipped_and_nothing_is_read_ahead_among_them() {
 }
 
 #[test]
-fn what_was_told_changes_what_is_free() {
+fn events_change_what_is_free() {
     let mut items = items(2, &[0]);
-    items.note_claim(&name(0), Change::Went, now());
-    items.note_item(&name(2), Change::Came, now());
-    items.note_item(&name(1), Change::Went, now());
+    items.note_claim(&name(0), Change::Deleted, now());
+    items.note_item(&name(2), Change::Created, now());
+    items.note_item(&name(1), Change::Deleted, now());
     assert_eq!(claimed(&mut items, 9), names([0, 2]));
-    items.note_claim(&name(9), Change::Came, now());
-    items.note_item(&name(9), Change::Came, now());
+    items.note_claim(&name(9), Change::Created, now());
+    items.note_item(&name(9), Change::Created, now());
     assert_eq!(items.plan(9, 0, now()), Steps::default(), "another has it");
-    items.note_claim(&name(0), Change::Came, now());
-    items.note_claim(&name(0), Change::Went, now());
-    items.note_item(&name(0), Change::Went, now());
-    items.let_go(&name(0), now());
+    items.note_claim(&name(0), Change::Created, now());
+    items.note_claim(&name(0), Change::Deleted, now());
+    items.note_item(&name(0), Change::Deleted, now());
+    items.remove_own_claim(&name(0), now());
     assert_eq!(items.plan(9, 0, now()).read, [""; 0]);
 }
 
@@ -100,11 +100,11 @@ fn what_was_written_by_hand_is_read_again() {
 fn an_item_that_is_returned_is_the_next_again() {
     let mut items = items(3, &[]);
     assert_eq!(claimed(&mut items, 1), names([0]));
-    items.note_claim(&name(0), Change::Came, now());
+    items.note_claim(&name(0), Change::Created, now());
     items.note_own(name(0), 7);
-    assert!(items.is_in_hand(&name(0), 7) && !items.is_in_hand(&name(0), 6));
-    items.note_claim(&name(0), Change::Went, now());
-    items.let_go(&name(0), now());
+    assert!(items.is_own_claim(&name(0), 7) && !items.is_own_claim(&name(0), 6));
+    items.note_claim(&name(0), Change::Deleted, now());
+    items.remove_own_claim(&name(0), now());
     assert_eq!(items.plan(1, 0, now()).read, names([0]), "the return has written it");
 }
 
@@ -117,13 +117,13 @@ async fn what_is_hidden_is_shown_in_time_and_dies_with_its_item_or_its_queue() {
     assert_eq!((items.plan(1, 0, begun).read, items.shown_at()), (vec![], Some(begun + time)));
     items.show_hidden(begun + time);
     assert_eq!(items.plan(9, 0, begun + time).read, names([0]));
-    items.note_item(&name(1), Change::Went, begun);
-    items.note_item(&name(1), Change::Came, begun);
+    items.note_item(&name(1), Change::Deleted, begun);
+    items.note_item(&name(1), Change::Created, begun);
     assert_eq!(items.plan(9, 0, begun + time).read, names([1]), "it is another item");
     items.list(names([2]).into_iter(), [].into_iter(), begun);
     assert_eq!(items.shown_at(), Some(begun + 3 * time));
     items.start_over();
-    items.note_item(&name(2), Change::Came, begun);
+    items.note_item(&name(2), Change::Created, begun);
     assert_eq!(items.plan(9, 0, begun).read, names([2]), "the queue is another one");
     items.hide(&name(2), Duration::MAX, begun);
     items.end_session();
@@ -131,28 +131,28 @@ async fn what_is_hidden_is_shown_in_time_and_dies_with_its_item_or_its_queue() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_servers_are_believed_when_they_contradict_what_was_told() {
+async fn the_servers_are_believed_when_they_contradict_the_events() {
     let mut items = items(2, &[]);
     assert_eq!(claimed(&mut items, 1), names([0]));
     // No event has reported a claim.
     items.note_miss(&name(0), 0.0, now());
     assert_eq!(claimed(&mut items, 1), names([1]), "not tried again at once");
-    items.show_hidden(now() + CONTRADICTED);
-    assert_eq!(items.plan(1, 0, now() + CONTRADICTED).read, names([0]));
+    items.show_hidden(now() + AFTER_CONTRADICTION);
+    assert_eq!(items.plan(1, 0, now() + AFTER_CONTRADICTION).read, names([0]));
 }
 
 #[tokio::test(start_paused = true)]
-async fn as_many_are_left_to_others_as_are_expected_to_claim_and_no_longer_than_they_take() {
+async fn as_many_are_reserved_for_others_as_are_expected_to_claim_and_no_longer_than_they_take() {
     let begun = now();
     let mut items = items(4, &[]);
     // This consumer is the last of several that were too late.
-    items.turn.note_miss(0.99, 0);
-    items.turn.note_miss(0.99, 0);
+    items.contention.note_miss(0.99, 0);
+    items.contention.note_miss(0.99, 0);
     assert_eq!(items.plan(1, 0, begun).read, names([3]));
     let mut items = self::items(1, &[]);
-    items.turn.note_miss(0.99, 0);
+    items.contention.note_miss(0.99, 0);
     let steps = items.plan(1, 0, begun);
-    let due = steps.again_at.expect("the only one is left to the other");
+    let due = steps.again_at.expect("the only one is reserved for the other");
     assert_eq!((steps.read, items.plan(1, 0, due).read), (vec![], names([0])));
 }
 
@@ -169,8 +169,8 @@ proptest! {
         prop_assert_eq!(claimed(&mut items, wanted), expected);
     }
 
-    /// After any events in any order, an item is free if it is in the queue and neither claimed, nor in hand, nor
-    /// hidden.
+    /// After any events in any order, an item is free if it is in the queue and neither claimed, nor claimed by this
+    /// consumer, nor hidden.
     #[test]
     fn what_is_free_follows_from_what_is_known(
         happened in prop::collection::vec((0..12_u8, 0..6_usize), 0..60),
@@ -180,10 +180,10 @@ proptest! {
         for (what, number) in happened {
             let name = name(number);
             match what {
-                0 | 1 => items.note_item(&name, Change::Came, begun),
-                2 => items.note_item(&name, Change::Went, begun),
-                3 => items.note_claim(&name, Change::Came, begun),
-                4 => items.note_claim(&name, Change::Went, begun),
+                0 | 1 => items.note_item(&name, Change::Created, begun),
+                2 => items.note_item(&name, Change::Deleted, begun),
+                3 => items.note_claim(&name, Change::Created, begun),
+                4 => items.note_claim(&name, Change::Deleted, begun),
                 5 => items.hide(&name, Duration::from_secs(1), begun),
                 6 => {
                     let reads = items.plan(2, 0, begun).read;
@@ -194,10 +194,10 @@ proptest! {
                 8 => items.show_hidden(begun + Duration::from_secs(number as u64 % 2)),
                 9 => items.start_over(),
                 10 => items.list(names(0..number).into_iter(), names([number / 2]).into_iter(), begun),
-                _ => items.let_go(&name, begun),
+                _ => items.remove_own_claim(&name, begun),
             }
             let taken = |name: &String| {
-                items.claimed.contains(name) || items.in_hand.contains_key(name) || items.hidden.contains(name)
+                items.claimed.contains(name) || items.own_claims.contains_key(name) || items.hidden.contains(name)
             };
             let free: Vec<&String> = items.present.iter().filter(|name| !taken(name)).collect();
             prop_assert_eq!(items.free.keys().collect::<Vec<_>>(), free);
@@ -207,14 +207,14 @@ proptest! {
 
 /// Its data is not that of the new item of the same name.
 #[test]
-fn what_was_in_hand_when_the_queue_was_deleted_is_in_hand_no_more() {
+fn a_claim_made_before_the_queue_was_deleted_is_forgotten() {
     let mut items = items(2, &[]);
     assert_eq!(claimed(&mut items, 2), names(0..2));
     items.note_own(name(0), 7);
-    assert!(items.is_in_hand(&name(0), 7));
+    assert!(items.is_own_claim(&name(0), 7));
     items.start_over();
-    items.note_item(&name(0), Change::Came, now());
-    items.note_item(&name(1), Change::Came, now());
-    assert!(!items.is_in_hand(&name(0), 7));
+    items.note_item(&name(0), Change::Created, now());
+    items.note_item(&name(1), Change::Created, now());
+    assert!(!items.is_own_claim(&name(0), 7));
     assert_eq!(items.plan(9, 0, now()).read, names(0..1), "the claim on the other one is still on its way");
 }
