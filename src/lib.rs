@@ -309,7 +309,9 @@ pub use util::znode::{Acl, CreateMode, Permissions, Stat};
 ))]
 mod guide {
     macro_rules! pages {
-        ($($name:ident: $path:literal,)*) => { $(#[doc = include_str!(concat!("../docs/guide/src/", $path))] mod $name {})* };
+        ($($name:ident: $path:literal,)*) => {
+            $(#[doc = include_str!(concat!("../docs/guide/src/", $path))] mod $name {})*
+        };
     }
 
     #[doc = include_str!("../README.md")]

@@ -1,7 +1,7 @@
 //! A barrier for maintenance, `Barrier`: workers pause while an operator works on what they share.
 //!
-//! It plays a scenario and ends: four workers do one job after another, and wait at the barrier before each. An operator
-//! sets the barrier twice, waits until all workers have arrived at it, maintains, and removes it.
+//! It plays a scenario and ends: four workers do one job after another, and wait at the barrier before each. An
+//! operator sets the barrier twice, waits until all workers have arrived at it, maintains, and removes it.
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
