@@ -9,11 +9,9 @@ use super::allocation::{self, Allocation};
 use super::error::Error;
 use super::events::Publisher;
 use super::leader::Leader;
-use super::leader::plan::Transition;
 use super::member::limiter::Limited;
 use super::member::registration::Registrar;
 use super::member::{Member, MemberOptions, Registration};
-use super::record::MAX_THROUGHPUT;
 use super::share::{Channel, Interest, OnSuspended};
 use super::{Options, ThroughputBalancer};
 use crate::client::task::Task;
@@ -30,7 +28,7 @@ const MOST_ID_BYTES: usize = 256;
 
 /// The options of a member of a balancer; see [`ThroughputBalancer::builder`].
 ///
-/// The options that concern the whole cluster (allocation, transition, debounce) are those of the member that leads.
+/// The options that concern the whole cluster (allocation, debounce) are those of the member that leads.
 /// Give all candidates the same.
 ///
 /// ```no_run
@@ -60,7 +58,6 @@ pub struct ThroughputBalancerBuilder {
     weight: u64,
     min: u64,
     max: Option<u64>,
-    initial: u64,
     label: Option<String>,
     on_suspended: OnSuspended,
     candidate: bool,
@@ -77,7 +74,6 @@ impl ThroughputBalancerBuilder {
             weight: 1,
             min: 0,
             max: None,
-            initial: 0,
             label: None,
             on_suspended: OnSuspended::default(),
             candidate: true,
@@ -118,15 +114,6 @@ impl ThroughputBalancerBuilder {
         self
     }
 
-    /// Sets what this member applies until the leader gives it a share. Default 0.
-    ///
-    /// Only 0 keeps the maximum at all times. With more, all members together may exceed the maximum for as long as the
-    /// others take to make room.
-    pub fn initial(mut self, initial: u64) -> Self {
-        self.initial = initial;
-        self
-    }
-
     /// Sets what this member applies when the connection is in doubt or its lease is over. Default
     /// [`OnSuspended::Zero`].
     pub fn on_suspended(mut self, policy: OnSuspended) -> Self {
@@ -152,10 +139,10 @@ impl ThroughputBalancerBuilder {
     /// after the member has left, it waits until other code sets a rate or the limiter is
     /// [closed](ShareLimiter::close).
     ///
-    /// From [`join`](Self::join) on, the member sets the rate: first the [initial](Self::initial) one, whatever the
-    /// rate was before. Until the member leaves, no other code can set it
-    /// ([`limiter::Error::Driven`](crate::limiter::Error::Driven)), and no other member can use the limiter. A limiter
-    /// that is closed meanwhile grants nothing, and the member holds its share without using it: let the member leave.
+    /// From [`join`](Self::join) on, the member sets the rate: first 0, whatever the rate was before. Until the member
+    /// leaves, no other code can set it ([`limiter::Error::Driven`](crate::limiter::Error::Driven)), and no other
+    /// member can use the limiter. A limiter that is closed meanwhile grants nothing, and the member holds its share
+    /// without using it: let the member leave.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -190,12 +177,6 @@ impl ThroughputBalancerBuilder {
         self
     }
 
-    /// Sets how shares are changed. Default [`Transition::Safe`].
-    pub fn transition(mut self, transition: Transition) -> Self {
-        self.options.transition = transition;
-        self
-    }
-
     /// Sets how long the leader waits when members join and leave. It decides when none did for `quiet`, at the latest
     /// after `at_most`. Default 200 ms and 500 ms.
     ///
@@ -215,10 +196,10 @@ impl ThroughputBalancerBuilder {
     ///
     /// # Errors
     /// [`Error::InvalidOption`] for an id that is empty or longer than 256 bytes, a weight of zero, a min above the
-    /// max, an initial throughput above [`MAX_THROUGHPUT`](super::MAX_THROUGHPUT), an [`at_most`](Self::debounce) below
-    /// its quiet time, or a limiter that is closed or follows another member. [`Error::Client`] with
-    /// [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) for a malformed path, and if the ensemble refuses.
-    /// [`Error::Closed`] if the client is closed. While there is no connection it waits for one, without a limit.
+    /// max, an [`at_most`](Self::debounce) below its quiet time, or a limiter that is closed or follows another member.
+    /// [`Error::Client`] with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) for a malformed path, and if
+    /// the ensemble refuses. [`Error::Closed`] if the client is closed. While there is no connection it waits for one,
+    /// without a limit.
     ///
     /// # Cancel safety
     /// If the future is dropped before it returns, what exists of the member leaves in the background.
@@ -232,7 +213,7 @@ impl ThroughputBalancerBuilder {
         let core = Arc::clone(self.client.core());
         let labels = [Label::Path(&self.base), Label::Text(self.label.as_deref().unwrap_or_default())];
         let measured = core.meter().level(&table::BALANCER_SHARE, &labels);
-        let channel = Interest(Arc::new(Channel::new(self.initial, self.on_suspended, limited, measured)));
+        let channel = Interest(Arc::new(Channel::new(self.on_suspended, limited, measured)));
         let registrar = Registrar { core: Arc::clone(&core), paths: Arc::clone(&paths) };
         registrar.prepare().await.map_err(|error| Error::client(&self.base, error))?;
         let id = core.random.uuid().to_string();
@@ -254,9 +235,6 @@ impl ThroughputBalancerBuilder {
         }
         if let Some(max) = wishes.max.filter(|max| wishes.min > *max) {
             return bad(format!("a min of {}, above the max of {max}; must be at most that", wishes.min));
-        }
-        if self.initial > MAX_THROUGHPUT {
-            return bad(format!("an initial throughput of {}; at most {MAX_THROUGHPUT} is allowed", self.initial));
         }
         let Options { quiet, at_most, .. } = &self.options;
         if at_most < quiet {

@@ -81,15 +81,14 @@
 //!
 //! # Never more than the maximum
 //!
-//! With [`Transition::Safe`], the default, what all members may be applying never adds up to more than the maximum in
-//! force. The leader lowers some shares first. It raises others only by what has been *acknowledged* as given up, or by
-//! what members that are gone had. A member is gone when both of its nodes are deleted. The end of its session deletes
-//! both together, and by then its [`Share`] is zero by the clock, even if its process is stopped. A member that does
-//! not acknowledge blocks what it holds and nothing else. When the maximum itself is lowered, the members may apply
-//! more until they have acknowledged: [`Event::Exceeded`] tells by how much, [`Event::Settled`] tells that it is over.
+//! What all members may be applying never adds up to more than the maximum in force. The leader lowers some shares
+//! first. It raises others only by what has been *acknowledged* as given up, or by what members that are gone had. A
+//! member is gone when both of its nodes are deleted. The end of its session deletes both together, and by then its
+//! [`Share`] is zero by the clock, even if its process is stopped. A member that does not acknowledge blocks what it
+//! holds and nothing else. When the maximum itself is lowered, the members may apply more until they have acknowledged:
+//! [`Event::Exceeded`] reports by how much, and [`Event::Settled`] reports that it is over.
 //!
-//! This holds with the defaults: [`Transition::Safe`], [`OnSuspended::Zero`], and 0 as the
-//! [initial](ThroughputBalancerBuilder::initial) throughput. It cannot cover the following:
+//! This holds with [`OnSuspended::Zero`], the default. It cannot cover the following:
 //!
 //! * An operator deletes *both* nodes of a member by hand, or the whole directory `client`, after which names are given
 //!   a second time.
@@ -212,7 +211,6 @@ pub use self::allocation::Allocation;
 pub use self::builder::ThroughputBalancerBuilder;
 pub use self::error::Error;
 pub use self::events::{Event, Events};
-pub use self::leader::plan::Transition;
 pub use self::listener::{BoxShareListener, ShareListener};
 pub use self::maximum::{max_throughput, set_max_throughput};
 use self::member::Registration;
@@ -230,7 +228,6 @@ use crate::util::state_receiver::StateReceiver;
 #[derive(Debug, Clone)]
 struct Options {
     allocation: Allocation,
-    transition: Transition,
     quiet: Duration,
     at_most: Duration,
 }
@@ -239,7 +236,6 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             allocation: Allocation::default(),
-            transition: Transition::default(),
             quiet: Duration::from_millis(200),
             at_most: Duration::from_millis(500),
         }

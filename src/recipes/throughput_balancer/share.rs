@@ -71,11 +71,9 @@ struct Worth {
 /// What backs a share.
 #[derive(Clone)]
 enum Backing {
-    /// No leader has decided yet: the initial throughput is applied.
-    Start,
     /// A session and its lease, which may be over by now.
     Lease(Arc<Session>, Grant),
-    /// The session is gone, or in doubt, or the node was deleted.
+    /// There is no session yet, or it is gone or in doubt, or the node was deleted.
     Over,
     /// The member has left.
     Left,
@@ -84,7 +82,6 @@ enum Backing {
 impl Worth {
     fn now(&self) -> u64 {
         match &self.backing {
-            Backing::Start => self.throughput,
             Backing::Lease(..) if self.backing.is_valid() => self.throughput,
             Backing::Lease(..) | Backing::Over => self.without_lease(),
             Backing::Left => 0,
@@ -116,9 +113,9 @@ impl Share {
 
     /// Returns whether the session that carries this share is known to be alive at this instant.
     ///
-    /// If it is not, [`OnSuspended`] decides what is applied. Before the first registration
-    /// [`initial`](super::ThroughputBalancerBuilder::initial) is applied; after leaving, nothing. To wait for the first
-    /// decision of a leader: `share().wait_for(|share| share.is_current() && share.epoch() > 0)`.
+    /// If it is not, [`OnSuspended`] decides what is applied. Before the first registration and after leaving, nothing
+    /// is applied. To wait for the first decision of a leader:
+    /// `share().wait_for(|share| share.is_current() && share.epoch() > 0)`.
     pub fn is_current(&self) -> bool {
         self.worth.backing.is_valid()
     }
@@ -194,9 +191,9 @@ pub(super) struct Channel {
 }
 
 impl Channel {
-    /// `initial` is what the member applies until its first share.
-    pub(super) fn new(initial: u64, policy: OnSuspended, limited: Limited, measured: Level) -> Self {
-        let worth = Worth { throughput: initial, backing: Backing::Start, policy };
+    /// Until its first share, the member applies nothing.
+    pub(super) fn new(policy: OnSuspended, limited: Limited, measured: Level) -> Self {
+        let worth = Worth { throughput: 0, backing: Backing::Over, policy };
         let newest = Arc::new(RwLock::new(worth.clone()));
         let start = Share { worth, decision: Decision::default(), number: 0, newest };
         limited.follow(start.follower());

@@ -365,8 +365,6 @@ async fn what_is_known_to_be_held_counts_beside_what_is_not() {
 #[tokio::test(start_paused = true)]
 async fn a_number_that_no_member_can_have_is_refused() {
     let (server, clients) = setup(2).await;
-    let too_much = eager(&clients[0]).initial(MAX_THROUGHPUT + 1).join().await.expect_err("refused");
-    assert!(too_much.to_string().contains("9223372036854775807"), "{too_much}");
     let one = joined(&clients[0]).await;
     have(&server, &[&one], &[1000]).await;
     let names = [(); 2].map(|()| register_by_hand(&server, &format!(r#"{{"throughput":{}}}"#, u64::MAX)));

@@ -152,30 +152,33 @@ async fn when_the_members_node_is_deleted_by_hand_it_is_closed_until_the_next_sh
 }
 
 #[tokio::test(start_paused = true)]
-async fn until_the_first_share_and_after_a_failed_join_it_grants_what_was_said() {
+async fn until_the_first_share_and_after_a_failed_join_it_grants_nothing() {
     let (server, clients) = setup(1).await;
     server.create_by_hand("/throughput/client", "", CreateMode::Persistent).expect("created");
     server.deny("/throughput/client");
     let limiter = ShareLimiter::new(70);
-    let error = within("an answer", SOON, eager(&clients[0]).limiter(&limiter).initial(30).join()).await;
+    let error = within("an answer", SOON, eager(&clients[0]).limiter(&limiter).join()).await;
     assert_eq!((error.expect_err("no permission").kind(), limiter.rate()), (ErrorKind::NoAuth, 0));
-    // There is no server: it waits, with what it was given to begin with.
+    // There is no server: it waits.
     server.stop();
     sleep(SOON).await;
     limiter.set_rate(70).expect("no member drives it");
-    let joining = eager(&clients[0]).limiter(&limiter).initial(30).join();
+    let joining = eager(&clients[0]).limiter(&limiter).join();
     tokio::pin!(joining);
     assert!(futures::poll!(joining.as_mut()).is_pending());
-    assert_eq!(limiter.rate(), 30);
+    assert_eq!(limiter.rate(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn joining_dropped_at_any_poll_closes_it() {
     for times in 1..24 {
-        let (_server, clients) = setup(1).await;
+        let (server, clients) = setup(1).await;
         let limiter = ShareLimiter::new(70);
-        let joined = polled(times, eager(&clients[0]).limiter(&limiter).initial(30).join()).await;
-        assert!(joined.is_none() || limiter.rate() > 0);
+        let joined = polled(times, eager(&clients[0]).limiter(&limiter).join()).await;
+        if let Some(joined) = &joined {
+            have(&server, &[joined.as_ref().expect("it joins")], &[1000]).await;
+            assert_eq!(limiter.rate(), 1000);
+        }
         drop(joined);
         assert_eq!(limiter.rate(), 0, "after {times} polls");
         sleep(SOON).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::{FutureExt, StreamExt};
 use zookeeper_recipes::ErrorPolicy;
 use zookeeper_recipes::testing::{Loss, Operation};
-use zookeeper_recipes::throughput_balancer::{Event, OnSuspended, ThroughputBalancer, Transition, set_max_throughput};
+use zookeeper_recipes::throughput_balancer::{Event, OnSuspended, ThroughputBalancer, set_max_throughput};
 
 use super::fixture::{BASE, Slow, all_joined, eager, have, have_within, joined, records, setup, throughput};
 use crate::fixture::{SOON, T, client_with, polled, within};
@@ -139,23 +139,6 @@ async fn a_lowered_maximum_is_exceeded_for_a_moment_which_is_told_and_a_raised_o
     assert_eq!(told(&mut events), [settled]);
     one.set_max_throughput(0).await.expect("set");
     have(&server, &[&one, &two], &[0, 0]).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn at_once_waits_for_no_member() {
-    let (server, clients) = setup(2).await;
-    let at_once = |client| eager(client).transition(Transition::Immediate);
-    let one = at_once(&clients[0]).join().await.expect("it joins");
-    have(&server, &[&one], &[1000]).await;
-    let mut slow = Slow::of(&one);
-    assert_eq!(slow.given().await, 1000);
-    let mut events = one.events();
-    let two = at_once(&clients[1]).join().await.expect("it joins");
-    have(&server, &[&one, &two], &[500, 500]).await;
-    tokio::time::sleep(Duration::from_secs(6)).await;
-    let told = told(&mut events);
-    assert!(matches!(told.last(), Some(Event::Settled { maximum: 1000, members: 2, shared: 1000 })), "{told:?}");
-    assert!(!told.iter().any(|event| matches!(event, Event::Unacked { .. } | Event::Exceeded { .. })), "{told:?}");
 }
 
 #[tokio::test(start_paused = true)]

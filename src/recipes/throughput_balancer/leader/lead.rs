@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use tokio::time::Instant;
 
 use super::holding::Held;
-use super::plan::{self, Change, PlannedMember, Transition};
+use super::plan::{self, Change, PlannedMember};
 use super::term::{End, Maximum, Term};
 use super::view::{Candidate, Late};
 use super::writer::{self, Preconditions, Stopped, Write};
@@ -50,10 +50,7 @@ impl Term<'_> {
         let Maximum::Good { value, .. } = self.maximum else { return };
         self.debounce.settle();
         let candidates = self.view.candidates(now);
-        let divided = match self.leader.options.transition {
-            Transition::Safe => self.divide(value, &candidates),
-            Transition::Immediate => self.divide_among(value, &candidates.iter().collect::<Vec<_>>()),
-        };
+        let divided = self.divide(value, &candidates);
         self.is_divided = divided.is_ok();
         match divided {
             Ok(shares) => {
@@ -98,7 +95,7 @@ impl Term<'_> {
         let elsewhere = self.view.held_elsewhere();
         let credit = if elsewhere.is_unknown { 0 } else { plan::credit(value, &members, elsewhere.known) };
         let more_credit_comes = self.view.awaits_soon(now);
-        let changes = plan::plan(&members, credit, self.leader.options.transition, more_credit_comes);
+        let changes = plan::plan(&members, credit, more_credit_comes);
         self.tell_progress(value, &members, elsewhere, changes.is_empty());
         if changes.is_empty() {
             return Ok(false);

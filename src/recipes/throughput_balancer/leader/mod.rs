@@ -4,7 +4,7 @@ mod debounce;
 mod holding;
 mod lead;
 mod look;
-pub(super) mod plan;
+mod plan;
 mod term;
 mod view;
 mod watches;

@@ -4,17 +4,6 @@
 //! the credit: the maximum less everything that is held. So every prefix of the writes keeps the sum, and a leader may
 //! die after any of them.
 
-/// How shares are changed. The default is [`Safe`](Transition::Safe).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[non_exhaustive]
-pub enum Transition {
-    /// Lowers first. Raises only by what others have acknowledged as given up, or by what members that are gone had.
-    #[default]
-    Safe,
-    /// Changes everything at once. Until all members follow, they may together apply more than the maximum.
-    Immediate,
-}
-
 /// What the leader knows of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PlannedMember {
@@ -45,48 +34,23 @@ pub(super) fn credit(maximum: u64, members: &[PlannedMember], held_elsewhere: u6
 }
 
 /// Returns the next writes, lowered shares first. `more_credit_comes` if acknowledgements are on their way.
-pub(super) fn plan(
-    members: &[PlannedMember],
-    credit: u64,
-    transition: Transition,
-    more_credit_comes: bool,
-) -> Vec<Change> {
-    let lowered = |known: &PlannedMember| known.target < known.throughput;
-    let mut changes: Vec<Change> = members
-        .iter()
-        .enumerate()
-        .filter(|(_, known)| lowered(known))
-        .map(|(member, known)| {
-            let ceiling = if transition == Transition::Safe { known.held } else { known.target };
-            Change { member, throughput: known.target, ceiling }
-        })
-        .collect();
-    let rest = members.iter().enumerate().filter(|(_, known)| !lowered(known));
-    match transition {
-        Transition::Safe => changes.extend(raises(rest, credit, more_credit_comes)),
-        Transition::Immediate => {
-            let changed = rest.filter(|(_, known)| known.target > known.throughput || known.is_new);
-            changes.extend(changed.map(|(member, known)| Change {
-                member,
-                throughput: known.target,
-                ceiling: known.target,
-            }));
-        }
-    }
-    changes
+pub(super) fn plan(members: &[PlannedMember], credit: u64, more_credit_comes: bool) -> Vec<Change> {
+    let (lowered, rest): (Vec<_>, Vec<_>) =
+        members.iter().enumerate().partition(|(_, member)| member.target < member.throughput);
+    let lowered = lowered.into_iter().map(|(index, member)| Change {
+        member: index,
+        throughput: member.target,
+        ceiling: member.held,
+    });
+    lowered.chain(raises(rest, credit, more_credit_comes)).collect()
 }
 
 /// Gives the credit to the members that lack most, first to those that have least.
 ///
 /// While more credit comes, the writes wait until they give at least half of what is lacking. So a thousand
 /// acknowledgements that trickle in cost a few transactions, and no credit waits for the last of them.
-fn raises<'a>(
-    members: impl Iterator<Item = (usize, &'a PlannedMember)>,
-    mut credit: u64,
-    more_credit_comes: bool,
-) -> Vec<Change> {
-    let mut members: Vec<_> = members.collect();
-    members.sort_by_key(|(_, known)| known.throughput);
+fn raises(mut members: Vec<(usize, &PlannedMember)>, mut credit: u64, more_credit_comes: bool) -> Vec<Change> {
+    members.sort_by_key(|(_, member)| member.throughput);
     let (mut lacking, mut given) = (0_u128, 0_u128);
     let mut changes = Vec::new();
     for (member, &PlannedMember { throughput, held, target, is_new }) in members {
@@ -116,61 +80,50 @@ mod tests {
         Change { member, throughput, ceiling }
     }
 
-    fn safe(members: &[PlannedMember], credit: u64, more_credit_comes: bool) -> Vec<Change> {
-        plan(members, credit, Transition::Safe, more_credit_comes)
-    }
-
     #[test]
     fn a_newcomer_gets_nothing_before_the_others_have_acknowledged() {
         let mut members = [member(1000, 1000, 500), member(0, 0, 500)];
-        assert_eq!(safe(&members, credit(1000, &members, 0), true), [change(0, 500, 1000)]);
+        assert_eq!(plan(&members, credit(1000, &members, 0), true), [change(0, 500, 1000)]);
         // Written, not acknowledged: the next leader sees the same.
         members[0] = member(500, 1000, 500);
-        assert_eq!(safe(&members, credit(1000, &members, 0), true), []);
+        assert_eq!(plan(&members, credit(1000, &members, 0), true), []);
         members[0] = member(500, 500, 500);
-        assert_eq!(safe(&members, credit(1000, &members, 0), false), [change(1, 500, 500)]);
+        assert_eq!(plan(&members, credit(1000, &members, 0), false), [change(1, 500, 500)]);
     }
 
     #[test]
     fn what_is_held_elsewhere_is_not_given() {
         let members = [member(0, 0, 1000)];
-        assert_eq!(safe(&members, credit(1000, &members, 400), false), [change(0, 600, 600)]);
-        assert_eq!(safe(&members, credit(1000, &members, u64::MAX), false), []);
+        assert_eq!(plan(&members, credit(1000, &members, 400), false), [change(0, 600, 600)]);
+        assert_eq!(plan(&members, credit(1000, &members, u64::MAX), false), []);
     }
 
     #[test]
     fn a_member_that_never_acknowledged_may_be_raised_within_what_it_holds() {
-        assert_eq!(safe(&[member(100, 700, 500)], 0, false), [change(0, 500, 700)]);
+        assert_eq!(plan(&[member(100, 700, 500)], 0, false), [change(0, 500, 700)]);
     }
 
     #[test]
     fn a_transaction_gives_at_least_half_of_what_is_lacking_unless_nothing_more_comes() {
         let members = [member(0, 0, 40), member(0, 0, 40)];
-        assert_eq!(safe(&members, 39, true), []);
-        assert_eq!(safe(&members, 39, false), [change(0, 39, 39)]);
-        assert_eq!(safe(&members, 40, true), [change(0, 40, 40)]);
-        assert_eq!(safe(&members, 50, true), [change(0, 40, 40), change(1, 10, 10)]);
+        assert_eq!(plan(&members, 39, true), []);
+        assert_eq!(plan(&members, 39, false), [change(0, 39, 39)]);
+        assert_eq!(plan(&members, 40, true), [change(0, 40, 40)]);
+        assert_eq!(plan(&members, 50, true), [change(0, 40, 40), change(1, 10, 10)]);
     }
 
     #[test]
     fn members_that_have_least_are_raised_first() {
         let members = [member(30, 30, 40), member(0, 0, 40)];
-        assert_eq!(safe(&members, 45, false), [change(1, 40, 40), change(0, 35, 35)]);
+        assert_eq!(plan(&members, 45, false), [change(1, 40, 40), change(0, 35, 35)]);
     }
 
     #[test]
     fn a_new_member_is_told_also_that_it_has_nothing() {
         let new = PlannedMember { is_new: true, ..member(0, 0, 0) };
-        assert_eq!(safe(&[new], 0, true), [change(0, 0, 0)]);
+        assert_eq!(plan(&[new], 0, true), [change(0, 0, 0)]);
         let lacking = PlannedMember { is_new: true, ..member(0, 0, 5) };
-        assert_eq!(safe(&[lacking], 0, false), [], "what it is told is what was decided");
-    }
-
-    #[test]
-    fn at_once_means_at_once() {
-        let members = [member(1000, 1000, 500), member(0, 0, 500)];
-        let changes = plan(&members, 0, Transition::Immediate, true);
-        assert_eq!(changes, [change(0, 500, 500), change(1, 500, 500)]);
+        assert_eq!(plan(&[lacking], 0, false), [], "what it is told is what was decided");
     }
 
     /// Members that apply what they are told late or never, in a world of steps.
@@ -212,7 +165,7 @@ mod tests {
             for (wishes, who, dies_after, more) in rounds {
                 targets = fit(wishes);
                 let now = planned(&members, &targets);
-                for change in safe(&now, credit(maximum, &now, 0), more).into_iter().take(dies_after) {
+                for change in plan(&now, credit(maximum, &now, 0), more).into_iter().take(dies_after) {
                     let member = &mut members[change.member];
                     member.throughput = change.throughput;
                     member.ceiling = change.ceiling;
@@ -239,7 +192,7 @@ mod tests {
                     member.applies = member.throughput;
                 }
                 let now = planned(&members, &targets);
-                for change in safe(&now, credit(maximum, &now, 0), false) {
+                for change in plan(&now, credit(maximum, &now, 0), false) {
                     members[change.member].throughput = change.throughput;
                     members[change.member].ceiling = change.ceiling;
                 }

@@ -6,13 +6,16 @@ fn decision(sequence: u64) -> Decision {
     Decision { epoch: 1, sequence }
 }
 
-fn start(initial: u64, policy: OnSuspended) -> Channel {
-    Channel::new(initial, policy, Limited::default(), Level::default())
+/// A member that applies 7 without a lease.
+fn start() -> Channel {
+    let channel = Channel::new(OnSuspended::Keep, Limited::default(), Level::default());
+    channel.doubt(7, decision(0));
+    channel
 }
 
 #[test]
 fn a_share_is_applied_when_the_listener_asks_for_the_next() {
-    let channel = start(7, OnSuspended::Zero);
+    let channel = start();
     assert!(channel.applied().now_or_never().is_some(), "nobody follows");
     let mut idle = channel.followed();
     let mut shares = channel.followed();
@@ -28,7 +31,7 @@ fn a_share_is_applied_when_the_listener_asks_for_the_next() {
 
 #[test]
 fn a_listener_that_is_behind_says_how_far_it_is() {
-    let channel = start(7, OnSuspended::Keep);
+    let channel = start();
     let followed = |acked| channel.followed_after(decision(acked)).now_or_never();
     channel.doubt(6, decision(1));
     assert_eq!(followed(0), Some(decision(1)), "nobody applies it but those who ask");
@@ -45,7 +48,7 @@ fn a_listener_that_is_behind_says_how_far_it_is() {
 
 #[test]
 fn a_share_that_was_kept_falls_with_the_newest_and_does_not_rise_with_it() {
-    let channel = start(7, OnSuspended::Keep);
+    let channel = start();
     let first = channel.latest();
     channel.doubt(9, decision(1));
     let second = channel.latest();
@@ -58,7 +61,7 @@ fn a_share_that_was_kept_falls_with_the_newest_and_does_not_rise_with_it() {
 
 #[test]
 fn neither_a_stream_nor_a_listener_that_is_gone_holds_anything_up() {
-    let channel = start(0, OnSuspended::Zero);
+    let channel = Channel::new(OnSuspended::Zero, Limited::default(), Level::default());
     let (mut shares, mut listener) = (channel.stream(), channel.followed());
     assert!(shares.next().now_or_never().is_some());
     assert!(listener.next().now_or_never().is_some());
