@@ -332,7 +332,7 @@ def shares():
             ["3. The leader raises c3", "It gives only what was acknowledged as given up"],
             [("c1: 333", 333, BLUE), ("c2: 333", 333, BLUE), ("c3: 333", 333, BLUE)],
         ),
-        label(LEFT, 352, "At no moment may they together apply more than 1000 (Transition::Safe)."),
+        label(LEFT, 352, "At no moment may they together apply more than 1000."),
     ]
     return picture(
         "shares",
