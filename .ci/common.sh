@@ -40,8 +40,9 @@ clean_up() {
 finish() {
     local status=$?
     clean_up
+    [ ${#steps[@]} -gt 0 ] || return
     summary
-    if [ "$status" -eq 0 ]; then echo "ci: all passed"; else echo "ci: failed in: ${steps[-1]:-the beginning}" >&2; fi
+    if [ "$status" -eq 0 ]; then echo "ci: all passed"; else echo "ci: failed in: ${steps[-1]}" >&2; fi
 }
 trap finish EXIT
 
@@ -51,6 +52,11 @@ if [ "${1:-}" = --no-install ]; then
     no_install=1
     shift
 fi
+no_more_arguments() {
+    [ $# -eq 0 ] && return
+    echo "usage: $0 [--no-install]; there is no $*" >&2
+    exit 2
+}
 may_install() {
     [ -z "$no_install" ] && return
     echo "ci: $1 is missing, and --no-install was given" >&2

@@ -19,8 +19,11 @@ pub(crate) fn refusal(code: ErrorCode, needs: OpCode) -> Error {
         ErrorCode::BadArguments => Error::BadArguments("the server refused the arguments".to_owned()),
         ErrorCode::AuthFailed | ErrorCode::SessionClosedRequireSaslAuth => Error::AuthFailed,
         ErrorCode::SessionExpired => Error::SessionEnded,
-        // The server knows no more about the outcome than we do.
-        ErrorCode::ConnectionLoss | ErrorCode::SessionMoved => Error::ConnectionLoss,
+        // The server knows no more about the outcome than we do. ClickHouse Keeper times out while it elects a leader.
+        ErrorCode::ConnectionLoss
+        | ErrorCode::SessionMoved
+        | ErrorCode::OperationTimeout
+        | ErrorCode::RequestTimeout => Error::ConnectionLoss,
         ErrorCode::NotReadOnly => Error::Refused("the server only answers reads".to_owned()),
         ErrorCode::EphemeralOnLocalSession => {
             Error::Refused("the session is known to one server alone, and cannot have ephemeral nodes".to_owned())
@@ -46,8 +49,10 @@ mod tests {
             (ErrorCode::MarshallingError, true),
             (ErrorCode::SystemError, true),
             (ErrorCode::ConnectionLoss, true),
+            (ErrorCode::OperationTimeout, true),
         ] {
             assert_eq!(refusal(code, OpCode::Create).leaves_outcome_unknown(), is_unknown, "{code:?}");
         }
+        assert!(refusal(ErrorCode::OperationTimeout, OpCode::Create).is_passing());
     }
 }

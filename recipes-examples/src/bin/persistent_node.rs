@@ -4,6 +4,7 @@
 //! and in memory its session expires; each time the registration comes back without a call. The other one closes.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 use recipes_examples::{Ensemble, Example, Result, Stage, Znodes, println, until};
@@ -52,12 +53,12 @@ async fn scenario(stage: &Stage, path: &str) -> Result<()> {
     let bob = register(&stage.connect().await?, path, "bob", "10.0.0.2:80").await?;
     let services = Cache::children(&gateway, path).decode(Utf8).start().await?;
 
-    println!("\nalice moves to another address");
+    step("alice moves to another address").await;
     alice.set_data("10.0.0.9:80").await?;
     until(services.wait_for(|now| address(now, &at("alice")) == Some("10.0.0.9:80"))).await??;
     show(&services.snapshot(), path);
 
-    println!("\nan operator deletes alice's znode by hand");
+    step("an operator deletes alice's znode by hand").await;
     let before = created(&services.snapshot(), &at("alice"));
     gateway.delete(&at("alice"), None).await?;
     until(services.wait_for(|now| created(now, &at("alice")) > before)).await??;
@@ -65,7 +66,7 @@ async fn scenario(stage: &Stage, path: &str) -> Result<()> {
 
     let mut survived = "a deletion by hand";
     if let Some(server) = stage.embedded() {
-        println!("\nalice's session expires");
+        step("alice's session expires").await;
         let before = created(&services.snapshot(), &at("alice"));
         server.expire_session(&client);
         until(services.wait_for(|now| created(now, &at("alice")) > before)).await??;
@@ -73,7 +74,7 @@ async fn scenario(stage: &Stage, path: &str) -> Result<()> {
         survived = "a deletion by hand and a lost session";
     }
 
-    println!("\nbob closes");
+    step("bob closes").await;
     bob.close().await?;
     until(services.wait_for(|now| address(now, &at("bob")).is_none())).await??;
     show(&services.snapshot(), path);
@@ -93,6 +94,12 @@ async fn register(client: &Client, path: &str, name: &'static str, address: &str
         }
     });
     Ok(node)
+}
+
+/// Says what happens next, and gives a reader time to follow.
+async fn step(what: &str) {
+    println!("\n{what}");
+    tokio::time::sleep(Duration::from_millis(500)).await;
 }
 
 /// Prints what the gateway sees.

@@ -4,6 +4,7 @@
 //! services raise a limit at the same time, and no raise is lost.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 use recipes_examples::{Ensemble, Example, Result, Stage, Znodes, println, until};
@@ -50,6 +51,8 @@ async fn play(options: Options) -> Result<()> {
 const SERVICES: usize = 3;
 const MODES: [&str; 3] = ["normal", "read-only", "maintenance"];
 const RAISES: i32 = 5;
+/// So that a reader can follow.
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// Three services and an operator.
 async fn scenario(stage: &Stage, path: &str) -> Result<()> {
@@ -95,6 +98,7 @@ async fn operate(operator: &Client, path: &str, seen: &Barrier) -> Result<()> {
     for next in MODES.into_iter().skip(1) {
         seen.wait().await;
         println!("\nthe operator sets the mode to {next:?}");
+        tokio::time::sleep(PAUSE).await;
         mode.set(next).await?;
     }
     seen.wait().await;

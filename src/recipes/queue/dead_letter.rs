@@ -8,7 +8,7 @@ use futures::stream::{StreamExt, TryStreamExt};
 use super::envelope;
 use super::error::Error;
 use crate::client::core::Core;
-use crate::client::ops::MAYBE_DONE;
+use crate::client::ops::{MAYBE_DONE, outcome_unknown};
 use crate::client::parents;
 use crate::client::session::Session;
 use crate::client::{self, ErrorKind};
@@ -131,8 +131,13 @@ pub(super) async fn retry(core: &Core, paths: &Paths, letter: &DeadLetter) -> Re
     let mut unknown = false;
     loop {
         let failed = |error| Error::client(&paths.path, error);
-        let session = core.session_in_time("retry", &path).await.map_err(failed)?;
+        let session = core.session_in_time("retry", &path).await;
+        let session = session.map_err(|error| failed(if unknown { outcome_unknown("retry", &path) } else { error }))?;
         let outcome = core.bounded("retry", &path, step(&session)).await.map_err(failed)?;
+        if let Ok(Multi::Refused { index: 1.., .. }) = outcome {
+            // The letter is still there, so no copy was carried out.
+            unknown = false;
+        }
         let (error, is_of_copy) = match outcome {
             Ok(Multi::Committed(_)) => return Ok(()),
             // The copy whose answer was lost deleted it.

@@ -49,12 +49,37 @@ pub(crate) async fn take_part(client: &Client, number: usize, path: &str, board:
     let latch = LeaderLatch::builder(client, format!("{path}/controller")).id(MEMBERS[number]).start()?;
     let members = format!("{path}/members");
     client.create_containers(&members).await?;
-    client.create(&format!("{members}/{}", MEMBERS[number]), "", CreateMode::Ephemeral).await?;
-    client.create(&format!("{path}/work/{}", MEMBERS[number]), "", CreateMode::Persistent).await?;
-    Barrier::new(client, format!("{path}/knock"))?.remove().await?;
+    create(client, &format!("{members}/{}", MEMBERS[number]), CreateMode::Ephemeral).await?;
+    create(client, &format!("{path}/work/{}", MEMBERS[number]), CreateMode::Persistent).await?;
+    knock(client, path).await?;
     tokio::select! {
         ended = follow(client, number, path, board) => ended,
         ended = control(client, &latch, path) => ended,
+    }
+}
+
+/// Creates a znode that no other member creates, whatever answers are lost.
+async fn create(client: &Client, path: &str, mode: CreateMode) -> Result<()> {
+    let mut unknown = false;
+    loop {
+        match client.create(path, "", mode).await {
+            Err(error) if error.kind() == ErrorKind::OutcomeUnknown => unknown = true,
+            Err(error) if error.kind() == ErrorKind::NodeExists && unknown => return Ok(()),
+            created => return Ok(created.map(drop)?),
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Wakes the controller.
+async fn knock(client: &Client, path: &str) -> Result<()> {
+    let knock = Barrier::new(client, format!("{path}/knock"))?;
+    loop {
+        match knock.remove().await {
+            Err(barrier::Error::Client { error, .. }) if error.kind() == ErrorKind::OutcomeUnknown => {}
+            removed => return Ok(removed?),
+        }
+        tokio::time::sleep(PAUSE).await;
     }
 }
 
@@ -185,7 +210,8 @@ impl Table {
         match change.create(&next.path(path), next.text(), CreateMode::Persistent).commit().await {
             Ok(_) => Ok(true),
             Err(error) if matches!(error.kind(), ErrorKind::OutcomeUnknown | ErrorKind::NoNode) => Ok(false),
-            Err(error) if error.is_lost() => Ok(false),
+            // The leadership is over, and with it this future.
+            Err(error) if error.is_lost() => std::future::pending().await,
             Err(error) => Err(error.into()),
         }
     }

@@ -255,6 +255,9 @@ impl Task {
         let tickets: Vec<_> = self.batches.iter().map(|batch| batch.ticket).collect();
         let last = sequence.read(&tickets).await;
         let (mut unchanged, mut too_large) = (last.is_some(), false);
+        // The next transaction in order is not carried out: no server reads it, or it was refused. Those behind it are
+        // not carried out either, as each needs the number of the one before.
+        let (mut is_broken, mut retire) = (false, false);
         for (mut batch, mut end) in std::mem::take(&mut self.batches).into_iter().zip(ends) {
             if matches!(end, CopyOutcome::Applied) || last.is_some_and(|last| batch.ticket.number <= last) {
                 self.confirm_puts(batch);
@@ -263,20 +266,20 @@ impl Task {
             if let CopyOutcome::Unclear(error) = end {
                 // If the number is known, it was not carried out, and another copy would get the same answer.
                 batch.in_doubt |= last.is_none();
+                retire = true;
                 end = CopyOutcome::Refused(None, error);
             }
             if let CopyOutcome::Refused(None, engine::Error::TooLarge(_)) = end {
                 if self.batches.is_empty() && last.is_some() {
-                    too_large = true;
+                    (too_large, is_broken) = (true, true);
                 } else {
                     // The puts before it come first.
                     end = CopyOutcome::Open;
                 }
             }
-            if too_large {
-                // No server reads a copy of it, so those that follow it are not carried out either: each needs the
-                // number of the one before. This node is not used again, so no later transaction makes that number.
-                batch.in_doubt = false;
+            if is_broken && batch.in_doubt || too_large {
+                // This node is not used again, so no later transaction makes the number that it needs.
+                (batch.in_doubt, retire) = (false, true);
             }
             if let Some((step, error)) = self.refusal(end, &sequence.session).await {
                 unchanged = false;
@@ -286,12 +289,13 @@ impl Task {
                     self.reduced = Some((bytes / 2, tokio::time::Instant::now()));
                 } else if !batch.in_doubt {
                     batch.refuse(step, &error);
+                    is_broken = last.is_some();
                 }
             }
             self.batches.push_back(batch);
         }
         // Without a number, another client deleted or wrote the node, or it disappeared with its session.
-        self.sequence = last.filter(|_| !too_large).map(|_| sequence);
+        self.sequence = last.filter(|_| !retire).map(|_| sequence);
         if !unchanged {
             self.dissolve();
         }
@@ -353,31 +357,40 @@ mod tests {
     use crate::client::Client;
     use crate::testing::TestingServer;
 
-    /// Puts one item, to which this is the first answer, and handles events until it is settled.
-    async fn put_with_first_answer(server: &TestingServer, answer: engine::Error) -> Result<(), Error> {
+    /// Puts an item for each of these first answers, in a transaction of its own, and handles events until all are
+    /// settled.
+    async fn put_with_first_answers(server: &TestingServer, answers: &[engine::Error]) -> Vec<Result<(), Error>> {
         let client = Client::builder_for(server).connect().await.expect("a client");
         let paths = Arc::new(Paths::new("/q", None, str::to_owned));
         let (failures, closed) = (Failures::new(&paths.path), watch::Sender::new(false));
         let (_commands, commanded) = mpsc::unbounded_channel();
         let mut task =
             Task::new(Arc::clone(client.core()), paths, Arc::clone(&failures), commanded, closed.subscribe());
-        let window = Arc::new(Semaphore::new(1)).acquire_owned().await.expect("it is open");
-        let (put, enqueued) = Put::new(b"a".to_vec(), window, &failures);
-        task.handle_command(Command::Put(put));
-        task.ensure_sequence().await.expect("a number");
-        let mut batch = task.next_batch().expect("one put");
-        batch.answer = Some(async { Err(answer) }.boxed());
-        task.batches.push_back(batch);
+        // With a flush no transaction waits for more puts.
+        task.flush = Some(oneshot::channel().0);
+        let window = Arc::new(Semaphore::new(answers.len()));
+        let mut enqueued = Vec::new();
+        for answer in answers.iter().cloned() {
+            let permit = Arc::clone(&window).acquire_owned().await.expect("it is open");
+            let (put, outcome) = Put::new(b"a".to_vec(), permit, &failures);
+            task.handle_command(Command::Put(put));
+            task.ensure_sequence().await.expect("a number");
+            let mut batch = task.next_batch().expect("one put");
+            batch.answer = Some(async { Err(answer) }.boxed());
+            task.batches.push_back(batch);
+            enqueued.push(outcome);
+        }
         while !task.batches.is_empty() || !task.waiting.is_empty() {
             task.step().await;
         }
-        enqueued.await
+        futures::future::join_all(enqueued).await
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_throttled_transaction_is_sent_again_after_a_delay() {
         let (server, began) = (TestingServer::start(), Instant::now());
-        put_with_first_answer(&server, engine::Error::Throttled).await.expect("put");
+        let outcomes = put_with_first_answers(&server, &[engine::Error::Throttled]).await;
+        assert_eq!(outcomes, [Ok(())]);
         // The tick, by default.
         assert!(began.elapsed() >= Duration::from_secs(2), "{:?}", began.elapsed());
         assert_eq!(server.children("/q").len(), 1);
@@ -388,9 +401,26 @@ mod tests {
     async fn a_transaction_with_an_unclear_answer_fails_once_the_number_shows_that_it_was_not_carried_out() {
         for answer in [engine::Error::Other("of code -1".to_owned()), engine::Error::Undecodable("short".to_owned())] {
             let server = TestingServer::start();
-            let error = put_with_first_answer(&server, answer).await.expect_err("not put");
-            assert!(matches!(&error, Error::Client { error, .. } if error.kind() == ErrorKind::Other), "{error:?}");
+            let outcomes = put_with_first_answers(&server, &[answer]).await;
+            assert!(is_not_put(&outcomes[0]), "{outcomes:?}");
             assert_eq!(server.children("/q").len(), 0);
         }
+    }
+
+    /// Each needs the number of the one before, so none is carried out late.
+    #[tokio::test(start_paused = true)]
+    async fn transactions_behind_one_that_was_refused_are_put_though_their_answers_are_lost() {
+        let (unclear, lost) = (engine::Error::Other("of code -1".to_owned()), engine::Error::ConnectionLoss);
+        for refused in [unclear, engine::Error::NoAuth] {
+            let server = TestingServer::start();
+            let outcomes = put_with_first_answers(&server, &[refused, lost.clone(), lost.clone()]).await;
+            assert!(is_not_put(&outcomes[0]), "{outcomes:?}");
+            assert_eq!(outcomes[1..], [Ok(()), Ok(())]);
+            assert_eq!(server.children("/q").len(), 2);
+        }
+    }
+
+    fn is_not_put(outcome: &Result<(), Error>) -> bool {
+        matches!(outcome, Err(Error::Client { error, .. }) if error.kind() != ErrorKind::OutcomeUnknown)
     }
 }
