@@ -1,17 +1,17 @@
-//! The arithmetic: a bucket that fills at a rate. Whole numbers only, exact for every rate.
+//! The arithmetic: a bucket that fills at a rate. It uses whole numbers only and is exact for every rate.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How many parts a permit has. A rate of r permits a second brings r parts a nanosecond.
+/// How many parts a permit has. A rate of r permits a second adds r parts a nanosecond.
 const PARTS: u128 = 1_000_000_000;
-/// Beyond the burst there is room for what the rate brings in this time, in nanoseconds. Timers tick in milliseconds
-/// and fire late on a busy machine. Without this room, what came in the meantime would be lost and the rate never be
-/// reached.
+/// The bucket has room for the burst and for what the rate adds in this time, in nanoseconds. Timers tick in
+/// milliseconds and fire late on a busy machine. Without this room, permits would be lost in the meantime, and the rate
+/// would never be reached.
 const TIMER_SLACK: u128 = 10_000_000;
 
-/// What has accumulated, in parts of a permit: less than 2^65 permits of 10^9 parts, so nothing overflows.
+/// The accumulated permits, in parts: less than 2^65 permits of 10^9 parts, so nothing overflows.
 #[derive(Debug)]
 pub(super) struct Bucket {
     rate: u64,
@@ -21,12 +21,12 @@ pub(super) struct Bucket {
     at: Instant,
 }
 
-/// Permits are not available yet.
+/// How long to wait for permits that are not available yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wait {
     /// They are available after this time, if nothing changes.
     For(Duration),
-    /// They never are at the current rate, which is 0.
+    /// They never are at the current rate of 0.
     ForRate,
 }
 
@@ -53,7 +53,7 @@ impl Bucket {
         self.at = self.at.max(now);
     }
 
-    /// Sets the rate. What has accumulated stays, as far as there is room for it.
+    /// Sets the rate. Accumulated permits stay, as far as there is room for them.
     pub(super) fn set_rate(&mut self, rate: u64) {
         self.rate = rate;
         self.parts = self.parts.min(self.capacity());
@@ -70,8 +70,8 @@ impl Bucket {
         }
     }
 
-    /// Returns how long it takes until so many permits have come, if what comes is taken in time; `None` if they are
-    /// there.
+    /// Returns how long it takes to accumulate this many permits, if none are lost because the bucket is full; `None`
+    /// if they are there.
     pub(super) fn wait(&self, permits: u128) -> Option<Wait> {
         if self.rate == 0 {
             return Some(Wait::ForRate);
@@ -86,13 +86,13 @@ impl Bucket {
         self.parts = self.parts.saturating_add(u128::from(permits) * PARTS).min(self.capacity());
     }
 
-    /// Returns whether so much time has passed since the bucket was filled that not all of it can be kept.
+    /// Returns whether more permits have come since the bucket was last filled than it has room for.
     pub(super) fn overflows(&self, now: Instant) -> bool {
         let passed = now.saturating_duration_since(self.at).as_nanos();
         passed.saturating_mul(self.rate.into()) > self.capacity().saturating_sub(self.parts)
     }
 
-    /// At a rate of 0 nothing is kept.
+    /// Returns how much the bucket can contain: nothing at a rate of 0.
     fn capacity(&self) -> u128 {
         match self.rate {
             0 => 0,

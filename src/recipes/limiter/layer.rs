@@ -12,11 +12,11 @@ use super::{Error, ShareLimiter};
 /// The error of a limited service: any error, as `tower::BoxError`.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Limits services to the rate of a [`ShareLimiter`]: one permit a request.
+/// Limits services to the rate of a [`ShareLimiter`]: each request takes one permit.
 ///
-/// All services made by it, and their clones, share one limiter, of which you keep a handle to set the rate. Their
-/// error is a [`BoxError`], as in tower's own layers that can fail themselves: the service's error, or
-/// [`Error::Closed`] once the limiter is [closed](ShareLimiter::close).
+/// All its services and their clones share one limiter. Keep a handle of it to set the rate. Their error is a
+/// [`BoxError`], as in those of tower's layers that can fail: the error of the service, or [`Error::Closed`] once the
+/// limiter is [closed](ShareLimiter::close).
 ///
 /// ```
 /// use std::convert::Infallible;
@@ -67,7 +67,7 @@ pub struct ShareLimitLayer {
 }
 
 impl ShareLimitLayer {
-    /// Returns a layer on this limiter.
+    /// Returns a layer that uses this limiter.
     pub fn new(limiter: ShareLimiter) -> Self {
         ShareLimitLayer { limiter }
     }
@@ -83,9 +83,9 @@ impl<S> Layer<S> for ShareLimitLayer {
 
 /// A service that is ready when a permit has been granted.
 ///
-/// A permit that is not used because the service was dropped is lost. A permit that was granted before the limiter was
-/// closed stays valid. A service that waits and is no longer polled, for example after a timeout around `ready()`,
-/// holds no others up: it keeps its place, and its permit is set aside for its next request.
+/// If the service is dropped before it uses its permit, the permit is lost. A permit that was granted before the
+/// limiter was closed stays valid. A service that waits and is no longer polled, for example after a timeout around
+/// `ready()`, does not delay others: it keeps its place, and its permit is set aside for its next request.
 pub struct ShareLimit<S> {
     inner: S,
     limiter: ShareLimiter,
@@ -94,11 +94,11 @@ pub struct ShareLimit<S> {
 
 /// The permit for the next request.
 enum Permit {
-    /// No caller has asked whether the service is ready.
+    /// No caller has polled the service since the last request.
     None,
-    /// It waits for one.
+    /// The service waits for one.
     Awaited(BoxFuture<'static, Result<(), Error>>),
-    /// It has one.
+    /// The service has one.
     Granted,
 }
 

@@ -1,4 +1,4 @@
-//! The calls that wait, in their order. Each has a ticket, which is served whether its future is polled or not.
+//! The waiting calls, in their order. Each has a ticket, which is served even if its future is not polled.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ pub(super) struct Line {
     tickets: VecDeque<Ticket>,
     /// The number of the next ticket.
     next: u64,
-    /// The permits of all tickets so far, without those that were given back unserved.
+    /// The permits of all tickets so far, except those that left unserved.
     upto: u128,
     /// The permits of the tickets that were served.
     served: u128,
@@ -24,7 +24,7 @@ struct Ticket {
     permits: u64,
     /// The permits of all tickets up to this one.
     upto: u128,
-    /// Notified when the ticket is served, and when that will be sooner than its call has computed.
+    /// Notified when the ticket is served, and when it will be served sooner than its call has computed.
     wake: Arc<Notify>,
 }
 
@@ -33,7 +33,7 @@ impl Line {
         self.tickets.is_empty()
     }
 
-    /// Adds a ticket at the end. Returns its number, and what notifies its call.
+    /// Adds a ticket at the end. Returns its number and what notifies its call.
     pub(super) fn enter(&mut self, permits: u64) -> (u64, Arc<Notify>) {
         let (number, wake) = (self.next, Arc::new(Notify::new()));
         self.next += 1;
@@ -42,7 +42,7 @@ impl Line {
         (number, wake)
     }
 
-    /// Removes a ticket; later ones move up. Returns false if it was served before.
+    /// Removes a ticket; later ones move up. Returns false if it was already served.
     pub(super) fn leave(&mut self, number: u64) -> bool {
         let Ok(at) = self.position(number) else { return false };
         let permits = self.tickets.remove(at).map_or(0, |ticket| u128::from(ticket.permits));
@@ -70,8 +70,8 @@ impl Line {
         }
     }
 
-    /// Returns the permits that must come before the ticket is served, with its own; `None` once it is served.
-    pub(super) fn before(&self, number: u64) -> Option<u128> {
+    /// Returns how many permits must come until the ticket is served, its own included; `None` once it is served.
+    pub(super) fn until_served(&self, number: u64) -> Option<u128> {
         let at = self.position(number).ok()?;
         Some(self.tickets[at].upto - self.served)
     }
@@ -86,7 +86,7 @@ impl Line {
         self.tickets.front().map(|first| first.permits.into())
     }
 
-    /// Notifies the first call: tickets before it were given back since it computed how long to wait.
+    /// Notifies the first call: tickets ahead of it have left since it computed how long to wait.
     pub(super) fn wake_first(&self) {
         if let Some(first) = self.tickets.front() {
             first.wake.notify_one();

@@ -1,8 +1,8 @@
-//! Limits a rate that can change while it is used. A change of the rate causes no burst.
+//! Limits work to a rate that can change at any time. A change of the rate causes no burst.
 //!
-//! [`ShareLimiter`] grants permits at a rate of so many a second, first come first served. It is made for a share of a
+//! [`ShareLimiter`] grants permits at a rate per second, first come first served. It is made for a share of a
 //! cluster-wide maximum, which another process may change at any moment. It needs no server and can be used for any
-//! other rate. A member of a throughput balancer drives it by itself (`ThroughputBalancerBuilder::limiter`).
+//! other rate. A member of a throughput balancer can drive it (`ThroughputBalancerBuilder::limiter`).
 //!
 //! ```
 //! use zookeeper_recipes::limiter::ShareLimiter;
@@ -16,7 +16,7 @@
 //! }
 //! assert_eq!(start.elapsed().as_millis(), 100);
 //!
-//! // Takes effect at once, also for tasks that already wait.
+//! // Takes effect at once, even for tasks that already wait.
 //! limiter.set_rate(50)?;
 //! limiter.acquire(1).await?;
 //! assert_eq!(start.elapsed().as_millis(), 120);
@@ -27,30 +27,30 @@
 //! # Guarantees
 //!
 //! * In any d seconds it grants at most `rate · d` permits plus, once, its capacity: the
-//!   [burst](ShareLimiter::with_burst) and what the rate brings in 10 ms. Without those 10 ms the rate would never be
+//!   [burst](ShareLimiter::with_burst) and what the rate adds in 10 ms. Without those 10 ms the rate would never be
 //!   reached, because timers tick in milliseconds and fire late on a busy machine.
-//! * Permits come from time alone. A new limiter has none, and neither has one whose rate was 0. A raised rate grants
-//!   nothing for the time before. What had accumulated is kept, up to the new capacity. After a lowered rate, a task
-//!   that waits for the rest of a permit waits for the same rest, at the new rate.
-//! * [`set_rate`](ShareLimiter::set_rate) is not async and has taken effect when it returns. Code that has to confirm a
+//! * Only time adds permits. A new limiter has none, and neither has one whose rate was 0. A raised rate adds nothing
+//!   for the time before. Accumulated permits are kept, up to the new capacity. After the rate is lowered, a task that
+//!   waits for the rest of a permit waits for the same rest, at the new rate.
+//! * [`set_rate`](ShareLimiter::set_rate) is not async and has taken effect when it returns. Code that must confirm a
 //!   lowered share can do so then.
 //! * At a rate of 0 it grants nothing. Tasks that wait are not rejected: they wait for the next rate, in their order.
-//! * A waiting future that is no longer polled holds no others up: its permits are set aside when its turn has come. It
-//!   has them at its next poll; if it is dropped, others have them.
-//! * [`close`](ShareLimiter::close) ends it for good. Waiting and later calls return an error.
+//! * A waiting future that is no longer polled does not delay others: its permits are set aside when its turn comes. It
+//!   gets them at its next poll; if it is dropped, others get them.
+//! * [`close`](ShareLimiter::close) is final. Waiting and later calls return an error.
 //! * While a member of a throughput balancer drives it, no other code can set its rate. A higher rate would exceed the
-//!   member's share, and so the cluster's maximum, without any notice.
+//!   member's share, and so the cluster's maximum, unnoticed.
 //!
 //! # Why not an existing crate
 //!
-//! This is the generic cell rate algorithm (GCRA), kept in permits and not in a point of time, so that a change of the
-//! rate leaves it as it is. The crate `governor` has the same algorithm for a rate that is fixed when its limiter is
-//! created. Changing that rate takes a new limiter, which starts with a full burst and does not know the tasks that
-//! wait.
+//! This is the generic cell rate algorithm (GCRA). Its state is a number of permits, not a point in time, so a change
+//! of the rate does not affect it. The crate `governor` has the same algorithm for a rate that is fixed when its
+//! limiter is created. Changing that rate takes a new limiter, which starts with a full burst and does not know the
+//! waiting tasks.
 //!
 //! # Time
 //!
-//! Time is that of tokio: a paused clock pauses the limiter. With the feature `tower`, a `ShareLimitLayer` limits a
+//! The limiter uses tokio's clock: a paused clock pauses it. With the feature `tower`, a `ShareLimitLayer` limits a
 //! service.
 
 mod bucket;
@@ -104,12 +104,12 @@ struct Shared {
 
 struct State {
     bucket: Bucket,
-    /// Returns the rate whenever it is needed; `None` if the rate is as it was set.
+    /// Returns the current rate; `None` if the rate is fixed.
     source: Option<Arc<Source>>,
-    /// Whether there are [`Reins`]; if not, the user sets the rate.
+    /// Whether there is a [`RateDriver`]; if not, the user sets the rate.
     is_driven: bool,
     is_closed: bool,
-    /// The calls that wait. Later ones are not served before them.
+    /// The waiting calls. Later calls are served after them.
     line: Line,
 }
 
@@ -121,7 +121,7 @@ impl ShareLimiter {
 
     /// Returns a limiter of `rate` permits a second, of which up to `burst` can be acquired at once.
     ///
-    /// Unused permits accumulate up to `burst` plus what the rate brings in 10 ms.
+    /// Unused permits accumulate up to `burst` plus what the rate adds in 10 ms.
     ///
     /// # Errors
     /// [`Error::NoBurst`] if `burst` is 0: nothing could ever be acquired.
@@ -140,15 +140,15 @@ impl ShareLimiter {
 
     /// Takes `permits` as soon as they are available, after all earlier calls.
     ///
-    /// Taking 0 returns at once. While the rate is 0 it waits, forever if no other rate is set.
+    /// Taking 0 returns at once. While the rate is 0, the call waits, forever if no other rate is set.
     ///
     /// # Errors
     /// [`Error::TooMany`], at once, if `permits` is more than the burst: that many are never available.
-    /// [`Error::Closed`] once the limiter is [closed](Self::close), also while it waits, and also for 0 permits.
+    /// [`Error::Closed`] once the limiter is [closed](Self::close), even while the call waits, and even for 0 permits.
     ///
     /// # Cancel safety
     /// Cancel safe: nothing is taken, and later calls move up. A future that is neither polled nor dropped keeps its
-    /// place; its permits are set aside when their turn has come, and later calls go on.
+    /// place; its permits are set aside when its turn comes, and later calls continue.
     pub async fn acquire(&self, permits: u64) -> Result<(), Error> {
         // A loop over permits that are available must let other tasks run too.
         tokio::task::coop::consume_budget().await;
@@ -164,7 +164,7 @@ impl ShareLimiter {
     /// [`Error::TooMany`] if `permits` is more than the burst: that many are never available. [`Error::Closed`] once
     /// the limiter is [closed](Self::close).
     pub fn try_acquire(&self, permits: u64) -> Result<bool, Error> {
-        let mut state = self.shared.passed()?;
+        let mut state = self.shared.advance()?;
         let burst = self.shared.burst;
         if permits > burst {
             return Err(Error::TooMany { permits, burst });
@@ -172,8 +172,8 @@ impl ShareLimiter {
         Ok(permits == 0 || (state.line.is_empty() && state.bucket.take(permits).is_ok()))
     }
 
-    /// Sets the rate to `rate` permits a second; at 0 all calls wait for the next rate. Has taken effect when it
-    /// returns.
+    /// Sets the rate to `rate` permits a second. At 0, all calls wait for the next rate. The change has taken effect
+    /// when this returns.
     ///
     /// # Errors
     /// After an error nothing has changed. [`Error::Driven`] while a member of a throughput balancer drives the
@@ -184,10 +184,10 @@ impl ShareLimiter {
 
     /// Sets the rate as [`set_rate`](Self::set_rate) does, for as long as `lease` returns true.
     ///
-    /// `lease` is called each time permits are to be granted. While it returns false, the rate is 0 and what had
-    /// accumulated is gone. It may ask the limiter for its [`rate`](Self::rate), which is the last known one then.
+    /// The limiter calls `lease` before it grants permits. While `lease` returns false, the rate is 0, and accumulated
+    /// permits are lost. `lease` may call [`rate`](Self::rate), which then returns the last known rate.
     ///
-    /// Waiting calls do not notice by themselves that a lease which was over is valid again: set the rate again.
+    /// When a lease that was over is valid again, set the rate again: waiting calls do not notice by themselves.
     ///
     /// # Errors
     /// As [`set_rate`](Self::set_rate).
@@ -225,7 +225,7 @@ impl ShareLimiter {
 
     /// Closes the limiter and all its clones for good, as [`Semaphore::close`](tokio::sync::Semaphore::close) does.
     ///
-    /// Nothing is granted from now on, even if a member of a throughput balancer drives it. Waiting and later calls
+    /// From now on it grants nothing, even if a member of a throughput balancer drives it. Waiting and later calls
     /// return [`Error::Closed`]. This is for shutting down; to stop for a while, set a rate of 0. Closing twice is
     /// allowed.
     ///
@@ -261,7 +261,7 @@ impl ShareLimiter {
         self.shared.state.lock().is_closed
     }
 
-    /// Returns how many permits a second are granted: 0 also when the lease is over or the limiter is closed.
+    /// Returns how many permits a second are granted: 0 if the lease is over or the limiter is closed.
     pub fn rate(&self) -> u64 {
         let state = self.shared.state.lock();
         let (known, source) = (state.bucket.rate(), state.source.clone());
@@ -274,9 +274,9 @@ impl ShareLimiter {
         self.shared.burst
     }
 
-    /// Returns the right to set the rate from now on, unless it is taken or the limiter is closed.
+    /// Returns the exclusive right to set the rate, unless a driver exists already or the limiter is closed.
     #[cfg(feature = "throughput-balancer")]
-    pub(crate) fn reins(&self) -> Result<Reins, Error> {
+    pub(crate) fn drive(&self) -> Result<RateDriver, Error> {
         let mut state = self.shared.state.lock();
         if state.is_closed {
             return Err(Error::Closed);
@@ -285,21 +285,21 @@ impl ShareLimiter {
             return Err(Error::Driven);
         }
         drop(state);
-        Ok(Reins { limiter: self.clone() })
+        Ok(RateDriver { limiter: self.clone() })
     }
 }
 
 /// The exclusive right to set the rate of a limiter.
 #[cfg(feature = "throughput-balancer")]
 #[derive(Debug)]
-pub(crate) struct Reins {
+pub(crate) struct RateDriver {
     limiter: ShareLimiter,
 }
 
 #[cfg(feature = "throughput-balancer")]
-impl Reins {
-    /// Makes the rate what `source` returns whenever it is needed. It may fall by itself but not rise, because waiting
-    /// calls would not notice.
+impl RateDriver {
+    /// Makes the limiter ask `source` for its rate at each use. What `source` returns may fall but not rise, because
+    /// waiting calls would not notice.
     pub(crate) fn follow(&self, source: impl Fn() -> u64 + Send + Sync + 'static) {
         let source = Source::new(source);
         // Refused if the limiter is closed, which grants nothing.
@@ -307,9 +307,9 @@ impl Reins {
     }
 }
 
-/// Dropping the reins sets the rate to 0 until the user sets another one.
+/// Sets the rate to 0 until the user sets another one.
 #[cfg(feature = "throughput-balancer")]
-impl Drop for Reins {
+impl Drop for RateDriver {
     fn drop(&mut self) {
         let mut state = self.limiter.shared.state.lock();
         state.is_driven = false;
@@ -327,12 +327,12 @@ impl fmt::Debug for ShareLimiter {
 }
 
 impl Shared {
-    /// Locks the state, filled up to now, with all served whose turn has come, unless the limiter is closed. This is
-    /// checked under the lock, which [`ShareLimiter::close`] takes too: once that has returned, no call is about to
-    /// grant any more.
+    /// Locks the state, fills the bucket up to now and serves all calls whose turn has come; fails if the limiter is
+    /// closed. It checks that under the lock, which [`ShareLimiter::close`] takes too: once `close` has returned, no
+    /// call grants any more.
     ///
-    /// The source of the rate is asked outside the lock, as it may run any code, which may use the limiter.
-    fn passed(&self) -> Result<MutexGuard<'_, State>, Error> {
+    /// The source of the rate is called outside the lock, as it is user code, which may use the limiter.
+    fn advance(&self) -> Result<MutexGuard<'_, State>, Error> {
         let mut rate = None;
         loop {
             let mut state = self.state.lock();
@@ -341,9 +341,9 @@ impl Shared {
             }
             let known = state.bucket.rate();
             match (state.source.clone(), rate.take()) {
-                (None, None) => state.pass(known, Instant::now()),
-                (Some(source), Some((asked, rate, now))) if Arc::ptr_eq(&source, &asked) => state.pass(rate, now),
-                // Another source was set, or none, while that one was asked.
+                (None, None) => state.advance(known, Instant::now()),
+                (Some(source), Some((asked, rate, now))) if Arc::ptr_eq(&source, &asked) => state.advance(rate, now),
+                // The source was replaced or removed while it was called.
                 (source, _asked) => {
                     drop(state);
                     let now = Instant::now();
@@ -355,10 +355,10 @@ impl Shared {
         }
     }
 
-    /// Changes the rate for the user or the driver, whichever has the right. What has accumulated until now comes from
-    /// the old rate.
+    /// Changes the rate, if the caller, the user or the driver, has the right to. Until now, permits have accumulated
+    /// at the old rate.
     fn set(&self, by_driver: bool, rate: u64, source: Option<Arc<Source>>) -> Result<(), Error> {
-        let mut state = self.passed()?;
+        let mut state = self.advance()?;
         if state.is_driven != by_driver {
             return Err(Error::Driven);
         }
@@ -372,22 +372,23 @@ impl Shared {
 }
 
 impl State {
-    /// Sets the rate, and its source if it has one. Returns the source until now.
+    /// Sets the rate, and its source if it has one. Returns the previous source.
     fn replace(&mut self, rate: u64, source: Option<Arc<Source>>) -> Option<Arc<Source>> {
         self.bucket.set_rate(rate);
         std::mem::replace(&mut self.source, source)
     }
 
-    /// Returns whether no unserved ticket is before this one, and whether permits are lost because no call has looked.
-    fn look(&self, number: u64) -> (bool, bool) {
+    /// Returns whether no unserved ticket is ahead of this one, and whether permits were lost because no call was
+    /// polled.
+    fn position(&self, number: u64) -> (bool, bool) {
         (self.line.is_first(number), self.bucket.overflows(Instant::now()))
     }
 
-    /// Fills the bucket, with the rate of this moment. When the rate fell in the meantime, the moment is unknown: all
-    /// that accumulated since counts at the lower rate. Serves those whose turn has come.
-    fn pass(&mut self, rate: u64, now: Instant) {
+    /// Fills the bucket, where `rate` is the current rate, and serves the calls whose turn has come. If the rate fell
+    /// since the bucket was last filled, it is unknown when: the lower rate counts for the whole time.
+    fn advance(&mut self, rate: u64, now: Instant) {
         let known = self.bucket.rate();
-        // Another call has asked later.
+        // Another call has asked for the rate later.
         let rate = if self.bucket.is_filled_past(now) { rate.min(known) } else { rate };
         self.bucket.set_rate(rate.min(known));
         self.bucket.fill(now);
@@ -408,25 +409,25 @@ struct Waiting<'a> {
 
 impl<'a> Waiting<'a> {
     fn new(shared: &'a Shared, permits: u64) -> Result<Self, Error> {
-        let (number, wake) = shared.passed()?.line.enter(permits);
+        let (number, wake) = shared.advance()?.line.enter(permits);
         Ok(Waiting { shared, permits, number, wake, is_done: false })
     }
 
     /// Waits until the ticket is served.
     ///
-    /// Each call waits for its own turn, as those before it may not be polled. If it finds that none of them has looked
-    /// for so long that permits were lost, it serves them from then on, one by one.
+    /// Each call waits for its own turn, as the calls ahead may not be polled. If none of them was polled for so long
+    /// that permits were lost, this call serves them from then on, one by one.
     async fn served(mut self) -> Result<(), Error> {
         let mut serves_others = false;
         loop {
-            let (is_first, was_late) = self.shared.state.lock().look(self.number);
+            let (is_first, was_late) = self.shared.state.lock().position(self.number);
             serves_others |= was_late;
             match self.wait(serves_others)? {
-                // Whichever comes first, the next round decides.
+                // After either, the next round decides.
                 Some(Wait::For(time)) => timeout(time, self.wake.notified()).await.unwrap_or_default(),
                 Some(Wait::ForRate) => self.wake.notified().await,
                 None if is_first => break,
-                // Those before it were served by this call. They run first.
+                // This call has served the calls ahead. They run first.
                 None => break tokio::task::yield_now().await,
             }
         }
@@ -436,8 +437,8 @@ impl<'a> Waiting<'a> {
 
     /// Returns how long to wait before the next look; `None` once the ticket is served.
     fn wait(&self, serves_others: bool) -> Result<Option<Wait>, Error> {
-        let state = self.shared.passed()?;
-        let Some(own) = state.line.before(self.number) else { return Ok(None) };
+        let state = self.shared.advance()?;
+        let Some(own) = state.line.until_served(self.number) else { return Ok(None) };
         let permits = state.line.first().filter(|_| serves_others).unwrap_or(own);
         Ok(state.bucket.wait(permits).or(Some(Wait::For(Duration::ZERO))))
     }

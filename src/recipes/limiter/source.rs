@@ -1,24 +1,24 @@
-//! Where the rate comes from if it is not fixed: user code, which may use the limiter that asks.
+//! Where the rate comes from if it is not fixed: user code, which may use the limiter that calls it.
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
 type Rate = dyn Fn() -> u64 + Send + Sync;
 
-/// Returns the rate whenever it is needed.
+/// Returns the current rate when it is called.
 pub(super) struct Source(Box<Rate>);
 
 thread_local! {
-    /// The sources that this thread is asking, each from within the one before.
-    static ASKING: RefCell<Vec<*const Source>> = const { RefCell::new(Vec::new()) };
+    /// The sources that this thread is calling, each from within the previous one.
+    static CALLING: RefCell<Vec<*const Source>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Ends a question when dropped, also after a panic.
-struct Asking;
+/// Ends a call when dropped, even after a panic.
+struct Calling;
 
-impl Drop for Asking {
+impl Drop for Calling {
     fn drop(&mut self) {
-        ASKING.with_borrow_mut(Vec::pop);
+        CALLING.with_borrow_mut(Vec::pop);
     }
 }
 
@@ -27,15 +27,15 @@ impl Source {
         Arc::new(Source(Box::new(rate)))
     }
 
-    /// Returns the rate now. A source that asks for itself gets the rate that is known, instead of being asked without
-    /// end.
+    /// Returns the current rate. A source that asks the limiter for its rate gets the known rate, so there is no
+    /// endless recursion.
     pub(super) fn rate(&self, known: u64) -> u64 {
         let this = std::ptr::from_ref(self);
-        if ASKING.with_borrow(|asking| asking.contains(&this)) {
+        if CALLING.with_borrow(|calling| calling.contains(&this)) {
             return known;
         }
-        ASKING.with_borrow_mut(|asking| asking.push(this));
-        let _asking = Asking;
+        CALLING.with_borrow_mut(|calling| calling.push(this));
+        let _calling = Calling;
         (self.0)()
     }
 }

@@ -28,8 +28,8 @@ const MOST_ID_BYTES: usize = 256;
 
 /// The options of a member of a balancer; see [`ThroughputBalancer::builder`].
 ///
-/// The options that concern the whole cluster (allocation, debounce) are those of the member that leads.
-/// Give all candidates the same.
+/// For the options that concern the whole cluster (allocation, debounce), those of the leader apply. Give all
+/// candidates the same.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -84,9 +84,10 @@ impl ThroughputBalancerBuilder {
     }
 
     /// Sets the id by which operators know this member, for example the name of its host.
-    /// [`members`](super::members()), events, logs and metrics show it. Default: none; they show the name of its node.
+    /// [`members`](super::members()), events, logs and metrics show it. By default there is none, and they show the
+    /// name of its node.
     ///
-    /// It is only shown. It need not be unique, and it does not change shares.
+    /// The id is only for display. It need not be unique, and it does not affect shares.
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.label = Some(id.into());
         self
@@ -95,20 +96,20 @@ impl ThroughputBalancerBuilder {
     /// Sets how much this member counts compared with the others. At least 1, which is the default.
     ///
     /// Only an [`allocation`](Self::allocation) that uses weights considers it; the default allocation does not. Like
-    /// [`min`](Self::min) and [`max`](Self::max), the weight is fixed for as long as the member is one: to change it,
-    /// leave and join again.
+    /// [`min`](Self::min) and [`max`](Self::max), the weight is fixed until the member leaves. To change it, leave and
+    /// join again.
     pub fn weight(mut self, weight: u64) -> Self {
         self.weight = weight;
         self
     }
 
-    /// Sets what this member should have at least, where the allocation considers bounds. Default 0.
+    /// Sets the least that this member should have, if the allocation considers bounds. Default 0.
     pub fn min(mut self, min: u64) -> Self {
         self.min = min;
         self
     }
 
-    /// Sets what this member can use at most, where the allocation considers bounds. Default: no limit.
+    /// Sets the most that this member can use, if the allocation considers bounds. Default: no limit.
     pub fn max(mut self, max: u64) -> Self {
         self.max = Some(max);
         self
@@ -123,8 +124,8 @@ impl ThroughputBalancerBuilder {
 
     /// Sets whether this member may lead. Default `true`.
     ///
-    /// Each candidate that joins lists all candidates. So of thousands of members, let some dozens be candidates. While
-    /// there is no candidate, no share changes, even if the maximum is lowered.
+    /// Each candidate that joins lists all candidates, so with thousands of members, let some dozens be candidates.
+    /// While there is no candidate, no share changes, even if the maximum is lowered.
     pub fn candidate(mut self, candidate: bool) -> Self {
         self.candidate = candidate;
         self
@@ -132,8 +133,8 @@ impl ThroughputBalancerBuilder {
 
     /// Sets the limiter that grants this member's share, in permits a second, while the share is valid. Default: none.
     ///
-    /// The limiter switches before any listener receives a share. So a lowered share is acknowledged only after the
-    /// limiter grants no more than that. The limiter compares the clock by itself. When the lease is over, it drops to
+    /// The limiter switches to a share before any listener receives it. So a lowered share is acknowledged only after
+    /// the limiter grants no more than that. The limiter compares the clock itself: when the lease is over, it drops to
     /// what [`on_suspended`](Self::on_suspended) says, even if no task of the process has run since. It drops to 0 at
     /// once when the member leaves or is dropped. A task that waits for a permit keeps waiting for the next share;
     /// after the member has left, it waits until other code sets a rate or the limiter is
@@ -141,8 +142,8 @@ impl ThroughputBalancerBuilder {
     ///
     /// From [`join`](Self::join) on, the member sets the rate: first 0, whatever the rate was before. Until the member
     /// leaves, no other code can set it ([`limiter::Error::Driven`](crate::limiter::Error::Driven)), and no other
-    /// member can use the limiter. A limiter that is closed meanwhile grants nothing, and the member holds its share
-    /// without using it: let the member leave.
+    /// member can use the limiter. If the limiter is closed meanwhile, it grants nothing, and the member holds its
+    /// share without using it: let the member leave.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -177,10 +178,11 @@ impl ThroughputBalancerBuilder {
         self
     }
 
-    /// Sets how long the leader waits when members join and leave. It decides when none did for `quiet`, at the latest
-    /// after `at_most`. Default 200 ms and 500 ms.
+    /// Sets how long the leader waits when members join and leave. It decides when no member has joined or left for
+    /// `quiet`, and at the latest after `at_most`. Default 200 ms and 500 ms.
     ///
-    /// Zero decides at once. A change of the maximum is always applied at once, and so is what a new leader finds.
+    /// With zero, it decides at once. It always applies a change of the maximum at once, and a new leader decides at
+    /// once.
     pub fn debounce(mut self, quiet: Duration, at_most: Duration) -> Self {
         (self.options.quiet, self.options.at_most) = (quiet, at_most);
         self
@@ -188,8 +190,8 @@ impl ThroughputBalancerBuilder {
 
     /// Becomes a member: takes part in the election, if it is a [candidate](Self::candidate), and registers.
     ///
-    /// Returns when both are done. The first share comes soon after, if there is a maximum. On a client that was idle
-    /// for longer than its session timeout it takes two seconds more, because the session has to be proven first.
+    /// Returns when both are done. The first share comes soon after, if there is a maximum. If the client was idle for
+    /// longer than its session timeout, it takes two more seconds, because the session has to be proven first.
     /// Without a maximum no share changes, and the leader reports why
     /// ([`Event::MaximumInvalid`](super::Event::MaximumInvalid)). A member without a share reports that it has none
     /// ([`Event::Undecided`](super::Event::Undecided)).
@@ -198,14 +200,14 @@ impl ThroughputBalancerBuilder {
     /// [`Error::InvalidOption`] for an id that is empty or longer than 256 bytes, a weight of zero, a min above the
     /// max, an [`at_most`](Self::debounce) below its quiet time, or a limiter that is closed or follows another member.
     /// [`Error::Client`] with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) for a malformed path, and if
-    /// the ensemble refuses. [`Error::Closed`] if the client is closed. While there is no connection it waits for one,
-    /// without a limit.
+    /// the ensemble refuses. [`Error::Closed`] if the client is closed. While there is no connection, the call waits
+    /// for one, without a limit.
     ///
     /// # Cancel safety
-    /// If the future is dropped before it returns, what exists of the member leaves in the background.
+    /// If the future is dropped before it returns, the part of the member that exists leaves in the background.
     pub async fn join(self) -> Result<ThroughputBalancer, Error> {
         let paths = Arc::new(self.validate()?);
-        // From here on a limiter grants only what this member applies.
+        // From here on, the limiter grants only what this member applies.
         #[cfg(feature = "limiter")]
         let limited = Limited::new(self.limiter.as_ref()).map_err(|error| of_limiter(&self.base, error))?;
         #[cfg(not(feature = "limiter"))]
@@ -217,7 +219,7 @@ impl ThroughputBalancerBuilder {
         let registrar = Registrar { core: Arc::clone(&core), paths: Arc::clone(&paths) };
         registrar.prepare().await.map_err(|error| Error::client(&self.base, error))?;
         let id = core.random.uuid().to_string();
-        let latch = if self.candidate { Some(self.enter(&paths, &id).await?) } else { None };
+        let latch = if self.candidate { Some(self.join_election(&paths, &id).await?) } else { None };
         let balancer = self.start(registrar, latch, id, channel);
         balancer.registered().await?;
         Ok(balancer)
@@ -246,10 +248,10 @@ impl ThroughputBalancerBuilder {
     }
 
     /// Takes part in the election. Returns when the latch has a node.
-    async fn enter(&self, paths: &Paths, id: &str) -> Result<Arc<LeaderLatch>, Error> {
+    async fn join_election(&self, paths: &Paths, id: &str) -> Result<Arc<LeaderLatch>, Error> {
         let latch = LeaderLatch::builder(&self.client, paths.latch.as_str()).id(id).start();
         let latch = latch.map_err(|error| of_latch(&self.base, error))?;
-        entered(&self.base, &latch).await?;
+        wait_until_entered(&self.base, &latch).await?;
         Ok(Arc::new(latch))
     }
 
@@ -287,7 +289,7 @@ impl ThroughputBalancerBuilder {
         let leaving = latch.clone();
         let task = Task::spawn(&core.runtime, async move {
             member.run().await;
-            // After the member's own nodes, so that the next leader finds them deleted.
+            // After the member's own nodes are deleted, so that the next leader does not find them.
             if let Some(latch) = leaving
                 && let Err(error) = latch.close().await
             {
@@ -305,12 +307,12 @@ impl ThroughputBalancerBuilder {
 }
 
 impl Registrar {
-    /// Creates the directories as this recipe needs them, so that the latch does not create them its own way.
+    /// Creates the directories the way this recipe needs them, before the latch creates them its own way.
     async fn prepare(&self) -> Result<(), client::Error> {
         loop {
             let session = self.core.connected_session().await?;
             match session.retry_while_passing(|| self.directories(&session)).await {
-                // The next session goes on.
+                // Continue with the next session.
                 Err(engine::Error::SessionEnded) => {}
                 made => return made.map_err(|error| client::Error::from_engine("join", &self.paths.base, error)),
             }
@@ -319,7 +321,7 @@ impl Registrar {
 }
 
 /// Waits until the latch has a node.
-async fn entered(base: &str, latch: &LeaderLatch) -> Result<(), Error> {
+async fn wait_until_entered(base: &str, latch: &LeaderLatch) -> Result<(), Error> {
     let mut states = latch.state();
     let mut state = states.get();
     loop {

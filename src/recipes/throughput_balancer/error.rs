@@ -10,7 +10,7 @@ use crate::recipes::error::recipe_error;
 #[non_exhaustive]
 pub enum Error {
     /// A request to ZooKeeper failed.
-    // The text holds that of the cause, so the cause is not told twice as a `source`.
+    // The text contains that of the cause, so the cause is not repeated as a `source`.
     #[error("throughput balancer at {path}: {}", .error.below(.path))]
     Client {
         /// The base path of the balancer.
@@ -32,7 +32,7 @@ pub enum Error {
         /// Which value, and what is allowed.
         why: String,
     },
-    /// The node of the maximum does not hold a valid maximum.
+    /// The node of the maximum does not contain a valid maximum.
     #[error("throughput balancer at {path}: its maximum: {why}")]
     InvalidMaximum {
         /// The base path of the balancer.
@@ -47,7 +47,7 @@ recipe_error! {
         Error::InvalidOption { .. } => ErrorKind::InvalidArgument,
         Error::InvalidMaximum { .. } => ErrorKind::Other,
     }
-    /// Returns whether the member, or its client, is closed for good.
+    /// Returns whether the member has left or its client is closed, for good.
     lost {}
 }
 

@@ -1,4 +1,4 @@
-//! What happens in a balancer without a call that returns it.
+//! The events of a balancer: what happens without a call that would return it.
 
 use std::fmt;
 use std::pin::Pin;
@@ -17,10 +17,10 @@ use crate::util::mutex::{Mutex, MutexGuard};
 
 /// Something that happened in a balancer.
 ///
-/// Only the member that leads reports what concerns the whole cluster. [`Registered`](Event::Registered),
+/// Only the leader reports what concerns the whole cluster. [`Registered`](Event::Registered),
 /// [`Undecided`](Event::Undecided), [`Unregistered`](Event::Unregistered), [`Failed`](Event::Failed) and
-/// [`Missed`](Event::Missed) concern the member itself. What happened before
-/// [`join`](super::ThroughputBalancerBuilder::join) returned is only in the log, except
+/// [`Missed`](Event::Missed) concern the member itself. Events from before
+/// [`join`](super::ThroughputBalancerBuilder::join) returned are only in the log, except
 /// [`MaximumInvalid`](Event::MaximumInvalid).
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(tag = "event", rename_all = "kebab-case"))]
@@ -28,14 +28,14 @@ use crate::util::mutex::{Mutex, MutexGuard};
 pub enum Event {
     /// This member took over, with this epoch.
     ///
-    /// Also reported again while it leads: when the maximum was created, when the epoch or a directory was changed by
-    /// hand, and after a request of its own failed.
+    /// Reported again while it leads: when the maximum was created, when the epoch or a directory was changed by hand,
+    /// and after one of its requests failed.
     TookOver {
-        /// The transaction by which it did.
+        /// The transaction that took over.
         epoch: i64,
     },
     /// The maximum is missing or invalid: shares stay as they are until it is valid. [`Settled`](Event::Settled)
-    /// reports that it is.
+    /// reports when it is.
     MaximumInvalid {
         /// The bytes seen, and what is allowed.
         why: String,
@@ -47,7 +47,7 @@ pub enum Event {
         /// By how much the members together may exceed it.
         by: u64,
     },
-    /// Every member has the share that was decided, and what was lowered is acknowledged.
+    /// Every member has the share that was decided, and every lowered share is acknowledged.
     ///
     /// Also reported after a [`Shortfall`](Event::Shortfall), but never while the maximum is invalid or the allocation
     /// fails.
@@ -56,7 +56,7 @@ pub enum Event {
         maximum: u64,
         /// How many members there are.
         members: usize,
-        /// What they have together.
+        /// The sum of their shares.
         shared: u64,
     },
     /// The allocation failed: shares stay as they are.
@@ -65,17 +65,18 @@ pub enum Event {
         #[cfg_attr(feature = "serde", serde(serialize_with = "crate::util::text::serialize"))]
         error: AllocationError,
     },
-    /// Members have less than they should have at least.
+    /// Members have less than their minimum.
     ///
-    /// Reported with each decision for which that is so. It is over when the members or the maximum have changed and
-    /// [`Settled`](Event::Settled) comes without it. [`MemberInfo`](super::MemberInfo) shows the same later.
+    /// Reported with each decision that gives members too little. The shortfall is over when the members or the maximum
+    /// have changed and [`Settled`](Event::Settled) comes without this event. [`MemberInfo`](super::MemberInfo) shows
+    /// the same later.
     Shortfall {
         /// The members that have too little, and how much they lack.
         shortfall: Shortfall,
     },
     /// The decided share of some members is 0 although the maximum is not 0.
     ///
-    /// There are too many members, or others hold what they should have. Reported when their number changes.
+    /// There are too many members, or other members hold what these should have. Reported when their number changes.
     WithoutShare {
         /// The maximum in force.
         maximum: u64,
@@ -86,17 +87,18 @@ pub enum Event {
     ///
     /// It does not belong to a pair with a readable record, or the record cannot be written. Each leader reports it
     /// once. If it belongs to a member, no other member gets what that member may be applying until its session is
-    /// over. Nodes that were changed by hand are not repaired. The safe way is to restart the member. Deleting the rest
-    /// of the pair makes a live member register again, but the others get what it held before it has let go of it.
+    /// over. The balancer does not repair nodes that were changed by hand. The safe way is to restart the member. If
+    /// you delete the rest of the pair, a live member registers again, but the others get its old share while it may
+    /// still be applying it.
     MemberIgnored {
         /// The name of the node.
         member: String,
-        /// What the member may be applying; [`u64::MAX`] if that is not known, and then no member is given more.
+        /// What the member may be applying; [`u64::MAX`] if that is unknown: then no share is raised.
         held: u64,
         /// What is wrong with it.
         why: String,
     },
-    /// A member has not acknowledged for five seconds that it has less. Only what it holds is blocked.
+    /// A member has not acknowledged its lowered share for five seconds. This blocks what it holds and nothing else.
     ///
     /// Look at its process: a [listener](super::ThroughputBalancer::on_share) hangs, or the process is gone.
     Unacked {
@@ -120,14 +122,14 @@ pub enum Event {
         /// The name of its node.
         member: String,
     },
-    /// This member's registration is gone: its session is over, or its node was deleted or spoiled by hand. It
+    /// This member's registration is gone: its session is over, or its node was deleted or overwritten by hand. It
     /// registers again.
     Unregistered {
         /// The name that its node had.
         member: String,
     },
-    /// Something failed. It is retried with growing delays. [`Client::last_error`](crate::Client::last_error) keeps the
-    /// error as well.
+    /// Something failed, and is retried with growing delays. [`Client::last_error`](crate::Client::last_error) keeps
+    /// the error as well.
     Failed {
         /// The error.
         #[cfg_attr(feature = "serde", serde(serialize_with = "crate::util::text::serialize"))]
@@ -157,12 +159,12 @@ impl fmt::Display for Event {
                 held => write!(f, "{member} is ignored, and may be applying {held}: {why}"),
             },
             Event::Unacked { member, held } => {
-                write!(f, "{member} has not acknowledged that it has less, and may be applying {held}")
+                write!(f, "{member} has not acknowledged its lowered share, and may be applying {held}")
             }
             Event::Registered { member } => write!(f, "this member is registered as {member}"),
             Event::Undecided { member } => write!(f, "no leader has given this member, {member}, a share"),
             Event::Unregistered { member } => write!(f, "the registration {member} of this member is gone"),
-            Event::Failed { error } => write!(f, "failed, and tried again: {error}"),
+            Event::Failed { error } => write!(f, "failed and will be retried: {error}"),
             Event::Missed { events } => write!(f, "{events} events were not read in time and are lost"),
         }
     }
@@ -174,7 +176,7 @@ pub(super) struct Publisher {
     core: Arc<Core>,
     path: Arc<str>,
     events: Broadcaster<Event>,
-    /// That the maximum is invalid, while it is: for subscribers that come later.
+    /// The event that reports the invalid maximum, while it is invalid: for later subscribers.
     invalid: Arc<Mutex<Option<Event>>>,
 }
 
@@ -187,28 +189,28 @@ impl Publisher {
         self.invalid.lock()
     }
 
-    pub(super) fn maximum_is_invalid(&self, why: &str) {
+    pub(super) fn report_invalid_maximum(&self, why: &str) {
         let event = Event::MaximumInvalid { why: why.to_owned() };
         let mut invalid = self.invalid();
         *invalid = Some(event.clone());
-        self.tell(event);
+        self.report(event);
     }
 
-    /// The maximum is valid, or another member leads.
-    pub(super) fn maximum_is_not_invalid(&self) {
+    /// Records that the maximum is valid, or that another member leads.
+    pub(super) fn clear_invalid_maximum(&self) {
         *self.invalid() = None;
     }
 
-    pub(super) fn tell(&self, event: Event) {
+    pub(super) fn report(&self, event: Event) {
         match &event {
-            // There may be no listener.
+            // The client keeps it, as there may be no listener.
             Event::Failed { error } => self.core.report(client::Error::new(error.kind(), error.to_string())),
             event => log(&self.path, event),
         }
         self.events.tell(event);
     }
 
-    /// Returns the events from now on, until the task of the member has ended.
+    /// Returns all events from now on, until the task of the member has ended.
     pub(super) fn subscribe(&self, task: Task<()>) -> Events {
         let invalid = self.invalid();
         let finished = async move {
@@ -244,12 +246,12 @@ fn log(path: &str, happened: &Event) {
         Event::Registered { member } => tracing::info!(event = "registered", path, member, "{happened}"),
         Event::Undecided { member } => tracing::warn!(event = "undecided", path, member, "{happened}"),
         Event::Unregistered { member } => tracing::warn!(event = "unregistered", path, member, "{happened}"),
-        // The client reports a failure, and each stream of events counts what its reader missed.
+        // The client logs a failure, and each stream of events counts what its reader missed.
         Event::Failed { .. } | Event::Missed { .. } => {}
     }
 }
 
-/// What happens in a balancer from now on, as this member sees it.
+/// The events of a balancer from now on, as this member sees them.
 ///
 /// If this member leads and the maximum is missing or invalid, [`Event::MaximumInvalid`] comes first. A reader that
 /// falls 1 024 events behind gets [`Event::Missed`]. The stream ends when the member has left or its client is closed.

@@ -4,12 +4,11 @@ use super::share::Share;
 use crate::client::listener::Hearer;
 use crate::util::boxed::boxed_listener;
 
-/// Receives every share, one after the other, on a task of its own.
+/// Receives each share, one after the other, on a task of its own.
 ///
 /// Closures `Fn(Share) -> Future` are listeners. A lowered share is acknowledged when the call has returned.
 pub trait ShareListener: Send + Sync + 'static {
-    /// Handles a change of the share, or of what it rests on. Call [`Share::throughput`] for its value whenever it is
-    /// used.
+    /// Handles a change of the share, or of what it rests on. Call [`Share::throughput`] at each use of its value.
     fn share_changed(&self, share: Share) -> impl Future<Output = ()> + Send;
 }
 
@@ -24,9 +23,9 @@ where
 }
 
 boxed_listener! {
-    /// A [`ShareListener`] of any type: for a collection of listeners, or one that is chosen at run time.
+    /// A [`ShareListener`] of any type, for collections of listeners or to choose one at run time.
     ///
-    /// A listener in an [`Arc`](std::sync::Arc) is a listener too, for one that is added to several members.
+    /// To add a listener to several members, put it in an [`Arc`](std::sync::Arc), which is a listener too.
     ///
     /// ```no_run
     /// use zookeeper_recipes::throughput_balancer::{

@@ -1,4 +1,4 @@
-//! The maximum of the whole cluster: what its node may hold, and how it is set.
+//! The maximum of the whole cluster: what its node may contain, and how it is set.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::layout::throughput_balancer::Paths;
 use crate::util::path::{self, quoted_bytes};
 use crate::util::znode::{Acl, CreateMode};
 
-/// Parses the data of the node. The error says in words what is wrong with it.
+/// Parses the data of the node. The error says what is wrong with it.
 pub(super) fn parse(data: &[u8]) -> Result<u64, String> {
     let bad =
         |why: &str| Err(format!("{} {why}; must be a whole number from 0 to {MAX_THROUGHPUT}", quoted_bytes(data)));
@@ -38,8 +38,8 @@ pub(super) fn parse(data: &[u8]) -> Result<u64, String> {
 
 /// Sets the maximum that the members of the balancer at `base` divide among themselves.
 ///
-/// For operators, who need not be members. The maximum may be set before there is any member. The leader applies it at
-/// once.
+/// This is for operators, who need not be members. The maximum may be set before there are members. The leader applies
+/// it at once.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -55,11 +55,11 @@ pub(super) fn parse(data: &[u8]) -> Result<u64, String> {
 /// # Errors
 /// [`Error::Client`]: with [`ErrorKind::InvalidPath`] for a malformed path, with [`ErrorKind::OutcomeUnknown`] if no
 /// answer came and another maximum has been set since, with [`ErrorKind::ConnectionLoss`] if there is no connection in
-/// time. [`Error::InvalidOption`] above [`MAX_THROUGHPUT`]. Creating the maximum where there are members also needs the
+/// time. [`Error::InvalidOption`] above [`MAX_THROUGHPUT`]. If there are members, creating the maximum also needs
 /// permission to write `<base>/epoch`.
 ///
 /// # Cancel safety
-/// Once polled, the write is carried out in the background even if the future is dropped.
+/// Once polled, the write is carried out in the background, even if the future is dropped.
 pub async fn set_max_throughput(client: &Client, base: &str, maximum: u64) -> Result<(), Error> {
     path::validate(base).map_err(|error| Error::client(base, error.into()))?;
     let paths = Arc::new(Paths::new(base, |path| client.core().full_path(path)));
@@ -68,10 +68,10 @@ pub async fn set_max_throughput(client: &Client, base: &str, maximum: u64) -> Re
 
 /// Reads the maximum of the balancer at `base`, as the ensemble knows it. Returns `None` if none was set yet.
 ///
-/// For operators, who need not be members.
+/// This is for operators, who need not be members.
 ///
 /// # Errors
-/// [`Error::InvalidMaximum`] if the node holds something else. [`Error::Client`] if the read failed, with
+/// [`Error::InvalidMaximum`] if the node contains something else. [`Error::Client`] if the read failed, with
 /// [`ErrorKind::InvalidPath`] for a malformed path.
 ///
 /// # Cancel safety
@@ -121,7 +121,7 @@ pub(super) async fn set(core: &Arc<Core>, paths: &Arc<Paths>, maximum: u64) -> R
     outcome.await.unwrap_or_else(|_| Err(Error::closed(&base)))
 }
 
-/// Writes at the version just read, so that after a lost answer a read tells whether the write was carried out.
+/// Writes at the version just read, so that after a lost answer a read shows whether the write was carried out.
 async fn write(core: &Arc<Core>, paths: &Paths, maximum: u64) -> Result<(), client::Error> {
     const DOING: &str = "set the maximum at";
     let (at, text) = (&paths.maximum, maximum.to_string());
@@ -170,7 +170,7 @@ async fn write(core: &Arc<Core>, paths: &Paths, maximum: u64) -> Result<(), clie
                 if error.leaves_outcome_unknown() {
                     lost_at = sent_at.or(lost_at);
                 }
-                // Without a limit: whether the write was carried out, only a read can tell.
+                // Without a limit: only a read can show whether the write was carried out.
                 let _ = session.connected_after_loss(connection).await;
             }
             Err(error) if lost_at.is_some() => {
@@ -183,8 +183,8 @@ async fn write(core: &Arc<Core>, paths: &Paths, maximum: u64) -> Result<(), clie
     }
 }
 
-/// Creates the node and writes the epoch with it. The version of a node that was deleted starts again at 0, so it alone
-/// does not stop a leader from acting on the maximum before.
+/// Creates the node and writes the epoch with it. When a node is deleted and created again, its version starts again at
+/// 0, so the version alone does not stop a leader from acting on the previous maximum.
 async fn create(session: &Session, paths: &Paths, text: &[u8], acls: &[Acl]) -> Result<(), engine::Error> {
     let create = Op::Create {
         path: paths.maximum.clone(),
@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_maximum_is_a_whole_number_and_what_is_not_is_told_why() {
+    fn a_maximum_is_a_whole_number_and_an_error_says_what_is_wrong() {
         assert_eq!(parse(b"1000"), Ok(1000));
         assert_eq!(parse(b" 0\n"), Ok(0));
         assert_eq!(parse(b"9223372036854775807"), Ok(MAX_THROUGHPUT));

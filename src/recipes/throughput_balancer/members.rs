@@ -1,11 +1,10 @@
-//! The members of a balancer, as any client can list them.
+//! Lists the members of a balancer, for any client.
 
 use std::fmt;
 
 use futures::stream::{StreamExt, TryStreamExt};
 
 use super::error::Error;
-
 use super::record::Record;
 use crate::client::session::Session;
 use crate::client::{self, Client};
@@ -18,7 +17,7 @@ use crate::util::path;
 /// How many records are read at once.
 pub(super) const AT_ONCE: usize = 256;
 
-/// A member of a balancer, as its node describes it.
+/// A member of a balancer, as described by its node.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -36,19 +35,19 @@ pub(super) const AT_ONCE: usize = 256;
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct MemberInfo {
-    /// The id that it was [given](super::ThroughputBalancerBuilder::id), or the name of its node.
+    /// The [id](super::ThroughputBalancerBuilder::id) that its user has set, or the name of its node.
     pub id: String,
     /// The name of its node.
     pub node: String,
-    /// The share it was given.
+    /// The share that it was given.
     pub throughput: u64,
-    /// How much it counts.
+    /// How much it counts compared with the others.
     pub weight: u64,
-    /// What it should have at least.
+    /// The least that it should have.
     pub min: u64,
-    /// What it can use at most; `None` is no limit.
+    /// The most that it can use; `None` if there is no limit.
     pub max: Option<u64>,
-    /// Whether its node is the first of the election.
+    /// Whether its node is the first one in the election.
     pub is_leader: bool,
 }
 
@@ -99,7 +98,7 @@ async fn read(client: &Client, paths: &Paths) -> Result<Vec<MemberInfo>, client:
                 async move {
                     match session.get_data(&paths.member(&name)).await {
                         Ok((data, _)) => Ok(Record::parse(&data).ok().map(|record| (name, record))),
-                        // Deleted by now, or not readable for this client.
+                        // It is deleted by now, or this client may not read it.
                         Err(engine::Error::NoNode | engine::Error::NoAuth) => Ok(None),
                         Err(error) => Err(error),
                     }

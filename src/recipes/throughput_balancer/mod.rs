@@ -1,8 +1,8 @@
 //! Divides a cluster-wide maximum throughput among the live members of the cluster.
 //!
-//! Often each server keeps its throughput in a shared store, polls the throughput of all others and computes the same
-//! division for itself, so the load on the store grows with every server. Here an elected leader computes the shares,
-//! and each member watches only its own znode. Nothing polls.
+//! Services often do this as follows: each server keeps its throughput in a shared store, polls that of all others and
+//! computes the same division, so the load on the store grows with every server. Here an elected leader computes the
+//! shares, and each member watches only its own znode. Nothing polls.
 //!
 //! ```no_run
 //! use futures::StreamExt;
@@ -59,25 +59,25 @@
 //!
 //! 1. The record of a member. The leader writes it, the member watches it.
 //! 2. The acknowledgement of a member: it follows the third decision of leader 17.
-//! 3. Written at each take-over, and when the maximum is created.
+//! 3. Written at each take-over and when the maximum is created.
 //!
-//! A member is a pair of nodes that are created and deleted together. A program in any language registers as follows.
-//! It writes the node `client` and takes the returned version, less one, as its number (ten digits). In one transaction
-//! it creates its record, at least `{"throughput":0}`, and its acknowledgement `~0.0`, both ephemeral. It watches its
-//! record and applies the `throughput` there. If that is below the `ceiling`, it then moves its acknowledgement to
-//! `~<epoch>.<sequence>` of the record, again in one transaction.
+//! A member is a pair of nodes that are created and deleted together. A program in any language can register as
+//! follows. It writes the node `client` and takes the returned version, less one, as its number (ten digits). In one
+//! transaction it creates its record, at least `{"throughput":0}`, and its acknowledgement `~0.0`, both ephemeral. It
+//! watches its record and applies the `throughput` there. If that is below the `ceiling`, it then moves its
+//! acknowledgement to `~<epoch>.<sequence>` of the record, again in one transaction.
 //!
-//! Nodes that were changed by hand are not repaired. A node that does not belong to a pair with a readable record is
-//! ignored, and [`Event::MemberIgnored`] names it. If a session owns the node, no other member gets what that session
-//! may be applying until it is over. Restart the member. To delete the rest of its pair means that *both* nodes were
+//! The balancer does not repair nodes that were changed by hand. It ignores a node that does not belong to a pair with
+//! a readable record, and [`Event::MemberIgnored`] names it. If a session owns the node, no other member gets what that
+//! session may be applying until it is over. Restart the member. If you delete the rest of its pair, *both* nodes were
 //! deleted by hand: see the [exceptions](#never-more-than-the-maximum).
 //!
 //! # When a share changes
 //!
-//! The leader waits until members stop joining and leaving: by default until none did for 200 ms, at most 500 ms. Then
-//! it decides. A new leader decides at once. After a decision each raise is written as soon as there is credit for it,
-//! so a raise waits only for the members whose share it needs. A member that has not acknowledged for half a second
-//! counts with what it holds. At the next decision, after the debounce, the others divide the rest.
+//! The leader waits until members stop joining and leaving: by default until no member has done so for 200 ms, at most
+//! 500 ms. Then it decides. A new leader decides at once. After a decision, each raise is written as soon as there is
+//! credit for it, so a raise waits only for the members whose share it needs. A member that has not acknowledged for
+//! half a second counts with what it holds: at the next decision, after the debounce, the others divide the rest.
 //!
 //! # Never more than the maximum
 //!
@@ -90,11 +90,11 @@
 //!
 //! This holds with [`OnSuspended::Zero`], the default. It cannot cover the following:
 //!
-//! * An operator deletes *both* nodes of a member by hand, or the whole directory `client`, after which names are given
-//!   a second time.
+//! * An operator deletes *both* nodes of a member by hand, or the whole directory `client`, after which names are
+//!   reused.
 //! * A record is edited to a smaller share before a leader takes over.
 //! * A record is deleted and created again, or an acknowledgement is created, under the name of a live member.
-//! * The maximum is deleted and created by other means than [`set_max_throughput`]: one raise may come late.
+//! * The maximum is deleted and then created by other means than [`set_max_throughput`]: one raise may come late.
 //! * The maximum is lowered while there is no candidate.
 //! * An administrator ends the session of a member: the member uses its share until the notification reaches it.
 //! * A virtual machine is paused or restored from a snapshot.
@@ -113,7 +113,7 @@
 //!
 //! T is the session timeout that the servers granted. The client's [error policy](crate::ErrorPolicy) decides what a
 //! suspended connection means; [`ErrorPolicy::Standard`](crate::ErrorPolicy::Standard) is the default.
-//! In every case an attached limiter grants what the share is worth at each moment.
+//! In every case, an attached limiter grants what the share is worth at each moment.
 //!
 //! | event | what happens |
 //! |---|---|
@@ -125,28 +125,28 @@
 #![doc = "| [`Lost`](crate::ConnectionState::Lost) | The share is what [`OnSuspended`] says. The member registers \
     under a new name with the next session. The leader divides the old share among the others. |"]
 #![doc = "| A member's node is deleted by hand | The member drops to what [`OnSuspended`] says and registers again. \
-    No other member gets what it held until it has let go, or its session is over. |"]
+    No other member gets what it held until it has stopped applying it, or its session is over. |"]
 //! | One node of a pair is left | The leader ignores it, and [`Event::MemberIgnored`] names it. |
-//! | A record holds what no leader wrote | The member registers again. |
+//! | A record contains what no leader wrote | The member registers again. |
 #![doc = "| The reply to a registration is lost | The member sends the same create again under the same name; one \
-    look finds its node. |"]
-#![doc = "| The reply to a leader's write is lost | The leader takes over once more and reads everything before it \
-    writes. Its earlier requests are refused from then on. |"]
+    read finds its node. |"]
+#![doc = "| The reply to a leader's write is lost | The leader takes over again and reads everything before it \
+    writes. From then on, servers refuse its earlier requests. |"]
 //! | Records together larger than the servers read | The leader writes fewer at once. |
-#![doc = "| The process is stopped for longer than T | At the first look after it resumes, the share is as when \
-    suspended, also for an attached limiter. A leader's write is refused. |"]
+#![doc = "| The process is stopped for longer than T | As soon as it resumes, the share is as when suspended, also \
+    for an attached limiter. A leader's write is refused. |"]
 //!
 //! # Units
 //!
-//! A throughput is a whole number of a unit of your choice (requests, bytes) in a time of your choice, the same for the
-//! maximum and all members. A limiter reads it as permits a second. A maximum of 0 stops all members.
+//! A throughput is a whole number. The unit (requests, bytes) and the period are your choice, the same for the maximum
+//! and all members. A limiter reads it as permits a second. A maximum of 0 stops all members.
 //!
 //! # Shutting down
 //!
 //! Stop taking work, then [`leave`](ThroughputBalancer::leave). The share and the limiter drop to zero at once, and the
-//! others get the share as soon as the debounce is over. A task that still waits for a permit of the limiter waits
-//! until the limiter has another rate; `ShareLimiter::close` ends such waits with an error. A process that drops the
-//! member and exits before its runtime has deleted the nodes withholds the share from the others until its session is
+//! others get the share as soon as the debounce is over. A task that still waits for a permit of the limiter keeps
+//! waiting until the limiter has another rate; `ShareLimiter::close` ends such waits with an error. If a process drops
+//! the member and exits before its runtime has deleted the nodes, the others do not get the share until its session is
 //! over: a minute, with the default [session timeout](crate::ClientBuilder::session_timeout).
 //!
 #![cfg_attr(feature = "limiter", doc = "```no_run")]
@@ -187,7 +187,7 @@
 //! Any [candidate](ThroughputBalancerBuilder::candidate) may lead, by default every member. Each write of a leader is a
 //! transaction that checks three things: the leader's node in the latch, the epoch, and the version of the maximum that
 //! the decision is based on. So a leader that was stopped, cut off or superseded changes nothing. A new leader finds
-//! everything it needs in the nodes. It rewrites nothing that is right, even if the old leader died between two writes.
+//! everything it needs in the nodes. It does not rewrite what is right, even if the old leader died between two writes.
 
 pub mod allocation;
 mod builder;
@@ -265,11 +265,11 @@ impl Default for Options {
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "dropped, the member leaves"]
+#[must_use = "the member leaves when it is dropped"]
 pub struct ThroughputBalancer {
     client: Client,
     registrar: Registrar,
-    /// Of a member that may lead.
+    /// `None` if this member never leads.
     latch: Option<Arc<LeaderLatch>>,
     channel: share::Interest,
     events: events::Publisher,
@@ -295,32 +295,32 @@ impl ThroughputBalancer {
         &self.registrar.paths.base
     }
 
-    /// Returns the share, to read whenever it is used, or to wait for its changes.
+    /// Returns the share: read it at each use, or wait for its changes.
     ///
-    /// A lowered share is acknowledged as soon as it is visible here. So call [`Share::throughput`] at each use and
-    /// keep no number.
+    /// A lowered share is acknowledged as soon as it is visible here. So call [`Share::throughput`] at each use and do
+    /// not keep the number.
     pub fn share(&self) -> StateReceiver<Share> {
         StateReceiver::new(self.channel.subscribe(), Share::is_last)
     }
 
-    /// Returns what this member may do at this instant: the [`Share::throughput`] of its share.
+    /// Returns what this member may apply at this instant: the [`Share::throughput`] of its share.
     pub fn throughput(&self) -> u64 {
         self.channel.latest().throughput()
     }
 
     /// Returns the current share, then every change.
     ///
-    /// Acknowledgements do not wait for the reader. Call [`Share::throughput`] of the latest share at each use and keep
-    /// no number. Code that applies a number for a longer time uses [`on_share`](Self::on_share).
+    /// Acknowledgements do not wait for the reader. Call [`Share::throughput`] of the latest share at each use and do
+    /// not keep the number. Code that applies a number for longer uses [`on_share`](Self::on_share).
     pub fn shares(&self) -> Shares {
         self.channel.stream()
     }
 
     /// Calls `listener` with the current share, then with every change, on a task of its own.
     ///
-    /// A change of what the same number rests on counts as a change. A lowered share is acknowledged when the call has
-    /// returned; a call that hangs holds the acknowledgement back for good. A listener that panics is reported and
-    /// removed.
+    /// It is also called if the number stays the same and only what it rests on changes, for example the session. A
+    /// lowered share is acknowledged when the call has returned; if a call hangs, the acknowledgement never comes. A
+    /// listener that panics is reported and removed.
     ///
     /// ```no_run
     /// # fn example(
@@ -343,7 +343,7 @@ impl ThroughputBalancer {
         self.latch.as_ref().is_some_and(|latch| latch.has_leadership())
     }
 
-    /// Returns what happens from now on, as this member sees it.
+    /// Returns the events from now on, as this member sees them.
     ///
     /// If this member leads and the maximum is missing or invalid, [`Event::MaximumInvalid`] comes first.
     ///
@@ -366,8 +366,8 @@ impl ThroughputBalancer {
         self.events.subscribe(self.task.clone())
     }
 
-    /// Lists all members in the order in which they joined, as the ensemble knows them. A member whose node holds no
-    /// record is left out.
+    /// Lists all members in the order in which they joined, as the ensemble knows them. Members without a readable
+    /// record are left out.
     ///
     /// # Errors
     /// [`Error::Client`] if a request failed; [`Error::Closed`] if the client was closed.
@@ -395,23 +395,23 @@ impl ThroughputBalancer {
     /// As [`set_max_throughput`].
     ///
     /// # Cancel safety
-    /// Once polled, the write is carried out in the background even if the future is dropped.
+    /// Once polled, the write is carried out in the background, even if the future is dropped.
     pub async fn set_max_throughput(&self, maximum: u64) -> Result<(), Error> {
         maximum::set(self.client.core(), &self.registrar.paths, maximum).await
     }
 
     /// Leaves the balancer.
     ///
-    /// The share drops to zero. When the listeners have applied that, at the latest after a session timeout, the nodes
-    /// are deleted, and with them the member's place in the election. Returns when the server has done that, or the
-    /// session is over. Leaving twice is allowed.
+    /// The share drops to zero. When the listeners have applied that, at the latest after a session timeout, the member
+    /// deletes its nodes and leaves the election. This returns when the server has done that or the session is over.
+    /// Leaving twice is allowed.
     ///
     /// # Cancel safety
     /// Once polled, it is carried out in the background even if the future is dropped.
     pub async fn leave(&self) {
         self.channel.leave();
         self.stop.send_replace(true);
-        // A task that ended with its runtime has no outcome, and there is nothing to wait for.
+        // A task that ended with its runtime has no outcome: there is nothing to wait for.
         let _ = self.task.outcome().await;
     }
 

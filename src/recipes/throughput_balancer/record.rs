@@ -1,4 +1,4 @@
-//! What a member's node holds.
+//! The data of a member's node.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,12 +7,12 @@ use crate::layout::throughput_balancer::Decision;
 /// The largest allowed maximum: the largest signed 64-bit number, for programs in other languages.
 pub const MAX_THROUGHPUT: u64 = i64::MAX as u64;
 
-/// A member's record: its options, written by itself when it registers, and its share, written by the leader.
+/// A member's record: its options, which it writes when it registers, and its share, which the leader writes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
     /// The share.
     pub(super) throughput: u64,
-    /// The largest share that the member may be applying for as long as it has not acknowledged this record.
+    /// The largest share that the member may be applying until it acknowledges this record.
     #[serde(default)]
     pub(super) ceiling: u64,
     #[serde(default)]
@@ -31,7 +31,7 @@ pub(super) struct Record {
     pub(super) min: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) max: Option<u64>,
-    /// Fields that this version does not know; they are kept.
+    /// Fields that this version does not know. They are written back unchanged.
     #[serde(flatten)]
     pub(super) others: serde_json::Map<String, serde_json::Value>,
 }
@@ -41,7 +41,7 @@ fn one() -> u64 {
 }
 
 impl Record {
-    /// The record of a member that registers and applies `throughput` until it is told otherwise.
+    /// Returns the record of a member that registers and applies `throughput` until it gets a share.
     pub(super) fn new(id: &str, throughput: u64) -> Self {
         Record {
             throughput,
@@ -57,7 +57,7 @@ impl Record {
         }
     }
 
-    /// Parses the data of a node; the error says in words why it is no record.
+    /// Parses the data of a node. The error says why it is not a record.
     pub(super) fn parse(data: &[u8]) -> Result<Self, String> {
         let mut record: Record = serde_json::from_slice(data).map_err(|error| error.to_string())?;
         if record.weight == 0 {
@@ -71,7 +71,7 @@ impl Record {
         {
             return Err(format!("min {} is above max {max}", record.min));
         }
-        // A record that was written without one.
+        // Other programs may write a record without a ceiling.
         record.ceiling = record.ceiling.max(record.throughput);
         Ok(record)
     }
@@ -80,8 +80,8 @@ impl Record {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// Returns how events name the member whose node has this name.
-    pub(super) fn shown(&self, name: &str) -> String {
+    /// Returns the name that events use for the member whose node has this name.
+    pub(super) fn display_name(&self, name: &str) -> String {
         self.label.as_ref().map_or_else(|| name.to_owned(), |label| format!("{label} ({name})"))
     }
 
@@ -89,12 +89,12 @@ impl Record {
         Decision { epoch: self.epoch, sequence: self.sequence }
     }
 
-    /// The next record of the same member.
+    /// Returns the next record of the same member.
     pub(super) fn next(&self, throughput: u64, ceiling: u64, decision: Decision) -> Record {
         Record { throughput, ceiling, epoch: decision.epoch, sequence: decision.sequence, ..self.clone() }
     }
 
-    /// Whether the leader waits for the member's acknowledgement.
+    /// Returns whether the leader waits for the member's acknowledgement.
     pub(super) fn wants_ack(&self) -> bool {
         self.throughput < self.ceiling
     }
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_is_read_as_it_was_written_also_fields_of_other_programs() {
+    fn a_record_is_read_as_it_was_written_with_fields_of_other_programs() {
         let decision = Decision { epoch: 3, sequence: 4 };
         let record = Record { max: Some(9), ..Record::new("me", 5) }.next(2, 5, decision);
         let read = Record::parse(&record.bytes()).expect("a record");

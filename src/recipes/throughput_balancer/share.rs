@@ -26,19 +26,20 @@ pub enum OnSuspended {
     /// guarantees](super#never-more-than-the-maximum).
     #[default]
     Zero,
-    /// Applies what it had. Once the session of a member that is cut off is over, the others get its share. For as long
-    /// as the outage lasts, all together may exceed the maximum by that share for each such member.
+    /// Applies its last share. Once the session of a member that is cut off is over, the others get that share. For as
+    /// long as the outage lasts, all members together may exceed the maximum by the share of each such member.
     Keep,
-    /// Applies at most this much, and no more than it had. Nothing is reserved for it: once the session of a member
-    /// that is cut off is over, the others get its share. For as long as the outage lasts, all together may exceed the
-    /// maximum by this much for each such member.
+    /// Applies at most this much, and no more than its last share. Nothing is reserved for this: once the session of a
+    /// member that is cut off is over, the others get its share. For as long as the outage lasts, all members together
+    /// may exceed the maximum by this much for each such member.
     AtMost(u64),
 }
 
 /// The share of a member.
 ///
-/// A share compares the clock and later shares at each call: [`throughput`](Self::throughput) is what may be applied at
-/// that moment. A share that is kept grants at most what it was given as, and less as soon as the member has less.
+/// A share compares the clock and later shares at each call: [`throughput`](Self::throughput) returns what may be
+/// applied at that moment. If you keep a share, it never grants more than at first, and less as soon as the member has
+/// less.
 ///
 /// ```no_run
 /// # fn example(
@@ -54,9 +55,9 @@ pub enum OnSuspended {
 pub struct Share {
     worth: Worth,
     decision: Decision,
-    /// Counts what was published.
+    /// Counts the published shares.
     pub(super) number: u64,
-    /// What the member has by now.
+    /// The newest share of the member.
     newest: Arc<RwLock<Worth>>,
 }
 
@@ -104,8 +105,8 @@ impl Backing {
 }
 
 impl Share {
-    /// Returns what may be applied at this instant. Call it at each use: it compares the clock, and what the member has
-    /// been given since, at each call.
+    /// Returns what may be applied at this instant. Call it at each use: each call compares the clock and the newest
+    /// share of the member.
     pub fn throughput(&self) -> u64 {
         let newest = self.newest.read().now();
         newest.min(self.worth.now())
@@ -120,18 +121,18 @@ impl Share {
         self.worth.backing.is_valid()
     }
 
-    /// Returns the epoch of the leader that gave the share: the transaction by which that leader took over. Grows with
-    /// each change of leader; 0 before the first decision.
+    /// Returns the epoch of the leader that gave the share: the id of the transaction that took over. It grows with
+    /// each change of leader and is 0 before the first decision.
     pub fn epoch(&self) -> i64 {
         self.decision.epoch
     }
 
-    /// Returns the number of the decision, counted by that leader.
+    /// Returns the number of the decision. Each leader counts its own.
     pub fn sequence(&self) -> u64 {
         self.decision.sequence
     }
 
-    /// Whether the member has left, so that no other share follows.
+    /// Returns whether the member has left, so that no other share follows.
     pub(super) fn is_last(&self) -> bool {
         matches!(self.backing(), Backing::Left)
     }
@@ -140,7 +141,7 @@ impl Share {
         &self.worth.backing
     }
 
-    /// Returns a function that returns what may be applied at each call.
+    /// Returns a function that returns, at each call, what may be applied then.
     fn follower(&self) -> impl Fn() -> u64 + Send + Sync + 'static {
         let share = self.clone();
         move || share.throughput()
@@ -158,7 +159,7 @@ impl fmt::Debug for Share {
 }
 
 impl fmt::Display for Share {
-    /// What may be applied at this instant.
+    /// Shows what may be applied at this instant.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let current = if self.is_current() { "" } else { ", not current" };
         write!(f, "{} (epoch {}, sequence {}{current})", self.throughput(), self.epoch(), self.sequence())
@@ -185,7 +186,7 @@ impl serde::Serialize for Share {
 pub(super) struct Channel {
     shares: watch::Sender<Share>,
     followers: Arc<Followers>,
-    /// Follows each share before it is visible, so before it can be acknowledged.
+    /// Follows each share before it is visible, and thus before it can be acknowledged.
     limited: Limited,
     measured: Level,
 }
@@ -206,11 +207,11 @@ impl Channel {
         self.send(|_| Some((throughput, decision, Backing::Lease(Arc::clone(session), grant))));
     }
 
-    /// Publishes what the node says while the lease is not proven. Publishes it once.
-    pub(super) fn doubt(&self, throughput: u64, decision: Decision) {
+    /// Publishes the share in the node while the lease is not proven. Publishes it once.
+    pub(super) fn publish_unproven(&self, throughput: u64, decision: Decision) {
         self.send(|latest| {
-            let is_told = latest.decision == decision && matches!(latest.backing(), Backing::Over);
-            (!is_told).then_some((throughput, decision, Backing::Over))
+            let is_published = latest.decision == decision && matches!(latest.backing(), Backing::Over);
+            (!is_published).then_some((throughput, decision, Backing::Over))
         });
     }
 
@@ -236,16 +237,16 @@ impl Channel {
             let Some((throughput, decision, backing)) = next(latest) else { return false };
             latest.worth = Worth { throughput, backing, ..latest.worth };
             (latest.decision, latest.number) = (decision, latest.number + 1);
-            // Shares that were kept drop with it, and the limiter follows, before it can be acknowledged.
+            // Kept shares drop with it, and the limiter follows, before it can be acknowledged.
             *latest.newest.write() = latest.worth.clone();
             match latest.backing() {
-                Backing::Left => self.limited.let_go(),
+                Backing::Left => self.limited.release_limiter(),
                 _ => self.limited.follow(latest.follower()),
             }
             true
         });
         if sent {
-            // The recorder is code of the user, which may ask for the share.
+            // The recorder is user code, which may read the share.
             self.measured.set(self.latest().throughput() as f64);
         }
     }
@@ -258,7 +259,7 @@ impl Channel {
         self.shares.subscribe()
     }
 
-    /// Resolves when all listeners have applied what has been published by now.
+    /// Resolves when all listeners have applied what was published before this call.
     pub(super) async fn applied(&self) {
         let number = self.latest().number;
         self.followers.reach(|applied| applied.is_none_or(|(applied, _)| applied >= number).then_some(())).await;
@@ -287,7 +288,7 @@ impl Channel {
     }
 }
 
-/// Held by the handle of a member, and while one joins. Dropping it ends the share at once.
+/// Belongs to the handle of a member, or to the call that joins. Dropping it ends the share at once.
 #[derive(Debug)]
 pub(super) struct Interest(pub(super) Arc<Channel>);
 
@@ -309,7 +310,7 @@ impl Drop for Interest {
 struct Reading {
     shares: watch::Receiver<Share>,
     follower: Option<Follower>,
-    /// The share that it was given last.
+    /// The share that it was given last, if any.
     last: Option<Applied>,
 }
 
@@ -330,7 +331,7 @@ impl Reading {
         let share = self.shares.borrow_and_update().clone();
         let given = (share.number, share.decision);
         if self.last.is_none() {
-            // Before its first share it has applied none.
+            // It has applied no share before its first one.
             self.has_applied(given);
         }
         self.last = Some(given);
@@ -344,12 +345,12 @@ impl Reading {
     }
 }
 
-/// The shares of a member: the current one, then every change. Of several changes at once, only the newest is returned.
-/// Ends after the zero with which the member leaves.
+/// The shares of a member: the current one, then every change. Of several changes at once, it returns only the newest.
+/// It ends after the zero with which the member leaves.
 ///
 /// The stream is for observing. No acknowledgement waits for its reader, which calls [`Share::throughput`] of the
-/// latest share whenever it is used. A reader that keeps the number instead, and enforces it later, uses
-/// [`on_share`](super::ThroughputBalancer::on_share).
+/// latest share at each use. A reader that keeps the number and enforces it later uses
+/// [`on_share`](super::ThroughputBalancer::on_share) instead.
 pub struct Shares {
     shares: BoxStream<'static, Share>,
 }
@@ -371,7 +372,7 @@ impl fmt::Debug for Shares {
 /// The number of a share, and its decision.
 type Applied = (u64, Decision);
 
-/// The listeners that an acknowledgement waits for.
+/// The listeners for which acknowledgements wait.
 #[derive(Debug, Default)]
 struct Followers {
     state: Mutex<State>,
@@ -381,7 +382,7 @@ struct Followers {
 #[derive(Debug, Default)]
 struct State {
     joined: u64,
-    /// What each listener has applied; `None` for a listener that was given nothing yet.
+    /// What each listener has applied; `None` for a listener that has not received a share yet.
     applied: BTreeMap<u64, Option<Applied>>,
 }
 
@@ -398,8 +399,8 @@ impl Followers {
         Follower { id, all: Arc::clone(self) }
     }
 
-    /// Waits until `reached` returns something for what all have applied, which is `None` if there is no listener to
-    /// wait for.
+    /// Waits until `reached` returns something. Its argument is what all listeners have applied: `None` if there is no
+    /// listener to wait for.
     async fn reach<T>(&self, reached: impl Fn(Option<Applied>) -> Option<T>) -> T {
         loop {
             let changed = self.changed.notified();

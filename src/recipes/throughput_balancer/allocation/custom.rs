@@ -1,4 +1,4 @@
-//! The user's function. Its result is checked, so that it never gives away more than the maximum.
+//! The user's function. Its result is checked, so that it never gives out more than the maximum.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,7 +8,8 @@ use super::error::AllocationError;
 use super::member::Member;
 use crate::util::panic::panic_text;
 
-/// A user's function; see [`Allocation::custom`](super::Allocation::custom). Two are equal if they are clones of one.
+/// A user's function; see [`Allocation::custom`](super::Allocation::custom). Two are equal if one is a clone of the
+/// other.
 #[derive(Clone)]
 pub struct Custom(Arc<Function>);
 
@@ -21,7 +22,7 @@ impl Custom {
 
     /// Returns the shares of the members, which are sorted by their ids.
     pub(super) fn divide(&self, maximum: u64, members: Vec<Member>) -> Result<Vec<u64>, AllocationError> {
-        // A panic is the function's failure, not that of the leader who calls it.
+        // A panic is a failure of the function, not of the leader that calls it.
         let shares = catch_unwind(AssertUnwindSafe(|| (self.0)(maximum, &members)))
             .map_err(|panic| AllocationError::Panicked { message: panic_text(panic) })?;
         check(maximum, &members, &shares)?;

@@ -10,14 +10,14 @@ use super::member::Member;
 pub struct Division {
     /// The share of each member, in the order in which the members were given.
     pub shares: Vec<u64>,
-    /// What is left over: no member got it.
+    /// What is left over.
     pub unallocated: u64,
-    /// The members that got less than they should have at least, if there are any.
+    /// The members that got less than their minimum, if there are any.
     pub shortfall: Option<Shortfall>,
 }
 
 impl Division {
-    /// `members`: the place of each, and itself; sorted by their ids.
+    /// `members` has each member with its place in `shares`, sorted by their ids.
     pub(super) fn new<'a>(maximum: u64, shares: Vec<u64>, members: impl Iterator<Item = (usize, &'a Member)>) -> Self {
         let shortfall = Shortfall::of(members.map(|(at, member)| (member, shares[at])));
         let unallocated = maximum - shares.iter().sum::<u64>();
@@ -25,7 +25,7 @@ impl Division {
     }
 }
 
-/// Members that got less than they should have at least. It is reported, and the other members still get their shares.
+/// Members that got less than their minimum. This is reported, and the other members still get their shares.
 ///
 /// ```
 /// use zookeeper_recipes::throughput_balancer::allocation::{
@@ -48,14 +48,14 @@ impl Division {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Shortfall {
-    /// How much all of them lack together.
+    /// How much they lack in total.
     pub missing: u128,
     /// The members, sorted by their ids.
     pub members: Vec<Lacking>,
 }
 
 impl Shortfall {
-    /// Returns what the members with these shares lack, sorted by their ids; `None` if none lacks anything.
+    /// Returns what the members with these shares lack, sorted by their ids; `None` if all have enough.
     pub(in crate::recipes::throughput_balancer) fn of<'a>(
         members: impl Iterator<Item = (&'a Member, u64)>,
     ) -> Option<Self> {
@@ -68,7 +68,7 @@ impl Shortfall {
     }
 }
 
-/// A member that got less than it should have at least.
+/// A member that got less than its minimum.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -77,7 +77,7 @@ pub struct Lacking {
     pub id: String,
     /// What it got.
     pub share: u64,
-    /// What it should have at least, its min.
+    /// Its minimum.
     pub wanted: u64,
 }
 

@@ -23,18 +23,18 @@ pub enum AllocationError {
     WrongLength {
         /// How many members there are.
         members: usize,
-        /// How many shares came back.
+        /// How many shares it returned.
         returned: usize,
     },
-    /// The function gave away more than the maximum.
-    #[error("the allocation function gave away {sum}, more than the maximum of {maximum}")]
+    /// The function gave out more than the maximum.
+    #[error("the allocation function gave out {sum}, more than the maximum of {maximum}")]
     ExceedsMaximum {
-        /// What its shares add up to.
+        /// The sum of the shares.
         sum: u128,
         /// The maximum.
         maximum: u64,
     },
-    /// The function gave a member more than it can use.
+    /// The function gave a member more than its max.
     #[error("the allocation function gave member {id:?} {share}, more than its max of {max}")]
     ExceedsMemberMax {
         /// The member's id.

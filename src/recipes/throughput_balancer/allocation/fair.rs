@@ -1,5 +1,5 @@
-//! Weighted max-min fairness by filling with water: the level rises until the maximum is used up. At level L a member
-//! has L times its weight, but at least its min and at most its max.
+//! Weighted max-min fairness by water filling: the level rises until the maximum is used up. At level L, a member has L
+//! times its weight, but at least its min and at most its max.
 
 use std::cmp::{Ordering, Reverse};
 
@@ -15,7 +15,7 @@ struct Vessel {
 
 /// Returns the shares of the members, which are sorted by their ids.
 pub(super) fn share<'a>(maximum: u64, members: impl Iterator<Item = &'a Member>) -> Vec<u64> {
-    // No member can have more than all, so no limit is the same as this one.
+    // No member can have more than the maximum, so it replaces a missing limit.
     let vessel = |member: &Member| {
         let max = member.cut(maximum).max(member.min);
         Vessel { weight: member.weight, min: member.min, max }
@@ -24,7 +24,7 @@ pub(super) fn share<'a>(maximum: u64, members: impl Iterator<Item = &'a Member>)
     if total(&vessels, |vessel| vessel.min) <= maximum.into() {
         return fill(maximum, &vessels);
     }
-    // The minima are all that can be divided.
+    // The minima exceed the maximum, so each member gets at most its own.
     let minima = vessels.iter().map(|vessel| Vessel { weight: vessel.min, min: 0, max: vessel.min });
     fill(maximum, &minima.collect::<Vec<_>>())
 }
@@ -57,20 +57,20 @@ impl Edge {
     }
 }
 
-/// Returns what each vessel has when `maximum` has been poured in. The minima are no more than that.
+/// Returns what each vessel has when `maximum` has been poured in. The sum of the minima must not exceed it.
 fn fill(maximum: u64, vessels: &[Vessel]) -> Vec<u64> {
     if total(vessels, |vessel| vessel.max) <= maximum.into() {
         return vessels.iter().map(|vessel| vessel.max).collect();
     }
     let mut shares: Vec<u64> = vessels.iter().map(|vessel| vessel.min).collect();
     let mut rising = vec![false; vessels.len()];
-    // The weight of the vessels that rise, and what they have together: all that the others, at their min or max, do
-    // not have.
+    // The total weight of the rising vessels, and what they have together: the maximum minus what the others have,
+    // which are at their min or max.
     let mut weight: u128 = 0;
     let mut water = maximum - shares.iter().sum::<u64>();
     for edge in edges(vessels) {
-        // Reaching the level of this edge takes weight * amount / edge.weight; a product too large is more than there
-        // is.
+        // Reaching the level of this edge takes weight * amount / edge.weight. A product that overflows is more than
+        // there is.
         let enough = u128::from(water) * u128::from(edge.weight) > weight.saturating_mul(edge.amount.into());
         if !enough {
             break;
@@ -109,9 +109,9 @@ fn edges(vessels: &[Vessel]) -> Vec<Edge> {
     edges
 }
 
-/// Divides `water` in proportion to the weights, which add up to `weight`. Shares are rounded down, and the units that
-/// are left go to the largest remainders, of equal ones to the first. There are fewer units than remainders, so none
-/// passes its max: a share that has a remainder is below it.
+/// Divides `water` in proportion to the weights, which add up to `weight`. Shares are rounded down, and the remaining
+/// units go to the largest remainders, among equal ones to the first. There are fewer units than shares with a
+/// remainder, so no share exceeds its max: a share with a remainder is below it.
 fn proportional(water: u64, weight: u128, parts: impl Iterator<Item = (usize, u64)>) -> Vec<(usize, u64)> {
     let mut remainders = Vec::new();
     let mut shares = Vec::new();

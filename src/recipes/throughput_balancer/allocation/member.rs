@@ -2,7 +2,7 @@
 
 use super::error::AllocationError;
 
-/// A member that gets a share, with its wishes.
+/// A member that gets a share, with its weight and bounds.
 ///
 /// ```
 /// use zookeeper_recipes::throughput_balancer::allocation::Member;
@@ -13,14 +13,14 @@ use super::error::AllocationError;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Member {
-    /// Identifies the member. No two members have the same id. Of two with equal claims to a last unit, the smaller id
-    /// gets it.
+    /// Identifies the member. No two members have the same id. If two members have equal claims to a last unit, the one
+    /// with the smaller id gets it.
     pub id: String,
     /// How much it counts compared with the others. At least 1; the default is 1.
     pub weight: u64,
-    /// What it should have at least. The default is 0.
+    /// The least that it should have. The default is 0.
     pub min: u64,
-    /// What it can use at most. The default, `None`, is no limit.
+    /// The most that it can use. The default, `None`, is no limit.
     pub max: Option<u64>,
 }
 

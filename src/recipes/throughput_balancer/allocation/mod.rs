@@ -2,7 +2,7 @@
 //!
 //! An [`Allocation`] is a rule. The same maximum and the same members give the same shares on every machine and in any
 //! order of the members, so a new leader computes what the old one did and has nothing to rewrite. The rules use no
-//! floats, nothing overflows up to `u64::MAX`, and no rule gives away more than the maximum.
+//! floats, nothing overflows up to `u64::MAX`, and no rule gives out more than the maximum.
 //!
 //! ```
 //! use zookeeper_recipes::throughput_balancer::allocation::{
@@ -35,14 +35,13 @@
 //! | [`FairShare`](Allocation::FairShare) | in proportion to its weight, within its bounds | used | kept | kept |
 //! | [`Custom`](Allocation::custom) | what your function returns | up to you | reported | an error if exceeded |
 //!
-//! `FairShare` leaves nothing over: what is above a member's max goes to the others.
+//! `FairShare` leaves nothing over: what exceeds a member's max goes to the others.
 //!
-//! No share is ever above the member's own max. A share below its min is in [`Division::shortfall`], which says who
-//! lacks how much. Even then there are shares, because members that kept older ones would exceed a maximum that was
-//! lowered.
+//! No share exceeds the member's own max. If a share is below the member's min, [`Division::shortfall`] says how much
+//! it lacks. Even then, shares are computed: if members kept older ones, they would exceed a maximum that was lowered.
 //!
-//! Two more rules are cases of `FairShare`. For shares in proportion to weights, give the members no bounds. For a
-//! fixed share of k each, give the members a min and a max of k; a maximum that is too small for that is divided
+//! Two more rules are special cases of `FairShare`. For shares in proportion to weights, give the members no bounds.
+//! For a fixed share of k each, give the members a min and a max of k; a maximum that is too small for that is divided
 //! equally and reported.
 //!
 //! ```
@@ -86,19 +85,18 @@ pub use self::member::Member;
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Allocation {
-    /// Gives each member `maximum / members`, rounded down. Of 50 for 64 members, none gets any.
+    /// Gives each member `maximum / members`, rounded down. If 64 members share 50, no member gets any.
     #[default]
     Equal,
     /// Weighted max-min fairness. Each member gets a share in proportion to its weight, but at least its min and at
-    /// most its max. The others bear or share the difference in proportion again. Nothing is left over unless all have
+    /// most its max. The others bear or share the difference, again in proportion. Nothing is left over unless all have
     /// their max.
     ///
-    /// Fractions are given as whole units to the members with the largest remainder, and of equal remainders to the
-    /// smaller id. So each share is less than one unit away from the ideal. A larger maximum may give a member one unit
-    /// less.
+    /// Fractions become whole units for the members with the largest remainders, among equal remainders for the smaller
+    /// id. So each share is less than one unit away from the ideal. A larger maximum may give a member one unit less.
     ///
-    /// If the minima add up to more than the maximum, it is divided in proportion to them, which is reported as a
-    /// [`Shortfall`].
+    /// If the minima add up to more than the maximum, the maximum is divided in proportion to them, and a [`Shortfall`]
+    /// reports that.
     FairShare,
     /// Calls your function; see [`Allocation::custom`].
     Custom(Custom),
@@ -108,8 +106,8 @@ impl Allocation {
     /// Returns a rule that divides by your function.
     ///
     /// The function gets the maximum and the members, sorted by their ids, and returns the share of each in that order.
-    /// It has to be pure, because every leader must compute the same result. While members do not follow, a leader also
-    /// asks how the others divide the rest: then there are fewer members, or none, and a smaller maximum.
+    /// It must be pure, because every leader must compute the same result. While some members do not follow, a leader
+    /// also calls it to divide the rest among the others: then there are fewer members, or none, and a smaller maximum.
     ///
     /// ```
     /// use zookeeper_recipes::throughput_balancer::allocation::{
@@ -134,7 +132,7 @@ impl Allocation {
     /// # Errors
     /// [`AllocationError::InvalidMember`] and [`AllocationError::DuplicateId`] for invalid members. The other errors
     /// are for your own function: it returned too many, too few or too large shares, or it panicked. Minima that cannot
-    /// be met are no error: see [`Division::shortfall`].
+    /// be met are not an error: see [`Division::shortfall`].
     pub fn divide(&self, maximum: u64, members: &[Member]) -> Result<Division, AllocationError> {
         let order = order(members)?;
         let sorted = || order.iter().map(|&at| &members[at]);

@@ -1,22 +1,22 @@
-//! Waits until members stop joining and leaving, but not forever.
+//! Waits until members stop joining and leaving, up to a limit.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Records since when there is something to decide.
+/// Records since when there has been something to decide.
 #[derive(Debug)]
 pub(super) struct Debounce {
     quiet: Duration,
     at_most: Duration,
     /// The first disturbance since the last decision, and the latest.
     disturbed: Option<(Instant, Instant)>,
-    /// Decide at once.
+    /// The next decision does not wait.
     now: bool,
 }
 
 impl Debounce {
-    /// A new leader decides at once, because what it finds may have waited for its predecessors already.
+    /// A new leader decides at once, because what it finds may already have waited for earlier leaders.
     pub(super) fn new(quiet: Duration, at_most: Duration) -> Self {
         Debounce { quiet, at_most, disturbed: None, now: true }
     }
@@ -28,11 +28,11 @@ impl Debounce {
     }
 
     /// Ends the wait: the next decision is made at once.
-    pub(super) fn end(&mut self) {
+    pub(super) fn skip(&mut self) {
         self.now = true;
     }
 
-    /// Returns when to decide. A time beyond the end of the clock is never reached.
+    /// Returns when to decide, unless nothing has changed. A time beyond the end of the clock is never reached.
     pub(super) fn due(&self) -> Option<Instant> {
         let (first, last) = self.disturbed?;
         let times = [last.checked_add(self.quiet), first.checked_add(self.at_most)];
@@ -73,7 +73,7 @@ mod tests {
         assert!(!debounce.is_over(at(1_999)) && debounce.is_over(at(2_000)));
         debounce.settle();
         assert!(debounce.due().is_none());
-        debounce.end();
+        debounce.skip();
         assert!(debounce.is_over(at(0)));
     }
 }

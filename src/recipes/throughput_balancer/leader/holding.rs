@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use crate::layout::throughput_balancer::Decision;
 use crate::throughput_balancer::record::Record;
 
-/// How many shares are kept apart at most; of older ones only the largest is kept.
+/// At most this many shares are kept separately. Of older ones, only the largest is kept.
 const MOST_GIVEN: usize = 64;
 
-/// Stands for an unknown amount. No record holds that much.
+/// An unknown amount. No record contains as much.
 pub(super) const UNKNOWN: u64 = u64::MAX;
 
 /// What several members hold together.
@@ -29,10 +29,10 @@ impl FromIterator<u64> for Held {
     }
 }
 
-/// The shares that a member was given and has not acknowledged to have left behind. It may be applying any of them.
+/// The shares that a member was given and that it may still be applying, as far as its acknowledgements show.
 #[derive(Debug)]
 pub(super) struct Holding {
-    /// The largest share from before the first of `given`; 0 once one of those is acknowledged.
+    /// The largest share from before the first one in `given`; 0 once one of those is acknowledged.
     before: u64,
     /// Oldest first. If the member has acknowledged one of them, it is the first.
     given: VecDeque<(Decision, u64)>,
@@ -42,7 +42,7 @@ impl Holding {
     /// Reads what is held from the record and the acknowledgement, if there is one.
     pub(super) fn read(record: &Record, ack: Option<Decision>) -> Self {
         let mut holding = Holding { before: record.ceiling, given: VecDeque::new() };
-        holding.gave(record);
+        holding.add(record);
         if let Some(ack) = ack {
             holding.acknowledged(ack);
         }
@@ -50,22 +50,22 @@ impl Holding {
     }
 
     /// Returns the holding of a member whose record was never seen.
-    pub(super) fn anything() -> Self {
+    pub(super) fn unknown() -> Self {
         Holding { before: UNKNOWN, given: VecDeque::new() }
     }
 
-    /// The largest share that the member may be applying.
+    /// Returns the largest share that the member may be applying.
     pub(super) fn most(&self) -> u64 {
         self.given.iter().map(|(_, throughput)| *throughput).fold(self.before, u64::max)
     }
 
-    /// Whether an acknowledgement is awaited.
+    /// Returns whether the member may be applying more than this.
     pub(super) fn is_above(&self, throughput: u64) -> bool {
         self.most() > throughput
     }
 
-    /// Notes that the member was given this record.
-    pub(super) fn gave(&mut self, record: &Record) {
+    /// Records that the member was given this record.
+    pub(super) fn add(&mut self, record: &Record) {
         if record.throughput >= self.most() {
             // The member holds nothing larger.
             (self.before, self.given) = (0, VecDeque::new());
@@ -77,8 +77,8 @@ impl Holding {
         }
     }
 
-    /// Notes that the member follows everything up to `ack`. The member may have followed one decision while the next
-    /// was written, so this need not be the newest.
+    /// Records that the member follows everything up to `ack`. This need not be the newest decision: the member may
+    /// have applied one decision while the next one was written.
     pub(super) fn acknowledged(&mut self, ack: Decision) {
         if let Some(reached) = self.given.iter().rposition(|(decision, _)| *decision <= ack) {
             self.before = 0;
@@ -102,7 +102,7 @@ mod tests {
 
     fn give(holding: &mut Holding, sequence: u64, throughput: u64) {
         let ceiling = holding.most().max(throughput);
-        holding.gave(&Record::new("a", 9).next(throughput, ceiling, decision(sequence)));
+        holding.add(&Record::new("a", 9).next(throughput, ceiling, decision(sequence)));
     }
 
     #[test]

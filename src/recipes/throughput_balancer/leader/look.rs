@@ -1,4 +1,4 @@
-//! Reads what the leader needs: listings, the maximum and the members' records, with watches where they are of use.
+//! Reads what the leader needs: listings, the maximum and the members' records, with watches where they help.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use futures::FutureExt;
 use futures::stream::{StreamExt, TryStreamExt};
 use tokio::time::Instant;
 
-use super::term::{End, Maximum, Term};
+use super::end::End;
+use super::term::{Maximum, Term};
 use crate::engine::{self, Watch};
-use crate::layout::throughput_balancer::Decision;
-use crate::layout::throughput_balancer::read_ack;
+use crate::layout::throughput_balancer::{Decision, read_ack};
 use crate::throughput_balancer::maximum;
 use crate::throughput_balancer::members::AT_ONCE;
 use crate::throughput_balancer::record::Record;
@@ -21,7 +21,7 @@ impl Term<'_> {
     /// Reads what has changed. Acknowledgements are requested first: a member whose record is gone is gone only if its
     /// acknowledgement is gone too.
     pub(super) async fn look(&mut self) -> Result<(), End> {
-        // Watches that fired meanwhile count as well.
+        // This includes watches that have fired since the last wait.
         self.watches.fired().now_or_never();
         let paths = &self.leader.registrar.paths;
         let acks = self.watches.acks.is_none().then(|| self.session.watch_children(&paths.acks));
@@ -32,8 +32,8 @@ impl Term<'_> {
             let (names, watch) = self.listed(acks.await).await?;
             self.watches.acks = Some(watch);
             changed |= self.view.list_acks(newest(&names));
-            if members.is_none() && !self.view.strangers().is_empty() {
-                // A member that came since the records were listed is no stranger.
+            if members.is_none() && !self.view.unverified_acks().is_empty() {
+                // The acknowledgement may belong to a member that joined after the records were listed.
                 members = Some(self.session.watch_children(&paths.members));
             }
         }
@@ -43,17 +43,17 @@ impl Term<'_> {
             changed |= self.view.list_members(names);
         }
         if changed {
-            self.view.reconsider();
+            self.view.reread_unusable();
             self.debounce.disturb(Instant::now());
         }
         if let Some(maximum) = maximum {
-            let read = maximum.await;
-            self.maximum_read(read).await?;
+            let answer = maximum.await;
+            self.update_maximum(answer).await?;
         }
         Ok(())
     }
 
-    /// Returns a listing. If the directory was deleted by hand, creates it and has everything read again.
+    /// Returns a listing. If the directory was deleted by hand, creates it and ends the term.
     async fn listed(
         &self,
         answer: Result<(Vec<String>, Stat, Watch), engine::Error>,
@@ -62,15 +62,15 @@ impl Term<'_> {
             Ok((names, _, watch)) => Ok((names, watch)),
             Err(engine::Error::NoNode) => {
                 self.leader.registrar.directories(&self.session).await.map_err(End::Failed)?;
-                Err(End::Again)
+                Err(End::Superseded)
             }
             Err(error) => Err(End::Failed(error)),
         }
     }
 
-    async fn maximum_read(&mut self, read: Result<(Vec<u8>, Stat, Watch), engine::Error>) -> Result<(), End> {
+    async fn update_maximum(&mut self, answer: Result<(Vec<u8>, Stat, Watch), engine::Error>) -> Result<(), End> {
         let path = &self.leader.registrar.paths.maximum;
-        let seen = match read {
+        let seen = match answer {
             Ok((data, stat, watch)) => {
                 self.watches.maximum = Some(watch);
                 match maximum::parse(&data) {
@@ -81,7 +81,7 @@ impl Term<'_> {
             Err(engine::Error::NoNode) => {
                 let (found, watch) = self.session.watch_exists(path).await.map_err(End::Failed)?;
                 if found.is_some() {
-                    // It was created just now: it is read in the next round.
+                    // It was created just now: the next round reads it.
                     return Ok(());
                 }
                 self.watches.maximum = Some(watch);
@@ -93,37 +93,37 @@ impl Term<'_> {
             return Ok(());
         }
         if self.maximum == Maximum::Missing {
-            // The epoch was written with it: this leader has to take over once more.
-            return Err(End::Again);
+            // The epoch was written with it, so this leader has to take over again.
+            return Err(End::Superseded);
         }
         if self.maximum != Maximum::Unread {
             // A change of the maximum does not wait for the debounce.
-            self.view.reconsider();
-            self.debounce.end();
+            self.view.reread_unusable();
+            self.debounce.skip();
         }
         match &seen {
-            Maximum::Bad(why) => self.maximum_is_invalid(why),
+            Maximum::Bad(why) => self.report_invalid_maximum(why),
             Maximum::Missing => {
-                self.maximum_is_invalid(&format!("{path} does not exist; set it with set_max_throughput"));
+                self.report_invalid_maximum(&format!("{path} does not exist; set it with set_max_throughput"));
             }
-            Maximum::Unread | Maximum::Good { .. } => self.leader.events.maximum_is_not_invalid(),
+            Maximum::Unread | Maximum::Good { .. } => self.leader.events.clear_invalid_maximum(),
         }
         self.maximum = seen;
         Ok(())
     }
 
-    fn maximum_is_invalid(&mut self, why: &str) {
-        // That the maximum is valid again is reported even if it changes no share.
-        self.told.settled = None;
-        self.leader.events.maximum_is_invalid(why);
+    fn report_invalid_maximum(&mut self, why: &str) {
+        // The event that follows a valid maximum is reported even if no share changes.
+        self.reported.settled = None;
+        self.leader.events.report_invalid_maximum(why);
     }
 
-    /// Reads the nodes of members that are new, or in doubt.
+    /// Reads the nodes of members that are new, or may have changed.
     pub(super) async fn read_members(&mut self) -> Result<(), End> {
         let unread = self.view.unread();
         let (session, paths) = (&self.session, &self.leader.registrar.paths);
-        if self.view.is_in_doubt() {
-            // What was found to be out of date must not be read from a server that lags.
+        if self.view.must_reread() {
+            // What the leader knows is out of date. A server that lags may return the same again.
             session.sync(&paths.members).await.map_err(End::Failed)?;
         }
         let reads = futures::stream::iter(unread).map(|name| async move {
@@ -137,31 +137,31 @@ impl Term<'_> {
         let now = Instant::now();
         for (name, read) in reads {
             let Some((data, stat)) = read else {
-                self.view.ignore(&name, "its record may not be read, or is gone".into());
+                self.view.mark_unusable(&name, "its record may not be read, or is gone".into());
                 continue;
             };
             let record = Record::parse(&data).map_err(|why| format!("{} is no record: {why}", quoted_bytes(&data)));
-            // The time that its predecessor has waited counts, by the servers' clock.
+            // The time for which the previous leader has waited counts too, by the servers' clock.
             let age = Duration::from_millis(u64::try_from(self.epoch.began - stat.mtime).unwrap_or(0));
             if self.view.read(&name, &stat, record, now.checked_sub(age).unwrap_or(now)) {
                 self.debounce.disturb(now);
             }
         }
-        self.prove_strangers().await
+        self.verify_acks().await
     }
 
-    /// Finds out whether acknowledgements without a record belong to a session or were made by hand.
-    async fn prove_strangers(&mut self) -> Result<(), End> {
+    /// Finds out whether acknowledgements without a record belong to a session or were created by hand.
+    async fn verify_acks(&mut self) -> Result<(), End> {
         let (session, paths) = (&self.session, &self.leader.registrar.paths);
-        let reads = futures::stream::iter(self.view.strangers()).map(|(name, ack)| async move {
+        let reads = futures::stream::iter(self.view.unverified_acks()).map(|(name, ack)| async move {
             let found = session.exists(&paths.ack(&name, ack)).await;
             found.map(|found| (name, found)).map_err(End::Failed)
         });
         let reads: Vec<_> = reads.buffered(AT_ONCE).try_collect().await?;
         for (name, found) in reads {
-            // The next listing shows one that is deleted by now.
+            // If it is deleted by now, the next listing shows that.
             if let Some(stat) = found {
-                self.view.prove(&name, stat.ephemeral_owner != 0);
+                self.view.set_ack_owned(&name, stat.ephemeral_owner != 0);
             }
         }
         Ok(())

@@ -1,19 +1,19 @@
 //! Plans the next writes, so that the members together never apply more than the maximum. Uses no clock and no server.
 //!
-//! A member *holds* the largest share that it may still be applying. Lowering a share needs nothing. A raise takes from
-//! the credit: the maximum less everything that is held. So every prefix of the writes keeps the sum, and a leader may
-//! die after any of them.
+//! A member *holds* the largest share that it may still be applying. A share can always be lowered. A raise takes from
+//! the credit: the maximum minus everything that is held. So the sum stays within the maximum after each write, and a
+//! leader may die after any of them.
 
 /// What the leader knows of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PlannedMember {
-    /// What its record gives it.
+    /// The share in its record.
     pub(super) throughput: u64,
     /// The largest share that it may be applying.
     pub(super) held: u64,
     /// The share that was decided.
     pub(super) target: u64,
-    /// Decided for the first time: its record is written even if that changes no share.
+    /// No leader has written its record yet: it is written even if that does not change the share.
     pub(super) is_new: bool,
 }
 
@@ -26,14 +26,14 @@ pub(super) struct Change {
     pub(super) ceiling: u64,
 }
 
-/// Returns what may be given in addition to all that is held.
+/// Returns how much may be given in addition to everything that is held.
 pub(super) fn credit(maximum: u64, members: &[PlannedMember], held_elsewhere: u64) -> u64 {
     let held: u128 = members.iter().map(|member| u128::from(member.held)).sum::<u128>() + u128::from(held_elsewhere);
-    // What is left of a u64 is one.
+    // A u64 minus something fits into a u64.
     u64::try_from(u128::from(maximum).saturating_sub(held)).unwrap_or(0)
 }
 
-/// Returns the next writes, lowered shares first. `more_credit_comes` if acknowledgements are on their way.
+/// Returns the next writes, lowered shares first. `more_credit_comes` says that acknowledgements are on their way.
 pub(super) fn plan(members: &[PlannedMember], credit: u64, more_credit_comes: bool) -> Vec<Change> {
     let (lowered, rest): (Vec<_>, Vec<_>) =
         members.iter().enumerate().partition(|(_, member)| member.target < member.throughput);
@@ -45,25 +45,25 @@ pub(super) fn plan(members: &[PlannedMember], credit: u64, more_credit_comes: bo
     lowered.chain(raises(rest, credit, more_credit_comes)).collect()
 }
 
-/// Gives the credit to the members that lack most, first to those that have least.
+/// Gives the credit to the members that have less than was decided, first to those that have least.
 ///
-/// While more credit comes, the writes wait until they give at least half of what is lacking. So a thousand
-/// acknowledgements that trickle in cost a few transactions, and no credit waits for the last of them.
+/// While more credit comes, nothing is written until the credit covers at least half of what is missing. So a thousand
+/// acknowledgements that come one by one cost a few transactions, and the credit does not wait for the last of them.
 fn raises(mut members: Vec<(usize, &PlannedMember)>, mut credit: u64, more_credit_comes: bool) -> Vec<Change> {
     members.sort_by_key(|(_, member)| member.throughput);
-    let (mut lacking, mut given) = (0_u128, 0_u128);
+    let (mut missing, mut given) = (0_u128, 0_u128);
     let mut changes = Vec::new();
     for (member, &PlannedMember { throughput, held, target, is_new }) in members {
         let raised = target.min(held.saturating_add(credit));
         // What it still holds of an older share takes no credit.
         credit -= raised.saturating_sub(held);
-        lacking += u128::from(target - throughput);
+        missing += u128::from(target - throughput);
         given += u128::from(raised.saturating_sub(throughput));
         if raised > throughput || (is_new && raised == target) {
             changes.push(Change { member, throughput: raised, ceiling: held.max(raised) });
         }
     }
-    if more_credit_comes && given * 2 < lacking { Vec::new() } else { changes }
+    if more_credit_comes && given * 2 < missing { Vec::new() } else { changes }
 }
 
 #[cfg(test)]
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_gives_at_least_half_of_what_is_lacking_unless_nothing_more_comes() {
+    fn a_transaction_gives_at_least_half_of_what_is_missing_unless_nothing_more_comes() {
         let members = [member(0, 0, 40), member(0, 0, 40)];
         assert_eq!(plan(&members, 39, true), []);
         assert_eq!(plan(&members, 39, false), [change(0, 39, 39)]);
@@ -119,14 +119,14 @@ mod tests {
     }
 
     #[test]
-    fn a_new_member_is_told_also_that_it_has_nothing() {
+    fn a_new_member_gets_a_record_even_if_it_has_nothing() {
         let new = PlannedMember { is_new: true, ..member(0, 0, 0) };
         assert_eq!(plan(&[new], 0, true), [change(0, 0, 0)]);
         let lacking = PlannedMember { is_new: true, ..member(0, 0, 5) };
-        assert_eq!(plan(&[lacking], 0, false), [], "what it is told is what was decided");
+        assert_eq!(plan(&[lacking], 0, false), [], "its first record contains what was decided");
     }
 
-    /// Members that apply what they are told late or never, in a world of steps.
+    /// A member that applies its share late or never, in a world of steps.
     #[derive(Debug, Clone)]
     struct Member {
         throughput: u64,
@@ -156,9 +156,9 @@ mod tests {
                 wishes
             };
             let planned = |members: &[Member], targets: &[u64]| -> Vec<PlannedMember> {
-                members.iter().zip(targets).map(|(known, target)| {
-                    let held = if known.acknowledged { known.throughput } else { known.ceiling };
-                    member(known.throughput, held, *target)
+                members.iter().zip(targets).map(|(one, target)| {
+                    let held = if one.acknowledged { one.throughput } else { one.ceiling };
+                    member(one.throughput, held, *target)
                 }).collect()
             };
             let mut targets = vec![0; 6];

@@ -1,8 +1,8 @@
 //! What the leader knows of the members.
 //!
-//! A member is a pair of nodes: a readable record, and an acknowledgement. One rule covers everything else: the leader
-//! ignores it. But a node that a session owns keeps what it held until both nodes of its pair are deleted, as the end
-//! of the session deletes both. Nodes that were changed by hand are not repaired.
+//! A member is a pair of nodes: a readable record, and an acknowledgement. The leader ignores everything else. But a
+//! node that a session owns keeps what it held until both nodes of its pair are deleted, as the end of the session
+//! deletes both. The leader does not repair nodes that were changed by hand.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,25 +11,27 @@ use tokio::time::Instant;
 
 use super::holding::{Held, Holding};
 use super::plan::{Change, PlannedMember};
+use super::writer::Write;
 use crate::layout::throughput_balancer::Decision;
 use crate::throughput_balancer::allocation;
+use crate::throughput_balancer::events::Event;
 use crate::throughput_balancer::record::Record;
 use crate::util::znode::Stat;
 
-/// After this time without following, a member counts with what it holds: the others divide the rest.
+/// A member that has not followed for this time counts with what it holds: the others divide the rest.
 const SLOW: Duration = Duration::from_millis(500);
-/// How long a member may take to follow, or a node to become a pair, before an event tells of it.
+/// How long a member may take to follow, or a node to become a pair, before an event reports it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// All nodes, by the names of the members.
 #[derive(Debug, Default)]
 pub(super) struct View {
-    known: BTreeMap<String, Known>,
+    states: BTreeMap<String, MemberState>,
 }
 
 /// What is known under one name.
-#[derive(Debug)]
-struct Known {
+#[derive(Debug, Default)]
+struct MemberState {
     /// Whether its node was in the latest listing.
     is_listed: bool,
     ack: Option<Decision>,
@@ -57,10 +59,11 @@ struct Node {
     version: i32,
 }
 
-/// What a member's node holds.
-#[derive(Debug)]
+/// What a member's node contains.
+#[derive(Debug, Default)]
 enum Content {
     /// It must be read.
+    #[default]
     Unread,
     /// The last record.
     Usable,
@@ -68,20 +71,11 @@ enum Content {
     Unusable(String),
 }
 
-/// Since when something is waited for.
+/// Since when the leader has been waiting for something.
 #[derive(Debug, Clone, Copy)]
 struct Overdue {
     since: Instant,
-    is_told: bool,
-}
-
-/// What is to be reported for a name.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Late {
-    /// The member has not acknowledged that it has less.
-    Unacked { held: u64 },
-    /// It is not a pair, or no longer one.
-    Ignored { held: u64, why: String },
+    is_reported: bool,
 }
 
 /// A member to divide among.
@@ -93,27 +87,12 @@ pub(super) struct Candidate {
     pub(super) is_slow: bool,
 }
 
-impl Known {
-    fn new() -> Self {
-        Known {
-            is_listed: false,
-            ack: None,
-            content: Content::Unread,
-            last: None,
-            node: None,
-            holding: None,
-            is_by_hand: false,
-            is_refused: false,
-            target: None,
-            overdue: None,
-        }
-    }
-
+impl MemberState {
     fn record(&self) -> Option<&Record> {
         self.last.as_ref().filter(|_| matches!(self.content, Content::Usable))
     }
 
-    /// The record and what is held, if this is a member.
+    /// Returns the record and what is held, if this is a member.
     fn member(&self) -> Option<(&Record, &Holding)> {
         let is_pair = self.is_listed && self.ack.is_some();
         self.record().zip(self.holding.as_ref()).filter(|_| is_pair)
@@ -123,7 +102,7 @@ impl Known {
         self.holding.as_ref().map_or(0, Holding::most)
     }
 
-    /// Whether an acknowledgement is awaited.
+    /// Returns whether an acknowledgement is awaited.
     fn is_awaited(&self) -> bool {
         self.member().is_some_and(|(record, holding)| holding.is_above(record.throughput))
     }
@@ -132,26 +111,26 @@ impl Known {
         self.is_awaited() && self.overdue.is_some_and(|overdue| now >= overdue.since + SLOW)
     }
 
-    /// Begins to count what it holds: what a pair holds, and what less than a pair holds if a session owns it. The
-    /// missing node may have been deleted by hand.
-    fn begin(&mut self, has_session: bool) {
+    /// Starts to count what is held: by a pair, and by one node of a pair if a session owns it. The other node may have
+    /// been deleted by hand.
+    fn count_held(&mut self, has_session: bool) {
         if self.holding.is_none() {
             self.holding = match (self.record(), self.ack) {
                 (Some(record), ack) if ack.is_some() || has_session => Some(Holding::read(record, ack)),
-                (None, _) if has_session => Some(Holding::anything()),
+                (None, _) if has_session => Some(Holding::unknown()),
                 _ => None,
             };
         }
     }
 
-    /// Forgets what was known: another member has the name now.
-    fn begin_anew(&mut self) {
+    /// Forgets the previous member, because another one has the name now.
+    fn forget_member(&mut self) {
         (self.holding, self.target, self.overdue) = (None, None, None);
         (self.is_by_hand, self.is_refused) = (false, false);
     }
 
-    fn acknowledged(&mut self, ack: Option<Decision>) {
-        // Another node must be proven again.
+    fn set_ack(&mut self, ack: Option<Decision>) {
+        // The owner of another node is not known yet.
         self.is_by_hand &= ack == self.ack;
         self.ack = ack;
         let before = self.held();
@@ -159,252 +138,261 @@ impl Known {
             holding.acknowledged(ack);
         }
         if self.held() < before {
-            // It follows, but not yet to the end.
+            // It follows, but has not followed everything yet.
             self.overdue = None;
         }
-        self.begin(false);
+        self.count_held(false);
     }
 
-    /// Returns what is overdue, if anything.
-    fn late(&self) -> Option<Late> {
-        let held = self.held();
-        if self.member().is_some() {
-            return self.is_awaited().then_some(Late::Unacked { held });
+    /// Returns what is to be reported of this name if it stays as it is.
+    fn complaint(&self, name: &str) -> Option<Event> {
+        let (held, is_member) = (self.held(), self.member().is_some());
+        if is_member && !self.is_awaited() {
+            return None;
+        }
+        let member = self.last.as_ref().map_or_else(|| name.to_owned(), |record| record.display_name(name));
+        if is_member {
+            return Some(Event::Unacked { member, held });
         }
         let why = match &self.content {
             Content::Unusable(why) => why.as_str(),
             _ if !self.is_listed => "its record is gone, its acknowledgement is not",
             _ => "it has no acknowledgement",
         };
-        Some(Late::Ignored { held, why: why.to_owned() })
+        Some(Event::MemberIgnored { member, held, why: why.to_owned() })
     }
 }
 
 impl View {
-    /// Takes in a listing of the records. Returns whether a member joined or left.
+    /// Records a listing of the records. Returns whether a member joined or left.
     pub(super) fn list_members(&mut self, names: Vec<String>) -> bool {
         let mut names: BTreeSet<String> = names.into_iter().collect();
         let mut changed = false;
-        self.known.retain(|name, known| {
+        self.states.retain(|name, state| {
             let is_listed = names.remove(name);
-            if is_listed != known.is_listed {
+            if is_listed != state.is_listed {
                 // A name that is listed again belongs to another node.
-                (changed, known.content) = (true, Content::Unread);
+                (changed, state.content) = (true, Content::Unread);
             }
-            known.is_listed = is_listed;
-            is_listed || known.ack.is_some()
+            state.is_listed = is_listed;
+            is_listed || state.ack.is_some()
         });
         changed |= !names.is_empty();
-        self.known.extend(names.into_iter().map(|name| (name, Known { is_listed: true, ..Known::new() })));
+        let listed = |name| (name, MemberState { is_listed: true, ..MemberState::default() });
+        self.states.extend(names.into_iter().map(listed));
         changed
     }
 
-    /// Takes in a listing of the acknowledgements. Returns whether a member joined or left.
+    /// Records a listing of the acknowledgements. Returns whether a member joined or left.
     pub(super) fn list_acks(&mut self, mut acks: BTreeMap<String, Decision>) -> bool {
         let mut changed = false;
-        self.known.retain(|name, known| {
+        self.states.retain(|name, state| {
             let ack = acks.remove(name);
-            changed |= ack.is_some() != known.ack.is_some();
-            known.acknowledged(ack);
-            known.is_listed || ack.is_some()
+            changed |= ack.is_some() != state.ack.is_some();
+            state.set_ack(ack);
+            state.is_listed || ack.is_some()
         });
         changed |= !acks.is_empty();
-        self.known.extend(acks.into_iter().map(|(name, ack)| (name, Known { ack: Some(ack), ..Known::new() })));
+        let acked = |(name, ack)| (name, MemberState { ack: Some(ack), ..MemberState::default() });
+        self.states.extend(acks.into_iter().map(acked));
         changed
     }
 
     /// Returns the names of the nodes that must be read.
     pub(super) fn unread(&self) -> Vec<String> {
-        let unread = self.known.iter().filter(|(_, known)| known.is_listed && matches!(known.content, Content::Unread));
+        let unread =
+            self.states.iter().filter(|(_, state)| state.is_listed && matches!(state.content, Content::Unread));
         unread.map(|(name, _)| name.clone()).collect()
     }
 
-    /// Returns the acknowledgements without a usable record for which it is not known yet whether a session owns them.
-    pub(super) fn strangers(&self) -> Vec<(String, Decision)> {
-        let strangers = self.known.iter().filter(|(_, known)| {
-            known.holding.is_none() && !known.is_by_hand && (!known.is_listed || known.record().is_none())
+    /// Returns the acknowledgements without a usable record of which it is not known yet whether a session owns them.
+    pub(super) fn unverified_acks(&self) -> Vec<(String, Decision)> {
+        let unverified = self.states.iter().filter(|(_, state)| {
+            state.holding.is_none() && !state.is_by_hand && (!state.is_listed || state.record().is_none())
         });
-        strangers.filter_map(|(name, known)| Some((name.clone(), known.ack?))).collect()
+        unverified.filter_map(|(name, state)| Some((name.clone(), state.ack?))).collect()
     }
 
-    /// Takes in whether a session owns one of the [`strangers`](Self::strangers). If so, it was a member and may be
-    /// applying anything.
-    pub(super) fn prove(&mut self, name: &str, has_session: bool) {
-        self.update(name, |known| {
-            known.is_by_hand = !has_session;
-            known.begin(has_session);
+    /// Records whether a session owns one of the [`unverified_acks`](Self::unverified_acks). If so, there was a member,
+    /// which may be applying anything.
+    pub(super) fn set_ack_owned(&mut self, name: &str, has_session: bool) {
+        self.update(name, |state| {
+            state.is_by_hand = !has_session;
+            state.count_held(has_session);
         });
     }
 
     /// Returns whether a node that was read before must be read again.
-    pub(super) fn is_in_doubt(&self) -> bool {
-        let was_read = |known: &Known| known.is_listed && known.holding.is_some();
-        self.known.values().any(|known| was_read(known) && matches!(known.content, Content::Unread))
+    pub(super) fn must_reread(&self) -> bool {
+        let was_read = |state: &MemberState| state.is_listed && state.holding.is_some();
+        self.states.values().any(|state| was_read(state) && matches!(state.content, Content::Unread))
     }
 
-    /// Takes in what a node holds and since when. Returns whether another member has the name now.
+    /// Records what a node contains, and since when it has been waiting. Returns whether another member has the name
+    /// now.
     pub(super) fn read(&mut self, name: &str, stat: &Stat, record: Result<Record, String>, since: Instant) -> bool {
         let node = Node { created: stat.czxid, version: stat.version };
         let mut is_another = false;
-        self.update(name, |known| {
-            known.content = match record {
+        self.update(name, |state| {
+            state.content = match record {
                 // The leader knows every version that it has written. The same bytes, written by hand, change nothing.
                 Ok(record)
-                    if known.node.is_some_and(|known| known.created == node.created && known != node)
-                        && known.last.as_ref() != Some(&record) =>
+                    if state.node.is_some_and(|known| known.created == node.created && known != node)
+                        && state.last.as_ref() != Some(&record) =>
                 {
                     Content::Unusable("its record was changed by hand".into())
                 }
                 Ok(record) => {
-                    let before = known.node.replace(node);
+                    let before = state.node.replace(node);
                     if before.is_none_or(|before| before.created != node.created) {
                         is_another = before.is_some();
-                        known.begin_anew();
+                        state.forget_member();
                     }
-                    known.last = Some(record);
+                    state.last = Some(record);
                     Content::Usable
                 }
                 Err(why) => Content::Unusable(why),
             };
-            known.begin(stat.ephemeral_owner != 0);
-            known.overdue.get_or_insert(Overdue { since, is_told: false });
+            state.count_held(stat.ephemeral_owner != 0);
+            state.overdue.get_or_insert(Overdue { since, is_reported: false });
         });
         is_another
     }
 
-    /// Returns the next record of a member, and the version at which it may be written.
-    pub(super) fn next_record(&self, name: &str, change: &Change, decision: Decision) -> Option<(Record, i32)> {
-        let known = self.known.get(name)?;
-        let (record, _) = known.member()?;
-        Some((record.next(change.throughput, change.ceiling, decision), known.node?.version))
+    /// Returns the next record of a member, with the version at which it may be written.
+    pub(super) fn next_write(&self, name: &str, change: &Change, decision: Decision) -> Option<Write> {
+        let state = self.states.get(name)?;
+        let (record, _) = state.member()?;
+        let record = record.next(change.throughput, change.ceiling, decision);
+        Some(Write { name: name.to_owned(), record, version: state.node?.version })
     }
 
-    /// Notes that a record was written.
-    pub(super) fn wrote(&mut self, name: &str, record: Record, version: i32) {
-        self.update(name, |known| {
-            if let Some(holding) = &mut known.holding {
-                holding.gave(&record);
+    /// Records that a record was written.
+    pub(super) fn set_written(&mut self, name: &str, record: Record, version: i32) {
+        self.update(name, |state| {
+            if let Some(holding) = &mut state.holding {
+                holding.add(&record);
             }
-            known.node = known.node.map(|node| Node { version, ..node });
-            (known.last, known.content) = (Some(record), Content::Usable);
-            if std::mem::take(&mut known.is_refused) {
-                known.overdue = None;
+            state.node = state.node.map(|node| Node { version, ..node });
+            (state.last, state.content) = (Some(record), Content::Usable);
+            if std::mem::take(&mut state.is_refused) {
+                state.overdue = None;
             }
         });
     }
 
-    /// Notes that the node must be read again before it is written.
-    pub(super) fn doubt(&mut self, name: &str) {
-        self.update(name, |known| known.content = Content::Unread);
+    /// Records that the node must be read again before it is written.
+    pub(super) fn mark_unread(&mut self, name: &str) {
+        self.update(name, |state| state.content = Content::Unread);
     }
 
-    /// Notes that the node cannot be read until something changes.
-    pub(super) fn ignore(&mut self, name: &str, why: String) {
-        self.update(name, |known| known.content = Content::Unusable(why));
+    /// Records that the node cannot be read until something changes.
+    pub(super) fn mark_unusable(&mut self, name: &str, why: String) {
+        self.update(name, |state| state.content = Content::Unusable(why));
     }
 
-    /// Notes that the node cannot be written until something changes.
-    pub(super) fn refuse(&mut self, name: &str, why: String) {
-        self.update(name, |known| (known.content, known.is_refused) = (Content::Unusable(why), true));
+    /// Records that the node cannot be written until something changes.
+    pub(super) fn mark_refused(&mut self, name: &str, why: String) {
+        self.update(name, |state| (state.content, state.is_refused) = (Content::Unusable(why), true));
     }
 
-    /// Has all ignored nodes read again: they may be usable by now.
-    pub(super) fn reconsider(&mut self) {
-        for known in self.known.values_mut() {
-            if matches!(known.content, Content::Unusable(_)) {
-                known.content = Content::Unread;
+    /// Marks all ignored nodes as unread, because they may be usable by now.
+    pub(super) fn reread_unusable(&mut self) {
+        for state in self.states.values_mut() {
+            if matches!(state.content, Content::Unusable(_)) {
+                state.content = Content::Unread;
             }
         }
     }
 
-    fn update(&mut self, name: &str, change: impl FnOnce(&mut Known)) {
-        self.known.get_mut(name).map(change);
+    fn update(&mut self, name: &str, change: impl FnOnce(&mut MemberState)) {
+        self.states.get_mut(name).map(change);
     }
 
-    fn members(&self) -> impl Iterator<Item = (&String, &Known, &Record, &Holding)> {
-        self.known.iter().filter_map(|(name, known)| {
-            let (record, holding) = known.member()?;
-            Some((name, known, record, holding))
+    fn members(&self) -> impl Iterator<Item = (&String, &MemberState, &Record, &Holding)> {
+        self.states.iter().filter_map(|(name, state)| {
+            let (record, holding) = state.member()?;
+            Some((name, state, record, holding))
         })
     }
 
     /// Returns what may be applied under names that are no longer members.
     pub(super) fn held_elsewhere(&self) -> Held {
-        self.known.values().filter(|known| known.member().is_none()).map(Known::held).collect()
+        self.states.values().filter(|state| state.member().is_none()).map(MemberState::held).collect()
     }
 
-    /// Returns the same, plus what slow members may be applying.
+    /// Returns what may be applied under names that are no longer members, and by slow members.
     pub(super) fn withheld(&self, now: Instant) -> Held {
-        self.known.values().filter(|known| known.member().is_none() || known.is_slow(now)).map(Known::held).collect()
+        let withheld = self.states.values().filter(|state| state.member().is_none() || state.is_slow(now));
+        withheld.map(MemberState::held).collect()
     }
 
     /// Returns the members as the allocation sees them.
     pub(super) fn candidates(&self, now: Instant) -> Vec<Candidate> {
-        let candidate = |(name, known, record, holding): (&String, &Known, &Record, &Holding)| {
+        let candidate = |(name, state, record, holding): (&String, &MemberState, &Record, &Holding)| {
             let member = allocation::Member::new(name).weight(record.weight).min(record.min);
             let member = record.max.into_iter().fold(member, allocation::Member::max);
-            Candidate { member, held: holding.most(), is_slow: known.is_slow(now) }
+            Candidate { member, held: holding.most(), is_slow: state.is_slow(now) }
         };
         self.members().map(candidate).collect()
     }
 
     /// Sets the shares that were decided for the [`candidates`](Self::candidates).
-    pub(super) fn aim(&mut self, shares: &[u64]) {
-        let members = self.known.values_mut().filter(|known| known.member().is_some());
-        for (known, share) in members.zip(shares) {
-            known.target = Some(*share);
+    pub(super) fn set_targets(&mut self, shares: &[u64]) {
+        let members = self.states.values_mut().filter(|state| state.member().is_some());
+        for (state, share) in members.zip(shares) {
+            state.target = Some(*share);
         }
     }
 
     /// Returns the members as the plan sees them, with their names.
     pub(super) fn planned(&self) -> (Vec<String>, Vec<PlannedMember>) {
-        let planned = self.members().map(|(name, known, record, holding)| {
+        let planned = self.members().map(|(name, state, record, holding)| {
             let planned = PlannedMember {
                 throughput: record.throughput,
                 held: holding.most(),
                 // A member that joined after the last decision keeps what it has.
-                target: known.target.unwrap_or(record.throughput),
-                is_new: record.epoch == 0 && known.target.is_some(),
+                target: state.target.unwrap_or(record.throughput),
+                is_new: record.epoch == 0 && state.target.is_some(),
             };
             (name.clone(), planned)
         });
         planned.unzip()
     }
 
-    /// Whether an acknowledgement is awaited.
+    /// Returns whether an acknowledgement is awaited.
     pub(super) fn awaits(&self) -> bool {
-        self.known.values().any(Known::is_awaited)
+        self.states.values().any(MemberState::is_awaited)
     }
 
     /// Returns whether an acknowledgement is awaited that is likely to come soon.
     pub(super) fn awaits_soon(&self, now: Instant) -> bool {
-        self.known.values().any(|known| known.is_awaited() && !known.is_slow(now))
+        self.states.values().any(|state| state.is_awaited() && !state.is_slow(now))
     }
 
-    /// Checks everything that is waited for. Returns what is to be reported, and of whom.
-    pub(super) fn late(&mut self, now: Instant) -> Vec<(String, Late)> {
-        let mut told = Vec::new();
-        for (name, known) in &mut self.known {
-            let Some(late) = known.late() else {
+    /// Checks everything that the leader waits for. Returns what is to be reported now.
+    pub(super) fn overdue(&mut self, now: Instant) -> Vec<Event> {
+        let mut events = Vec::new();
+        for (name, state) in &mut self.states {
+            let Some(complaint) = state.complaint(name) else {
                 // A record that could not be written stays overdue while it is read again.
-                if !known.is_refused {
-                    known.overdue = None;
+                if !state.is_refused {
+                    state.overdue = None;
                 }
                 continue;
             };
-            let overdue = known.overdue.get_or_insert(Overdue { since: now, is_told: false });
-            if !overdue.is_told && now >= overdue.since + PATIENCE {
-                overdue.is_told = true;
-                let shown = known.last.as_ref().map_or_else(|| name.clone(), |record| record.shown(name));
-                told.push((shown, late));
+            let overdue = state.overdue.get_or_insert(Overdue { since: now, is_reported: false });
+            if !overdue.is_reported && now >= overdue.since + PATIENCE {
+                overdue.is_reported = true;
+                events.push(complaint);
             }
         }
-        told
+        events
     }
 
     /// Returns when overdue and slow members have to be checked again.
-    pub(super) fn next_look(&self, now: Instant) -> Option<Instant> {
-        let overdue = self.known.values().filter_map(|known| known.overdue);
+    pub(super) fn next_check(&self, now: Instant) -> Option<Instant> {
+        let overdue = self.states.values().filter_map(|state| state.overdue);
         let times = overdue.flat_map(|Overdue { since, .. }| [since + SLOW, since + PATIENCE]);
         times.filter(|at| *at > now).min()
     }

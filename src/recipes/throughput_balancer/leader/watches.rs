@@ -7,8 +7,8 @@ use futures::FutureExt;
 
 use crate::engine::Watch;
 
-/// How long changes are gathered before members are listed, because members join and acknowledge in bunches.
-const GATHER: Duration = Duration::from_millis(10);
+/// How long changes are collected before members are listed, because members join and acknowledge in bunches.
+const COLLECT: Duration = Duration::from_millis(10);
 
 /// The leader's watches. Each is `None` once it has fired: then there is something to read.
 #[derive(Default)]
@@ -19,16 +19,16 @@ pub(super) struct Watches {
 }
 
 impl Watches {
-    /// Waits for a change. All that have changed by then are read together, so no kind of change delays another.
+    /// Waits for a change. Everything that has changed by then is read together, so no kind of change delays another.
     pub(super) async fn changed(&mut self) {
         self.fired().await;
         if self.maximum.is_some() {
-            tokio::time::sleep(GATHER).await;
+            tokio::time::sleep(COLLECT).await;
             self.fired().now_or_never();
         }
     }
 
-    /// Resolves when a watch has fired, and removes all that have.
+    /// Resolves when a watch has fired, and removes all watches that have fired.
     pub(super) async fn fired(&mut self) {
         std::future::poll_fn(|cx| {
             let mut any = Poll::Pending;

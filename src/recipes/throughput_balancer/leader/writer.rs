@@ -1,15 +1,16 @@
-//! Writes records, in transactions that are refused unless their author still leads and its maximum still stands.
+//! Writes records, in transactions that servers refuse unless their author still leads and the maximum is unchanged.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::end::End;
 use crate::client::session::Session;
 use crate::engine::{self, Multi, Op, OpResult};
 use crate::layout::throughput_balancer::Paths;
 use crate::throughput_balancer::record::Record;
 
-/// How many records go into one transaction at most.
-pub(super) const CHUNK: usize = 1_000;
+/// How many records one transaction contains at most.
+const CHUNK: usize = 1_000;
 
 /// A record to be written, if its node is still at this version.
 #[derive(Debug, Clone)]
@@ -33,25 +34,15 @@ pub(super) struct Preconditions {
 /// The outcome of the writes so far.
 #[derive(Debug, Default)]
 pub(super) struct Written {
+    /// What was written, with the new versions.
     pub(super) done: Vec<(Write, i32)>,
-    /// The name of a member whose node is gone or was changed by another program. What follows it was not written:
+    /// The name of a member whose node is gone or was changed by another program. The writes after it were not sent:
     /// other nodes may be gone too, which one listing shows.
     pub(super) stale: Option<String>,
+    /// The maximum has changed. The writes from then on were refused.
+    pub(super) is_maximum_stale: bool,
     /// The names of the nodes that cannot be written, and why.
     pub(super) refused: Vec<(String, String)>,
-}
-
-/// Why the rest was not written.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Stopped {
-    /// Another one leads.
-    Fenced,
-    /// Another member has taken over, or the maximum was created, or the epoch was changed by hand.
-    Epoch,
-    /// The maximum has changed.
-    Maximum,
-    /// The request got no answer, or was refused.
-    Failed(engine::Error),
 }
 
 /// Writes in the given order, chunk by chunk, up to the first stale node. Leaves out what cannot be written.
@@ -61,7 +52,7 @@ pub(super) async fn write(
     preconditions: &Preconditions,
     writes: Vec<Write>,
     mut max_bytes: usize,
-) -> (Written, Result<(), Stopped>) {
+) -> (Written, Result<(), End>) {
     let mut written = Written::default();
     let (mut rest, too_large): (VecDeque<_>, VecDeque<_>) =
         writes.into_iter().partition(|write| bytes(write, paths) + 3 * bytes_of_guard(paths) <= max_bytes);
@@ -73,18 +64,20 @@ pub(super) async fn write(
         let mut chunk = take_chunk(&mut rest, paths, max_bytes);
         while !chunk.is_empty() {
             match commit(session, paths, preconditions, &chunk).await {
-                Ok(versions) => {
-                    written.done.extend(chunk.drain(..).zip(versions));
-                }
-                Err(Refusal::Of(index, engine::Error::NoNode | engine::Error::BadVersion)) => {
+                Ok(versions) => written.done.extend(chunk.drain(..).zip(versions)),
+                Err(Refusal::Write(index, engine::Error::NoNode | engine::Error::BadVersion)) => {
                     written.stale = Some(chunk.remove(index).name);
                     return (written, Ok(()));
                 }
-                Err(Refusal::Of(index, error)) => {
+                Err(Refusal::Write(index, error)) => {
                     written.refused.push((chunk.remove(index).name, format!("it cannot be written: {error:?}")));
                 }
-                // The servers read less than the client takes them for.
-                Err(Refusal::All(Stopped::Failed(error @ engine::Error::TooLarge(_)))) => {
+                Err(Refusal::Maximum) => {
+                    written.is_maximum_stale = true;
+                    return (written, Ok(()));
+                }
+                // The servers' limit is lower than the client assumes.
+                Err(Refusal::Term(End::Failed(error @ engine::Error::TooLarge(_)))) => {
                     if let [write] = &*chunk {
                         written.refused.push((write.name.clone(), format!("it cannot be written: {error:?}")));
                         break;
@@ -92,7 +85,7 @@ pub(super) async fn write(
                     max_bytes /= 2;
                     chunk.drain(..).rev().for_each(|write| rest.push_front(write));
                 }
-                Err(Refusal::All(stopped)) => return (written, Err(stopped)),
+                Err(Refusal::Term(end)) => return (written, Err(end)),
             }
         }
     }
@@ -127,9 +120,11 @@ fn take_chunk(rest: &mut VecDeque<Write>, paths: &Paths, max_bytes: usize) -> Ve
 /// Why a transaction was not carried out.
 enum Refusal {
     /// One write was refused; its index.
-    Of(usize, engine::Error),
-    /// Nothing can be written.
-    All(Stopped),
+    Write(usize, engine::Error),
+    /// The maximum has changed.
+    Maximum,
+    /// This leader can write nothing more in its term.
+    Term(End),
 }
 
 /// Commits the chunk. Returns the new versions.
@@ -159,14 +154,13 @@ async fn commit(
                 _ => None,
             })
             .collect()),
-        Ok(Multi::Refused { index, error }) if index >= guarded => Err(Refusal::Of(index - guarded, error)),
-        Ok(Multi::Refused { index, error: engine::Error::NoNode | engine::Error::BadVersion }) => {
-            Err(Refusal::All(match index {
-                0 => Stopped::Fenced,
-                1 => Stopped::Epoch,
-                _ => Stopped::Maximum,
-            }))
-        }
-        Ok(Multi::Refused { error, .. }) | Err(error) => Err(Refusal::All(Stopped::Failed(error))),
+        Ok(Multi::Refused { index, error }) if index >= guarded => Err(Refusal::Write(index - guarded, error)),
+        Ok(Multi::Refused { index, error: engine::Error::NoNode | engine::Error::BadVersion }) => Err(match index {
+            0 => Refusal::Term(End::Fenced),
+            // Another member has taken over, or the maximum was created, or the epoch was changed by hand.
+            1 => Refusal::Term(End::Superseded),
+            _ => Refusal::Maximum,
+        }),
+        Ok(Multi::Refused { error, .. }) | Err(error) => Err(Refusal::Term(End::Failed(error))),
     }
 }

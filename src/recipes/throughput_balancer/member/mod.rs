@@ -1,4 +1,4 @@
-//! The task of a member. It registers, follows its own node and acknowledges, again with each session.
+//! The task of a member. In each session it registers, follows its own node and acknowledges its shares.
 
 pub(super) mod limiter;
 pub(super) mod registration;
@@ -22,14 +22,14 @@ use crate::util::backoff::Backoff;
 use crate::util::clock::Instant;
 use crate::util::wait::fired;
 
-/// Delays before registering again after the server has refused, or the node was deleted or spoiled by hand. Each is
-/// twice the one before, up to the second value.
-const AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(30));
+/// Delays before registering again after the server has refused, or the node was deleted or overwritten by hand. Each
+/// is twice the previous one, up to the second value.
+const RETRY_DELAYS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(30));
 
 /// How long a member waits for the first decision before it reports that there is none.
 const UNDECIDED: Duration = Duration::from_secs(5);
 
-/// What a member asks for.
+/// The options of a member that go into its record.
 #[derive(Debug, Clone)]
 pub(super) struct MemberOptions {
     /// The random id, also that of its latch.
@@ -63,11 +63,11 @@ pub(super) struct Member {
 
 /// Why a member stops following its node.
 enum End {
-    /// It is to leave.
-    Asked,
+    /// It has been asked to leave.
+    Leaving,
     SessionOver,
-    /// The node was deleted, or holds what no leader writes.
-    Spoiled,
+    /// The node was deleted, or contains what no leader writes.
+    NodeInvalid,
     Refused(engine::Error),
 }
 
@@ -76,7 +76,7 @@ struct View {
     watch: Option<Watch>,
     /// The connection on which it was read.
     verified: Option<u64>,
-    /// A request failed on this connection: none is sent before more is known of it.
+    /// A request failed on this connection. No other is sent until the connection is known to be lost.
     failed_on: Option<u64>,
 }
 
@@ -89,13 +89,13 @@ impl Drop for Member {
 
 impl Member {
     pub(super) fn delays() -> Backoff {
-        Backoff::new(AGAIN)
+        Backoff::new(RETRY_DELAYS)
     }
 
     /// Runs until the member leaves, or the client is closed.
     pub(super) async fn run(mut self) {
-        // Registrations of sessions that were given up, which may exist until the servers notice, or that the server
-        // would not delete.
+        // Registrations of sessions that were given up, which may exist until the servers notice, and registrations
+        // that the server refused to delete.
         let mut leftovers: Vec<Registered> = Vec::new();
         // When the attempt that failed began.
         let mut failed = None;
@@ -107,7 +107,7 @@ impl Member {
             };
             let Ok(session) = session else { break };
             let began = self.registrar.core.clock.now();
-            // No member has two registrations.
+            // A member never has two registrations.
             if let Err(error) = self.sweep(&session, &mut leftovers).await {
                 self.refused(error);
                 self.pause(began).await;
@@ -128,16 +128,16 @@ impl Member {
                 }
             };
             self.registration.send_replace(Registration { name: Some(registered.name.clone()), error: None });
-            self.events.tell(Event::Registered { member: registered.shown() });
+            self.events.report(Event::Registered { member: registered.display_name() });
             let end = self.follow(&mut registered).await;
-            if let End::Asked = end {
+            if let End::Leaving = end {
                 self.leave(session.timeout()).await;
                 leftovers.push(registered);
                 break;
             }
             self.channel.suspend();
             self.registration.send_replace(Registration::default());
-            self.events.tell(Event::Unregistered { member: registered.shown() });
+            self.events.report(Event::Unregistered { member: registered.display_name() });
             failed = (!matches!(end, End::SessionOver)).then_some(began);
             self.give_up(&session, end).await;
             leftovers.push(registered);
@@ -154,7 +154,7 @@ impl Member {
             self.registrar.remove(session, old).await?;
             let has_ended = matches!(session.condition(), Condition::Ended(_));
             if has_ended && !Arc::ptr_eq(session, &old.session) {
-                // The other session's nodes may still exist: our next session deletes them.
+                // The old session's nodes may still exist: our next session deletes them.
                 break;
             }
             leftovers.pop();
@@ -179,16 +179,16 @@ impl Member {
     fn refused(&self, error: client::Error) {
         let error = Error::client(&self.registrar.paths.base, error);
         self.registration.send_replace(Registration { name: None, error: Some(error.clone()) });
-        self.events.tell(Event::Failed { error });
+        self.events.report(Event::Failed { error });
     }
 
     fn record(&self) -> Record {
         let MemberOptions { id, label, weight, min, max } = self.options.clone();
-        // The leader has to count what the member applies at this moment.
+        // The leader must count what the member applies at this moment.
         Record { label, weight, min, max, ..Record::new(&id, self.channel.latest().throughput()) }
     }
 
-    /// Follows the node until something ends that.
+    /// Follows the node until it has to leave or register again.
     async fn follow(&mut self, registered: &mut Registered) -> End {
         let session = Arc::clone(&registered.session);
         let mut conditions = session.conditions();
@@ -197,7 +197,7 @@ impl Member {
         let mut undecided = std::pin::pin!(tokio::time::sleep(UNDECIDED).fuse());
         loop {
             if *stop.borrow() {
-                return End::Asked;
+                return End::Leaving;
             }
             // Created before the lease is read, so that no extension is missed.
             let extended = session.lease().extended();
@@ -233,13 +233,13 @@ impl Member {
             let is_undecided = connected && registered.record.epoch == 0;
             let owed = connected && registered.record.wants_ack() && registered.acked < registered.record.decision();
             let acknowledged = async {
-                // Acknowledges what is followed, even while listeners still apply the next decision.
+                // Acknowledges what is applied, even while listeners still apply the next decision.
                 let followed = self.channel.followed_after(registered.acked).await;
                 self.registrar.acknowledge(registered, followed).await
             };
-            // Waits for an extension after a lease that lapsed unnoticed while the process was stopped, or for a share
-            // in doubt. Other extensions do not count: the one that an acknowledgement itself causes would drop its
-            // answer.
+            // If the lease lapsed unnoticed while the process was stopped, or the share is not proven, waits until the
+            // lease is extended. Other extensions do not count: an acknowledgement causes one itself, which would drop
+            // the answer.
             let renewed = async {
                 let mut extended = extended;
                 loop {
@@ -253,11 +253,11 @@ impl Member {
             };
             tokio::select! {
                 biased;
-                _ = stop.wait_for(|stop| *stop) => return End::Asked,
+                _ = stop.wait_for(|stop| *stop) => return End::Leaving,
                 event = fired(&mut view.watch) => {
                     view.watch = None;
                     match event {
-                        Change::NodeDeleted => return End::Spoiled,
+                        Change::NodeDeleted => return End::NodeInvalid,
                         Change::SessionEnded => view.verified = None,
                         _ => {}
                     }
@@ -265,7 +265,7 @@ impl Member {
                 _ = conditions.changed() => {}
                 () = renewed => {}
                 () = &mut undecided, if is_undecided => {
-                    self.events.tell(Event::Undecided { member: registered.shown() });
+                    self.events.report(Event::Undecided { member: registered.display_name() });
                 }
                 outcome = acknowledged, if owed => match outcome {
                     Ok(()) => {}
@@ -280,7 +280,7 @@ impl Member {
         }
     }
 
-    /// Reads the node if that is due, with a watch.
+    /// Reads the node, with a watch, if it was not read on this connection or has changed.
     async fn look(&self, registered: &mut Registered, view: &mut View, connection: u64) -> Result<(), End> {
         if view.watch.is_some() && view.verified == Some(connection) {
             return Ok(());
@@ -288,16 +288,16 @@ impl Member {
         let path = self.registrar.paths.member(&registered.name);
         let (data, stat, watch) = match registered.session.watch_data(&path).await {
             Ok(read) => read,
-            Err(engine::Error::NoNode) => return Err(End::Spoiled),
+            Err(engine::Error::NoNode) => return Err(End::NodeInvalid),
             Err(error) => return Err(End::Refused(error)),
         };
         if stat.ephemeral_owner != registered.session.id() {
-            return Err(End::Spoiled);
+            return Err(End::NodeInvalid);
         }
-        let Ok(record) = Record::parse(&data) else { return Err(End::Spoiled) };
-        // Each of a leader's records is newer than the one before.
+        let Ok(record) = Record::parse(&data) else { return Err(End::NodeInvalid) };
+        // Leaders write each record with a newer decision than the previous one.
         if record != registered.record && record.decision() <= registered.record.decision() {
-            return Err(End::Spoiled);
+            return Err(End::NodeInvalid);
         }
         (registered.record, registered.version) = (record, stat.version);
         (view.watch, view.verified) = (Some(watch), Some(connection));
@@ -308,8 +308,9 @@ impl Member {
     fn publish(&self, registered: &Registered) {
         let (record, latest) = (&registered.record, self.channel.latest());
         let decision = record.decision();
-        let told = latest.is_current() && (latest.epoch(), latest.sequence()) == (decision.epoch, decision.sequence);
-        if told {
+        let is_published =
+            latest.is_current() && (latest.epoch(), latest.sequence()) == (decision.epoch, decision.sequence);
+        if is_published {
             return;
         }
         match registered.session.grant() {
@@ -317,7 +318,7 @@ impl Member {
                 tracing::debug!(
                     event = "share_changed",
                     path = self.registrar.paths.base,
-                    member = registered.shown(),
+                    member = registered.display_name(),
                     throughput = record.throughput,
                     epoch = decision.epoch,
                     sequence = decision.sequence,
@@ -326,11 +327,11 @@ impl Member {
                 self.channel.publish(record.throughput, decision, &registered.session, grant);
             }
             // Not proven yet: the next extension of the lease runs this again.
-            None => self.channel.doubt(record.throughput, decision),
+            None => self.channel.publish_unproven(record.throughput, decision),
         }
     }
 
-    /// Sets the share to zero and waits until the listeners have applied it, at most for `timeout`.
+    /// Sets the share to zero and waits until the listeners have applied it, for at most `timeout`.
     async fn leave(&self, timeout: Duration) {
         self.channel.leave();
         if tokio::time::timeout(timeout, self.channel.applied()).await.is_err() {
@@ -343,22 +344,22 @@ impl Member {
         }
     }
 
-    /// Ends a registration. Returns as soon as no share of it is applied.
+    /// Ends a registration. Returns as soon as no listener applies a share of it.
     async fn give_up(&mut self, session: &Arc<Session>, end: End) {
         match end {
             End::SessionOver => return,
             End::Refused(error) => {
                 let doing = "follow the share in";
                 let error = client::Error::from_engine(doing, &self.registrar.paths.base, error);
-                self.events.tell(Event::Failed { error: Error::client(&self.registrar.paths.base, error) });
+                self.events.report(Event::Failed { error: Error::client(&self.registrar.paths.base, error) });
             }
-            End::Asked | End::Spoiled => {}
+            End::Leaving | End::NodeInvalid => {}
         }
         let mut stop = self.stop.clone();
         let mut conditions = session.conditions();
         let given_up = async {
             let _ = stop.wait_for(|stop| *stop).await;
-            // As when it leaves.
+            // The same limit as when it leaves.
             tokio::time::sleep(session.timeout()).await;
         };
         tokio::select! {
@@ -371,7 +372,7 @@ impl Member {
 
     async fn pause(&mut self, began: Instant) {
         let delay = self.registrar.core.next_delay(&mut self.delays, began);
-        // Also ends when the handle was dropped.
+        // It ends early when the handle is dropped.
         let _: Result<Result<_, _>, _> = tokio::time::timeout(delay, self.stop.wait_for(|stop| *stop)).await;
     }
 }

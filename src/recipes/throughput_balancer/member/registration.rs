@@ -1,4 +1,4 @@
-//! A member's pair of nodes: its record and its acknowledgement. Both are created together and end with its session.
+//! A member's pair of nodes: its record and its acknowledgement. They are created together and end with its session.
 
 use std::sync::Arc;
 
@@ -6,8 +6,7 @@ use crate::client::core::Core;
 use crate::client::session::Session;
 use crate::client::{Error, parents};
 use crate::engine::{self, Multi, Op};
-use crate::layout::throughput_balancer::Decision;
-use crate::layout::throughput_balancer::{Paths, member_name};
+use crate::layout::throughput_balancer::{Decision, Paths, member_name};
 use crate::throughput_balancer::record::Record;
 use crate::util::znode::CreateMode;
 
@@ -28,14 +27,14 @@ pub(super) struct Registered {
     pub(super) version: i32,
     /// What the second node acknowledges.
     pub(super) acked: Decision,
-    /// A change of it that was sent and not answered.
+    /// The next acknowledgement, if it was sent and not answered.
     intent: Option<Decision>,
 }
 
 impl Registered {
-    /// Returns how events name the member.
-    pub(super) fn shown(&self) -> String {
-        self.record.shown(&self.name)
+    /// Returns the name that events use for the member.
+    pub(super) fn display_name(&self) -> String {
+        self.record.display_name(&self.name)
     }
 }
 
@@ -43,14 +42,14 @@ impl Registered {
 #[derive(Debug)]
 pub(super) enum Failed {
     SessionOver,
-    /// The nodes may exist, and have to be removed before the next try.
+    /// The nodes may exist, and have to be removed before the next attempt.
     Refused(Error, Option<Box<Registered>>),
 }
 
 impl Registrar {
     /// Creates both nodes in one transaction, and the directories if they are missing.
     ///
-    /// The name is drawn first. So after a lost answer the same create is sent again, and one read of the node tells
+    /// The name is drawn first. So after a lost answer the same create is sent again, and one read of the node shows
     /// whose it is, however many members register at once.
     pub(super) async fn register(&self, session: &Arc<Session>, record: Record) -> Result<Registered, Failed> {
         let mut registered = Registered {
@@ -68,8 +67,8 @@ impl Registrar {
             };
             match session.retry_while_passing(|| self.create(&registered)).await {
                 Ok(true) => return Ok(registered),
-                // A node of that name exists, or one of ours was deleted by hand: delete what is ours and draw another
-                // name.
+                // A node of that name exists, or one of ours was deleted by hand: delete what is left of ours and draw
+                // another name.
                 Ok(false) => match session.retry_while_passing(|| self.delete_owned(session, &registered)).await {
                     Ok(()) => {}
                     Err(error) => return Err(self.failed(error, Some(registered))),
@@ -119,7 +118,7 @@ impl Registrar {
         Op::Create { path, data, mode: CreateMode::Ephemeral, acls: self.core.config.acls.clone() }
     }
 
-    /// Creates all directories, which are persistent: names must not be given twice, also after all members have left.
+    /// Creates all directories. They are persistent, because names must not be reused even if all members have left.
     pub(in crate::recipes::throughput_balancer) async fn directories(
         &self,
         session: &Arc<Session>,
@@ -148,7 +147,7 @@ impl Registrar {
             let new = self.create_op(self.paths.ack(&of.name, next), Vec::new());
             match of.session.multi(vec![old, new]).await? {
                 Multi::Committed(_) => {}
-                // An earlier request did it, or the old node was deleted by hand.
+                // An earlier request has moved it, or the old node was deleted by hand.
                 Multi::Refused { index: 0, error: engine::Error::NoNode } => self.create_ack(of, next).await?,
                 Multi::Refused { error, .. } => return Err(error),
             }
@@ -159,7 +158,7 @@ impl Registrar {
         }
     }
 
-    /// Deletes both nodes and returns when they are gone, or the session is over.
+    /// Deletes both nodes. Returns when they are gone or the session is over.
     pub(super) async fn remove(&self, session: &Arc<Session>, of: &Registered) -> Result<(), Error> {
         match session.retry_while_passing(|| self.delete(session, of)).await {
             Ok(()) | Err(engine::Error::SessionEnded) => Ok(()),
@@ -167,7 +166,7 @@ impl Registrar {
         }
     }
 
-    /// Deletes all in one transaction if they are as they were read last, as usual; otherwise one by one.
+    /// Deletes all nodes in one transaction if they are unchanged since the last read, as usual; otherwise one by one.
     async fn delete(&self, session: &Arc<Session>, of: &Registered) -> Result<(), engine::Error> {
         let member = self.paths.member(&of.name);
         let acks = [Some(of.acked), of.intent].into_iter().flatten().map(|decision| self.paths.ack(&of.name, decision));
@@ -180,7 +179,7 @@ impl Registrar {
         }
     }
 
-    /// Deletes what is left of both nodes. Leaves the node of another member alone, which got the same name after the
+    /// Deletes what is left of both nodes, but not a node of another member, which may have the same name after the
     /// directory was deleted by hand.
     async fn delete_owned(&self, session: &Arc<Session>, of: &Registered) -> Result<(), engine::Error> {
         let acks = [Some(of.acked), of.intent].into_iter().flatten().map(|decision| self.paths.ack(&of.name, decision));
@@ -200,7 +199,7 @@ async fn delete_owned(session: &Arc<Session>, path: &str, owner: i64) -> Result<
         };
         match outcome {
             Ok(()) | Err(engine::Error::NoNode) => return Ok(()),
-            // A leader has written it just now.
+            // A leader has just written it.
             Err(engine::Error::BadVersion) => {}
             Err(error) => return Err(error),
         }

@@ -1,4 +1,4 @@
-//! What the leader makes of listings, records and acknowledgements.
+//! How the leader reads listings, records and acknowledgements.
 
 use super::*;
 use crate::throughput_balancer::leader::holding::UNKNOWN;
@@ -22,8 +22,8 @@ fn stat(created: i64, version: i32) -> Stat {
 fn write(view: &mut View, name: &str, throughput: u64, sequence: u64, version: i32) {
     let held = held(view, name);
     let change = Change { member: 0, throughput, ceiling: held.max(throughput) };
-    let (record, _) = view.next_record(name, &change, decision(sequence)).expect("a member");
-    view.wrote(name, record, version);
+    let write = view.next_write(name, &change, decision(sequence)).expect("a member");
+    view.set_written(name, write.record, version);
 }
 
 fn elsewhere(view: &View) -> u64 {
@@ -32,7 +32,7 @@ fn elsewhere(view: &View) -> u64 {
 }
 
 fn held(view: &View, name: &str) -> u64 {
-    view.known[name].held()
+    view.states[name].held()
 }
 
 /// Two members; `a` was lowered from 9 to 4 and has acknowledged nothing yet.
@@ -43,9 +43,9 @@ fn lowered(now: Instant) -> View {
     for name in ["a", "b"] {
         view.read(name, &stat(7, 0), Ok(Record::new(name, 9)), now);
     }
-    view.late(now);
+    view.overdue(now);
     write(&mut view, "a", 4, 1, 1);
-    view.late(now);
+    view.overdue(now);
     view
 }
 
@@ -73,31 +73,31 @@ fn an_acknowledgement_without_a_record_blocks_everything_if_a_session_stands_beh
     let now = Instant::now();
     let mut view = lowered(now);
     view.list_acks(acks(&[("a", 1), ("b", 0), ("x", 7), ("y", 7)]));
-    assert_eq!(view.strangers(), [("x".into(), decision(7)), ("y".into(), decision(7))]);
+    assert_eq!(view.unverified_acks(), [("x".into(), decision(7)), ("y".into(), decision(7))]);
     assert_eq!(elsewhere(&view), 0);
-    view.prove("x", false);
-    view.prove("y", true);
-    assert_eq!((view.strangers(), elsewhere(&view)), (vec![], UNKNOWN));
+    view.set_ack_owned("x", false);
+    view.set_ack_owned("y", true);
+    assert_eq!((view.unverified_acks(), elsewhere(&view)), (vec![], UNKNOWN));
     // What is known counts beside it.
     view.list_members(names(&["a"]));
     assert_eq!(view.held_elsewhere(), Held { known: 9, is_unknown: true });
     view.list_acks(acks(&[("a", 1), ("b", 0), ("x", 7)]));
-    assert_eq!((view.strangers(), elsewhere(&view)), (vec![], 9));
+    assert_eq!((view.unverified_acks(), elsewhere(&view)), (vec![], 9));
 }
 
 #[test]
 fn a_record_that_was_changed_by_hand_is_ignored_and_its_member_keeps_what_it_held() {
     let now = Instant::now();
     let mut view = lowered(now);
-    view.doubt("b");
-    assert_eq!((view.unread(), view.is_in_doubt()), (names(&["b"]), true));
+    view.mark_unread("b");
+    assert_eq!((view.unread(), view.must_reread()), (names(&["b"]), true));
     view.read("b", &stat(7, 5), Ok(Record::new("b", 0)), now);
     assert_eq!((view.candidates(now).len(), elsewhere(&view)), (1, 9));
     // It stays so, as often as it is read; another node of that name is another member.
-    view.reconsider();
+    view.reread_unusable();
     view.read("b", &stat(7, 5), Ok(Record::new("b", 0)), now);
     assert_eq!(elsewhere(&view), 9);
-    view.doubt("b");
+    view.mark_unread("b");
     view.read("b", &stat(8, 0), Ok(Record::new("b", 3)), now);
     assert_eq!((view.candidates(now).len(), held(&view, "b"), elsewhere(&view)), (2, 3, 0));
 }
@@ -107,14 +107,14 @@ fn a_record_that_was_changed_by_hand_is_ignored_and_its_member_keeps_what_it_hel
 fn a_record_that_was_written_again_with_the_same_bytes_stays_a_member() {
     let now = Instant::now();
     let mut view = lowered(now);
-    let same = view.known["b"].last.clone().expect("a record");
+    let same = view.states["b"].last.clone().expect("a record");
     for version in [1, 4] {
-        view.doubt("b");
+        view.mark_unread("b");
         assert!(!view.read("b", &stat(7, version), Ok(same.clone()), now), "it is no other member");
         assert_eq!((view.candidates(now).len(), held(&view, "b"), elsewhere(&view)), (2, 9, 0));
         let change = Change { member: 0, throughput: 3, ceiling: 9 };
-        let (_, written_at) = view.next_record("b", &change, decision(2)).expect("a member");
-        assert_eq!(written_at, version);
+        let write = view.next_write("b", &change, decision(2)).expect("a member");
+        assert_eq!(write.version, version);
     }
 }
 
@@ -122,31 +122,32 @@ fn a_record_that_was_written_again_with_the_same_bytes_stays_a_member() {
 fn a_node_that_could_not_be_used_for_a_while_is_a_member_again_if_nobody_has_changed_it() {
     let now = Instant::now();
     let mut view = lowered(now);
-    view.ignore("b", "it cannot be read".into());
+    view.mark_unusable("b", "it cannot be read".into());
     assert_eq!(elsewhere(&view), 9);
-    view.reconsider();
+    view.reread_unusable();
     view.read("b", &stat(7, 0), Ok(Record::new("b", 9)), now);
     assert_eq!((view.candidates(now).len(), elsewhere(&view)), (2, 0));
 }
 
 #[test]
-fn one_that_cannot_be_written_is_told_of_however_often_others_come_and_go() {
+fn a_member_that_cannot_be_written_is_reported_however_often_others_come_and_go() {
     let now = Instant::now();
     let mut view = lowered(now);
-    let mut told = Vec::new();
+    let mut events = Vec::new();
     for second in 0..=6 {
         let now = now + Duration::from_secs(second);
-        view.reconsider();
+        view.reread_unusable();
         if second > 0 {
             view.read("b", &stat(7, 0), Ok(Record::new("b", 9)), now);
         }
-        told.extend(view.late(now));
-        view.refuse("b", "it cannot be written".into());
-        told.extend(view.late(now));
+        events.extend(view.overdue(now));
+        view.mark_refused("b", "it cannot be written".into());
+        events.extend(view.overdue(now));
     }
-    told.retain(|(name, _)| name == "b");
-    assert_eq!(told, [("b".into(), Late::Ignored { held: 9, why: "it cannot be written".into() })]);
-    view.reconsider();
+    events.retain(|event| *event != Event::Unacked { member: "a".into(), held: 9 });
+    let why = "it cannot be written".to_owned();
+    assert_eq!(events, [Event::MemberIgnored { member: "b".into(), held: 9, why }]);
+    view.reread_unusable();
     view.read("b", &stat(7, 0), Ok(Record::new("b", 9)), now);
     write(&mut view, "b", 5, 2, 1);
     let later = now + Duration::from_secs(7);
@@ -165,22 +166,22 @@ fn a_member_is_slow_when_it_has_not_followed_for_a_while_and_not_when_it_is_on_i
     write(&mut view, "a", 3, 2, 2);
     assert_eq!(slow(&view, later), 1, "another decision is no excuse");
     view.list_acks(acks(&[("a", 1), ("b", 0)]));
-    view.late(later);
+    view.overdue(later);
     assert_eq!((held(&view, "a"), slow(&view, later)), (4, 0), "it has followed the first one");
     assert_eq!(slow(&view, later + SLOW), 1);
 }
 
 #[test]
-fn what_is_late_is_told_once() {
+fn what_is_overdue_is_reported_once() {
     let now = Instant::now();
     let mut view = lowered(now);
-    assert_eq!(view.next_look(now), Some(now + SLOW));
-    assert_eq!(view.late(now + SLOW), []);
-    assert_eq!(view.next_look(now + SLOW), Some(now + PATIENCE));
-    assert_eq!(view.late(now + PATIENCE), [("a".into(), Late::Unacked { held: 9 })]);
-    assert_eq!((view.late(now + PATIENCE * 2), view.next_look(now + PATIENCE)), (vec![], None));
+    assert_eq!(view.next_check(now), Some(now + SLOW));
+    assert_eq!(view.overdue(now + SLOW), []);
+    assert_eq!(view.next_check(now + SLOW), Some(now + PATIENCE));
+    assert_eq!(view.overdue(now + PATIENCE), [Event::Unacked { member: "a".into(), held: 9 }]);
+    assert_eq!((view.overdue(now + PATIENCE * 2), view.next_check(now + PATIENCE)), (vec![], None));
     view.list_acks(acks(&[("a", 1)]));
-    view.late(now + PATIENCE);
+    view.overdue(now + PATIENCE);
     let why = "it has no acknowledgement".to_owned();
-    assert_eq!(view.late(now + PATIENCE * 2), [("b".into(), Late::Ignored { held: 9, why })]);
+    assert_eq!(view.overdue(now + PATIENCE * 2), [Event::MemberIgnored { member: "b".into(), held: 9, why }]);
 }
