@@ -14,9 +14,10 @@ impl Client {
     ///
     /// # Errors
     /// [`ErrorKind::NoNode`], [`ErrorKind::NotEmpty`], [`ErrorKind::BadVersion`]; [`ErrorKind::OutcomeUnknown`] if the
-    /// connection broke before the answer, or the answer cannot be read. Without a version the client then looks: it
-    /// returns `Ok` if the node is gone, and retries if the node is certainly the one that was there before. The
-    /// outcome stays unknown if the node may be one that another client has created since, or the session has ended.
+    /// connection broke before the answer, or the answer does not say whether the node was deleted. Without a version
+    /// the client then looks: it returns `Ok` if the node is gone. If the node is certainly the one that was there
+    /// before, it retries after a lost answer, and returns the error of any other. The outcome stays unknown if the
+    /// node may be one that another client has created since, or the session has ended.
     ///
     /// # Cancel safety
     /// A delete that was sent before the future was dropped may still be carried out.

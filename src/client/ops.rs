@@ -82,8 +82,8 @@ impl Client {
     /// # Errors
     /// [`ErrorKind::NoNode`], [`ErrorKind::BadVersion`]; [`ErrorKind::InvalidArgument`] for version -1, which is not a
     /// version, and for data above the [limit](crate::ClientBuilder::max_request_bytes); [`ErrorKind::OutcomeUnknown`]
-    /// if the connection broke before the answer, or the answer cannot be read. A set is not retried, as that could
-    /// undo another client's.
+    /// if the connection broke before the answer, or the answer does not say what happened. A set is not retried, as
+    /// that could undo another client's.
     ///
     /// # Cancel safety
     /// A set that was sent before the future was dropped may still be carried out.
@@ -102,7 +102,7 @@ impl Client {
     /// # Errors
     /// [`ErrorKind::NodeExists`], [`ErrorKind::NoNode`] if the parent is missing; [`ErrorKind::InvalidArgument`] for
     /// data above the [limit](crate::ClientBuilder::max_request_bytes); [`ErrorKind::OutcomeUnknown`] if the connection
-    /// broke before the answer, or the answer cannot be read.
+    /// broke before the answer, or the answer does not say what happened.
     ///
     /// # Cancel safety
     /// A create that was sent before the future was dropped may still be carried out.

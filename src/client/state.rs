@@ -102,8 +102,8 @@ pub enum ErrorPolicy {
     #[doc(alias = "StandardConnectionStateErrorPolicy")]
     #[default]
     Standard,
-    /// Only `Lost` ends a hold: it survives a short outage, but never longer than the lease, so never longer than the
-    /// ensemble keeps the session.
+    /// A suspended connection does not end a hold. The hold survives an outage until the lease expires, so never longer
+    /// than the ensemble keeps the session.
     ///
     /// Once a server was asked to resume the session and has not answered, the lease lasts at most [two
     /// ticks](crate::ClientBuilder::min_session_timeout): the server may have granted a smaller session timeout. So an

@@ -18,7 +18,7 @@ use super::lease_file::Moment;
 
 /// How often a mark of another one is looked at, and how long after a write without a known outcome the next one is.
 const INTERVAL: Duration = Duration::from_millis(50);
-/// How many writes in a row may have no known outcome. Each has waited for its answer, so that takes a while already.
+/// How many writes of one call may have no known outcome.
 const ATTEMPTS: u32 = 5;
 
 /// What is written.
