@@ -1,7 +1,7 @@
 //! A barrier for maintenance, `Barrier`: workers pause while an operator works on what they share.
 //!
 //! It plays a scenario and ends: four workers do one job after another, and wait at the barrier before each. An
-//! operator sets the barrier twice, waits until all workers have arrived at it, maintains, and removes it.
+//! operator sets the barrier twice, waits until no job is under way, maintains, and removes it.
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -53,11 +53,13 @@ const MAINTENANCE: Duration = Duration::from_millis(500);
 
 /// What the example checks; the workers and the operator coordinate through the barrier alone.
 struct Office {
-    /// How often the barrier has been set.
-    set: AtomicUsize,
-    /// For each worker, how often the barrier had been set when it last began to wait.
-    arrived: [watch::Sender<usize>; WORKERS],
+    /// Odd while the barrier is set for certain: from the end of `set` to the beginning of `remove`.
+    phase: AtomicUsize,
+    /// How many workers are at work.
+    working: watch::Sender<usize>,
     jobs: AtomicUsize,
+    /// Jobs whose worker came to the barrier, and passed it, while it was set.
+    too_early: AtomicUsize,
     closed: AtomicBool,
 }
 
@@ -65,59 +67,62 @@ struct Office {
 async fn scenario(stage: &Stage, path: &str) -> Result<()> {
     println!("{WORKERS} workers and a barrier at {path}, on {stage}\n");
     let office = Office {
-        set: AtomicUsize::new(0),
-        arrived: std::array::from_fn(|_| watch::Sender::new(0)),
+        phase: AtomicUsize::new(0),
+        working: watch::Sender::new(0),
         jobs: AtomicUsize::new(0),
+        too_early: AtomicUsize::new(0),
         closed: AtomicBool::new(false),
     };
-    let workers = (0..WORKERS).map(|worker| work(stage, path, worker, &office));
+    let workers = (0..WORKERS).map(|_| work(stage, path, &office));
     let workers = futures::future::try_join_all(workers);
-    let (_, during) = until(futures::future::try_join(workers, operate(stage, path, &office))).await??;
-    let jobs = office.jobs.load(Ordering::SeqCst);
-    println!("\n{}, {during} of them during {MAINTENANCES} maintenances.", count(jobs, "job", "jobs"));
-    if during > 0 {
+    until(futures::future::try_join(workers, operate(stage, path, &office))).await??;
+    let too_early = office.too_early.load(Ordering::SeqCst);
+    println!("\n{}, {too_early} of them during {MAINTENANCES} maintenances.", jobs_of(&office));
+    if too_early > 0 {
         return Err("no job may begin while the barrier is set".into());
     }
     Ok(())
 }
 
 /// One worker, which waits at the barrier before each of its jobs.
-async fn work(stage: &Stage, path: &str, worker: usize, office: &Office) -> Result<()> {
+async fn work(stage: &Stage, path: &str, office: &Office) -> Result<()> {
     let client = stage.connect().await?;
     let barrier = Barrier::new(&client, path)?;
     while !office.closed.load(Ordering::SeqCst) {
-        office.arrived[worker].send_replace(office.set.load(Ordering::SeqCst));
+        let came = office.phase.load(Ordering::SeqCst);
         // One request if the barrier is not set.
         barrier.wait().await?;
+        office.working.send_modify(|working| *working += 1);
         office.jobs.fetch_add(1, Ordering::SeqCst);
+        if came % 2 == 1 && came == office.phase.load(Ordering::SeqCst) {
+            office.too_early.fetch_add(1, Ordering::SeqCst);
+        }
         tokio::time::sleep(JOB).await;
+        office.working.send_modify(|working| *working -= 1);
     }
     Ok(())
 }
 
-/// Maintains twice. Returns how many jobs began meanwhile.
-async fn operate(stage: &Stage, path: &str, office: &Office) -> Result<usize> {
+/// Maintains twice.
+async fn operate(stage: &Stage, path: &str, office: &Office) -> Result<()> {
     let client = stage.connect().await?;
     let barrier = Barrier::new(&client, path)?;
-    let mut during = 0;
-    for maintenance in 1..=MAINTENANCES {
+    for _ in 0..MAINTENANCES {
         tokio::time::sleep(JOB * 5).await;
         println!("{} done so far; the operator sets the barrier", jobs_of(office));
         barrier.set().await?;
-        office.set.store(maintenance, Ordering::SeqCst);
-        for arrived in &office.arrived {
-            arrived.subscribe().wait_for(|seen| *seen == maintenance).await?;
-        }
-        let before = office.jobs.load(Ordering::SeqCst);
-        println!("all workers wait; the operator maintains");
+        office.phase.fetch_add(1, Ordering::SeqCst);
+        // A job that had begun goes on.
+        office.working.subscribe().wait_for(|working| *working == 0).await?;
+        println!("no job is under way; the operator maintains");
         tokio::time::sleep(MAINTENANCE).await;
-        during += office.jobs.load(Ordering::SeqCst) - before;
         println!("the operator removes the barrier");
+        office.phase.fetch_add(1, Ordering::SeqCst);
         barrier.remove().await?;
     }
     tokio::time::sleep(JOB * 5).await;
     office.closed.store(true, Ordering::SeqCst);
-    Ok(during)
+    Ok(())
 }
 
 fn jobs_of(office: &Office) -> String {
