@@ -1,11 +1,11 @@
-//! How long the arithmetic of shares takes; the aim is 5 ms for the fair shares of 10 000 members. Needs no server.
+//! Measures the arithmetic of shares; the aim is 5 ms for the fair shares of 10 000 members. Needs no server.
 
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion};
 use zookeeper_recipes::throughput_balancer::allocation::{Allocation, Member};
 
-/// Members of all kinds, in no order; repeated from this seed.
+/// The seed for the members, which are of all kinds and in no order.
 const SEED: u64 = 20_261_121;
 
 fn members(count: u64, random: &mut fastrand::Rng) -> Vec<Member> {

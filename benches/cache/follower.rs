@@ -8,7 +8,7 @@ const ADD_WATCH: i32 = 106;
 const RECURSIVE: i32 = 1;
 const EVENT: i32 = -1;
 const SESSION_MS: i32 = 60_000;
-/// What is before the path of an event: xid, zxid, error, type, state, and the length of the path.
+/// The bytes before the path of an event: xid, zxid, error, type, state, and the length of the path.
 const BEFORE_PATH: usize = 28;
 
 /// A session with one watch.
@@ -33,7 +33,7 @@ impl Follower {
         follower
     }
 
-    /// Reads each node of which an event tells, until so many are read. What is here together is asked for together.
+    /// Reads the node of each event until this many are read. Events that arrive together lead to one write.
     pub(crate) fn take(&mut self, mut left: usize) {
         while left > 0 {
             let frame = self.frame();

@@ -4,28 +4,28 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-/// A pause before what is measured begins, in every column: a waiter tells that it waits before its last watch is
-/// armed, and that request is not a part of what follows.
+/// A pause before each measurement, in every column: a waiter reports that it waits before its last watch is armed, and
+/// that request must not be measured.
 pub(crate) const SETTLE: Duration = Duration::from_millis(1);
 
-/// The end of a reader's name before its number.
+/// The part of a reader's name just before its number.
 const READ: &str = "-__READ__";
 
-/// How many leases a semaphore has.
+/// How many permits a semaphore has.
 pub(crate) const LEASES: u32 = 3;
 
-/// What a lock is held for.
+/// The kind of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Mutex,
     Read,
     Write,
-    /// One of a semaphore.
+    /// A permit of a semaphore.
     Lease,
 }
 
 impl Kind {
-    /// The path of a node to be created, without its number.
+    /// Returns the path of a node to create, without its number.
     pub(crate) fn prefix(self, dir: &str) -> String {
         let base = match self {
             Kind::Mutex => "-lock-",
@@ -36,8 +36,8 @@ impl Kind {
         format!("{dir}/_c_{}{base}", Uuid::new_v4())
     }
 
-    /// The name of the node that `node` waits for, and whether it holds once that is deleted; nothing if it holds. A
-    /// writer behind a writer lists again, as that one may have become a reader.
+    /// Returns the name of the node ahead, and whether `node` holds once that one is deleted; `None` if `node` holds. A
+    /// writer behind a writer lists again, because the one ahead may have become a reader.
     pub(crate) fn before(self, mut children: Vec<String>, node: &str) -> Option<(String, bool)> {
         children.sort_by(|one, other| number(one).cmp(number(other)));
         let at = children.iter().position(|child| node.ends_with(child.as_str())).expect("our own node");

@@ -1,12 +1,11 @@
-//! This library beside the client crate `zookeeper-client` and beside a bare socket, on a real server:
+//! Compares this library with the client crate `zookeeper-client` and with a bare socket, on a real server:
 //! `cargo bench --features integration --bench side_by_side [-- part of a row's name]`.
 //!
-//! The bare socket is the limit: frames written by hand on blocking sockets, the same requests, none of the care. The
-//! columns take turns, round by round, so that whatever else the machine does hits all of them; the ratios are what
-//! counts.
+//! The bare socket is the limit: frames written by hand on blocking sockets, the same requests, no error handling. The
+//! columns take turns, round by round, so that other load on the machine affects all of them; only the ratios count.
 //!
-//! Docker passes the connections of the host through a process of its own, which takes a share of the processors. With
-//! `BENCH_SERVER=host:port` another server is measured, for example one whose container is reached at its own address.
+//! Docker passes the host's connections through a proxy process, which takes a share of the processors.
+//! `BENCH_SERVER=host:port` selects another server, for example a container that is reached at its own address.
 
 mod bare;
 mod client_crate;
@@ -49,7 +48,7 @@ impl Stage {
         }
     }
 
-    /// A directory for each column. They last, so that no server removes them in between.
+    /// Creates a directory for each column. They are persistent, so the server does not remove them between rounds.
     fn directories(&self, name: &str) -> [String; 3] {
         let mut socket = Socket::connect(&self.addr());
         ["bare", "crate", "ours"].map(|column| {
@@ -60,7 +59,7 @@ impl Stage {
     }
 }
 
-/// Gets ready what a row measures.
+/// Prepares the measurement of a row.
 type Setup = fn(&Stage) -> Row;
 
 const ROWS: [(&str, Setup); 22] = [
@@ -132,7 +131,7 @@ fn contended_mutex(stage: &Stage, contenders: usize) -> Row {
         .ours(ours::lock::contended(&stage.addr(), &own, Kind::Mutex, contenders, turns))
 }
 
-/// The requests are those of a free mutex, under other names.
+/// Sends the requests of a free mutex, with other names of nodes.
 fn free_lock(stage: &Stage, kind: Kind) -> Row {
     const CYCLES: u64 = 200;
     let [bare, _, own] = stage.directories("free");
@@ -150,9 +149,9 @@ fn contended_writers(stage: &Stage, writers: usize) -> Row {
         .ours(ours::lock::contended(&stage.addr(), &own, Kind::Write, writers, turns))
 }
 
-/// From the release of a writer until all readers behind it read. A cycle includes the readers' release and all
-/// new places. The least that it can cost is one thread that reads one socket after the other; each reader of ours is
-/// a task, as one that lives somewhere else would be.
+/// Measures from the release of a writer until all readers behind it read. A cycle includes the readers' release and
+/// all new places. One thread that reads one socket after the other costs least; each of our readers is a task, as an
+/// independent reader would be.
 fn readers_behind_a_writer(stage: &Stage, readers: usize, column: fn(&str, &str, usize, u64) -> Column) -> Row {
     const CYCLES: u64 = 50;
     let [bare, _, own] = stage.directories("readers");
@@ -161,7 +160,7 @@ fn readers_behind_a_writer(stage: &Stage, readers: usize, column: fn(&str, &str,
         .ours(ours::lock::readers_behind_a_writer(&stage.addr(), &own, readers, CYCLES))
 }
 
-/// One lock after the other, and both deletes in one write.
+/// Acquires one lock after the other, and deletes both nodes in one write.
 fn free_multi_lock(stage: &Stage) -> Row {
     const CYCLES: u64 = 200;
     let ([one_bare, _, one_own], [other_bare, _, other_own]) = (stage.directories("one"), stage.directories("other"));
@@ -170,7 +169,7 @@ fn free_multi_lock(stage: &Stage) -> Row {
         .ours(ours::lock::free_pair(&stage.addr(), [&one_own, &other_own], CYCLES))
 }
 
-/// A place in the line and a lease, and both are deleted.
+/// Creates a place in line and the node of a permit, and deletes both.
 fn free_semaphore(stage: &Stage) -> Row {
     const CYCLES: u64 = 200;
     let [bare, _, own] = stage.directories("semaphore");
@@ -182,7 +181,7 @@ fn free_semaphore(stage: &Stage) -> Row {
     ))
 }
 
-/// Each addition is a transaction that also changes the node of its writer, so that one whose answer is lost is not
+/// Each addition is a transaction that also changes its writer's node, so that an addition whose answer is lost is not
 /// repeated.
 fn add(stage: &Stage) -> Row {
     const CYCLES: u64 = 200;
@@ -206,7 +205,7 @@ fn fail_over(stage: &Stage) -> Row {
 }
 
 /// Ours puts each item in a transaction that also counts the puts of its producer, so that a put whose answer is lost
-/// is repeated without a second item. The other columns do the same, or the create alone.
+/// can be retried without a second item. The other columns do the same, or only create the item.
 fn put_one_at_a_time(stage: &Stage, put: Put) -> Row {
     const ITEMS: usize = 300;
     let [bare, other, own] = stage.directories("put");
@@ -226,7 +225,7 @@ fn put_at_once(stage: &Stage) -> Row {
         .ours(ours::queue::put_at_once(&stage.addr(), &own, ITEMS))
 }
 
-/// Read, claim, acknowledge. One write carries the acknowledgement, the next claim and the read ahead.
+/// Reads, claims and acknowledges items. One write carries the acknowledgement, the next claim and the read ahead.
 fn take_in_hands(stage: &Stage, items: usize, in_hand: usize) -> Row {
     let [bare, _, own] = stage.directories("taken");
     Row::new(Unit::PerSecond, 15, items as u64)
@@ -234,7 +233,7 @@ fn take_in_hands(stage: &Stage, items: usize, in_hand: usize) -> Row {
         .ours(ours::queue::take_in_hands(&stage.addr(), &own, items, in_hand))
 }
 
-/// The same with the puts before, and with several consumers that share the items.
+/// Includes the puts in the measurement, with one or several consumers that share the items.
 fn put_and_take(stage: &Stage, consumers: usize) -> Row {
     const ITEMS: usize = 1_000;
     let [bare, other, own] = stage.directories("take");

@@ -1,16 +1,16 @@
-//! Rounds in turns: how long each cycle takes, and what it costs this process.
+//! Runs the columns in turns, and measures how long each cycle takes and what it costs this process.
 
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 use tokio::runtime::{Builder, Runtime};
 
-/// A runtime of the kind that each column gets one of.
+/// Creates a runtime; each column has its own.
 pub(crate) fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime")
 }
 
-/// How long each of so many cycles takes, one after the other.
+/// Runs cycles one after the other, and returns how long each took.
 pub(crate) async fn timed<F: Future>(cycles: u64, mut cycle: impl FnMut() -> F) -> Vec<Duration> {
     let mut times = Vec::new();
     for _ in 0..cycles {
@@ -21,7 +21,7 @@ pub(crate) async fn timed<F: Future>(cycles: u64, mut cycle: impl FnMut() -> F) 
     times
 }
 
-/// How a row is told.
+/// How the results of a row are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     /// A time; less is better.
@@ -32,9 +32,9 @@ pub(crate) enum Unit {
 
 /// One way to do the work of a row.
 pub(crate) struct Column {
-    /// A round. Returns how long each cycle took; where they overlap, their mean alone.
+    /// Runs a round. Returns how long each cycle took, or only their mean if they overlap.
     round: Box<dyn FnMut() -> Vec<Duration>>,
-    /// Between two rounds of it; not measured.
+    /// Runs after each round; not measured.
     afterwards: Box<dyn FnMut()>,
 }
 
@@ -43,7 +43,7 @@ impl Column {
         Column { round: Box::new(round), afterwards: Box::new(|| {}) }
     }
 
-    /// A column that runs as a task on a runtime of its own.
+    /// Creates a column that runs as a task on a runtime of its own.
     pub(crate) fn on_tokio<T, F>(make: impl Future<Output = T>, round: impl Fn(T) -> F + 'static) -> Column
     where
         T: Clone + 'static,
@@ -73,9 +73,9 @@ impl Column {
     }
 }
 
-/// The resources that this process has used so far. The other columns are idle meanwhile, but for their pings.
+/// The resources that this process has used so far. During a round, the other columns are idle except for their pings.
 struct Usage {
-    /// User and system.
+    /// User and system time.
     cpu: Duration,
     /// Context switches, voluntary or not, of the threads that still run.
     switches: u64,
@@ -96,7 +96,7 @@ fn switches(status: &str) -> u64 {
     counts.filter_map(|line| line.split_whitespace().last()?.parse::<u64>().ok()).sum()
 }
 
-/// A cycle of one round: the median of its time, the mean of the rest.
+/// A cycle of one round: the median of the times, and the means of CPU time and context switches.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
     pub(crate) seconds: f64,
@@ -104,7 +104,7 @@ pub(crate) struct Sample {
     pub(crate) switches: f64,
 }
 
-/// The rounds of each column.
+/// The samples of each column, one for each round.
 pub(crate) struct Measured {
     pub(crate) unit: Unit,
     pub(crate) bare: Vec<Sample>,
@@ -112,7 +112,7 @@ pub(crate) struct Measured {
     pub(crate) ours: Vec<Sample>,
 }
 
-/// Something that is done in up to three ways.
+/// Work that is done in up to three ways.
 pub(crate) struct Row {
     unit: Unit,
     rounds: usize,
@@ -140,12 +140,11 @@ impl Row {
         self
     }
 
-    /// One round of each column after the other, again and again. The first results are dropped: the server warms
-    /// up.
+    /// Runs the rounds of all columns in turns. The first results are dropped, because the server warms up.
     pub(crate) fn measure(mut self) -> Measured {
         const WARM_UP: usize = 2;
         let mut samples = [const { Vec::new() }; 3];
-        // Without cargo's flag this is a test that it works.
+        // Without cargo's flag, this only tests that the benchmark works.
         let rounds = if std::env::args().any(|arg| arg == "--bench") { WARM_UP + self.rounds } else { WARM_UP + 1 };
         for round in 0..rounds {
             for (column, samples) in self.columns.iter_mut().zip(&mut samples) {

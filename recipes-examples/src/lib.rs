@@ -59,9 +59,9 @@ pub use self::options::{Ensemble, Example, Znodes, name, number, path};
 pub use self::output::{count, print_line, tell_connection};
 pub use self::stage::{Asked, Stage};
 
-/// What ends an example.
+/// The error that ends an example.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
-/// How a step of an example ends.
+/// The outcome of a step of an example.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// How long [`until`] waits.
@@ -85,7 +85,7 @@ pub fn main<O: Example, F: Future<Output = Result<()>>>(play: impl FnOnce(O) -> 
     }
 }
 
-/// The outcome of `work`.
+/// Returns the output of `work`.
 ///
 /// # Errors
 /// If `work` takes longer than [`PATIENCE`].

@@ -1,4 +1,4 @@
-//! The options of the examples, their check, and `--help`.
+//! The options of the examples, their validation, and `--help`.
 
 use std::process::exit;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, Args, Parser};
 use zookeeper_recipes::Client;
 
-/// The session timeout in seconds; short in memory, so that the end of a crashed session does not take long.
+/// The session timeout in seconds; short in memory, so that a crashed session ends soon.
 const IN_MEMORY: u64 = 3;
 const ON_A_SERVER: u64 = 8;
 /// What the ensemble in memory grants, in seconds.
@@ -31,7 +31,7 @@ impl Ensemble {
         Duration::from_secs(self.session_timeout.unwrap_or(usual))
     }
 
-    /// The path that stands for the root, if the connect string has one.
+    /// Returns the chroot of the connect string, or an empty text.
     fn chroot(&self) -> &str {
         let hosts = self.connect.as_deref().unwrap_or_default();
         let (_, after_scheme) = hosts.rsplit_once("://").unwrap_or(("", hosts));
@@ -47,12 +47,12 @@ pub struct Znodes<'a> {
     pub path: &'a str,
     /// The option by which several processes share the path; `None` if the process plays a scenario of its own.
     pub shared_by: Option<&'static str>,
-    /// What follows the path in the name of a znode, and what the znode is.
+    /// The suffix that follows the path in the name of each znode, and what the znode is.
     pub uses: &'static [(&'static str, &'static str)],
 }
 
 impl Znodes<'_> {
-    /// The section of `--help`: the paths as they are on the servers.
+    /// Returns the section of `--help` with the paths as they are on the servers.
     fn help(&self, ensemble: &Ensemble) -> String {
         let own = ensemble.connect.is_some() && self.shared_by.is_none();
         let base = format!("{}{}{}", ensemble.chroot(), self.path, if own { "-PID" } else { "" });
@@ -66,10 +66,10 @@ impl Znodes<'_> {
 
 /// The options of an example.
 pub trait Example: Parser {
-    /// Where it plays.
+    /// Returns where the example plays.
     fn ensemble(&self) -> &Ensemble;
 
-    /// The znodes that it uses.
+    /// Returns the znodes that the example uses.
     fn znodes(&self) -> Znodes<'_>;
 }
 
@@ -81,7 +81,7 @@ pub fn path(value: &str) -> Result<String, String> {
     if !value.starts_with('/') || value == "/" {
         return Err("a path starts with '/' and names a znode below the root, as in \"/examples/lock\"".into());
     }
-    // A namespace keeps the rules of paths.
+    // A namespace follows the rules of paths.
     match Client::builder("localhost").namespace(value).validate() {
         Ok(()) => Ok(value.to_owned()),
         Err(error) => Err(error.to_string()),
@@ -111,7 +111,7 @@ pub fn name() -> NonEmptyStringValueParser {
     NonEmptyStringValueParser::new()
 }
 
-/// The options of this process. Ends the process after `--help`, and with status 2 if an option is bad.
+/// Returns the options of this process. Ends the process after `--help`, and with status 2 if an option is bad.
 pub(crate) fn parse<O: Example>() -> O {
     let options = match O::try_parse() {
         Ok(options) => options,
@@ -124,7 +124,7 @@ pub(crate) fn parse<O: Example>() -> O {
     options
 }
 
-/// Checks what one option alone does not tell.
+/// Checks combinations of options, which no option shows alone.
 fn check<O: Example>(options: &O) -> Result<(), String> {
     let ensemble = options.ensemble();
     if ensemble.connect.is_some() {
@@ -150,7 +150,7 @@ fn check<O: Example>(options: &O) -> Result<(), String> {
 
 /// Prints the help, with the znodes for the other options of this process, and ends.
 fn help<O: Example>() -> ! {
-    // As an option like any other `--help` does not keep the rest from being parsed.
+    // As an ordinary option, `--help` does not keep the rest from being parsed.
     let flag = Arg::new("help").short('h').long("help").action(ArgAction::SetTrue);
     let matches = O::command().disable_help_flag(true).ignore_errors(true).arg(flag).try_get_matches();
     let options = matches.and_then(|matches| O::from_arg_matches(&matches)).ok();

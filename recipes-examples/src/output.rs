@@ -18,19 +18,19 @@ macro_rules! println {
 
 static STARTED: OnceLock<Instant> = OnceLock::new();
 
-/// Takes the moment from which all time stamps count.
+/// Sets the moment from which all time stamps count.
 pub(crate) fn start_clock() {
     STARTED.get_or_init(Instant::now);
 }
 
-/// Prints `text`, with the same time stamp before each line of it; an empty line stays empty. See [`println!`].
+/// Prints `text`, with the same time stamp before each of its lines; an empty line stays empty. See [`println!`].
 ///
 /// # Panics
-/// If the standard output cannot be written for another reason than a closed reader, such as a full disk.
+/// If the standard output cannot be written for a reason other than a closed reader, such as a full disk.
 pub fn print_line(text: std::fmt::Arguments<'_>) {
     let text = text.to_string();
     let mut output = std::io::stdout().lock();
-    // Read under the lock: the stamps of the output never decrease.
+    // Read under the lock, so that the time stamps of the output never decrease.
     let elapsed = STARTED.get_or_init(Instant::now).elapsed().as_secs_f64();
     match output.write_all(stamped(&text, elapsed).as_bytes()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => ending::OUTPUT_CLOSED.notify_one(),
@@ -43,12 +43,12 @@ fn stamped(text: &str, elapsed: f64) -> String {
     text.split('\n').map(stamp).collect()
 }
 
-/// A number with its noun, as in `1 write` and `2 writes`.
+/// Returns a number with its noun, as in `1 write` and `2 writes`.
 pub fn count(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
-/// Prints the changes of the connection of `client` from now on, as `id` sees them.
+/// Prints each change of the connection of `client` from now on, with `id` in front.
 pub fn tell_connection(client: &Client, id: &str) {
     let id = id.to_owned();
     client.add_listener(move |state| {

@@ -17,7 +17,7 @@ mod shared_value;
 use program::Program;
 use rustix::process::Signal;
 
-/// Asks the example to end when it has printed `place`; it ends.
+/// Asks the example to end when it has printed `place`, and waits for its end.
 async fn ends_when_asked(path: &str, place: &str, signal: Signal) -> program::Told {
     let mut program = Program::start(path, &[]);
     program.says(place).await;
@@ -27,25 +27,25 @@ async fn ends_when_asked(path: &str, place: &str, signal: Signal) -> program::To
     told
 }
 
-/// Closes the output of the example when it has printed `place`; it ends without an error.
+/// Closes the output of the example when it has printed `place`. Asserts that it ends without an error.
 async fn ends_when_its_output_is_closed(path: &str, place: &str) {
     let mut program = Program::start(path, &[]);
     program.says(place).await;
     program.close_output().await.complains_of_nothing();
 }
 
-/// No other process could see an ensemble in memory.
+/// Asserts that the option needs a real ensemble: no other process could see one in memory.
 async fn needs_a_real_ensemble(path: &str, arguments: &[&str]) {
     refuses(path, arguments, &[&format!("{} needs a real ensemble", arguments[0]), "--connect localhost:2181"]).await;
 }
 
-/// A bad option ends the example with status 2, and the error names the value and the allowed ones.
+/// Asserts that a bad option ends the example with status 2, and that the error names the value and the allowed ones.
 async fn refuses(path: &str, arguments: &[&str], texts: &[&str]) {
     let told = Program::start(path, arguments).ends(2).await;
     texts.iter().for_each(|text| told.complains(text));
 }
 
-/// `--help` shows the znodes with the chroot, and the default of every option.
+/// Asserts that `--help` shows the znodes with the chroot, and the default of every option.
 async fn helps(path: &str, arguments: &[&str], znodes: &[&str]) {
     let arguments = [&["--connect", "zk1:2181,zk2/app"], arguments, &["--help"]].concat();
     let told = Program::start(path, &arguments).succeeds().await;

@@ -22,15 +22,15 @@ pub(crate) struct Platform {
     pub(crate) random: Random,
 }
 
-/// Servers other than those of a connect string.
+/// Servers that are reached without the connect string of a user: an ensemble in memory.
 pub(crate) trait Host: fmt::Debug + Send + Sync {
     /// Returns what one new client runs on. Must be called inside a tokio runtime.
     fn platform(&self) -> Platform;
 }
 
 impl Platform {
-    /// A client of real servers. With `dedicated` its tasks get a thread of their own, which ends when the client is
-    /// `closed`.
+    /// Returns what a client of real servers runs on. With `dedicated`, its tasks get their own thread, which ends when
+    /// the client is `closed`.
     pub(super) fn network(
         connect_string: ConnectString,
         dedicated: bool,
@@ -38,7 +38,7 @@ impl Platform {
     ) -> Result<Self, Error> {
         let runtime = if dedicated {
             Runtime::dedicated(async move {
-                // The thread also ends if the client could not be built: then the sender is dropped.
+                // The thread also ends if the client could not be built, because then the sender is dropped.
                 let _ = closed.wait_for(|closed| closed.is_some()).await;
             })?
         } else {

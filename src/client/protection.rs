@@ -1,11 +1,11 @@
-//! Curator's protection: a recognizable name, by which a create whose answer was lost is found again.
+//! Curator's protection: a recognizable name, by which the client finds the node of a create whose answer was lost.
 
 use std::sync::Arc;
 
 use super::session::Session;
 use crate::engine;
 
-/// Returns the child of `dir` whose name begins with `prefix`. The list follows a sync, as a server that lags may not
+/// Returns the child of `dir` whose name begins with `prefix`. Syncs before it lists, because a lagging server may not
 /// know the node yet.
 pub(crate) async fn find(session: &Arc<Session>, dir: &str, prefix: &str) -> Result<Option<String>, engine::Error> {
     let (sync, list) = (session.sync(dir), session.list_children(dir));

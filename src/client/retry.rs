@@ -1,4 +1,4 @@
-//! The retry policies: when a request that failed for a passing reason is sent again.
+//! The retry policies: when a request that failed with a transient error is sent again.
 
 #[cfg(feature = "backoff")]
 mod backoff;
@@ -9,19 +9,19 @@ use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 
-/// No delay is shorter: a retry without any pause keeps a core busy and loads a server that is already in trouble.
+/// The shortest delay. Retries without a pause would keep a core busy and load a server that is already in trouble.
 const SHORTEST: Duration = Duration::from_millis(1);
 
 /// After this many doublings even one millisecond exceeds the longest possible `Duration`.
 const MOST_DOUBLINGS: u32 = 80;
 
-/// Decides when a request that failed for a passing reason (a lost connection, for example) is sent again, and when it
-/// fails for good.
+/// Decides when a request that failed with a transient error (a lost connection, for example) is sent again, and when
+/// the client gives up.
 ///
-/// A policy is asked after each failed try. It gets the number of *retries* so far, so `n` retries are up to `n + 1`
-/// tries, as in Curator, and the time since the operation began. It answers with the delay before the next try, or
-/// gives up. Only requests that are harmless to repeat are ever retried, and only after errors that another try can
-/// resolve.
+/// The client asks the policy after each failed try. The policy gets the number of *retries* so far (so `n` retries are
+/// up to `n + 1` tries, as in Curator) and the time since the operation began. It returns the delay before the next
+/// try, or gives up. The client retries only requests that are harmless to repeat, and only after errors that another
+/// try can resolve.
 ///
 /// The [default](RetryPolicy::default) suits most programs. A policy is a plain value: it can be cloned and shared by
 /// any number of operations, each of which starts from the beginning.
@@ -164,7 +164,7 @@ impl RetryPolicy {
         Self::of(Backoff::Fixed(whole_millis_up(delay)))
     }
 
-    /// Returns a policy whose delays `delay` computes.
+    /// Returns a policy that computes its delays with `delay`.
     ///
     /// `delay` gets the number of retries so far (0 after the first try) and the time since the operation began. It
     /// returns the delay before the next try, or `None` to give up. A delay below one millisecond is one millisecond.
@@ -184,10 +184,10 @@ impl RetryPolicy {
         Self { max_retries: Some(n), ..self }
     }
 
-    /// Limits the policy to the time `max` since the operation began. Replaces an earlier limit of this kind.
+    /// Limits the policy to retries within `max` since the operation began. Replaces an earlier limit of this kind.
     ///
     /// A delay that would pass the limit is shortened, so that the last try is made at the limit. The limit ends the
-    /// retries, not a try that is under way. No retry if `max` is below one millisecond.
+    /// retries; it does not interrupt a try that is under way. There is no retry if `max` is below one millisecond.
     #[must_use = "the policy is returned, not changed in place"]
     pub fn max_elapsed(self, max: Duration) -> Self {
         Self { max_elapsed: Some(max), ..self }
@@ -251,13 +251,13 @@ fn exponential(base: Duration, max: Duration, attempt: u32) -> Duration {
     nearest_milli(step).min(max)
 }
 
-/// Returns a delay between half of `delay` and all of it, by `jitter`: never above what was computed.
+/// Returns a delay from half of `delay` to all of it, chosen by `jitter`.
 fn upper_half(delay: Duration, jitter: f64) -> Duration {
     let half = delay / 2;
     whole_millis(half.saturating_add(half.mul_f64(jitter)).min(delay))
 }
 
-/// Replaces a random number that is not from 0 to 1, so that it cannot spoil a delay.
+/// Forces a random number into the range from 0 to 1.
 fn unit(jitter: f64) -> f64 {
     if jitter.is_nan() { 0.5 } else { jitter.clamp(0.0, 1.0) }
 }

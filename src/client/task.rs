@@ -1,10 +1,10 @@
-//! A recipe's task in the background, as its handles see it.
+//! A background task of a recipe, as the recipe's handles see it.
 
 use tokio::sync::watch;
 
 use super::runtime::Runtime;
 
-/// A task that is under way, and its outcome.
+/// A running task, and its outcome.
 #[derive(Debug, Clone)]
 pub(crate) struct Task<T> {
     outcome: watch::Receiver<Option<T>>,
@@ -20,7 +20,7 @@ impl<T: Clone + Send + Sync + 'static> Task<T> {
         Task { outcome }
     }
 
-    /// Waits for the outcome. `None` if the task ended without one: its runtime has ended, or it panicked.
+    /// Waits for the outcome. Returns `None` if the task ended without one: its runtime has ended, or it panicked.
     pub(crate) async fn outcome(&self) -> Option<T> {
         let mut outcome = self.outcome.clone();
         outcome.wait_for(Option::is_some).await.ok().and_then(|outcome| outcome.clone())

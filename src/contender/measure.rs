@@ -1,4 +1,4 @@
-//! What the metrics are told of calls that acquire, of holds and of terms.
+//! The metrics of calls that acquire, of holds and of terms.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ enum WaitEnd {
     Dropped,
 }
 
-/// A call that acquires. When it is dropped, it tells how long it has waited.
+/// A call that acquires. When it is dropped, it records how long it has waited.
 #[derive(Debug)]
 pub(super) struct Wait<'a> {
     meter: &'a Meter,
@@ -35,7 +35,7 @@ pub(super) struct Wait<'a> {
 }
 
 impl<'a> Wait<'a> {
-    /// `span` is told the outcome.
+    /// Records the outcome in `span`.
     pub(super) fn begin(meter: &'a Meter, recipe: &'static str, path: &'a str, span: Span) -> Self {
         let waits = meter.level(&table::LOCK_WAITERS, &[Label::Is(recipe), Label::Path(path)]);
         waits.set(1.0);
@@ -46,12 +46,12 @@ impl<'a> Wait<'a> {
         self.span.clone()
     }
 
-    /// Notes the outcome of a call that was not to wait any longer.
+    /// Records the outcome of a call that no longer waits.
     pub(super) fn acquired<T, E>(&mut self, outcome: &Result<T, E>) {
         self.end = if outcome.is_ok() { WaitEnd::Acquired } else { WaitEnd::Failed };
     }
 
-    /// Notes the outcome of a call that has given up.
+    /// Records the outcome of a call that has given up.
     pub(super) fn gave_up<T, E>(&mut self, outcome: &Result<T, E>) {
         self.end = if outcome.is_ok() { WaitEnd::Busy } else { WaitEnd::Failed };
     }
@@ -71,12 +71,12 @@ impl Drop for Wait<'_> {
     }
 }
 
-/// What a place tells of its way to the head of the line.
+/// The metrics and the span of a place on its way to the head of the line.
 #[derive(Debug)]
 pub(super) struct Takeover {
-    /// That of the call that waits; none outside of calls, and once it holds.
+    /// The span of the call that waits. There is none outside of calls, and none once it holds.
     span: Span,
-    /// When the event arrived that the node before ours is gone, until we hold.
+    /// When the event arrived that the node ahead of ours is gone. Set until we hold.
     freed_at: Option<Instant>,
 }
 
@@ -87,18 +87,18 @@ impl Takeover {
         Takeover { span, freed_at: None }
     }
 
-    /// Notes the node before ours.
+    /// Records the node ahead of ours.
     pub(super) fn waits_for(&mut self, node: &str) {
         self.freed_at = None;
         self.span.record("behind", node.rsplit('/').next());
     }
 
-    /// Notes that it is gone, if that is what this watch has told.
+    /// Records that it is gone, if this watch reported that.
     pub(super) fn freed(&mut self, event: Event, watch: Option<Watch>) {
         self.freed_at = watch.filter(|_| event == Event::NodeDeleted).and_then(|watch| watch.arrived_at());
     }
 
-    /// Notes that we hold.
+    /// Records that we hold.
     pub(super) fn held(&mut self, core: &Core, dir: &str) {
         self.span = Span::none();
         let Some(at) = self.freed_at.take() else { return };
@@ -107,14 +107,14 @@ impl Takeover {
     }
 }
 
-/// Shows how holds of a lock may end, before one does.
+/// Registers the ways in which a hold can end, before one ends.
 pub(crate) fn announce(core: &Core, recipe: &'static str, path: &str) {
     for end in ["released", "lost"] {
         core.meter().announce(&table::LOCK_HOLD, &[Label::Is(recipe), Label::Path(path), Label::Is(end)]);
     }
 }
 
-/// A lock or a permit that is held. It tells when it ends.
+/// A lock or a permit that is held. It records when it ends.
 #[derive(Debug)]
 pub(super) struct Holding {
     meter: Arc<Meter>,
@@ -130,7 +130,7 @@ impl Holding {
         Holding { meter: Arc::clone(core.meter()), recipe, began: Instant::now(), level: Some(level) }
     }
 
-    /// Notes its end, the first time that it is called.
+    /// Records the end. Only the first call counts.
     pub(super) fn end(&mut self, path: &str, is_held: bool) {
         if self.level.take().is_none() {
             return;
@@ -141,7 +141,7 @@ impl Holding {
     }
 }
 
-/// The terms of one participant in an election. While it does not lead, it counts as none that leads.
+/// The terms of one participant in an election.
 #[derive(Debug)]
 pub(crate) struct Terms {
     meter: Arc<Meter>,
@@ -153,7 +153,7 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
-    /// `ends` are the ways in which a term may end that an operator has to know of.
+    /// `ends` are the ends of a term that an operator must know of.
     pub(crate) fn new(core: &Core, recipe: &'static str, path: &Arc<str>, ends: &[&'static str]) -> Self {
         let (meter, labels) = (Arc::clone(core.meter()), [Label::Is(recipe), Label::Path(path)]);
         meter.announce(&table::LEADER_TERMS, &labels);
@@ -172,7 +172,7 @@ impl Terms {
         self.began = Some(Instant::now());
     }
 
-    /// Ends the term, if there is one, in a way that has this name.
+    /// Ends the term, if there is one. `end` is the name of its end.
     pub(crate) fn end(&mut self, end: &'static str) {
         let Some(began) = self.began.take() else { return };
         self.leads.set(0.0);

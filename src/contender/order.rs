@@ -74,17 +74,17 @@ impl Listing {
 /// What a contender waits for.
 #[derive(Debug, Clone)]
 pub(crate) enum Rule {
-    /// The node directly before its own.
+    /// The node directly ahead of its own.
     Alone,
-    /// The same, in a line where a node that is none of these, the readers', may turn into one of them.
+    /// The node directly ahead, in a line with readers, whose bases these are: a writer ahead may turn into a reader.
     Writes(Vec<String>),
-    /// The nearest node before its own that is none of these, the readers'.
+    /// The nearest writer ahead. These are the bases of readers.
     Reads(Vec<String>),
-    /// No node: it holds once its recipe admits it.
+    /// No node. It holds as soon as its recipe admits it.
     Counted,
 }
 
-/// What a contender does at its place of the line.
+/// What a contender does at its place in line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn<'a> {
     /// It holds.
@@ -103,7 +103,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Returns how many names are before `name`; `None` if it is not in the line.
+    /// Returns how many names are ahead of `name`, or `None` if it is not in the line.
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
         self.names.iter().position(|other| other == name)
     }
@@ -113,7 +113,7 @@ impl Queue {
         self.names.first().map(String::as_str)
     }
 
-    /// Returns what the contender `name` does under this rule; `None` if it is not in the line.
+    /// Returns what the contender `name` does under this rule, or `None` if it is not in the line.
     pub(crate) fn turn_of(&self, name: &str, rule: &Rule) -> Option<Turn<'_>> {
         let ahead = &self.names[..self.position(name)?];
         let is_reader = |name: &str, readers: &[String]| number_of(name, &bases_of(readers)).is_some();
@@ -132,8 +132,8 @@ impl Queue {
         Some(turn.map_or(Turn::Now, |(name, last)| Turn::After { name, last }))
     }
 
-    /// Returns whether the line may be another by now, under this rule: a node that has vanished since the listing may
-    /// have turned into one that was not listed.
+    /// Returns whether the line may have changed in a way that matters under this rule: a node that has vanished since
+    /// the listing may have turned into one that was not listed.
     pub(crate) fn is_outdated(&self, rule: &Rule) -> bool {
         self.some_vanished && matches!(rule, Rule::Writes(_))
     }

@@ -16,7 +16,7 @@ const AT_ONCE: usize = 64;
 /// megabyte.
 const MAX_ID_BYTES: usize = 64 * 1024;
 
-/// Checks the id of a participant. The error tells the value and what is allowed.
+/// Checks the id of a participant. The error names the value and what is allowed.
 pub(crate) fn check_id(id: &str) -> Result<(), String> {
     if id.len() <= MAX_ID_BYTES {
         return Ok(());

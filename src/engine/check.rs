@@ -34,7 +34,7 @@ pub(crate) fn create(path: &str, mode: CreateMode, without_acl: bool) -> Result<
     }
 }
 
-/// Checks a time to live. Returns the value and what is allowed.
+/// Checks a time to live. The error names the value and the allowed range.
 pub(crate) fn ttl(ttl: Duration) -> Result<(), String> {
     let most = CreateMode::MAX_TTL;
     if ttl.as_millis() >= 1 && ttl.as_millis() <= most.as_millis() {
@@ -56,7 +56,7 @@ fn bad(why: &str) -> Error {
     Error::BadArguments(why.to_owned())
 }
 
-/// Checks a path. The prefix of a sequential name may end with a slash: its node has only digits for a name.
+/// Checks a path. The prefix of a sequential node may end with a slash: the node's name is then only the digits.
 fn valid(path: &str, prefix: bool) -> Result<(), Error> {
     if path.is_empty() {
         return Err(bad("path cannot be empty"));

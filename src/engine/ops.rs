@@ -3,7 +3,7 @@
 use super::error::Error;
 use crate::util::znode::{Acl, CreateMode, Stat};
 
-/// One step of a multi: all of its steps happen, or none.
+/// One step of a multi. Either all steps are carried out or none.
 #[derive(Debug, Clone)]
 pub(crate) enum Op {
     /// The node exists, and has this data version if one is given.

@@ -1,4 +1,4 @@
-//! What the task of a session knows of it, from one connection to the next.
+//! The state of a session that only its task uses. It outlives connections.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::util::clock::Instant;
 pub(crate) enum SessionEnd {
     Expired,
     AuthFailed,
-    /// The servers opened another one in its place.
+    /// The servers opened another session instead of resuming it.
     Replaced,
     Closed,
 }
@@ -25,11 +25,11 @@ pub(crate) struct SessionState {
     pub(crate) shared: Arc<Shared>,
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) identity: Identity,
-    /// The shortest timeout that was granted: a new leader takes the first one for every session.
+    /// The shortest timeout granted so far: a new leader applies to each session the one that was granted first.
     pub(crate) shortest: Duration,
-    /// The time of the last contact with a server.
+    /// When a server was last heard from.
     pub(crate) last_contact: Instant,
-    /// When the last connection ended that was welcomed.
+    /// When the last connection on which the session was open ended.
     pub(crate) lost_at: Instant,
 }
 

@@ -15,7 +15,7 @@ use crate::util::znode::Stat;
 /// How many requests are under way at a time.
 pub(super) const AT_ONCE: usize = 64;
 
-/// How often a directory is read at most, if a writer disappears each time.
+/// How often a directory is read at most while a writer disappears each time.
 pub(super) const ATTEMPTS: usize = 5;
 
 /// A directory as it was listed.
@@ -24,14 +24,14 @@ struct Directory {
     stat: Stat,
     /// The names of its children that have a role.
     named: Vec<String>,
-    /// The names of the other ones.
+    /// The names of the other children.
     others: Vec<String>,
 }
 
-/// What has become of a name that was listed.
+/// What was found under a name that was listed.
 enum Read {
     Child(Child),
-    /// It is no contender, whatever its name: it has children, or may have some.
+    /// Not a contender, whatever its name: it has children, or may have some.
     Directory(String),
     Vanished(String),
 }
@@ -42,7 +42,7 @@ struct Contents {
     children: Vec<Child>,
     /// The names of children that have children.
     directories: Vec<String>,
-    /// A writer has disappeared since the list. It may be a reader now, which was not listed.
+    /// A writer has disappeared since the list was read. It may be a reader now, whose node was not listed.
     is_outdated: bool,
 }
 
@@ -76,7 +76,7 @@ pub(super) async fn lines(client: &Client, root: &str) -> Result<Lines, Error> {
     Ok(all)
 }
 
-/// Returns those of the nodes, given with the transactions that created them, that do not exist any more.
+/// Returns the nodes that no longer exist. Each node is given with the transaction that created it.
 pub(super) async fn gone(client: &Client, nodes: Vec<(String, i64)>) -> Result<HashSet<String>, Error> {
     let looks = nodes.into_iter().map(|(path, created)| {
         let client = client.clone();
@@ -136,14 +136,14 @@ async fn list(client: &Client, path: &str) -> Result<Directory, Error> {
 }
 
 impl Directory {
-    /// Returns the children that may have children themselves. Those with a role are looked at when they are read, and
-    /// a queue may have very many items.
+    /// Returns the children that may have children themselves, except the nodes with a role, which are checked when
+    /// they are read, and the items of a queue, of which there may be very many.
     fn below(&self) -> impl Iterator<Item = String> {
         self.others.iter().filter(|name| !queue::is_item(name)).map(|name| join(&self.path, name))
     }
 }
 
-/// Reads the nodes that have a role, of each of these directories.
+/// Reads the nodes that have a role in each of these directories.
 async fn read(client: &Client, listed: Vec<Directory>) -> Result<Vec<(Directory, Contents)>, Error> {
     let names: Vec<_> = listed
         .iter()
@@ -193,8 +193,8 @@ async fn child(client: &Client, path: &str, name: String) -> Result<Read, Error>
     }
 }
 
-/// Makes a line of what was read; reads again while that is outdated. Returns also the paths of its children that have
-/// children.
+/// Builds a line from what was read, and reads again while the contents are outdated. Also returns the paths of its
+/// children that have children.
 async fn settled(client: &Client, first: (Directory, Contents)) -> Result<(Line, Vec<String>), Error> {
     let (mut directory, mut contents) = first;
     for _ in 1..ATTEMPTS {

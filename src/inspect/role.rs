@@ -1,4 +1,4 @@
-//! What the name of a node tells: what its owner wants, and whom it excludes.
+//! What the name of a node says: what its owner wants, and which other roles it excludes.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use crate::layout::kazoo;
 use crate::layout::line::{self, number_of};
 use crate::layout::parts::NUMBER_BYTES;
 
-/// What the owner of a node in a line wants, as the node's name tells.
+/// What the owner of a node in a line wants, according to the node's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -15,16 +15,16 @@ pub enum Role {
     Candidate,
     /// Wants to hold alone: `lock-N`, of a mutex, a leader selector, or the line of a semaphore.
     Lock,
-    /// Wants to hold beside other readers: `__READ__N`, or kazoo's `__rlock__N`.
+    /// Wants to hold together with other readers: `__READ__N`, or kazoo's `__rlock__N`.
     Reader,
     /// Wants to hold alone, in the line of a read-write lock: `__WRIT__N`.
     Writer,
     /// Wants to hold alone: kazoo's `__lock__N`, which its `Lock`, its `WriteLock` and its `Election` all create. It
-    /// excludes mutexes, readers and writers too, which is so if each of them is configured to count its nodes.
+    /// also excludes mutexes, readers and writers, provided that each of them is configured to count its nodes.
     KazooLock,
 }
 
-/// The end of a node's name before its number.
+/// The last part of a node's name before the number, and the role that it stands for.
 const BASES: [(&str, Role); 6] = [
     (line::LATCH, Role::Candidate),
     (line::LOCK, Role::Lock),
@@ -34,7 +34,7 @@ const BASES: [(&str, Role); 6] = [
     (kazoo::LOCK, Role::KazooLock),
 ];
 
-/// All of them, for a list of the line.
+/// Returns the bases of all roles, to order the nodes of a line.
 pub(super) fn bases() -> [&'static str; 6] {
     BASES.map(|(base, _)| base)
 }
@@ -42,13 +42,13 @@ pub(super) fn bases() -> [&'static str; 6] {
 impl Role {
     pub(super) const ALL: [Role; 5] = [Role::Candidate, Role::Lock, Role::Reader, Role::Writer, Role::KazooLock];
 
-    /// Returns the role of a node with this name; `None` if it belongs to no line.
+    /// Returns the role of a node with this name; `None` if it does not belong to a line.
     pub fn of(name: &str) -> Option<Role> {
         BASES.iter().find_map(|&(base, role)| number_of(name, &[base]).map(|_| role))
     }
 
-    /// Returns the role of a node that has no children. A server appends ten digits. With fewer, only an ephemeral node
-    /// is a contender: else it is rather the directory of a free lock, such as `db-lock-1`.
+    /// Returns the role of a node that has no children. A server appends ten digits. If the name has fewer, only an
+    /// ephemeral node is a contender; any other is more likely the directory of a free lock, such as `db-lock-1`.
     pub(super) fn of_node(name: &str, is_ephemeral: bool) -> Option<Role> {
         Role::of(name).filter(|_| is_ephemeral || has_number_of_server(name))
     }
@@ -67,7 +67,7 @@ impl Role {
     }
 }
 
-/// Returns whether a server may have appended the number of this name: ten places, of which a sign is one.
+/// Returns whether a server may have appended the number of this name: ten characters, including a sign.
 fn has_number_of_server(name: &str) -> bool {
     let before = name.trim_end_matches(|c: char| c.is_ascii_digit());
     name.len() - before.len() + usize::from(before.ends_with('-')) >= NUMBER_BYTES

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! <path>          its data version is the generation number
-//! <path>/<uuid>   one for each member, ephemeral; a new name for each enter
+//! <path>/<uuid>   one for each member, ephemeral; a new name each time a member enters
 //! <path>/ready    persistent; exists while a round is open
 //! ```
 

@@ -1,30 +1,30 @@
-//! The znodes of a group's members: their names, and what is in them.
+//! The znodes of a group's members: their names and their data.
 
 use uuid::Uuid;
 
 /// In the name of each node of a kazoo `Party`.
 const PARTY: &str = "__party__";
 
-/// What other clients of the group expect of the members' nodes.
+/// The format of the members' nodes that other clients of the group expect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Format {
-    /// Curator's `GroupMember`: the node is named as the id, and contains the member's data. This is the default.
+    /// Curator's `GroupMember`: the name of the node is the id, and its data is the member's data. This is the default.
     #[default]
     GroupMember,
-    /// Kazoo's `Party`: the node is named `<32 hex digits>__party__`, and contains the id. There is no other data.
+    /// Kazoo's `Party`: the node is named `<32 hex digits>__party__`, and its data is the id. There is no other data.
     /// Children with other names are not members.
     ///
     /// A `Party` object of kazoo creates the group once and expects it to stay, while a container is removed when it is
     /// empty. So let kazoo create the group, or create it as a persistent node.
     Party,
-    /// Kazoo's `ShallowParty`: the node is named `<32 hex digits>-<id>`, and is empty. For the group's node the same
-    /// holds as with [`Party`](Self::Party).
+    /// Kazoo's `ShallowParty`: the node is named `<32 hex digits>-<id>`, and is empty. What [`Party`](Self::Party) says
+    /// about the group's node also applies here.
     ShallowParty,
 }
 
 impl Format {
-    /// Returns the name of the node of a new member, and its data. Kazoo's names have a random uuid in them.
+    /// Returns the name of the node of a new member, and its data. Kazoo's names contain a random UUID.
     pub(crate) fn node(self, id: &str, data: Vec<u8>, random: Uuid) -> (String, Vec<u8>) {
         let unique = random.simple();
         match self {
@@ -34,14 +34,14 @@ impl Format {
         }
     }
 
-    /// Returns the id and the data of the member whose node has this name and contains `data`, if that may be read;
-    /// `None` if it is no member, or cannot be named.
+    /// Returns the id and the data of the member whose node has this name and this data; `data` is `None` if it may not
+    /// be read. Returns `None` if the node is not a member, or its id is not known.
     pub(crate) fn member(self, name: &str, data: Option<&[u8]>) -> Option<(String, Vec<u8>)> {
         match self {
             Format::GroupMember => Some((name.to_owned(), data.unwrap_or_default().to_vec())),
             Format::Party if !name.contains(PARTY) => None,
             Format::Party => Some((String::from_utf8_lossy(data?).into_owned(), Vec::new())),
-            // As kazoo reads it: everything, if there is no hyphen.
+            // As kazoo does: without a hyphen, the id is the whole name.
             Format::ShallowParty => Some((name.split_once('-').map_or(name, |(_, id)| id).to_owned(), Vec::new())),
         }
     }

@@ -1,4 +1,4 @@
-//! The names that kazoo gives its znodes where Curator's are others. Those of its parties are in `group_member`.
+//! The names of kazoo's znodes that differ from Curator's. The names of its parties are in `group_member`.
 
 use super::parts::before_number;
 
@@ -7,7 +7,7 @@ pub(crate) const LOCK: &str = "__lock__";
 /// The base of its `ReadLock`.
 pub(crate) const READ: &str = "__rlock__";
 
-/// Appended to the path of a semaphore, this makes the path of its line. Its leases are in the path itself.
+/// The suffix that turns the path of a semaphore into the path of its line. Its leases are in the path itself.
 pub(crate) const SEMAPHORE_LINE: &str = "-__lock__";
 
 /// The base of the items of a `Queue`, in its path, and of a `LockingQueue`, in [`ENTRIES`].
@@ -16,7 +16,7 @@ const ENTRY: &str = "entry-";
 pub(crate) const ENTRIES: &str = "entries";
 /// The directory of the items that its consumers have taken.
 pub(crate) const TAKEN: &str = "taken";
-/// The digits of a priority, in the names of items.
+/// The number of digits of a priority, in the names of items.
 const PRIORITY_BYTES: usize = 3;
 
 /// Returns whether this is the name of an item: the base, a priority of three digits, a hyphen, and a number.
@@ -25,7 +25,7 @@ pub(super) fn is_entry(name: &str) -> bool {
     priority.is_some_and(|digits| digits.len() == PRIORITY_BYTES && digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Returns the path of the semaphore whose line this directory may have.
+/// Returns the path of the semaphore whose line this directory may be.
 pub(crate) fn semaphore_of(directory: &str) -> Option<&str> {
     directory.strip_suffix(SEMAPHORE_LINE).filter(|path| !path.is_empty() && !path.ends_with('/'))
 }

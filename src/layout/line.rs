@@ -1,4 +1,4 @@
-//! The znodes of a line: `_c_<uuid>-<base><number>`. The base says what the owner wants; the server appends the number.
+//! The znodes of a line: `_c_<uuid>-<base><number>`. The base says what the owner wants. The server appends the number.
 
 /// The base of a leader latch.
 pub(crate) const LATCH: &str = "latch-";
@@ -8,16 +8,16 @@ pub(crate) const LOCK: &str = "lock-";
 pub(crate) const READ: &str = "__READ__";
 pub(crate) const WRITE: &str = "__WRIT__";
 
-/// The data of a contender that is asked to release, as Curator writes it.
+/// The data with which Curator asks a contender to release.
 pub(crate) const REVOKED: &[u8] = b"__REVOKE__";
 
 /// The value at which the counter sticks; more than one node can carry it.
 pub(crate) const STUCK: u32 = i32::MAX as u32;
 
-/// The place that the number at the end of a name stands for.
+/// The place in the line that the number at the end of a name gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Number {
-    /// The place in the line: smaller numbers were created earlier.
+    /// The place: nodes with smaller numbers were created earlier.
     Ordered(u32),
     /// The counter was exhausted when the node was created; its `czxid` decides.
     Exhausted,
@@ -26,7 +26,7 @@ pub(crate) enum Number {
 /// Returns the number of a node of this line, or `None` for a foreign node.
 ///
 /// The number is the text after the *last* occurrence of a base, as in Curator: everything before it belongs to the
-/// contender (`_c_<uuid>-`) and may contain the base too. The first base that fits decides.
+/// contender (`_c_<uuid>-`) and may contain the base too. The first base that occurs in the name decides.
 pub(crate) fn number_of(name: &str, bases: &[&str]) -> Option<Number> {
     bases.iter().find_map(|base| parse_number(name.rsplit_once(base)?.1))
 }
@@ -43,8 +43,8 @@ fn parse_number(text: &str) -> Option<Number> {
     })
 }
 
-/// Returns the digits for another node at the place of `name`. Beyond the end of the counter the digits do not tell the
-/// place; the largest that still do are returned. The caller holds, so no other node is before it.
+/// Returns the digits for another node at the place of `name`. Beyond the end of the counter, digits do not determine
+/// the place; then this returns the largest digits that do. The caller holds, so no other node is before it.
 pub(crate) fn digits_of(name: &str, base: &str) -> String {
     match number_of(name, &[base]) {
         Some(Number::Ordered(number)) => format!("{number:010}"),

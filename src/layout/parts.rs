@@ -1,4 +1,4 @@
-//! What names of several recipes have in common: the number that a server appends, UUIDs, and protection.
+//! Parts that names of several recipes have in common: the number that a server appends, UUIDs, and protection.
 
 use uuid::Uuid;
 
@@ -9,7 +9,7 @@ const UUID_PARTS: [usize; 5] = [8, 4, 4, 4, 12];
 /// The length of a UUID as kazoo writes it.
 const HEX_BYTES: usize = 32;
 
-/// Returns what is before the number at the end of a name.
+/// Returns the part before the number at the end of a name.
 pub(crate) fn before_number(name: &str) -> Option<&str> {
     let (before, number) = name.split_at_checked(name.len().checked_sub(NUMBER_BYTES)?)?;
     number.bytes().all(|byte| byte.is_ascii_digit()).then_some(before)

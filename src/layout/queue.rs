@@ -11,19 +11,20 @@ use crate::util::path::join;
 
 /// The prefix of the names of items, the same as Curator's.
 const BASE: &str = "queue-";
-/// The prefix of the names of dead letters: another queue may keep its items where this one keeps its letters.
+/// The prefix of the names of dead letters. It differs from that of items, because another queue may keep its items
+/// where this one keeps its letters.
 const LETTER: &str = "letter-";
-/// The prefix of the names of children that are created only to be deleted.
+/// The prefix of the names of children that are created and deleted in one transaction, to wake consumers of Curator.
 const WAKE: &str = "wake-";
-/// The ends of the paths of the directories beside the queue.
+/// The suffixes of the directories beside the queue.
 pub(crate) const CLAIMS: &str = "-claims";
 pub(crate) const PRODUCERS: &str = "-producers";
 pub(crate) const DEAD: &str = "-dead";
-/// The sign and the hexadecimal digits of a priority, in the names of Curator's `DistributedPriorityQueue`.
+/// The length of a priority in the names of Curator's `DistributedPriorityQueue`: a sign and hexadecimal digits.
 const PRIORITY_BYTES: usize = 9;
-/// The hexadecimal digits of a time in milliseconds, from 2004 to 10889.
+/// How many hexadecimal digits a time in milliseconds has, from 2004 to 10889.
 const TIME_DIGITS: std::ops::RangeInclusive<usize> = 11..=12;
-/// Bytes of a listing for each name besides the name itself: its length.
+/// The size of a name's length field in a listing, in bytes.
 const LISTED_BYTES: usize = 4;
 
 /// The paths of a queue; all but the first are paths on the server.
@@ -82,12 +83,12 @@ impl Paths {
     }
 
     /// Returns the path with which the dead letter of an item is created. The server appends a number, because there
-    /// may already be a dead letter of an item of the same name.
+    /// may already be a dead letter of an item with the same name.
     pub(crate) fn new_dead(&self, item: &str) -> String {
         join(&self.dead, &letter_of(item))
     }
 
-    /// Returns the directories of the queue other than that of the claims, each with its use.
+    /// Returns the directories of the queue, except for the directory of the claims, each with its use.
     pub(crate) fn own_directories(&self) -> [(&str, &'static str); 3] {
         [(&self.items, "its items"), (&self.producers, "its producers"), (&self.dead, "its dead letters")]
     }
@@ -98,20 +99,20 @@ fn letter_of(item: &str) -> String {
     format!("{LETTER}{item}-")
 }
 
-/// Returns the letters among the children of a directory, in the order in which they were written.
+/// Returns the dead letters among the children of a directory, in the order in which they were written.
 pub(crate) fn letters(mut children: Vec<String>) -> Vec<String> {
     children.retain(|name| name.starts_with(LETTER));
     children.sort_by(|one, other| one.rsplit('-').next().cmp(&other.rsplit('-').next()));
     children
 }
 
-/// Returns whether a node is an item of this kind of queue: the base and a number, and nothing in between.
+/// Returns whether a node is an item of this kind of queue: its name is the base and a number, with nothing in between.
 pub(crate) fn is_item(name: &str) -> bool {
     between(name) == Some("")
 }
 
-/// Returns whether a node is an item of another kind of queue: Curator's queues by priority, with a delay, and with ids
-/// have longer names.
+/// Returns whether a node is an item of another kind of queue: the names in Curator's queues by priority, with a delay,
+/// and with ids are longer.
 pub(crate) fn is_foreign(name: &str) -> bool {
     name.starts_with(BASE) && !is_item(name)
 }
@@ -123,13 +124,13 @@ pub(crate) fn in_order(mut children: Vec<String>) -> Vec<String> {
     children
 }
 
-/// Returns what is between the base and the number of an item.
+/// Returns the part between the base and the number in the name of an item.
 fn between(name: &str) -> Option<&str> {
     before_number(name.strip_prefix(BASE)?)
 }
 
-/// Returns whether it is an item of a queue: the base and a number, and between them what Curator's queues by priority,
-/// with a delay, and with ids write there, or kazoo's queues.
+/// Returns whether this is the name of an item in a queue of any kind: of this one, of Curator's with a priority, a
+/// delay or ids, or of kazoo's.
 pub(crate) fn is_item_of_any_kind(name: &str) -> bool {
     kazoo::is_entry(name) || is_item_of_curator(name)
 }
@@ -143,8 +144,8 @@ fn is_item_of_curator(name: &str) -> bool {
     })
 }
 
-/// Returns when the delay ends that the name of an item has: in milliseconds since 1970, in hexadecimal digits, as
-/// Curator's `DistributedDelayQueue` writes it. In a queue with ids, an id of such digits and capitals looks the same.
+/// Returns the end of the delay in the name of an item, in milliseconds since 1970. Curator's `DistributedDelayQueue`
+/// writes it in hexadecimal digits. In a queue with ids, an id of such digits and capitals looks the same.
 pub(crate) fn delayed_until_ms(name: &str) -> Option<i64> {
     let digits = between(name)?.strip_prefix('|')?.strip_suffix('|')?;
     let is_time = TIME_DIGITS.contains(&digits.len())
@@ -152,19 +153,20 @@ pub(crate) fn delayed_until_ms(name: &str) -> Option<i64> {
     is_time.then(|| i64::from_str_radix(digits, 16).ok()).flatten()
 }
 
-/// Returns what is less the longer an item has been ready: the end of its delay, or the number that the server gave it.
+/// Returns a key by which the item that has been ready for the longest time comes first: the end of its delay and the
+/// number that the server appended.
 pub(crate) fn age_of(name: &str) -> (Option<i64>, Option<u64>) {
     let number = name.len().checked_sub(NUMBER_BYTES).and_then(|at| name.get(at..)?.parse().ok());
     (delayed_until_ms(name), number)
 }
 
-/// Returns whether it is a dead letter of a queue.
+/// Returns whether this is the name of a dead letter.
 pub(crate) fn is_letter(name: &str) -> bool {
     let letter = name.strip_prefix(LETTER).and_then(before_number);
     letter.and_then(|item| item.strip_suffix('-')).is_some_and(is_item_of_any_kind)
 }
 
-/// Returns the path of the queue whose claims, producers or dead letters this directory may have.
+/// Returns the path of the queue whose claims, producers or dead letters may be in this directory.
 pub(crate) fn queue_of(directory: &str) -> Option<&str> {
     let queue = [CLAIMS, PRODUCERS, DEAD].iter().find_map(|suffix| directory.strip_suffix(suffix))?;
     (!queue.is_empty() && !queue.ends_with('/')).then_some(queue)

@@ -14,12 +14,12 @@ pub(crate) const LEASES: &str = "leases";
 /// The base of a lease.
 pub(crate) const LEASE: &str = "lease-";
 
-/// Returns whether it is a lease.
+/// Returns whether this is the name of a lease.
 pub(crate) fn is_lease(name: &str) -> bool {
     number_of(name, &[LEASE]).is_some()
 }
 
-/// Returns the part of a lease's name that Curator orders by.
+/// Returns the part of a lease's name by which Curator orders leases.
 pub(crate) fn digits_of_lease(name: &str) -> &str {
     name.rsplit_once(LEASE).map_or(name, |(_, number)| number)
 }

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! <base>/leader                           the latch of the leader
-//! <base>/global-config/max-throughput     what is divided
+//! <base>/global-config/max-throughput     the maximum that is divided
 //! <base>/client/client-<number>           the record of a member, with its share
-//! <base>/ack/<member>~<epoch>.<sequence>  the decision that a member follows
+//! <base>/ack/<member>~<epoch>.<sequence>  the decision that a member has acknowledged
 //! <base>/epoch                            written by a leader when it takes over
 //! ```
 
@@ -20,21 +20,21 @@ pub(crate) const EPOCH: &str = "epoch";
 /// The name below [`CONFIG`].
 pub(crate) const MAXIMUM: &str = "max-throughput";
 
-/// What a member's node is called, before its number.
+/// The name of a member's node, before its number.
 const MEMBER: &str = "client-";
-/// Separates a member's name from what it has acknowledged.
+/// Separates a member's name from the decision that it has acknowledged.
 const ACKNOWLEDGED: char = '~';
 
-/// Which decision of which leader: grows with each.
+/// Identifies a decision of a leader. Later decisions are greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(crate) struct Decision {
     /// The transaction by which the leader took over.
     pub(crate) epoch: i64,
-    /// Counted by that leader.
+    /// The leader's count of its decisions.
     pub(crate) sequence: u64,
 }
 
-/// The paths of one balancer as the server names them, except that of the latch, which is as the client names it.
+/// The paths of one balancer, as the server names them. Only `base` and `latch` are as the client names them.
 #[derive(Debug)]
 pub(crate) struct Paths {
     /// The base as the user gave it, for messages.
@@ -64,35 +64,36 @@ impl Paths {
         }
     }
 
-    /// The node of a member.
+    /// Returns the path of a member's node.
     pub(crate) fn member(&self, name: &str) -> String {
         join(&self.members, name)
     }
 
-    /// The node that says how far a member follows.
+    /// Returns the path of the node by which a member acknowledges a decision.
     pub(crate) fn ack(&self, name: &str, decision: Decision) -> String {
         format!("{}/{name}{ACKNOWLEDGED}{}.{}", self.acks, decision.epoch, decision.sequence)
     }
 }
 
-/// The name of a member's node.
+/// Returns the name of a member's node.
 pub(crate) fn member_name(number: u32) -> String {
     format!("{MEMBER}{number:010}")
 }
 
-/// Returns whose acknowledgement a child of the directory is, and of which decision; `None` if it is something else.
+/// Parses the name of an acknowledgement: the member, and the decision that it has acknowledged. Returns `None` for any
+/// other name.
 pub(crate) fn read_ack(name: &str) -> Option<(&str, Decision)> {
     let (member, decision) = name.rsplit_once(ACKNOWLEDGED)?;
     let (epoch, sequence) = decision.split_once('.')?;
     Some((member, Decision { epoch: epoch.parse().ok()?, sequence: sequence.parse().ok()? }))
 }
 
-/// Returns whether it is the record of a member.
+/// Returns whether this is the name of a member's record.
 pub(crate) fn is_member(name: &str) -> bool {
     name.strip_prefix(MEMBER).and_then(before_number) == Some("")
 }
 
-/// Returns whether it is the acknowledgement of a member.
+/// Returns whether this is the name of a member's acknowledgement.
 pub(crate) fn is_ack(name: &str) -> bool {
     read_ack(name).is_some_and(|(member, _)| is_member(member))
 }

@@ -4,7 +4,8 @@ use ::metrics::{KeyName, Unit, with_recorder};
 
 use super::table::{METRICS, Metric, MetricKind, MetricUnit};
 
-/// Tells the installed recorder what each metric means, and its unit. Call it after the recorder was installed.
+/// Registers the description and the unit of each metric with the installed recorder. Call it after the recorder was
+/// installed.
 pub fn describe() {
     METRICS.iter().for_each(|metric| describe_one(metric));
 }

@@ -1,4 +1,4 @@
-//! Access control entries and create modes as they are written.
+//! Access control entries and create modes on the wire.
 
 use super::jute::{Decode, Encode, Malformed, Problem, Reader, Writer};
 use crate::util::znode::{Acl, CreateMode, Permissions};
@@ -16,7 +16,7 @@ impl<'a> Decode<'a> for Acl {
 
     fn decode(from: &mut Reader<'a>) -> Result<Self, Malformed> {
         let (permissions, scheme) = (Permissions::decode(from)?, String::decode(from)?);
-        // Some clients write an empty one as null.
+        // Some clients write an empty id as null.
         let id = from.ustring_or_null()?.unwrap_or_default().to_owned();
         Ok(Acl { permissions, scheme, id })
     }
@@ -47,7 +47,7 @@ pub(crate) fn create_flags(mode: CreateMode) -> i32 {
     }
 }
 
-/// Returns the mode that flags stand for, if `CreateMode` has it: 5 and 6 are nodes with a time to live.
+/// Returns the mode that the flags mean, or `None` if they need more: 5 and 6 mean a time to live, which they lack.
 pub(crate) fn create_mode(flags: i32) -> Option<CreateMode> {
     match flags {
         0 => Some(CreateMode::Persistent),

@@ -1,4 +1,4 @@
-//! Whole frames when the operation is only known as a number: for a server, for recordings, for tests.
+//! Whole frames of operations that are known only by their number: for a server, for recordings, for tests.
 
 use bytes::Bytes;
 

@@ -8,7 +8,7 @@ use super::request::request;
 record! {
     /// Adds credentials to the connection. Sent with [`xid::AUTH`](super::xid::AUTH); a refusal ends the session.
     AuthRequest<'a> {
-        /// Not used by any server: 0.
+        /// Always 0; no server uses it.
         kind: i32,
         scheme: &'a str,
         auth: Secret<Option<&'a [u8]>>,

@@ -8,7 +8,7 @@ use super::jute::{Decode, Encode, Malformed, Reader, Secret, Writer};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ConnectRequest<'a> {
     pub(crate) protocol_version: i32,
-    /// The last transaction that the client has seen; a server that is behind it closes the connection.
+    /// The last transaction that the client has seen. A server that lags behind it closes the connection.
     pub(crate) last_zxid_seen: i64,
     /// The session timeout asked for, in milliseconds.
     pub(crate) timeout: i32,
@@ -32,10 +32,10 @@ pub(crate) struct ConnectResponse {
 }
 
 impl ConnectResponse {
-    /// ClickHouse Keeper's protocol version in the answer of a server that has no leader, and opens no session.
+    /// The protocol version in the answer of a ClickHouse Keeper server that has no leader and opens no session.
     pub(crate) const NO_LEADER: i32 = 42;
 
-    /// Returns whether the server does not know the session (any more), or the password is wrong.
+    /// Returns whether the server does not know the session or no longer knows it, or the password is wrong.
     pub(crate) fn is_expired(&self) -> bool {
         self.timeout <= 0
     }

@@ -9,7 +9,7 @@ use super::jute::{Encode, Writer};
 use super::request::Request;
 use super::watch::WatcherEvent;
 
-/// The longest request that a server reads unless `jute.maxbuffer` says otherwise; it closes the connection at a longer
+/// The longest request that a server reads unless `jute.maxbuffer` says otherwise. It closes the connection on a longer
 /// one.
 pub(crate) const SERVER_LIMIT: usize = 0xf_ffff;
 

@@ -43,7 +43,7 @@ pub(crate) trait Encode {
 
 /// Can be read from the wire; may borrow from the frame.
 pub(crate) trait Decode<'a>: Sized {
-    /// The fewest bytes that a value takes: bounds the count of a vector before anything is reserved.
+    /// The fewest bytes that a value takes. Bounds the count of a vector before memory is reserved.
     const MIN_LEN: usize;
 
     fn decode(from: &mut Reader<'a>) -> Result<Self, Malformed>;
@@ -139,7 +139,7 @@ impl<'a> Reader<'a> {
             .ok()
             .filter(|count| *count <= most)
             .ok_or_else(|| self.malformed(start, Problem::Length { length: count, left: self.left() }))?;
-        // An element may be larger in memory than on the wire: no more than the frame's own size is reserved in
+        // An element may be larger in memory than on the wire, so no more than the frame's own size is reserved in
         // advance.
         let mut elements = Vec::with_capacity(count.min(self.left() / size_of::<T>().max(1)));
         for _ in 0..count {
@@ -232,8 +232,8 @@ impl<'a> Writer<'a> {
         self.out.put_slice(bytes);
     }
 
-    /// Writes a count. One that does not fit into an int makes the frame too long, which `frame` refuses: its value is
-    /// irrelevant.
+    /// Writes a count. One that does not fit into an int makes the frame too long, which `frame` refuses, so its value
+    /// does not matter.
     fn count(&mut self, count: usize) {
         self.int(i32::try_from(count).unwrap_or(i32::MAX));
     }

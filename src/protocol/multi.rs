@@ -1,5 +1,5 @@
-//! Transactions, and many reads in one request: a header before each step and result, and one more that says it was the
-//! last.
+//! Transactions, and many reads in one request: a header before each step and result, and a last header that marks the
+//! end.
 
 use super::error_code::ErrorCode;
 use super::jute::{Decode, Encode, Malformed, Problem, Reader, Writer, record};
@@ -15,7 +15,7 @@ record! {
     MultiHeader {
         op: OpCode,
         done: bool,
-        /// The code of a failed step; else 0 in results and −1 in requests.
+        /// The code of a failed step; otherwise 0 in results and −1 in requests.
         err: i32,
     }
 }
@@ -28,7 +28,7 @@ impl MultiHeader {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum MultiOp<'a> {
     Check(CheckRequest<'a>),
-    /// As the older operation, whose result has no stat.
+    /// Creates a node by the older operation, whose result has no stat.
     Create(CreateRequest<'a>),
     Create2(CreateRequest<'a>),
     CreateContainer(CreateRequest<'a>),
@@ -123,7 +123,7 @@ pub(crate) enum ReadOp<'a> {
     Children(GetChildrenRequest<'a>),
 }
 
-/// Many reads, of which each may fail by itself. Servers know it since 3.6; they arm no watch by it.
+/// Many reads, each of which may fail on its own. Needs servers from 3.6 on. Arms no watches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MultiReadRequest<'a> {
     pub(crate) reads: Vec<ReadOp<'a>>,
@@ -160,7 +160,7 @@ impl<'a> Decode<'a> for MultiReadRequest<'a> {
     }
 }
 
-/// What one step did, or why it did not.
+/// What one step did, or why it failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum MultiResult {
     Check,
@@ -168,11 +168,11 @@ pub(crate) enum MultiResult {
     Create2(Create2Response),
     SetData(Stat),
     Delete,
-    /// Of one of many reads.
+    /// The result of one of many reads.
     GetData(GetDataResponse),
-    /// Of one of many reads.
+    /// The result of one of many reads.
     GetChildren(GetChildrenResponse),
-    /// In a refused transaction every step has one: `Ok` before the step that failed, `RuntimeInconsistency` after it.
+    /// In a refused transaction every result is one: `Ok` before the failed step, `RuntimeInconsistency` after it.
     Error(ErrorCode),
 }
 
@@ -191,7 +191,8 @@ impl MultiResult {
     }
 }
 
-/// The results of a transaction or of many reads, one a step. The reply's header says `Ok` also when it was refused.
+/// The results of a transaction or of many reads, one for each step. The reply's header says `Ok` even if the
+/// transaction was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MultiResponse {
     pub(crate) results: Vec<MultiResult>,
@@ -250,8 +251,8 @@ impl<'a> Decode<'a> for MultiResponse {
     }
 }
 
-/// Reads elements, each after its header, up to the header that ends them. `decode` gives `None` for an operation that
-/// is not allowed here.
+/// Reads elements, each after its header, up to the header that ends them. `decode` returns `None` for an operation
+/// that is not allowed here.
 fn until_done<'a, T>(
     from: &mut Reader<'a>,
     mut decode: impl FnMut(OpCode, &mut Reader<'a>) -> Result<Option<T>, Malformed>,

@@ -1,4 +1,4 @@
-//! One record for each operation that a client asks for.
+//! One record for each operation that a client requests.
 //!
 //! Requests borrow: they are encoded when the call is made. A version of −1 matches any.
 
@@ -14,7 +14,7 @@ use crate::util::znode::{Acl, CreateMode};
 pub(crate) trait Request: Encode {
     fn op(&self) -> OpCode;
 
-    /// Returns the youngest operation that the server must know.
+    /// Returns the newest operation that the server must know.
     fn needs(&self) -> OpCode {
         self.op()
     }
@@ -37,10 +37,10 @@ record! {
     /// Creates a node; also the body of the older operation `create`, whose answer has no stat.
     CreateRequest<'a> {
         path: &'a str,
-        /// Null is not the same as empty to a Java client that reads the node.
+        /// To a Java client that reads the node, null differs from empty.
         data: Option<&'a [u8]>,
         acl: Cow<'a, [Acl]>,
-        /// [`mode`](CreateRequest::mode) as a number: others than ours exist.
+        /// The flags of the [`mode`](CreateRequest::mode). Other clients may send flags without a mode.
         flags: i32,
     }
 }
@@ -50,14 +50,14 @@ impl<'a> CreateRequest<'a> {
         CreateRequest { path, data: Some(data), acl: Cow::Borrowed(acl), flags: create_flags(mode) }
     }
 
-    /// Returns the mode that the flags stand for, if `CreateMode` has it.
+    /// Returns the mode that the flags mean, if they name one completely.
     pub(crate) fn mode(&self) -> Option<CreateMode> {
         create_mode(self.flags)
     }
 }
 
 impl Request for CreateRequest<'_> {
-    /// Returns the operation whose answer has a stat. Servers know containers only by an operation of their own.
+    /// Returns the operation whose answer has a stat. Containers have a separate operation.
     fn op(&self) -> OpCode {
         match self.mode() {
             Some(CreateMode::Container) => OpCode::CreateContainer,
@@ -76,7 +76,7 @@ impl Encode for PlainCreateRequest<'_> {
 }
 
 record! {
-    /// Creates a node that the server deletes when it is unused for a time.
+    /// Creates a node that the server deletes once it has no children and was not written for a time.
     CreateTtlRequest<'a> {
         path: &'a str,
         data: Option<&'a [u8]>,
@@ -139,7 +139,7 @@ record! {
 }
 
 record! {
-    /// Sent with [`xid::PING`](super::xid::PING), answered with it.
+    /// Sent and answered with [`xid::PING`](super::xid::PING).
     PingRequest {}
 }
 

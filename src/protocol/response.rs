@@ -1,4 +1,4 @@
-//! The bodies of replies. Where a reply is a stat alone it is [`Stat`], where it has no body it is `()`.
+//! The bodies of replies. A reply that is only a stat is [`Stat`], one without a body is `()`.
 
 use bytes::Bytes;
 
@@ -41,6 +41,6 @@ record! {
 }
 
 record! {
-    /// A failed step of a multi; also the answer to addWatch, with `Ok`.
+    /// A failed step of a multi. Also the answer to addWatch, with `Ok`.
     ErrorResponse { err: ErrorCode }
 }

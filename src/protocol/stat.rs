@@ -1,4 +1,4 @@
-//! A node's stat as it is written. On the wire `pzxid` comes last.
+//! A node's stat on the wire, where `pzxid` comes last.
 
 use super::jute::{Decode, Encode, Malformed, Reader, Writer};
 use crate::util::znode::Stat;

@@ -41,10 +41,10 @@ closed_codes! {
 }
 
 closed_codes! {
-    /// Which watches of a node are meant. The persistent ones alone: 3.9 and later.
+    /// Which watches of a node a request is about. Only servers from 3.9 on know the persistent ones.
     WatcherType {
         Children = 1,
-        /// Also those of `exists`.
+        /// Includes those of `exists`.
         Data = 2,
         Any = 3,
         Persistent = 4,
@@ -53,7 +53,7 @@ closed_codes! {
 }
 
 impl WatcherType {
-    /// Returns whether such a watch fires again and again.
+    /// Returns whether such a watch fires more than once.
     pub(crate) fn is_persistent(self) -> bool {
         matches!(self, WatcherType::Persistent | WatcherType::PersistentRecursive)
     }
@@ -75,7 +75,7 @@ record! {
 }
 
 record! {
-    /// Asks whether the session has such a watch, by `Ok` or `NoWatcher`.
+    /// Asks whether the session has such a watch. The answer is `Ok` or `NoWatcher`.
     CheckWatchesRequest<'a> { path: &'a str, watcher: WatcherType }
 }
 
@@ -90,8 +90,8 @@ record! {
 }
 
 record! {
-    /// As [`SetWatchesRequest`], with persistent watches (3.6 and later), for which it reports nothing that happened
-    /// meanwhile.
+    /// Like [`SetWatchesRequest`], with persistent watches (3.6 and later). For these, the server does not report what
+    /// happened in the meantime.
     SetWatches2Request<'a> {
         relative_zxid: i64,
         data: Vec<&'a str>,

@@ -3,7 +3,7 @@
 use super::{Operation, Record, SessionInfo, Target, TestingServer};
 use crate::util::znode::Stat;
 
-/// Reads the state, as the leader of the ensemble has committed it. Paths are the servers', without any client's
+/// Reads the state that the leader of the ensemble has committed. Paths are the servers', without any client's
 /// namespace.
 impl TestingServer {
     /// Returns the names of the children, in order; none if the node does not exist.
@@ -26,13 +26,13 @@ impl TestingServer {
         self.ensemble.stat(path)
     }
 
-    /// From now on keeps every version of one node, for [`take_versions`](Self::take_versions): between two looks at a
-    /// node it may be written several times.
+    /// Starts keeping every version of one node, for [`take_versions`](Self::take_versions): a node may be written
+    /// several times between two reads.
     pub fn keep_versions(&self, path: &str) {
         self.ensemble.keep_versions(path);
     }
 
-    /// Returns the versions of the node since this was called last, each as its data and stat; `None` for a deletion.
+    /// Returns the versions of the node since the last call, each with its data and stat; `None` for a deletion.
     pub fn take_versions(&self) -> Vec<Option<(Vec<u8>, Stat)>> {
         self.ensemble.take_versions()
     }
@@ -44,7 +44,7 @@ impl TestingServer {
 
     /// Returns the sessions that have not ended, in the order in which they were opened.
     ///
-    /// When a session ends, its nodes are deleted a moment later, with the transaction that the leader then commits.
+    /// When a session ends, its nodes are deleted a moment later, when the leader commits the transaction for it.
     pub fn sessions(&self) -> Vec<SessionInfo> {
         self.ensemble.sessions()
     }
@@ -57,13 +57,13 @@ impl TestingServer {
 
 /// Reads the history.
 impl TestingServer {
-    /// Returns everything since the start, or since the last [`clear_records`](Self::clear_records). At most the newest
-    /// 65 536 entries are kept.
+    /// Returns the records since the start, or since the last [`clear_records`](Self::clear_records). At most the
+    /// newest 65 536 are kept.
     pub fn records(&self) -> Vec<Record> {
         self.ensemble.log()
     }
 
-    /// Forgets the records. The counters are kept.
+    /// Deletes the records. The counters are kept.
     pub fn clear_records(&self) {
         self.ensemble.clear_log();
     }
@@ -71,7 +71,7 @@ impl TestingServer {
     /// Returns how many requests of a kind were sent since the start.
     ///
     /// # Panics
-    /// If the client is not one of this server.
+    /// If the client does not belong to this server.
     pub fn count(&self, target: impl Into<Target>, operation: Operation) -> u64 {
         let process = target.into().process(&self.scheduler);
         self.ensemble.count(process.map(|process| process.id), operation)

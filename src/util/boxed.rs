@@ -1,8 +1,8 @@
-//! Listeners of any type in one type.
+//! Boxed listeners: one type for listeners of any type.
 
 /// Declares the boxed form of a listener's trait, and implements the trait for it and for an `Arc` of a listener.
 ///
-/// A trait with `impl Future` in it cannot be a `dyn`; the trait `Boxed` has the same methods with boxed futures.
+/// A trait whose methods return `impl Future` cannot be a `dyn`; the trait `Boxed` returns boxed futures instead.
 macro_rules! boxed_listener {
     (
         $(#[$doc:meta])*

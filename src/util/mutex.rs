@@ -1,5 +1,4 @@
-//! Locks that are never poisoned. The data they guard is consistent whenever they are free, also after a panic
-//! elsewhere.
+//! Locks without poisoning. Their data is consistent whenever they are free, even after a panic elsewhere.
 
 use std::sync::PoisonError;
 pub(crate) use std::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};

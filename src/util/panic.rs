@@ -12,7 +12,7 @@ pub(crate) fn panic_text(panic: Box<dyn Any + Send>) -> String {
     match panic.downcast::<&'static str>() {
         Ok(text) => (*text).to_owned(),
         Err(panic) => {
-            // A payload can be any value, also one that panics when it is dropped. The payload of that second panic is
+            // A payload can be any value, even one that panics when it is dropped. The payload of that second panic is
             // never dropped.
             if let Err(again) = std::panic::catch_unwind(AssertUnwindSafe(|| drop(panic))) {
                 std::mem::forget(again);
@@ -22,7 +22,7 @@ pub(crate) fn panic_text(panic: Box<dyn Any + Send>) -> String {
     }
 }
 
-/// Runs code in which a user's code takes part. Returns the message if it panicked.
+/// Runs code that calls a user's code. Returns the message if it panicked.
 pub(crate) fn caught<T>(act: impl FnOnce() -> T) -> Result<T, String> {
     std::panic::catch_unwind(AssertUnwindSafe(act)).map_err(panic_text)
 }

@@ -1,5 +1,5 @@
-//! Futures that one task has under way. All are polled at each wake, in the order in which they were added. So the
-//! requests they send after a common event, such as a new connection, leave in the same order each time.
+//! Futures that run in one task. All are polled at each wake, in the order in which they were added, so that the
+//! requests that they send after a common event, such as a new connection, always have the same order.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -34,17 +34,17 @@ impl<T> TaskSet<T> {
         self.slots.is_empty()
     }
 
-    /// Returns the outcome of any future that is done; pending while there is none.
+    /// Returns the output of any future that is done. Pending while there is none.
     pub(crate) async fn next(&mut self) -> T {
         self.first_of(usize::MAX).await
     }
 
-    /// Returns the outcome of the oldest future; pending while there is none.
+    /// Returns the output of the oldest future. Pending while there is none.
     pub(crate) async fn next_in_order(&mut self) -> T {
         self.first_of(1).await
     }
 
-    /// Returns the first outcome among the `oldest` futures.
+    /// Returns the output of a finished future among the `oldest`.
     async fn first_of(&mut self, oldest: usize) -> T {
         std::future::poll_fn(|cx| {
             for slot in &mut self.slots {

@@ -1,4 +1,4 @@
-//! Serializes a value as its text: errors, which have no other form.
+//! Serializes values as their text: errors have no other form.
 
 use std::fmt::Display;
 

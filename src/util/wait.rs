@@ -27,13 +27,13 @@ pub(crate) async fn forever<T>() -> T {
     pending().await
 }
 
-/// Runs `work` until `lost` resolves or `is_held` returns false. Returns `None` then; `work` is not polled again.
+/// Runs `work` until `lost` resolves or `is_held` returns false. Then returns `None` and does not poll `work` again.
 pub(crate) async fn run_while_held<F: Future>(
     is_held: impl Fn() -> bool,
     lost: impl Future<Output = ()>,
     work: F,
 ) -> Option<F::Output> {
-    // A loop over work that is done at once must let other tasks run too.
+    // A loop over work that is always ready must let other tasks run.
     tokio::task::coop::consume_budget().await;
     let (mut lost, mut work) = (pin!(lost), pin!(work));
     // The clock is compared before each poll of the work, as the end of a lease may not be signalled yet.

@@ -34,8 +34,8 @@ pub struct Stat {
     pub cversion: i32,
     /// The number of changes of its ACL.
     pub aversion: i32,
-    /// The id of the session that owns it; 0 unless it is ephemeral. With the feature `serde` a text as in logs, `0x…`,
-    /// or nothing.
+    /// The id of the session that owns it; 0 unless it is ephemeral. The feature `serde` writes it as text, as in logs
+    /// (`0x…`), and 0 as none.
     #[cfg_attr(feature = "serde", serde(serialize_with = "hexadecimal"))]
     pub ephemeral_owner: i64,
     /// The number of bytes of its data.
@@ -64,7 +64,7 @@ pub enum CreateMode {
     EphemeralSequential,
     /// Exists until the server finds it empty after it had children (ZooKeeper 3.5 and later).
     Container,
-    /// Exists until the server finds it without children, and not written for longer than this time (ZooKeeper 3.6 and
+    /// Exists until the server finds that it has no children and was not written for this time (ZooKeeper 3.6 and
     /// later). The servers refuse it unless their option `zookeeper.extendedTypesEnabled` is `true`.
     ///
     /// In whole milliseconds, from 1 to [`MAX_TTL`](Self::MAX_TTL).
@@ -145,7 +145,7 @@ pub struct Acl {
     pub(crate) id: String,
 }
 
-/// The bytes of an entry in a request besides the two texts: permissions, and lengths.
+/// The bytes of an entry in a request besides the two strings: the permissions and the lengths.
 const ENTRY_BYTES: usize = 12;
 
 impl Acl {

@@ -22,7 +22,7 @@ cases! {
 
 const PATH: &str = "/hits";
 const LOCK: &str = "/hits-lock";
-/// Longer than any of the faults lasts.
+/// Longer than any fault lasts.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn number(client: &Client) -> DistributedAtomicLong {
@@ -33,7 +33,7 @@ fn held(run: &Run) -> Option<i64> {
     run.server().get(PATH).and_then(|data| data.try_into().ok()).map(i64::from_be_bytes)
 }
 
-/// The number is as before, or as the call makes it, and nothing changes it later. The handle still works.
+/// Checks that the number is as before, or as the call makes it, and stays so, and that the handle still works.
 async fn once<T>(run: &Run, number: DistributedAtomicLong, called: Option<Result<T, Error>>, before: i64, after: i64) {
     match called {
         Some(Ok(_)) => assert_eq!(held(run), Some(after)),
@@ -53,7 +53,7 @@ async fn once<T>(run: &Run, number: DistributedAtomicLong, called: Option<Result
     assert_eq!(held(run), Some(added.after), "nothing comes late");
 }
 
-/// A number of 7, and a client.
+/// Creates a number of 7, and connects a client.
 async fn seven(run: &mut Run) -> Client {
     run.directory(PATH);
     run.server().set_data_by_hand(PATH, 7_i64.to_be_bytes()).expect("it is there");
@@ -76,7 +76,7 @@ async fn add(run: &mut Run) {
     once(run, number, called, 7, 12).await;
 }
 
-/// The handle has a node.
+/// The handle already has a node.
 async fn add_again(run: &mut Run) {
     let client = seven(run).await;
     let number = number(&client);

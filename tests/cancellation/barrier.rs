@@ -1,4 +1,4 @@
-//! Barrier: set, remove, and waiting for that.
+//! Barrier: setting, removing, and waiting for the removal.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn barrier(client: &Client) -> Barrier {
     Barrier::new(client, PATH).expect("a good path")
 }
 
-/// It is put up, holds up, and is taken away.
+/// Checks that the barrier can be set, blocks, and can be removed.
 async fn works(run: &Run, barrier: &Barrier) {
     barrier.set().await.expect("it is repeated");
     assert!(!barrier.wait_timeout(Duration::from_millis(100)).await.expect("an answer"), "the barrier is set");
@@ -54,7 +54,7 @@ async fn remove(run: &mut Run) {
     works(run, &barrier).await;
 }
 
-/// Until another client removes it.
+/// Waits until another client removes the barrier.
 async fn wait(run: &mut Run) {
     let client = run.client().await;
     let other = run.other_client().await;

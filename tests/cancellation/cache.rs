@@ -30,7 +30,7 @@ fn write(server: &TestingServer) {
     server.create_by_hand("/tree/new", "", CreateMode::Persistent).expect("a new node");
 }
 
-/// The cache still follows, and leaves nothing when it goes.
+/// Checks that the cache still follows changes, and leaves nothing when it is dropped.
 async fn works(run: &Run, cache: Cache<Vec<u8>>) {
     run.server().set_data_by_hand("/tree/b", "written").expect("it is there");
     let now = cache.synced().await.expect("a snapshot");
@@ -73,7 +73,7 @@ async fn wait_for(run: &mut Run) {
     works(run, cache).await;
 }
 
-/// A change is returned once, by that call or the next one; and after the end there is none.
+/// A change is returned once, by the dropped call or the next one, and none is returned after the end.
 async fn next(run: &mut Run) {
     tree(run);
     let client = run.client().await;

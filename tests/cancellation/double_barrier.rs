@@ -31,7 +31,7 @@ fn member(client: &Client, threshold: usize) -> DoubleBarrier {
     DoubleBarrier::new(client, PATH, threshold).expect("good options")
 }
 
-/// The one whose calls are cut off, and another.
+/// Returns the client and the barrier whose calls are cut off, and another client with its barrier.
 async fn two(run: &mut Run, threshold: usize) -> (Client, DoubleBarrier, Client, DoubleBarrier) {
     run.directory(PATH);
     let client = run.client().await;
@@ -40,7 +40,7 @@ async fn two(run: &mut Run, threshold: usize) -> (Client, DoubleBarrier, Client,
     (client, one, other, two)
 }
 
-/// Lets it enter on its own.
+/// Enters in a task of its own.
 fn entering(run: &Run, client: &Client, barrier: DoubleBarrier) -> Task<DoubleBarrier> {
     run.server().spawn(client, async move {
         barrier.enter().await.expect("it enters in the end");
@@ -48,26 +48,26 @@ fn entering(run: &Run, client: &Client, barrier: DoubleBarrier) -> Task<DoubleBa
     })
 }
 
-/// Enters, with the next session if need be.
+/// Enters, with the next session if the first one ends.
 async fn enter(run: &Run, barrier: &DoubleBarrier) {
     while let Err(error) = barrier.enter().await {
         is_the_session(run, &error);
     }
 }
 
-/// The member is outside afterwards, and no other member waits for it.
+/// Leaves: the member is outside afterwards, and no other member waits for it.
 async fn leave(run: &Run, barrier: &DoubleBarrier) {
     if let Err(error) = barrier.leave().await {
         is_the_session(run, &error);
     }
 }
 
-/// Nothing but the end of a session may come in between.
+/// Checks that only the end of a session made the call fail.
 fn is_the_session(run: &Run, error: &Error) {
     assert!(!run.keeps_its_session() && error.kind() == ErrorKind::SessionLost, "{error}");
 }
 
-/// The outcome of a call with a deadline, if it is known.
+/// Returns the outcome of a call with a deadline, if it is known.
 fn known(run: &Run, brought: Result<bool, Error>) -> Option<bool> {
     match brought {
         Ok(answer) => Some(answer),
@@ -82,7 +82,7 @@ fn known(run: &Run, brought: Result<bool, Error>) -> Option<bool> {
     }
 }
 
-/// Both go through a round, and then nothing is left.
+/// Checks that both can pass a round, and that then nothing is left.
 async fn works(run: &Run, one: &DoubleBarrier, two: &DoubleBarrier) {
     tokio::join!(enter(run, one), enter(run, two));
     tokio::join!(leave(run, one), leave(run, two));
@@ -117,7 +117,7 @@ async fn enter_without_a_directory(run: &mut Run) {
         None => enter(run, &barrier).await,
     }
     leave(run, &barrier).await;
-    // A session that ended leaves `ready`, and the next round removes it.
+    // A session that ended leaves `ready` behind, and the next round deletes it.
     enter(run, &barrier).await;
     barrier.leave().await.expect("there are no faults any more");
 }
@@ -132,7 +132,7 @@ async fn enter_with_its_object(run: &mut Run) {
     works(run, &member(&client, 2), &two).await;
 }
 
-/// While another waits for it: whatever comes of the call, it has entered in the end, and both can leave.
+/// Enters while another member waits: whatever the outcome, it has entered in the end, and both can leave.
 async fn enter_with_another(run: &mut Run) {
     let (_, one, other, two) = two(run, 2).await;
     let two = entering(run, &other, two);
@@ -169,7 +169,7 @@ async fn go_on(run: &Run, one: &DoubleBarrier, two: Task<DoubleBarrier>, entered
     works(run, one, &two).await;
 }
 
-/// It is told so only when nothing of its own is left.
+/// The call reports a timeout only when nothing of its own is left.
 async fn enter_until_timeout(run: &mut Run) {
     let (_, one, _, two) = two(run, 2).await;
     let cut = run.cut(one.enter_timeout(SHORT)).await;
@@ -182,7 +182,7 @@ async fn enter_until_timeout(run: &mut Run) {
     works(run, &one, &two).await;
 }
 
-/// The last one, which takes `ready` along.
+/// The last member also deletes `ready`.
 async fn leave_alone(run: &mut Run) {
     let (_, one, _, two) = two(run, 1).await;
     one.enter().await.expect("nothing is wrong yet");
@@ -198,7 +198,7 @@ async fn leave_alone(run: &mut Run) {
     works(run, &one, &two).await;
 }
 
-/// While another leaves.
+/// Leaves while another member leaves.
 async fn leave_with_another(run: &mut Run) {
     with_another(run, async |run, one| run.cut(one.leave()).await.done().map(|left| left.map(|()| true))).await;
 }
@@ -227,7 +227,7 @@ async fn with_another(run: &mut Run, cut: impl AsyncFn(&mut Run, &DoubleBarrier)
     works(run, &one, &two).await;
 }
 
-/// While another member stays inside, the own node is still removed.
+/// The member's own node is deleted even while another member stays inside.
 async fn leave_before_another(run: &mut Run) {
     before_another(run, async |run, one| {
         run.cut(one.leave()).await.done().map(|left| left.map(|()| panic!("the other is inside")))

@@ -20,7 +20,7 @@ cases! {
 const GROUP: &str = "/services";
 const OWN: &str = "/services/a";
 const OTHER: &str = "/services/b";
-/// Longer than any of the faults lasts.
+/// Longer than any fault lasts.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 async fn member(client: &Client) -> GroupMember {
@@ -33,7 +33,7 @@ async fn leaves(run: &Run, member: &GroupMember) {
     assert_eq!(run.server().get(OWN), None);
 }
 
-/// Dropped, the node is deleted in the background; and the id is free for another try.
+/// After a drop, the node is deleted in the background, and the id is free for another try.
 async fn join(run: &mut Run) {
     join_with(run, async |run, client| run.cut(GroupMember::join(client, GROUP, "a", "old")).await.done()).await;
 }
@@ -93,7 +93,7 @@ async fn leave(run: &mut Run) {
     run.in_the_end("it sees that", || member.members().is_empty()).await;
 }
 
-/// It only waits.
+/// The call only waits, and changes nothing.
 async fn wait_for(run: &mut Run) {
     run.directory(GROUP);
     let client = run.client().await;
@@ -110,7 +110,7 @@ async fn wait_for(run: &mut Run) {
     leaves(run, &member).await;
 }
 
-/// A change that was not returned is returned by the next call.
+/// The next call returns a change that was not returned.
 async fn changes(run: &mut Run) {
     run.directory(GROUP);
     let client = run.client().await;

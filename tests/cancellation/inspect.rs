@@ -1,4 +1,4 @@
-//! Looking at lines, at trees and for deadlocks.
+//! Inspecting lines and trees, and looking for deadlocks.
 
 use tokio::task::JoinHandle;
 use zookeeper_recipes::inspect::{self, Line, Recipe};
@@ -17,12 +17,12 @@ cases! {
 const DIR: &str = "/locks";
 const PATHS: [&str; 2] = ["/locks/a", "/locks/b"];
 
-/// Two sessions, each of which holds a lock and waits for that of the other one.
+/// Two sessions, each of which holds a lock and waits for the other one's.
 struct Planted {
     operator: Client,
     held: Vec<MutexGuard>,
     waiting: Vec<JoinHandle<()>>,
-    /// The watches of those two.
+    /// The watches of these two sessions.
     watches: usize,
 }
 
@@ -49,7 +49,7 @@ async fn planted(run: &mut Run) -> Planted {
     Planted { operator, held, waiting, watches }
 }
 
-/// Checks what a look has found, as far as it came.
+/// Checks what an inspection has found, if it has finished.
 fn sees<T>(looked: Option<Result<T, Error>>, sees: impl Fn(T) -> bool) {
     if let Some(looked) = looked {
         assert!(sees(looked.expect("a read is repeated")), "all is seen");
@@ -60,7 +60,7 @@ fn is_whole(line: &Line) -> bool {
     (line.holders().count(), line.waiting().count()) == (1, 1)
 }
 
-/// Nothing is left of the look, another one sees the circle, and both sessions leave.
+/// Checks that the inspection leaves nothing, that another one sees the deadlock, and that both sessions can leave.
 async fn works(run: &Run, planted: Planted) {
     let Planted { operator, held, waiting, watches } = planted;
     run.only_watches_of_others_are_left(watches).await;

@@ -1,4 +1,4 @@
-//! LeaderSelector: looking, closing, and hearing of terms.
+//! LeaderSelector: reading participants, closing, and following the outcomes of terms.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,7 +26,7 @@ cases! {
 }
 
 const LINE: &str = "/terms";
-/// How long a term takes that ends by itself.
+/// The length of a term that ends by itself.
 const TERM: Duration = Duration::from_millis(60);
 
 /// Leads until leadership is lost, in every term.
@@ -35,7 +35,7 @@ fn for_ever(client: &Client, id: &str) -> LeaderSelector {
     selector.start(|leadership: Leadership| async move { leadership.lost().await }).expect("it starts")
 }
 
-/// Leads once, for so long.
+/// Leads once, for this time.
 fn once(client: &Client, term: Duration) -> LeaderSelector {
     let selector = LeaderSelector::builder(client, LINE).id("it");
     selector.start(move |_: Leadership| sleep(term)).expect("it starts")
@@ -58,12 +58,12 @@ async fn waiter_of(client: &Client, id: &str) -> LeaderSelector {
     selector
 }
 
-/// Exactly this many nodes remain.
+/// Waits until exactly this many nodes remain.
 async fn line_has(run: &Run, nodes: usize) {
     run.in_the_end("no other participant is left", || run.server().children(LINE).len() == nodes).await;
 }
 
-/// It is closed, with all that it had, and so it stays.
+/// Checks that the selector is closed, with all that it had, and stays closed.
 async fn is_closed(run: &Run, selector: &LeaderSelector, others: usize) {
     reaches(selector, SelectorStatus::Closed).await;
     line_has(run, others).await;
@@ -77,7 +77,7 @@ async fn leader(run: &mut Run) {
     let client = run.client().await;
     let selector = leader_of(&client, "it").await;
     if let Some(leader) = run.cut(selector.leader()).await.done() {
-        // An expired leader is none.
+        // There is no leader if its session has expired.
         let leader = leader.expect("a read is repeated").map(|leader| leader.id);
         assert!(leader.is_none_or(|leader| leader == "it"));
     }
@@ -99,7 +99,7 @@ async fn participants(run: &mut Run) {
     assert_eq!(ids, ["first", "second", "it"]);
 }
 
-/// Once polled it is carried out in the background, and the term runs to its end; not polled it is not.
+/// Once polled, the close is carried out in the background, and the term runs to its end; if never polled, it is not.
 async fn close(run: &mut Run) {
     run.directory(LINE);
     let client = run.client().await;
@@ -155,7 +155,7 @@ async fn close_with_its_selector(run: &mut Run) {
     line_has(run, 1).await;
 }
 
-/// Counts the terms that have come to their end.
+/// Counts the terms that have ended.
 fn counting(client: &Client, ended: &Arc<AtomicUsize>) -> LeaderSelector {
     let ended = Arc::clone(ended);
     let lead = move |leadership: Leadership| {
@@ -170,7 +170,7 @@ fn counting(client: &Client, ended: &Arc<AtomicUsize>) -> LeaderSelector {
     selector.start(lead).expect("it starts")
 }
 
-/// The term is interrupted, and ends in its period of grace.
+/// The term is interrupted, and ends within its grace period.
 async fn close_and_interrupt(run: &mut Run) {
     run.directory(LINE);
     let client = run.client().await;
@@ -192,7 +192,7 @@ async fn close_and_interrupt(run: &mut Run) {
     is_closed(run, &selector, 0).await;
 }
 
-/// The session is given up before the node is deleted: it is deleted all the same, by way of the next session.
+/// The session is given up before the node is deleted: the next session still deletes it.
 async fn close_while_cut_off(run: &mut Run) {
     run.directory(LINE);
     let client = run.client().await;
@@ -214,7 +214,7 @@ async fn tokens(outcomes: &mut Outcomes) -> Vec<i64> {
     outcomes.map(|outcome| outcome.fencing_token).collect().await
 }
 
-/// An outcome that was not yet received is returned by the next call, and none is returned twice.
+/// The next call returns an outcome that was not received yet, and none is returned twice.
 async fn outcomes(run: &mut Run) {
     run.directory(LINE);
     let client = run.client().await;

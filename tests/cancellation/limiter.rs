@@ -12,7 +12,7 @@ cases! {
     acquire_behind_another: "ShareLimiter::acquire", at least 90 drops, 38 faults;
 }
 
-/// One permit in so long.
+/// The time per permit.
 const PERMIT: Duration = Duration::from_millis(100);
 
 fn limiter() -> ShareLimiter {
@@ -27,7 +27,7 @@ async fn acquire(run: &mut Run) {
     let dropped = start.elapsed();
     limiter.acquire(1).await.expect("no more than the burst");
     if !taken {
-        // Of the permit that was to come nothing is missing.
+        // The dropped call has taken nothing of the next permit.
         assert_eq!(start.elapsed(), dropped.max(PERMIT));
     }
 }

@@ -1,5 +1,5 @@
-//! Every public future of the crate, dropped at every point: no node, no watch and no session stays behind, what it was
-//! called on still works, and what its `# Cancel safety` promises holds.
+//! Every public future of the crate, dropped at every point: no node, no watch and no session is left behind, the
+//! object still works, and the promises of its `# Cancel safety` hold.
 #![cfg(all(
     feature = "leader-latch",
     feature = "leader-selector",

@@ -42,17 +42,17 @@ async fn acquired(client: &Client) -> MultiLockGuard {
     locks(client).acquire().await.expect("they are to be had")
 }
 
-/// The second lock alone.
+/// Acquires the second lock alone.
 async fn second_held(client: &Client) -> zookeeper_recipes::mutex::MutexGuard {
     InterProcessMutex::new(client, PATHS[1]).expect("a good path").acquire().await.expect("it is free")
 }
 
-/// Exactly this many nodes remain at each lock.
+/// Waits until exactly this many nodes remain at each lock.
 async fn lines_have(run: &Run, nodes: [usize; 2]) {
     run.in_the_end("no other waiter is left", || PATHS.map(|path| run.server().children(path).len()) == nodes).await;
 }
 
-/// Acquires the locks and releases them; no node is left afterwards.
+/// Acquires the locks and releases them, and checks that no node is left.
 async fn works(run: &Run, client: &Client) {
     let guard = acquired(client).await;
     assert!(guard.is_held());
@@ -86,7 +86,7 @@ async fn acquire_behind_a_holder(run: &mut Run) {
     works(run, &client).await;
 }
 
-/// The outcome of a call with a deadline: it may be unknown, or the time too short, but only after a fault.
+/// Returns the outcome of a call with a deadline, if it is known. Only after a fault may it be unknown or a timeout.
 fn known(run: &Run, brought: Result<Option<MultiLockGuard>, Error>) -> Option<Option<MultiLockGuard>> {
     match brought {
         Ok(guard) => Some(guard),
@@ -119,7 +119,7 @@ async fn try_acquire_of_a_held_lock(run: &mut Run) {
     of_a_held_lock(run, async |run, locks| run.cut(locks.try_acquire()).await.done()).await;
 }
 
-/// While another holds one; it is told so only when nothing of ours is left at any.
+/// Another client holds one lock: the call returns `None` only when none of its own nodes is left at any lock.
 async fn of_a_held_lock(
     run: &mut Run,
     cut: impl AsyncFn(&mut Run, &InterProcessMultiLock) -> Option<Result<Option<MultiLockGuard>, Error>>,
@@ -158,7 +158,7 @@ async fn lost(run: &mut Run) {
     let client = run.client().await;
     let guard = acquired(&client).await;
     let node = guard.node_paths().last().expect("two").to_owned();
-    // It need not be there any more.
+    // The node may be gone by then.
     run.later(&client, Duration::from_millis(40), move |server| drop(server.delete_by_hand(&node)));
     if run.cut(guard.lost()).await.done().is_some() {
         assert!(!guard.is_held());
@@ -175,7 +175,7 @@ async fn on_revoke(run: &mut Run) {
     let client = run.client().await;
     let guard = acquired(&client).await;
     let node = guard.node_paths().last().expect("two").to_owned();
-    // It need not be there any more.
+    // The node may be gone by then.
     let mark = "__REVOKE__";
     run.later(&client, Duration::from_millis(40), move |server| drop(server.set_data_by_hand(&node, mark)));
     let asked = run.cut(guard.on_revoke()).await.done();
@@ -223,7 +223,7 @@ async fn are_released(run: &mut Run, watched: bool) {
     works(run, &client).await;
 }
 
-/// The session is given up before the nodes are deleted: they are deleted all the same, by way of the next session.
+/// The session is given up before the nodes are deleted: the next session still deletes them.
 async fn release_while_cut_off(run: &mut Run) {
     directories(run);
     let client = run.client().await;

@@ -20,7 +20,7 @@ cases! {
 
 const DIR: &str = "/services";
 const PATH: &str = "/services/a";
-/// Longer than any of the faults lasts.
+/// Longer than any fault lasts.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn node(client: &Client, mode: NodeMode) -> PersistentNode {
@@ -41,7 +41,7 @@ async fn is_gone_after_the_close(run: &Run, node: &PersistentNode) {
     assert!(run.server().children(DIR).is_empty());
 }
 
-/// It only waits.
+/// The call only waits, and changes nothing.
 async fn created(run: &mut Run) {
     created_as(run, NodeMode::Ephemeral).await;
 }

@@ -30,7 +30,7 @@ const COUNT: &str = "/count";
 /// Long enough for the watch of a node to be armed.
 const A_WHILE: Duration = Duration::from_millis(100);
 
-/// The directories, and the number of permits: three.
+/// Creates the directories, and sets the number of permits to three.
 fn directories(run: &mut Run) {
     for path in [PATH, LINE, LEASES] {
         run.directory(path);
@@ -47,7 +47,7 @@ async fn acquired(client: &Client, permits: u32) -> SemaphoreGuard {
     semaphore(client).acquire(permits).await.expect("they are to be had")
 }
 
-/// The nodes in the line, and the leases.
+/// Returns the number of nodes in the line, and of leases.
 fn nodes(run: &Run) -> (usize, usize) {
     (run.server().children(LINE).len(), run.server().children(LEASES).len())
 }
@@ -56,7 +56,7 @@ async fn leases_are(run: &Run, leases: usize) {
     run.in_the_end("no other node is left", || nodes(run) == (0, leases)).await;
 }
 
-/// Acquires all permits and releases them; no node is left afterwards.
+/// Acquires all permits and releases them, and checks that no node is left.
 async fn works(run: &Run, client: &Client) {
     let guard = acquired(client, 3).await;
     assert!(guard.is_held());
@@ -91,7 +91,7 @@ async fn acquire_behind_a_holder(run: &mut Run) {
     works(run, &client).await;
 }
 
-/// The outcome of a call with a deadline: it may be unknown, or the time too short, but only after a fault.
+/// Returns the outcome of a call with a deadline, if it is known. Only after a fault may it be unknown or a timeout.
 fn known(run: &Run, brought: Result<Option<SemaphoreGuard>, Error>) -> Option<Option<SemaphoreGuard>> {
     match brought {
         Ok(guard) => Some(guard),
@@ -124,7 +124,7 @@ async fn try_acquire_of_taken_permits(run: &mut Run) {
     of_taken_permits(run, async |run, semaphore| run.cut(semaphore.try_acquire(2)).await.done()).await;
 }
 
-/// While another has two of three; it is told so only when nothing of ours is left.
+/// Another client has two of three permits: the call returns `None` only when none of its own nodes is left.
 async fn of_taken_permits(
     run: &mut Run,
     cut: impl AsyncFn(&mut Run, &InterProcessSemaphore) -> Option<Result<Option<SemaphoreGuard>, Error>>,
@@ -179,7 +179,7 @@ async fn lost(run: &mut Run) {
     let client = run.client().await;
     let guard = acquired(&client, 2).await;
     let lease = guard.node_paths().last().expect("two").to_owned();
-    // It need not be there any more.
+    // The lease may be gone by then.
     run.later(&client, Duration::from_millis(40), move |server| drop(server.delete_by_hand(&lease)));
     if run.cut(guard.lost()).await.done().is_some() {
         assert!(!guard.is_held());
@@ -228,7 +228,7 @@ async fn are_released(run: &mut Run, watched: bool) {
     works(run, &client).await;
 }
 
-/// The session is given up before the leases are deleted: they are deleted all the same, by way of the next session.
+/// The session is given up before the leases are deleted: the next session still deletes them.
 async fn release_while_cut_off(run: &mut Run) {
     directories(run);
     let client = run.client().await;

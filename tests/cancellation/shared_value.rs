@@ -20,14 +20,14 @@ cases! {
 }
 
 const PATH: &str = "/mode";
-/// Longer than any of the faults lasts.
+/// Longer than any fault lasts.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn builder(client: &Client) -> SharedValueBuilder<Utf8> {
     SharedValue::builder(client, PATH).decode(Utf8).seed("old")
 }
 
-/// A value that is there, and its client.
+/// Starts a value whose node exists, and returns its client, too.
 async fn started(run: &mut Run) -> (Client, SharedValue<String>) {
     run.directory(PATH);
     run.server().set_data_by_hand(PATH, "old").expect("it is there");
@@ -40,7 +40,7 @@ fn held(run: &Run) -> Option<Vec<u8>> {
     run.server().get(PATH)
 }
 
-/// The value follows what is written, and leaves nothing when it goes.
+/// Checks that the value follows what is written, and leaves nothing when it is dropped.
 async fn works(run: &Run, value: SharedValue<String>) {
     run.server().set_data_by_hand(PATH, "by hand").expect("it is there");
     let synced = timeout(PATIENCE, value.synced()).await.expect("it ends").expect("a value");
@@ -83,7 +83,7 @@ async fn wait_for(run: &mut Run) {
     works(run, value).await;
 }
 
-/// A change that was not returned is returned by the next call.
+/// The next call returns a change that was not returned.
 async fn next(run: &mut Run) {
     let (_client, value) = started(run).await;
     let mut changes = value.changes();
@@ -96,7 +96,7 @@ async fn next(run: &mut Run) {
     works(run, value).await;
 }
 
-/// The value is as before, or as the call makes it.
+/// Checks that the value is as before, or as the call makes it.
 fn once<T>(run: &Run, value: &SharedValue<String>, called: Option<Result<T, Error>>, [before, after]: [&str; 2]) {
     let held = held(run).map(|data| String::from_utf8(data).expect("text"));
     match called {

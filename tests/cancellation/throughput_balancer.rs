@@ -1,4 +1,4 @@
-//! ThroughputBalancer: joining, leaving, looking, setting the maximum.
+//! ThroughputBalancer: joining, leaving, reading shares, setting the maximum.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ cases! {
 const BASE: &str = "/balancer";
 const MAXIMUM: &str = "/balancer/global-config/max-throughput";
 
-/// The directories are there to stay.
+/// Creates the directories, which may be left behind.
 fn directories(run: &mut Run) {
     for path in ["", "/global-config", "/client", "/ack", "/epoch", "/leader"] {
         run.directory(&format!("{BASE}{path}"));
@@ -48,7 +48,7 @@ async fn member(client: &Client) -> ThroughputBalancer {
     builder(client).join().await.expect("it joins")
 }
 
-/// Only so many members are there, with their places in the line.
+/// Waits until only this many members are left, with their places in line.
 async fn only(run: &Run, members: usize) {
     run.in_the_end("no other member is there", || {
         ["client", "ack", "leader"].iter().all(|dir| run.server().children(&format!("{BASE}/{dir}")).len() == members)
@@ -56,7 +56,7 @@ async fn only(run: &Run, members: usize) {
     .await;
 }
 
-/// A member has all.
+/// Waits until a member has the whole maximum.
 async fn has_all(run: &Run, member: &ThroughputBalancer) {
     run.in_the_end("it has all", || member.share().get().throughput() == 1_000).await;
 }
@@ -83,7 +83,7 @@ async fn join_with_a_limiter(run: &mut Run) {
     assert_eq!(limiter.rate(), 1_000);
 }
 
-/// Once polled, it grants nothing any more.
+/// Once the call was polled, the limiter grants nothing any more.
 async fn leave_with_a_limiter(run: &mut Run) {
     directories(run);
     let client = run.client().await;
@@ -157,7 +157,7 @@ async fn maximum_as_an_operator(run: &mut Run) {
     only(run, 0).await;
 }
 
-/// Once polled it is set.
+/// Once polled, the maximum is set.
 async fn set_as_a_member(run: &mut Run) {
     directories(run);
     let client = run.client().await;
@@ -177,7 +177,7 @@ async fn set_as_an_operator(run: &mut Run) {
     }
 }
 
-/// No share is missed by one who asks again.
+/// A caller that asks again misses no share.
 async fn shares(run: &mut Run) {
     directories(run);
     let client = run.client().await;

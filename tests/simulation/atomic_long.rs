@@ -1,4 +1,4 @@
-//! DistributedAtomicLong: each change that was confirmed is there once, each that failed is not, and no third outcome.
+//! DistributedAtomicLong: each confirmed change is made exactly once, a failed one never, an unknown one at most once.
 
 mod call;
 mod play;

@@ -1,5 +1,5 @@
-//! Cache: what a cache shows was so on the servers, no node becomes older, no change is lost, and in the end it is what
-//! the servers have; also while the tree is written without a pause.
+//! Cache: what a cache shows was true on the servers, no node becomes older, no change is lost, and in the end it shows
+//! what the servers have. This holds even if the tree is written without a pause.
 
 mod churn;
 mod history;
@@ -11,8 +11,8 @@ use zookeeper_recipes::testing::{TestingServer, TestingServerBuilder};
 
 use crate::seeds::{self, Figures, Outcome};
 
-/// In one seed of eight nothing fails, but the tree is written without a pause. The servers of every other seed know no
-/// persistent watches.
+/// In one seed of eight nothing fails, but the tree is written without a pause. In every other seed, the servers
+/// have no persistent watches.
 async fn run(seed: u64) -> Outcome {
     if (seed / 2).is_multiple_of(8) { churn::run(seed).await } else { play::run(seed).await }
 }

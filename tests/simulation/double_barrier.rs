@@ -1,4 +1,4 @@
-//! DoubleBarrier: one verdict a round for all, whatever happens; no member passes early, and none waits for ever.
+//! DoubleBarrier: whatever happens, a round has one outcome for all, no member passes early, and none waits forever.
 
 mod ledger;
 mod member;

@@ -1,4 +1,4 @@
-//! GroupMember: whatever happens, in the end all members see the same group, and it is that of the servers.
+//! GroupMember: whatever happens, in the end all members see the group that the servers have.
 
 mod play;
 

@@ -1,4 +1,4 @@
-//! LeaderSelector: one term at a time, whatever happens, each with its end told, and a turn for every participant.
+//! LeaderSelector: one term at a time, whatever happens, each with its end reported, and a turn for every participant.
 
 mod ledger;
 mod listener;

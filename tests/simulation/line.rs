@@ -1,4 +1,4 @@
-//! The line as the ensemble has it.
+//! The line of participants on the servers.
 
 use zookeeper_recipes::testing::TestingServer;
 
@@ -9,11 +9,11 @@ pub(crate) struct Line {
     pub(crate) path: &'static str,
     /// The suffixes of its node names, before the number.
     pub(crate) bases: &'static [&'static str],
-    /// That of readers, who hold beside each other.
+    /// The suffix of readers, which hold together.
     pub(crate) readers: Option<&'static str>,
-    /// Whether each who takes part has an id of its own, which its node holds.
+    /// Whether each participant has an id of its own, which is its node's data.
     pub(crate) has_ids: bool,
-    /// Whether each who holds watches its node.
+    /// Whether each holder watches its node.
     pub(crate) watches_own: bool,
 }
 
@@ -29,29 +29,29 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Whether it is there still.
+    /// Returns whether the node still exists.
     pub(crate) fn stands(&self, server: &TestingServer) -> bool {
         is_there(server, &self.path, self.czxid)
     }
 
-    /// Whether its session has a connection. On Keeper one that lost it has no other, and leaves its nodes for a while.
+    /// Returns whether its session is connected. On Keeper a session cannot reconnect, but its nodes last for a while.
     pub(crate) fn is_connected(&self, server: &TestingServer) -> bool {
         server.sessions().iter().any(|session| session.id == self.session && session.connected)
     }
 }
 
-/// Whether there is a node at `path` that this transaction has created.
+/// Returns whether there is a node at `path` that this transaction created.
 pub(crate) fn is_there(server: &TestingServer, path: &str, czxid: i64) -> bool {
     server.stat(path).is_some_and(|stat| stat.czxid == czxid)
 }
 
 impl Line {
-    /// Whether it is the place of a reader.
+    /// Returns whether this is the place of a reader.
     pub(crate) fn is_reader(&self, place: &Place) -> bool {
         self.readers.is_some_and(|base| place.path.contains(base))
     }
 
-    /// All places, in order of arrival.
+    /// Returns all places, in order of arrival.
     pub(crate) fn places(&self, server: &TestingServer) -> Vec<Place> {
         let places = server.children(self.path).into_iter().filter_map(|name| {
             let path = format!("{}/{name}", self.path);
@@ -64,7 +64,7 @@ impl Line {
         places
     }
 
-    /// A participant with two nodes of one session at once.
+    /// Returns the nodes of a participant that has two of them in one session.
     pub(crate) fn double(&self, server: &TestingServer) -> Option<(Place, Place)> {
         if !self.has_ids {
             return None;

@@ -1,5 +1,5 @@
-//! PersistentNode: a node for each instance, with its latest data, whatever happens; none after a close. Of several on
-//! one path the one that has it is not disturbed.
+//! PersistentNode: a node for each instance, with its latest data, whatever happens; none after a close. If several
+//! instances share a path, the one that has the node is not disturbed.
 
 mod ledger;
 mod play;

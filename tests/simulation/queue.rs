@@ -1,5 +1,5 @@
-//! DistributedQueue: every put item exists once, each item is delivered and acked, and no item
-//! stays claimed that no consumer works on.
+//! DistributedQueue: every item that was put exists once, each item is delivered and acked, and no item stays claimed
+//! without a consumer that works on it.
 
 mod claims;
 mod consumer;

@@ -1,4 +1,4 @@
-//! InterProcessReadWriteLock: never a writer beside another holder, whatever happens, and a turn for every waiter.
+//! InterProcessReadWriteLock: a writer never holds with anyone else, whatever happens, and a turn for every waiter.
 
 mod recipe;
 

@@ -1,4 +1,4 @@
-//! SharedValue: a write that was confirmed is there once, over what it saw; no reader goes back; in the end all agree.
+//! SharedValue: a confirmed write is made once, over the version it saw; no reader goes back; in the end all agree.
 
 mod call;
 mod play;

@@ -1,5 +1,5 @@
-//! ThroughputBalancer: together never more than the maximum in force, whatever happens; in the end what is due to each;
-//! and while members come and go, little less than all.
+//! ThroughputBalancer: members together never use more than the maximum in force, whatever happens; in the end each has
+//! its due share; and while members come and go, they use nearly all of the maximum.
 
 mod churn;
 mod ledger;
@@ -7,7 +7,7 @@ mod play;
 
 use crate::seeds::{self, Figures, Outcome};
 
-/// In one seed of sixteen nothing fails, but members come and go without end.
+/// In one seed of sixteen nothing fails, but members come and go all the time.
 async fn run(seed: u64) -> Outcome {
     if seed.is_multiple_of(16) { churn::run(seed).await } else { play::run(seed).await }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::Instant;
 use zookeeper_recipes::testing::TestingServer;
 
-/// A list of what happened, with its time. Clones write to the same one.
+/// A list of what happened and when. Clones write to the same list.
 #[derive(Debug, Clone)]
 pub(crate) struct Trace {
     start: Instant,
@@ -14,7 +14,7 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    /// Inside the runtime of the seed.
+    /// Creates an empty trace. Must be called inside the runtime of the seed.
     pub(crate) fn new() -> Self {
         Trace { start: Instant::now(), lines: Arc::default() }
     }
@@ -24,7 +24,7 @@ impl Trace {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{at:>7} ms  {what}"));
     }
 
-    /// One line for everything that was seen on the wire.
+    /// Adds one line for all records of the servers, and with `RECORDS` set also each record.
     pub(crate) fn note_records(&self, server: &TestingServer) {
         let (records, mut hasher) = (server.records(), DefaultHasher::new());
         if std::env::var_os("RECORDS").is_some() {

@@ -1,4 +1,4 @@
-//! How `zkr` ends: the status for the shell, and what is said on the standard error.
+//! How `zkr` ends: the status for the shell, and the message on the standard error.
 
 use std::process::ExitCode;
 
@@ -8,20 +8,20 @@ use zookeeper_recipes::{Error, ErrorKind};
 
 use crate::output;
 
-/// Returns the status of a process that this signal has ended, as shells tell it.
+/// Returns the status that shells report for a process that this signal has ended.
 pub fn status_of_signal(signal: i32) -> u8 {
     u8::try_from(128 + signal).unwrap_or(u8::MAX)
 }
 
-/// The statuses of `zkr` itself. They are beyond those that most commands use; 124 to 127 are those of `timeout(1)` and
+/// The statuses of `zkr` itself. They are above those that most commands use; 124 to 127 are those of `timeout(1)` and
 /// of shells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Status {
     /// The answer is no: nothing to take, nothing found, something is wrong with what was examined.
     No = 1,
-    /// No server could be reached, or none let this client in.
+    /// Could not connect to any server, or none accepted this client.
     Unreachable = 122,
-    /// What the command ran under was lost, and the command was ended.
+    /// What was held for the command (a lock, a leadership, permits, a barrier) was lost, and the command was ended.
     Lost = 123,
     /// Not acquired in time.
     NotAcquired = 124,
@@ -36,49 +36,49 @@ pub enum Status {
 /// How a call of `zkr` ends.
 #[derive(Debug)]
 pub enum Ending {
-    /// All is well.
+    /// Success.
     Success,
     /// With a status of its own, and an explanation, if there is something to explain.
     Status(Status, Option<String>),
-    /// As the command that it ran: with its status, or 128 and the number of the signal that ended it.
+    /// With the status of the command that it ran, or 128 plus the number of the signal that ended the command.
     Command(u8),
     /// The reader of the output has closed it.
     OutputClosed,
-    /// Clap has said what is wrong with the arguments.
+    /// Clap has reported what is wrong with the arguments.
     Arguments,
 }
 
 impl Ending {
-    /// With a status, and an explanation. What the library calls by its own name is an option here.
+    /// Returns an ending with a status and an explanation, which names the option in place of the library's setting.
     pub fn because(status: Status, why: impl ToString) -> Ending {
         Ending::Status(status, Some(why.to_string().replace("ClientBuilder::max_request_bytes", "--max-buffer")))
     }
 
-    /// `zkr` itself has failed.
+    /// Returns the ending after `zkr` itself has failed.
     pub fn failed(why: impl ToString) -> Ending {
         Ending::because(Status::Failed, why)
     }
 
-    /// A request to the servers has failed.
+    /// Returns the ending after a request to the servers has failed.
     pub fn of(error: &Error) -> Ending {
         Ending::because(Status::of(error.kind()), error)
     }
 
-    /// The arguments cannot be used, or they ask for help.
+    /// Prints why the arguments cannot be used, or the help that they ask for.
     pub fn of_arguments(error: &clap::Error) -> Ending {
-        // They could not be read, but that one is known.
+        // The arguments could not be parsed, but `--json` still counts.
         if error.use_stderr() && std::env::args_os().take_while(|argument| argument != "--").any(|one| one == "--json")
         {
             output::speak_json();
             let text = error.render().to_string();
             return Ending::failed(text.trim_start_matches("error: ").trim_end());
         }
-        // Where it cannot be printed, the status still tells.
+        // If it cannot be printed, the status still reports the failure.
         let _ = error.print();
         if error.use_stderr() { Ending::Arguments } else { Ending::Success }
     }
 
-    /// Says what is to be said, and returns the status for the shell.
+    /// Prints the message, if there is one, and returns the status for the shell.
     pub fn report(self) -> ExitCode {
         match self {
             Ending::Success | Ending::OutputClosed => ExitCode::SUCCESS,
@@ -101,7 +101,7 @@ impl Ending {
 }
 
 impl Status {
-    /// The status after a request has failed in this way.
+    /// Returns the status after a request has failed in this way.
     pub fn of(kind: ErrorKind) -> Status {
         match kind {
             ErrorKind::ConnectionLoss | ErrorKind::AuthFailed | ErrorKind::TimedOut => Status::Unreachable,

@@ -1,6 +1,6 @@
 //! `zkr`: ZooKeeper coordination from the shell.
 //!
-//! `options.rs` has what the user can say, `commands/` what is asked and answered at once, and `run/` what runs a
+//! `options.rs` has the options, `commands/` the commands that ask the servers and end, and `run/` those that run a
 //! command while a lock is held.
 
 mod commands;
@@ -20,7 +20,7 @@ use options::{Options, What};
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
-    // The other two processes of `run`: see there.
+    // The other two processes of `run`: see its documentation.
     let ending = match arguments.next().as_deref().and_then(OsStr::to_str) {
         Some(run::KEEPER) => {
             output::speak_as_told();
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     ending.report()
 }
 
-/// Does what the arguments say.
+/// Runs the command that the arguments name.
 fn asked() -> Ending {
     let Options { connection, json, what } = match Options::read() {
         Ok(options) => options,
@@ -60,7 +60,7 @@ fn asked() -> Ending {
     }
 }
 
-/// Shows the library's events on the standard error, if `RUST_LOG` asks for them.
+/// Logs the library's events to the standard error, if `RUST_LOG` is set.
 fn show_events() {
     if std::env::var_os("RUST_LOG").is_some() {
         let filter = tracing_subscriber::EnvFilter::from_default_env();

@@ -1,4 +1,4 @@
-//! What is printed: text for people, or JSON for programs.
+//! Prints results: text for people, or JSON for programs.
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -17,12 +17,12 @@ use crate::options::Options;
 /// How results are printed.
 #[derive(Debug, Clone, Copy)]
 pub struct Output {
-    /// As JSON, one value a line.
+    /// As JSON, one value per line.
     pub json: bool,
 }
 
 impl Output {
-    /// Prints a result: as the text, or as the value. A text that is empty is not printed.
+    /// Prints a result, as text or as JSON. Prints nothing if the text is empty.
     pub async fn print(self, text: impl std::fmt::Display, value: &impl serde::Serialize) -> Result<(), Ending> {
         let mut line = if self.json { serde_json::to_string(value).map_err(Ending::failed)? } else { text.to_string() };
         if !line.is_empty() {
@@ -32,7 +32,7 @@ impl Output {
     }
 }
 
-/// Writes to the standard output, on a thread of its own: while a reader pauses, the session needs its heartbeats, and
+/// Writes to the standard output on a separate thread: while a reader pauses, the session needs its heartbeats, and
 /// Ctrl-C must end the process.
 pub async fn write(bytes: Vec<u8>) -> Result<(), Ending> {
     let written = tokio::task::spawn_blocking(move || {
@@ -42,11 +42,12 @@ pub async fn write(bytes: Vec<u8>) -> Result<(), Ending> {
     written.await.map_err(Ending::failed)?.map_err(of_output)
 }
 
-/// Waits until the reader of the standard output has closed it: what prints seldom would notice it late.
+/// Waits until the reader of the standard output has closed it. A command that rarely prints would otherwise
+/// notice late.
 pub async fn closed() {
     let closed = tokio::task::spawn_blocking(|| {
         let out = io::stdout();
-        // That it has no reader any more is told although no event is asked for.
+        // The end of the reader is reported even if no event is requested.
         let mut out = [PollFd::new(out.as_fd(), PollFlags::empty())];
         while poll(&mut out, PollTimeout::NONE) == Err(Errno::EINTR) {}
         out[0].any() == Some(true)
@@ -56,41 +57,41 @@ pub async fn closed() {
     }
 }
 
-/// Whether what is said beside the results is JSON too.
+/// Whether notes and errors are JSON, too.
 static JSON: AtomicBool = AtomicBool::new(false);
-/// Tells the other processes of a command.
+/// The environment variable that tells the other processes of a command to print JSON.
 const JSON_FOR_OTHERS: &str = "__ZKR_JSON";
 
-/// From now on, all that is said is JSON.
+/// Prints notes and errors as JSON from now on.
 pub fn speak_json() {
     JSON.store(true, Ordering::Relaxed);
 }
 
-/// Speaks as the process of this program that has started this one.
+/// Uses the output format of the process that has started this one.
 pub fn speak_as_told() {
     if std::env::var_os(JSON_FOR_OTHERS).is_some() {
         speak_json();
     }
 }
 
-/// Tells another process of this program how to speak.
+/// Passes the output format on to another process of this program.
 pub fn tell_how_to_speak(command: &mut Command) {
     if JSON.load(Ordering::Relaxed) {
         command.env(JSON_FOR_OTHERS, "1");
     }
 }
 
-/// A command of the user is not told.
+/// Hides the output format from a command of the user.
 pub fn tell_nothing(command: &mut Command) -> &mut Command {
     command.env_remove(JSON_FOR_OTHERS)
 }
 
-/// Says something beside the results. Where it cannot be said, the results still count.
+/// Prints a note beside the results. If that fails, the results still count.
 pub fn note(text: impl std::fmt::Display) {
     say(&text, || json!({ "note": text.to_string() }));
 }
 
-/// Says why this process ends with this status.
+/// Prints why this process ends with this status.
 pub fn error(why: &str, status: u8) {
     say(&why, || json!({ "error": why, "status": status }));
 }
@@ -100,7 +101,7 @@ fn say(text: &dyn std::fmt::Display, value: impl FnOnce() -> serde_json::Value) 
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// Returns a text of others, such as the name of a node, with its control characters escaped: it must not move the
+/// Returns a text from outside, such as the name of a node, with its control characters escaped: it must not move the
 /// cursor.
 pub fn shown(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() }).collect()
@@ -147,7 +148,7 @@ pub fn man(directory: &Path) -> Ending {
 }
 
 fn of_output(error: io::Error) -> Ending {
-    // Its reader has seen enough, as `head` has.
+    // The reader has closed the output, as `head` does.
     if error.kind() == io::ErrorKind::BrokenPipe { Ending::OutputClosed } else { Ending::failed(error) }
 }
 

@@ -1,10 +1,10 @@
-//! A number that is added to, and the node that tells whether an addition was carried out: both in one transaction, at
-//! the versions that were read.
+//! Additions to a number: one transaction writes the number and a node that shows whether the addition was carried out,
+//! each at its known version.
 
 use super::socket::{PERSISTENT, Socket};
 use super::{Column, timed};
 
-/// Adds one at a time; the versions are known from the answer before.
+/// Adds one in each cycle; the versions are known from the previous cycle.
 pub(crate) fn add(addr: &str, dir: &str, cycles: u64) -> Column {
     let mut socket = Socket::connect(addr);
     let [value, writer] = ["value", "writer"].map(|name| format!("{dir}/{name}"));

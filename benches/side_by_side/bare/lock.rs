@@ -21,14 +21,14 @@ struct Place {
     before: Option<Before>,
 }
 
-/// The node that is waited for.
+/// The node that a contender waits for.
 struct Before {
     node: String,
-    /// Once it is deleted the next one holds; behind any other node that takes a list.
+    /// Whether the contender holds the lock once this node is deleted. Otherwise it lists the line again.
     is_last: bool,
 }
 
-/// Creates and lists in one write.
+/// Creates a node and lists the line in one write.
 pub(super) fn enter(socket: &mut Socket, dir: &str, kind: Kind) -> (String, Vec<String>) {
     socket.add_create(&kind.prefix(dir), b"", EPHEMERAL_SEQUENTIAL);
     socket.add_list(dir);
@@ -54,7 +54,7 @@ impl Lock {
         Place { node, before }
     }
 
-    /// Watches the node before ours; ours as well where no list will show it.
+    /// Watches the node ahead of ours, and our own as well if no further list will show it.
     fn watch(&mut self, mut children: Vec<String>, node: &str) -> Option<Before> {
         loop {
             let (before, is_last) = self.kind.before(children, node)?;
@@ -75,14 +75,14 @@ impl Lock {
         }
     }
 
-    /// A leader watches its own node, as a latch does.
+    /// Watches the leader's own node, as a latch does.
     fn watch_own(&mut self, place: &Place) {
         self.socket.add_get(&place.node, true);
         self.socket.send();
         self.socket.answer().expect("our own node");
     }
 
-    /// Until nothing is before it.
+    /// Waits until no node is ahead.
     fn wait(&mut self, place: &mut Place) {
         while let Some(before) = place.before.take() {
             self.socket.wait_for_event(&before.node);
@@ -99,7 +99,7 @@ pub(crate) fn free(addr: &str, dir: &str, kind: Kind, cycles: u64) -> Column {
     Column::new(move || timed(cycles, || lock.cycle()))
 }
 
-/// A thread for each contender.
+/// Runs a thread for each contender.
 pub(crate) fn contended(addr: &str, dir: &str, kind: Kind, contenders: usize, turns: u64) -> Column {
     let (done, all_done) = channel();
     let threads: Vec<Sender<()>> =
@@ -112,7 +112,7 @@ pub(crate) fn contended(addr: &str, dir: &str, kind: Kind, contenders: usize, tu
     })
 }
 
-/// Takes so many turns whenever it is told to.
+/// Starts a thread that takes this many turns for each order.
 fn contender(mut lock: Lock, turns: u64, done: Sender<()>) -> Sender<()> {
     let (orders, told): (_, Receiver<()>) = channel();
     std::thread::spawn(move || {
@@ -124,7 +124,7 @@ fn contender(mut lock: Lock, turns: u64, done: Sender<()>) -> Sender<()> {
     orders
 }
 
-/// The line, the leader first. How long from its delete until the next one has seen the event, and looked.
+/// Measures the time from the leader's delete until the next contender has seen the event and listed the line.
 pub(crate) fn fail_over(addr: &str, dir: &str, participants: usize, cycles: u64) -> Column {
     let mut line: VecDeque<(Lock, Place)> = VecDeque::new();
     for _ in 0..participants {
@@ -143,7 +143,7 @@ pub(crate) fn fail_over(addr: &str, dir: &str, participants: usize, cycles: u64)
         let took = begun.elapsed();
         next.watch_own(next_place);
         leader.socket.answer().expect("deleted");
-        // So that one that waits for long does not lose its session.
+        // Keeps the session alive during the long wait.
         leader.socket.ping();
         let place = leader.enter();
         line.push_back((leader, place));
@@ -152,7 +152,7 @@ pub(crate) fn fail_over(addr: &str, dir: &str, participants: usize, cycles: u64)
     Column::new(move || (0..cycles).map(|_| one(&mut line)).collect())
 }
 
-/// How long from the writer's delete until all readers have seen the event.
+/// Measures the time from the writer's delete until all readers have seen the event.
 pub(crate) fn readers_behind_a_writer(addr: &str, dir: &str, readers: usize, cycles: u64) -> Column {
     let mut writer = Lock::connect(addr, dir, Kind::Write);
     let mut readers: Vec<Lock> = (0..readers).map(|_| Lock::connect(addr, dir, Kind::Read)).collect();
@@ -177,7 +177,7 @@ pub(crate) fn readers_behind_a_writer(addr: &str, dir: &str, readers: usize, cyc
     Column::new(move || (0..cycles).map(|_| one()).collect())
 }
 
-/// The same with a thread for each reader, each of which waits on its own socket.
+/// Measures the same with a thread for each reader, which waits on its own socket.
 pub(crate) fn threads_behind_a_writer(addr: &str, dir: &str, readers: usize, cycles: u64) -> Column {
     let mut writer = Lock::connect(addr, dir, Kind::Write);
     let (done, any_done) = channel();
@@ -204,12 +204,12 @@ pub(crate) fn threads_behind_a_writer(addr: &str, dir: &str, readers: usize, cyc
     Column::new(move || (0..cycles).map(|_| one()).collect())
 }
 
-/// What a reader is told to do next.
+/// The next step of a reader.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// Take a place.
     Enter,
-    /// Until it reads.
+    /// Wait until it may read.
     Wait,
     /// Delete the place.
     Leave,
@@ -231,7 +231,7 @@ fn reader(mut lock: Lock, done: Sender<()>) -> Sender<Step> {
     orders
 }
 
-/// Two locks on one session.
+/// Acquires and releases two locks on one session.
 pub(crate) fn free_pair(addr: &str, dirs: [&str; 2], cycles: u64) -> Column {
     let mut socket = Socket::connect(addr);
     let dirs = dirs.map(str::to_owned);

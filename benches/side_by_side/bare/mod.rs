@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use self::socket::Socket;
 use super::Column;
 
-/// How long each of so many cycles takes.
+/// Runs cycles, and returns how long each took.
 fn timed(cycles: u64, mut cycle: impl FnMut()) -> Vec<Duration> {
     let one = |_| {
         let begun = Instant::now();

@@ -29,7 +29,7 @@ impl Queue {
         }
     }
 
-    /// Transactions, all of them in one write.
+    /// Puts the items in transactions, all of them in one write.
     fn put_at_once(&mut self, items: usize) {
         let prefix = format!("{}/queue-", self.dir);
         for size in items::transactions(items) {
@@ -49,8 +49,8 @@ impl Queue {
         names
     }
 
-    /// So many at a time: in one write those in hand are acknowledged, the next are claimed, and those after them are
-    /// read.
+    /// Takes `in_hand` items at a time: one write acknowledges those in hand, claims the next ones, and reads those
+    /// after them.
     fn take(&mut self, in_hand: usize) {
         let names = self.names();
         let hands: Vec<&[String]> = names.chunks(in_hand).collect();
@@ -91,7 +91,7 @@ impl Queue {
         format!("{}/{name}", self.dir)
     }
 
-    /// Takes away what was put.
+    /// Deletes the items.
     fn clear(&mut self) {
         let names = self.names();
         for name in &names {
@@ -103,7 +103,7 @@ impl Queue {
     }
 }
 
-/// To be done after each round of puts, in each column.
+/// Returns the work to do after each round of puts, in each column.
 pub(crate) fn clearing(addr: &str, dir: &str) -> impl FnMut() + 'static {
     let mut queue = Queue::connect(addr, dir);
     move || queue.clear()

@@ -23,7 +23,7 @@ impl Member {
         self.leave(&name).await;
     }
 
-    /// Create, `ready` and list in one flight; the last member opens the round in a transaction.
+    /// Creates, watches `ready` and lists in one flight; the last member opens the round in a transaction.
     async fn enter(&self) -> String {
         let (name, ready) = (Uuid::new_v4().to_string(), format!("{}/ready", self.dir));
         let path = format!("{}/{name}", self.dir);
@@ -36,8 +36,7 @@ impl Member {
         let (stat, _) = created.expect("created");
         let ((ready_stat, watcher), (mut children, dir)) = (watched.expect("watched"), listed.expect("listed"));
         if ready_stat.is_some() {
-            // Others were faster between the create and the look: the round is on, and the watch would wait for its
-            // end.
+            // Others opened the round between the create and the check, and the watch would only report its end.
             return name;
         }
         children.retain(|child| child != "ready");
@@ -55,7 +54,7 @@ impl Member {
         name
     }
 
-    /// The lowest waits for the highest until it is alone, all others for the end of the round.
+    /// The lowest member waits for the highest until it is alone; all others wait for the end of the round.
     async fn leave(&self, name: &str) {
         let path = format!("{}/{name}", self.dir);
         loop {
@@ -90,7 +89,7 @@ impl Member {
     }
 }
 
-/// A task for all members.
+/// Runs all members in one task.
 pub(crate) fn rounds(addr: &str, dir: &str, members: usize, cycles: u64) -> Column {
     let all = join_all((0..members).map(|_| Member::connect(addr, dir, members)));
     Column::on_tokio(all, move |all| async move { timed(cycles, || join_all(all.iter().map(Member::round))).await })

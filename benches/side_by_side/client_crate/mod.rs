@@ -1,4 +1,4 @@
-//! The same requests by the crate `zookeeper-client` alone, without any of the care.
+//! The same requests with the crate `zookeeper-client` alone, without error handling.
 
 pub(crate) mod barrier;
 pub(crate) mod mutex;

@@ -22,14 +22,14 @@ struct Lock {
 struct Place {
     node: String,
     before: Option<Before>,
-    /// Dropped after the node is gone, as before that it would cost a request.
+    /// Dropped only after the node is deleted: an earlier drop would cost a request.
     own: Option<zk::OneshotWatcher>,
 }
 
-/// The node that is waited for.
+/// The node that a contender waits for.
 struct Before {
     watcher: zk::OneshotWatcher,
-    /// Once it is deleted the next one is the first; behind any other node that takes a list.
+    /// Whether the contender is the first once this node is deleted. Otherwise it lists the line again.
     is_head: bool,
 }
 
@@ -44,7 +44,7 @@ impl Lock {
         self.leave(place).await;
     }
 
-    /// Creates and lists at once, then watches.
+    /// Creates and lists in one flight, then watches.
     async fn enter(&self) -> Place {
         let prefix = Kind::Mutex.prefix(&self.dir);
         let mode = zk::CreateMode::EphemeralSequential.with_acls(zk::Acls::anyone_all());
@@ -56,7 +56,7 @@ impl Lock {
         place
     }
 
-    /// Watches the node before ours; ours as well where no list will show it.
+    /// Watches the node ahead of ours, and our own as well if no further list will show it.
     async fn watch(&self, mut children: Vec<String>, place: &mut Place) {
         while let Some((before, is_head)) = Kind::Mutex.before(children, &place.node) {
             let before = format!("{}/{before}", self.dir);
@@ -76,12 +76,12 @@ impl Lock {
         }
     }
 
-    /// A leader watches its own node, as a latch does.
+    /// Watches the leader's own node, as a latch does.
     async fn watch_own(&self, place: &mut Place) {
         place.own = Some(self.client.get_and_watch_data(&place.node).await.expect("our own node").2);
     }
 
-    /// Until nothing is before it.
+    /// Waits until no node is ahead.
     async fn wait(&self, place: &mut Place) {
         while let Some(before) = place.before.take() {
             before.watcher.changed().await;
@@ -102,7 +102,7 @@ pub(crate) fn free(addr: &str, dir: &str, cycles: u64) -> Column {
     Column::on_tokio(Lock::connect(addr, dir), move |lock| async move { timed(cycles, || lock.cycle()).await })
 }
 
-/// A task for each contender.
+/// Runs a task for each contender.
 pub(crate) fn contended(addr: &str, dir: &str, contenders: usize, turns: u64) -> Column {
     let locks = join_all((0..contenders).map(|_| Lock::connect(addr, dir)));
     Column::on_tokio(locks, move |locks| async move {
@@ -142,7 +142,7 @@ pub(crate) fn fail_over(addr: &str, dir: &str, participants: usize, cycles: u64)
     })
 }
 
-/// How long from the leader's delete until the next one has seen the event, and looked.
+/// Returns the time from the leader's delete until the next contender has seen the event and listed the line.
 async fn fail_over_once(line: &mut Line) -> Duration {
     let (leader, place) = line.pop_front().expect("a leader");
     let (next, next_place) = line.front_mut().expect("a waiter");

@@ -41,7 +41,7 @@ impl Queue {
         }
     }
 
-    /// A transaction for many items, as ours.
+    /// Puts many items in a transaction, as ours does.
     async fn put_at_once(&self, items: usize) {
         let (prefix, mode, producer) = (self.item("queue-"), sequential(), items::producer(&self.dir));
         let (prefix, mode, producer) = (&prefix, &mode, &producer);
@@ -62,7 +62,7 @@ impl Queue {
         names
     }
 
-    /// Three requests an item: read, claim, acknowledge.
+    /// Sends three requests for each item: read, claim, acknowledge.
     async fn take(self, names: Vec<String>) {
         let mode = zk::CreateMode::Ephemeral.with_acls(zk::Acls::anyone_all());
         let (queue, mode) = (&self, &mode);
@@ -102,7 +102,7 @@ pub(crate) fn put_at_once(addr: &str, dir: &str, items: usize) -> Column {
     column.afterwards(clearing(addr, dir))
 }
 
-/// Consumers share the items between them.
+/// Divides the items among the consumers.
 pub(crate) fn put_and_take(addr: &str, dir: &str, items: usize, consumers: usize) -> Column {
     let queues = join_all((0..consumers).map(|_| Queue::connect(addr, dir)));
     Column::on_tokio(queues, move |queues| async move {

@@ -16,7 +16,7 @@ async fn round(barrier: &DoubleBarrier) {
     barrier.leave().await.expect("out");
 }
 
-/// A task for all members.
+/// Runs all members in one task.
 pub(crate) fn rounds(addr: &str, dir: &str, members: usize, cycles: u64) -> Column {
     let all = async { Arc::new(join_all((0..members).map(|_| barrier(addr, dir, members))).await) };
     Column::on_tokio(all, move |all| async move { timed(cycles, || join_all(all.iter().map(round))).await })

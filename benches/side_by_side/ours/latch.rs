@@ -46,7 +46,7 @@ pub(crate) fn fail_over(addr: &str, dir: &str, participants: usize, cycles: u64)
     })
 }
 
-/// The leader closes; how long it takes until the next one leads.
+/// Closes the leader. Returns how long it takes until the next one leads.
 async fn fail_over_once(line: &mut Line, dir: &str) -> Duration {
     let (client, leader) = line.pop_front().expect("a leader");
     leader.wait_for_leadership().await.expect("it leads");

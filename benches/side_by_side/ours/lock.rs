@@ -18,7 +18,7 @@ enum Lock {
     Mutex(InterProcessMutex),
     Read(ReadLock),
     Write(WriteLock),
-    /// One permit of it.
+    /// One permit of a semaphore.
     Semaphore(InterProcessSemaphore),
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn free(addr: &str, dir: &str, kind: Kind, cycles: u64) -> Column {
     Column::on_tokio(Lock::connect(addr, dir, kind), move |lock| async move { timed(cycles, || lock.cycle()).await })
 }
 
-/// A client and a task for each contender.
+/// Runs a client and a task for each contender.
 pub(crate) fn contended(addr: &str, dir: &str, kind: Kind, contenders: usize, turns: u64) -> Column {
     let locks = join_all((0..contenders).map(|_| Lock::connect(addr, dir, kind)));
     Column::on_tokio(locks, move |locks| async move {
@@ -78,7 +78,7 @@ pub(crate) fn free_pair(addr: &str, dirs: [&str; 2], cycles: u64) -> Column {
     })
 }
 
-/// A client for each.
+/// Connects a client for each participant.
 pub(crate) fn readers_behind_a_writer(addr: &str, dir: &str, readers: usize, cycles: u64) -> Column {
     let locks = async {
         let locks = join_all((0..=readers).map(|_| async { read_write(&connect(addr).await, dir) }));
@@ -93,7 +93,7 @@ pub(crate) fn readers_behind_a_writer(addr: &str, dir: &str, readers: usize, cyc
     })
 }
 
-/// The first writes, and the others read behind it; how long from its release until all of them read.
+/// Lets the first one write and the others wait behind it. Returns the time from its release until all of them read.
 async fn readers_once(locks: &[InterProcessReadWriteLock]) -> Duration {
     let (writer, readers) = locks.split_first().expect("a writer");
     let writing = writer.write().acquire().await.expect("it writes");

@@ -28,12 +28,12 @@ async fn put_all(producer: &Producer<RawBytes>, items: usize) {
     producer.flush().await.expect("put");
 }
 
-/// Takes until none of the items is left.
+/// Takes items until none is left.
 async fn take(consumer: Consumer<RawBytes>, left: watch::Sender<usize>) {
     let mut none_left = left.subscribe();
     let work = consumer.deliveries().for_each_concurrent(IN_HAND, async |taken| {
         taken.expect("an item").ack().await.expect("acknowledged");
-        // Only the last one wakes the task that waits.
+        // Only the last item wakes the waiting task.
         left.send_if_modified(|left| {
             *left -= 1;
             *left == 0
@@ -68,7 +68,7 @@ pub(crate) fn put_at_once(addr: &str, dir: &str, items: usize) -> Column {
     column.afterwards(clearing(addr, dir))
 }
 
-/// By handlers that do nothing, so many at a time. The puts are not measured.
+/// Takes items with handlers that do nothing, `in_hand` at a time. The puts are not measured.
 pub(crate) fn take_in_hands(addr: &str, dir: &str, items: usize, in_hand: usize) -> Column {
     let players = async {
         let queue = DistributedQueue::builder(&connect(addr).await, dir, RawBytes).build().expect("a queue");
@@ -89,7 +89,7 @@ pub(crate) fn take_in_hands(addr: &str, dir: &str, items: usize, in_hand: usize)
     })
 }
 
-/// Consumers, with a client each, compete for the items.
+/// Lets consumers, with a client each, compete for the items.
 pub(crate) fn put_and_take(addr: &str, dir: &str, items: usize, consumers: usize) -> Column {
     let players = async {
         let consumers = join_all((0..consumers).map(|_| queue(addr, dir))).await;

@@ -1,7 +1,7 @@
-//! Tickets with numbers, `DistributedAtomicLong`, at a price that is a `SharedCount`: several windows sell them.
+//! Tickets numbered by a `DistributedAtomicLong`, at a price in a `SharedCount`: several windows sell them.
 //!
 //! It plays a scenario and ends: three windows sell numbered tickets at the same time, while the office changes the
-//! price. In memory, answers of the servers are lost meanwhile.
+//! price. In memory, some answers of the servers are lost meanwhile.
 
 use std::process::ExitCode;
 
@@ -12,7 +12,7 @@ use zookeeper_recipes::atomic_long::DistributedAtomicLong;
 use zookeeper_recipes::shared_value::SharedCount;
 use zookeeper_recipes::testing::{Loss, Operation};
 
-/// Tickets with numbers at a price that changes.
+/// Numbered tickets at a price that changes.
 #[derive(Parser, Debug)]
 #[command(name = "atomic_long")]
 struct Options {
@@ -71,7 +71,7 @@ async fn scenario(stage: &Stage, path: &str) -> Result<()> {
     if let Some(raised) = office.update(|price| price.checked_add(5)).await? {
         println!("\n  The office raises the price to {raised}.\n");
         for window in &windows {
-            // Each window is told by a watch, a moment later.
+            // A watch notifies each window a moment later.
             until(window.price.wait_for(|price| *price == *raised)).await??;
         }
     }
@@ -108,9 +108,9 @@ impl Window {
     async fn sell(&self) -> Result<Vec<Ticket>> {
         let mut tickets = Vec::new();
         for _ in 0..TICKETS {
-            // It is counted once, whatever happens on the way.
+            // Each ticket is counted once, even if an answer is lost.
             let number = self.sold.increment().await?.after;
-            // Known without a request.
+            // Read from memory, without a request.
             let price = *self.price.get()?;
             println!("{:>7}: ticket {number} for {price}", self.name);
             tickets.push(Ticket { number, price });
@@ -119,7 +119,7 @@ impl Window {
     }
 }
 
-/// All windows sell at the same time.
+/// Lets all windows sell at the same time.
 async fn sell(windows: &[Window]) -> Result<Vec<Ticket>> {
     let tickets = until(futures::future::try_join_all(windows.iter().map(Window::sell))).await??;
     Ok(tickets.into_iter().flatten().collect())
@@ -145,7 +145,7 @@ async fn clean(client: &Client, path: &str) -> Result<()> {
     Ok(client.delete(&format!("{path}/price"), None).await?)
 }
 
-/// The windows' own nodes are deleted in the background.
+/// Waits until the windows' own nodes are deleted, which happens in the background.
 async fn without_children(client: &Client, path: &str) -> Result<()> {
     while !client.children(path).await?.is_empty() {
         tokio::task::yield_now().await;

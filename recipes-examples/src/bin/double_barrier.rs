@@ -26,7 +26,7 @@ struct Options {
     #[arg(long, value_name = "N", default_value_t = 3, requires = "id")]
     #[arg(allow_negative_numbers = true, value_parser = members)]
     members: u64,
-    /// Be one member with this name on a real ensemble, until Ctrl-C [default: play a scenario]
+    /// Run as one member with this name on a real ensemble, until Ctrl-C [default: play a scenario]
     #[arg(long, value_name = "NAME", value_parser = recipes_examples::name())]
     id: Option<String>,
 }
@@ -63,7 +63,7 @@ async fn play(options: Options) -> Result<()> {
     }
 }
 
-/// One member in a process of its own.
+/// Runs one member in a process of its own.
 async fn participate(stage: &Stage, options: &Options, id: &str) -> Result<()> {
     println!("{id}: connecting to {stage}");
     let client = stage.connect().await?;
@@ -90,7 +90,7 @@ async fn participate(stage: &Stage, options: &Options, id: &str) -> Result<()> {
 
 const NAMES: [&str; 4] = ["alice", "bob", "carol", "dave"];
 const STEPS: u64 = 5;
-/// What all members together add in a step.
+/// The sum that all members add in a step.
 const ALL: u64 = 1 + 2 + 3 + 4;
 
 /// What the members share: how often they came to the barrier, the sum so far, and how often one was out of step.

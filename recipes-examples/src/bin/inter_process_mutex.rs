@@ -22,7 +22,7 @@ struct Options {
     /// The path of the lock
     #[arg(long, default_value = "/examples/inter-process-mutex", value_parser = recipes_examples::path)]
     path: String,
-    /// Be one worker with this name on a real ensemble, until Ctrl-C [default: play a scenario]
+    /// Run as one worker with this name on a real ensemble, until Ctrl-C [default: play a scenario]
     #[arg(long, value_name = "NAME", value_parser = recipes_examples::name())]
     id: Option<String>,
 }
@@ -55,7 +55,7 @@ async fn play(options: Options) -> Result<()> {
     }
 }
 
-/// One worker in a process of its own: two seconds with the lock, one without.
+/// Runs one worker in a process of its own: two seconds with the lock, one without.
 async fn work_alone(stage: &Stage, path: &str, id: &str) -> Result<()> {
     println!("{id}: connecting to {stage}");
     let client = stage.connect().await?;
@@ -69,7 +69,7 @@ async fn work_alone(stage: &Stage, path: &str, id: &str) -> Result<()> {
             Ok(()) => println!("{id}: the work is done; I release the lock"),
             Err(lost) => println!("{id}: {lost}; I stop at once"),
         }
-        // After a loss this is an error, as there is nothing to release; to drop the guard would be enough.
+        // After a loss this is an error, because there is nothing to release; dropping the guard would be enough.
         if let Err(error) = guard.release().await {
             println!("{id}: {error}");
         }
@@ -135,10 +135,10 @@ struct Workshop<'a> {
 
 const WORKERS: [&str; 5] = ["alice", "bob", "carol", "dave", "erin"];
 const ROUNDS: usize = 3;
-/// The worker that loses its session, and the round.
+/// The worker that loses its session, and the round in which it does.
 const UNLUCKY: (&str, usize) = ("carol", 1);
 
-/// Five workers take three rounds each; one of them loses its session in one of these.
+/// Five workers take three rounds each; one of them loses its session in one of its rounds.
 async fn scenario(stage: &Stage, lock: &str) -> Result<()> {
     println!("Five workers and a lock at {lock}, on {stage}\n");
     let client = stage.connect().await?;
@@ -166,7 +166,7 @@ fn tell(resource: &Resource) -> Result<()> {
         if state.overlaps > 0 || !growing {
             return Err("two workers held the lock at once".into());
         }
-        // The worker that loses its session does not write in that round, but once too late.
+        // In the round in which a worker loses its session, it writes only once, too late.
         let expected = (WORKERS.len() * ROUNDS - 1, 1);
         if (state.written.len(), state.refused) != expected {
             return Err(format!("{} writes and {} refused were expected", expected.0, expected.1).into());
@@ -175,7 +175,7 @@ fn tell(resource: &Resource) -> Result<()> {
     })
 }
 
-/// One worker, which acquires the lock once a round.
+/// Runs one worker, which acquires the lock once a round.
 async fn work(workshop: &Workshop<'_>, worker: &'static str) -> Result<()> {
     let mut client = workshop.stage.connect().await?;
     for round in 0..ROUNDS {
@@ -188,7 +188,7 @@ async fn work(workshop: &Workshop<'_>, worker: &'static str) -> Result<()> {
             continue;
         }
         workshop.resource.enter(worker);
-        // Dropped at the next await that waits, once the lock is lost: then it does not use the resource any more.
+        // Once the lock is lost, the use of the resource is dropped at the next await that has to wait.
         let done = guard.run(use_resource(workshop, worker, &client, &guard)).await;
         workshop.resource.leave();
         done??;
@@ -212,7 +212,7 @@ async fn use_resource(
     Ok(())
 }
 
-/// The worker's session ends while it holds the lock: the worker is told, and its late writes are refused.
+/// Ends the worker's session while it holds the lock: the worker is notified, and its late writes are refused.
 async fn lose(workshop: &Workshop<'_>, worker: &'static str, client: &Client, guard: &MutexGuard) -> Result<()> {
     let token = guard.fencing_token();
     println!("{worker:>6} holds the lock with token {token}, and loses its session");
@@ -220,7 +220,7 @@ async fn lose(workshop: &Workshop<'_>, worker: &'static str, client: &Client, gu
     client.close().await?;
     guard.lost().await;
     println!("{worker:>6} asks: is the lock still held? {}", if guard.is_held() { "yes" } else { "no" });
-    // As a worker does that was stopped between its check and its write: another one has written since.
+    // A worker that was stopped between its check and its write does the same: another one has written since.
     until(async {
         while workshop.resource.with(|state| state.newest_token < token) {
             tokio::time::sleep(Duration::from_millis(5)).await;

@@ -23,7 +23,7 @@ struct Options {
     /// The path of the election
     #[arg(long, default_value = "/examples/leader-latch", value_parser = recipes_examples::path)]
     path: String,
-    /// Be one participant with this name on a real ensemble, until Ctrl-C [default: play a scenario]
+    /// Run as one participant with this name on a real ensemble, until Ctrl-C [default: play a scenario]
     #[arg(long, value_name = "NAME", value_parser = recipes_examples::name())]
     id: Option<String>,
 }
@@ -51,7 +51,7 @@ async fn play(options: Options) -> Result<()> {
     }
 }
 
-/// One participant in a process of its own.
+/// Runs one participant in a process of its own.
 async fn participate(stage: &Stage, path: &str, id: &str) -> Result<()> {
     println!("{id}: connecting to {stage}");
     let client = stage.connect().await?;

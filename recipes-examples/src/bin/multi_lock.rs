@@ -50,7 +50,7 @@ const ACCOUNTS: [&str; 3] = ["alice", "bob", "carol"];
 const AT_FIRST: i64 = 100;
 const ROUNDS: i64 = 5;
 
-/// Three tellers, each of which moves money from one account to the next.
+/// Plays three tellers, each of which moves money from one account to the next.
 async fn scenario(stage: &Stage, path: &str) -> Result<()> {
     println!("Three tellers and three accounts below {path}, on {stage}\n");
     let client = stage.connect().await?;
@@ -73,7 +73,7 @@ fn balance_of(path: &str, account: &str) -> String {
     format!("{path}-{account}")
 }
 
-/// One teller, which moves a little more in each round.
+/// Runs one teller, which moves a little more in each round.
 async fn work(stage: &Stage, path: &str, teller: usize) -> Result<()> {
     let client = stage.connect().await?;
     let (from, to) = (ACCOUNTS[teller], ACCOUNTS[(teller + 1) % ACCOUNTS.len()]);
@@ -81,7 +81,7 @@ async fn work(stage: &Stage, path: &str, teller: usize) -> Result<()> {
     let locks = InterProcessMultiLock::new(&client, [lock_of(path, from), lock_of(path, to)])?;
     for round in 1..=ROUNDS {
         let guard = locks.acquire().await?;
-        // Dropped at the next await that waits, once one of the locks is lost.
+        // Once one of the locks is lost, the transfer is dropped at the next await that has to wait.
         guard.run(transfer(&client, &guard, path, [from, to], round)).await??;
         guard.release().await?;
         println!("teller {} has moved {round} from {from} to {to}", teller + 1);
@@ -99,7 +99,7 @@ async fn transfer(
     let [from, to] = [balance_of(path, from), balance_of(path, to)];
     let (has, had) = (balance(client, &from).await?, balance(client, &to).await?);
     tokio::time::sleep(Duration::from_millis(5)).await;
-    // The ensemble refuses it once another teller can hold one of the locks.
+    // The ensemble refuses the write once another teller can hold one of the locks.
     let write = client.transaction().check(&guard.fence());
     let write = write.set_data(&from, (has - amount).to_string(), None).set_data(&to, (had + amount).to_string(), None);
     write.commit().await?;
@@ -119,7 +119,7 @@ async fn tell(client: &Client, path: &str) -> Result<()> {
         let balance = balance(client, &balance_of(path, account)).await?;
         sum += balance;
         println!("{account:>6} has {balance}");
-        // Each gives what it gets.
+        // Each account gives as much as it gets.
         if balance != AT_FIRST {
             return Err(format!("{account} should have {AT_FIRST}").into());
         }

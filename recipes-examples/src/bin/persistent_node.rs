@@ -44,7 +44,7 @@ async fn play(options: Options) -> Result<()> {
     stage.play(scenario(&stage, &stage.own_path(&options.path))).await
 }
 
-/// Two services, a gateway that follows them, and an operator.
+/// Plays two services, a gateway that follows them, and an operator.
 async fn scenario(stage: &Stage, path: &str) -> Result<()> {
     println!("Two services register at {path}, on {stage}\n");
     let at = |name: &str| format!("{path}/{name}");
@@ -82,7 +82,7 @@ async fn scenario(stage: &Stage, path: &str) -> Result<()> {
     Ok(())
 }
 
-/// Registers a service, and tells of each state of its registration.
+/// Registers a service, and prints each state of its registration.
 async fn register(client: &Client, path: &str, name: &'static str, address: &str) -> Result<PersistentNode> {
     let node = PersistentNode::builder(client, format!("{path}/{name}")).data(address).start()?;
     node.created().await?;
@@ -96,7 +96,7 @@ async fn register(client: &Client, path: &str, name: &'static str, address: &str
     Ok(node)
 }
 
-/// Says what happens next, and gives a reader time to follow.
+/// Prints what happens next, and gives a reader time to follow.
 async fn step(what: &str) {
     println!("\n{what}");
     tokio::time::sleep(Duration::from_millis(500)).await;
@@ -114,7 +114,7 @@ fn address<'a>(services: &'a Snapshot<String>, path: &str) -> Option<&'a str> {
     services.get(path)?.value().map(String::as_str)
 }
 
-/// The transaction that created the znode of a service.
+/// Returns the transaction that created the znode of a service.
 fn created(services: &Snapshot<String>, path: &str) -> Option<i64> {
     services.get(path).map(|node| node.stat().czxid)
 }

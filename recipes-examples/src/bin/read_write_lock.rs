@@ -23,10 +23,10 @@ struct Options {
     /// The path of the lock
     #[arg(long, default_value = "/examples/read-write-lock", value_parser = recipes_examples::path)]
     path: String,
-    /// Be one reader with this name on a real ensemble, until Ctrl-C [default: play a scenario]
+    /// Run as one reader with this name on a real ensemble, until Ctrl-C [default: play a scenario]
     #[arg(long, value_name = "NAME", value_parser = recipes_examples::name())]
     id: Option<String>,
-    /// With --id: be an editor instead
+    /// With --id: run as an editor instead
     #[arg(long, requires = "id")]
     write: bool,
 }
@@ -62,7 +62,7 @@ async fn play(options: Options) -> Result<()> {
     }
 }
 
-/// One reader in a process of its own: two seconds with the lock, one without.
+/// Runs one reader in a process of its own: two seconds with the lock, one without.
 async fn read_alone(stage: &Stage, path: &str, id: &str) -> Result<()> {
     let lock = lock_alone(stage, path, id).await?;
     println!("{id}: reads under the lock at {path} again and again (Ctrl-C to end)");
@@ -73,7 +73,7 @@ async fn read_alone(stage: &Stage, path: &str, id: &str) -> Result<()> {
             Ok(()) => println!("{id}: I have read"),
             Err(lost) => println!("{id}: {lost}; I stop at once"),
         }
-        // After a loss this is an error, as there is nothing to release; to drop the guard would be enough.
+        // After a loss this is an error, because there is nothing to release; dropping the guard would be enough.
         if let Err(error) = guard.release().await {
             println!("{id}: {error}");
         }
@@ -81,7 +81,7 @@ async fn read_alone(stage: &Stage, path: &str, id: &str) -> Result<()> {
     }
 }
 
-/// One editor in a process of its own: two seconds to write, one to read what was written, one without the lock.
+/// Runs one editor in a process of its own: two seconds to write, one to read what was written, one without the lock.
 async fn edit_alone(stage: &Stage, path: &str, id: &str) -> Result<()> {
     let lock = lock_alone(stage, path, id).await?;
     println!("{id}: writes under the lock at {path} again and again (Ctrl-C to end)");
@@ -144,7 +144,7 @@ async fn scenario(stage: &Stage, lock: &str) -> Result<()> {
     tell(&atlas)
 }
 
-/// One reader: both pages must be of one edition.
+/// Runs one reader, and checks that both pages are of one edition.
 async fn read(atlas: &Atlas<'_>, reader: &'static str) -> Result<()> {
     let client = atlas.stage.connect().await?;
     let lock = InterProcessReadWriteLock::builder(&client, atlas.lock).data(reader).build()?;
@@ -152,7 +152,7 @@ async fn read(atlas: &Atlas<'_>, reader: &'static str) -> Result<()> {
         let guard = lock.read().acquire().await?;
         let together = atlas.reading.fetch_add(1, Ordering::SeqCst) + 1;
         atlas.most_reading.fetch_max(together, Ordering::SeqCst);
-        // Dropped at the next await that waits, once the lock is lost.
+        // Once the lock is lost, the reading is dropped at the next await that has to wait.
         let pages = guard.run(both_pages(atlas, &client)).await;
         atlas.reading.fetch_sub(1, Ordering::SeqCst);
         let [left, right] = pages??;
@@ -176,7 +176,7 @@ async fn both_pages(atlas: &Atlas<'_>, client: &Client) -> Result<[String; 2]> {
     Ok([left, right].map(|page| String::from_utf8_lossy(&page).into_owned()))
 }
 
-/// The editor writes one page after the other, and then reads what it has written, beside the readers.
+/// Runs the editor, which writes one page after the other, and then reads what it has written, beside the readers.
 async fn edit(atlas: &Atlas<'_>) -> Result<()> {
     let client = atlas.stage.connect().await?;
     let lock = InterProcessReadWriteLock::builder(&client, atlas.lock).data(EDITOR).build()?;
@@ -185,7 +185,7 @@ async fn edit(atlas: &Atlas<'_>) -> Result<()> {
         let guard = lock.write().acquire().await?;
         guard.run(write(atlas, &client, &guard, edition)).await??;
         println!("{EDITOR:>6} has written edition {edition}");
-        // No other can write in between, and waiting readers come in.
+        // No other editor can write in between, and waiting readers are admitted.
         let guard = guard.downgrade().await?;
         let pages = guard.run(both_pages(atlas, &client)).await??;
         if pages != [0, 1].map(|_| format!("edition {edition}")) {
@@ -198,7 +198,7 @@ async fn edit(atlas: &Atlas<'_>) -> Result<()> {
 
 async fn write(atlas: &Atlas<'_>, client: &Client, guard: &WriteGuard, edition: u32) -> Result<()> {
     for page in &atlas.pages {
-        // The ensemble refuses it once another participant can hold the lock.
+        // The ensemble refuses the write once another participant can hold the lock.
         let write = client.transaction().check(&guard.fence()).set_data(page, format!("edition {edition}"), None);
         write.commit().await?;
         tokio::time::sleep(Duration::from_millis(10)).await;

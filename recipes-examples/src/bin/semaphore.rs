@@ -55,7 +55,7 @@ const JOBS: usize = 4;
 /// How long a job takes.
 const JOB: Duration = Duration::from_millis(60);
 
-/// How many work at a moment, and how many did so at the most.
+/// How many work at the moment, and the most that worked at once.
 #[derive(Default)]
 struct Office {
     working: AtomicUsize,
@@ -63,7 +63,7 @@ struct Office {
 }
 
 impl Office {
-    /// One begins to work. Returns how many do so.
+    /// Counts a worker that begins to work. Returns how many work.
     fn begin(&self) -> usize {
         let working = self.working.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(working, Ordering::SeqCst);
@@ -75,7 +75,7 @@ impl Office {
     }
 }
 
-/// Six workers and an operator.
+/// Plays six workers and an operator.
 async fn scenario(stage: &Stage, path: &str) -> Result<()> {
     println!("{WORKERS} workers and {LICENCES} licences at {path}, on {stage}\n");
     let operator = stage.connect().await?;
@@ -101,7 +101,7 @@ fn number_of(path: &str) -> String {
     format!("{path}-count")
 }
 
-/// One worker, which needs a licence for each of its jobs.
+/// Runs one worker, which needs a licence for each of its jobs.
 async fn work(stage: &Stage, path: &str, worker: usize, office: &Office) -> Result<usize> {
     let client = stage.connect().await?;
     let licences = InterProcessSemaphore::builder(&client, path)
@@ -112,7 +112,7 @@ async fn work(stage: &Stage, path: &str, worker: usize, office: &Office) -> Resu
         let licence = licences.acquire(1).await?;
         let working = office.begin();
         println!("worker {worker} does job {job}; {working} at work");
-        // Dropped at the next await that waits, once the licence is lost.
+        // Once the licence is lost, the job is dropped at the next await that has to wait.
         let done = licence.run(tokio::time::sleep(JOB)).await;
         office.end();
         licence.release().await?;

@@ -51,13 +51,13 @@ async fn play(options: Options) -> Result<()> {
 const SERVICES: usize = 3;
 const MODES: [&str; 3] = ["normal", "read-only", "maintenance"];
 const RAISES: i32 = 5;
-/// So that a reader can follow.
+/// A pause so that a reader can follow.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Three services and an operator.
+/// Plays three services and an operator.
 async fn scenario(stage: &Stage, path: &str) -> Result<()> {
     println!("{SERVICES} services follow the settings at {path}, on {stage}\n");
-    // All meet here once they have seen a mode. A process of its own would need no such thing.
+    // All meet here once they have seen a mode. Separate processes would not need this.
     let seen = Barrier::new(SERVICES + 1);
     let services = (1..=SERVICES).map(|service| serve(stage, path, service, &seen));
     let services = futures::future::try_join_all(services);
@@ -73,7 +73,7 @@ async fn scenario(stage: &Stage, path: &str) -> Result<()> {
     Ok(())
 }
 
-/// One service, which follows the mode, and then raises the limit.
+/// Runs one service, which follows the mode, and then raises the limit.
 async fn serve(stage: &Stage, path: &str, service: usize, seen: &Barrier) -> Result<()> {
     let client = stage.connect().await?;
     let mode = SharedValue::builder(&client, format!("{path}/mode")).decode(Utf8).seed(MODES[0]).start().await?;
@@ -85,14 +85,14 @@ async fn serve(stage: &Stage, path: &str, service: usize, seen: &Barrier) -> Res
     }
     let limit = SharedCount::count(&client, format!("{path}/limit")).seed(0).start().await?;
     for _ in 0..RAISES {
-        // Compares and sets, until no other write comes between.
+        // Compares and sets, and retries until no other write comes between.
         limit.update(|now| now.checked_add(1)).await?;
     }
     println!("service {service} has raised the limit {RAISES} times");
     Ok(())
 }
 
-/// Changes the mode, each time all services have seen the one before.
+/// Changes the mode each time all services have seen the previous one.
 async fn operate(operator: &Client, path: &str, seen: &Barrier) -> Result<()> {
     let mode = SharedValue::builder(operator, format!("{path}/mode")).decode(Utf8).seed(MODES[0]).start().await?;
     for next in MODES.into_iter().skip(1) {

@@ -24,7 +24,7 @@ async fn plays_its_scenario() {
 #[tokio::test]
 async fn serves_until_it_is_asked_to_end() {
     let mut program = Program::start(PROGRAM, &["--serve"]);
-    // In its second round.
+    // This is printed in the second round.
     program.says("30 locks acquired").await;
     program.signal(Signal::INT);
     program.ends(0).await.in_order(&["Asked to end", "Done."]);

@@ -1,5 +1,5 @@
-//! What servers do, as scenarios that run on the servers in memory and, with the feature `integration`, on a real one.
-//! A difference between the two is a fault of those in memory.
+//! Scenarios that pin down what servers do. They run on the servers in memory and, with the feature `integration`, on
+//! real ones. Any difference is a bug of the servers in memory.
 
 mod differential;
 mod moved;
@@ -10,7 +10,7 @@ mod scene;
 mod sessions;
 mod watches;
 
-/// Makes two tests of each scenario, in two modules, on a scene of each kind.
+/// Defines two tests for each scenario, in two modules: one on each kind of scene.
 macro_rules! contract {
     ($memory:ident $servers:ident: $scene_module:ident::$Scene:ident; $($module:ident: $($scenario:ident)*;)*) => {
         mod $memory {

@@ -1,4 +1,4 @@
-//! Where a scenario plays.
+//! The ensemble and the node on which a scenario runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::util::clock::{Clock, Instant};
 use crate::util::znode::{Acl, CreateMode, Stat};
 
 pub(super) const TIMEOUT: Duration = Duration::from_secs(6);
-/// No scenario waits longer for anything.
+/// The longest time that a scenario waits for anything.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// An ensemble, and a node in it for one scenario alone.
@@ -103,7 +103,7 @@ pub(super) async fn soon<F: Future>(work: F) -> F::Output {
     tokio::time::timeout(PATIENCE, work).await.expect("it ends in time")
 }
 
-/// Asks until the answer is yes.
+/// Polls until the condition is true.
 pub(super) async fn until<F: Future<Output = bool>>(mut condition: impl FnMut() -> F) {
     soon(async {
         while !condition().await {
@@ -122,7 +122,7 @@ pub(super) fn already(watch: &mut Watch) -> Option<Event> {
     }
 }
 
-/// Short forms of what scenarios do most.
+/// Creates a persistent node without data.
 pub(super) async fn create(session: &Arc<Session>, path: &str) -> Stat {
     create_as(session, path, CreateMode::Persistent).await.1
 }

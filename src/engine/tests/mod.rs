@@ -1,4 +1,4 @@
-//! The engine against a server that follows a script, on an in-memory byte stream and under a clock that a test moves.
+//! Runs the engine against a scripted server, on an in-memory byte stream and with a clock that the test moves.
 
 mod closing;
 mod configuration;

@@ -1,4 +1,4 @@
-//! What was found at a path and below, before it is known what it is.
+//! The nodes that were found at a path and below, before their recipes are known.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -8,7 +8,7 @@ use super::value::Entry;
 use crate::util::path::{join, split};
 use crate::util::znode::Stat;
 
-/// A path, ordered so that everything below a node comes right after it.
+/// A path, ordered so that everything below a node comes directly after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place(pub(super) String);
 
@@ -24,7 +24,7 @@ impl PartialOrd for Place {
     }
 }
 
-/// The slash comes before any other byte.
+/// Orders the slash before any other byte.
 fn order_of(byte: u8) -> u16 {
     if byte == b'/' { 0 } else { u16::from(byte) + 1 }
 }
@@ -32,21 +32,21 @@ fn order_of(byte: u8) -> u16 {
 /// What was read of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Content {
-    /// Its stat, and its data if that is of interest.
+    /// Its stat, and its data if that is needed.
     Read { stat: Stat, data: Vec<u8> },
-    /// Nothing, as its name tells enough.
+    /// Nothing, because its name says enough.
     Unread,
-    /// Nothing, without permission.
+    /// Nothing, because the client has no permission.
     Denied,
 }
 
-/// The nodes that were found. A recipe takes those that belong to it, so none is in the result twice.
+/// The nodes that were found. A recipe takes the nodes that belong to it, so no node is in the result twice.
 #[derive(Debug)]
 pub(super) struct Found {
     contents: HashMap<String, Content>,
-    /// The names of the children of each directory, those that were taken too.
+    /// The names of the children of each directory, including those that were taken.
     children: BTreeMap<String, BTreeSet<String>>,
-    /// The paths of recipes that have all their nodes elsewhere.
+    /// The paths of recipes that have nodes beside their path.
     paths_of_recipes: HashSet<String>,
 }
 
@@ -81,7 +81,7 @@ impl Found {
         self.children.get(directory).into_iter().flatten().map(String::as_str)
     }
 
-    /// Returns those children that have no children themselves, have not been taken, and are what is asked for.
+    /// Returns the children that have no children themselves, have not been taken, and match `is`.
     pub(super) fn leaves(&self, directory: &str, is: impl Fn(&str, &Content) -> bool) -> Vec<String> {
         let names = self.children(directory).filter(|name| {
             let path = join(directory, name);
@@ -91,7 +91,7 @@ impl Found {
         names.map(str::to_owned).collect()
     }
 
-    /// Keeps the node at the path of a recipe for that: it is part of no other one.
+    /// Reserves the node at the path of a recipe, so that it does not become part of another recipe.
     pub(super) fn keep(&mut self, path: &str) {
         self.paths_of_recipes.insert(path.to_owned());
     }
@@ -101,7 +101,7 @@ impl Found {
         self.contents.remove(path)
     }
 
-    /// Takes these children of a directory, the oldest first; those that may not be read come last.
+    /// Takes these children of a directory, oldest first. Those that may not be read come last.
     pub(super) fn entries(&mut self, directory: &str, names: Vec<String>) -> Vec<Entry> {
         let mut entries: Vec<Entry> = names.iter().filter_map(|name| self.entry(join(directory, name))).collect();
         let age = |entry: &Entry| entry.owner.as_ref().map_or(i64::MAX, |owner| owner.fencing_token);
@@ -118,25 +118,25 @@ impl Found {
         Some(Entry { path, owner })
     }
 
-    /// Returns whether it is a directory of a recipe of which nothing is left to show.
+    /// Returns whether a directory has not been taken itself, but all its children have.
     pub(super) fn is_used_up(&self, directory: &str) -> bool {
         self.stat(directory).is_some() && self.children(directory).all(|name| !self.has(&join(directory, name)))
     }
 
-    /// Returns what no recipe has taken.
+    /// Returns the nodes that no recipe has taken.
     pub(super) fn into_rest(self) -> impl Iterator<Item = (String, Content)> {
         self.contents.into_iter()
     }
 }
 
 impl Content {
-    /// Returns whether it is known to be ephemeral.
+    /// Returns whether the node is known to be ephemeral.
     pub(super) fn is_ephemeral(&self) -> bool {
         matches!(self, Content::Read { stat, .. } if is_session(stat.ephemeral_owner))
     }
 }
 
-/// Returns whether a path is that of a directory, or below it.
+/// Returns whether a path is a directory's own path, or below it.
 pub(super) fn is_at_or_below(path: &str, directory: &str) -> bool {
     let below = path.strip_prefix(directory.trim_end_matches('/'));
     below.is_some_and(|below| below.is_empty() || below.starts_with('/'))

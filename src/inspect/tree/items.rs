@@ -1,4 +1,4 @@
-//! Looks at the oldest item of each queue.
+//! Reads the stat of the oldest item of each queue.
 
 use futures::stream::{self, StreamExt};
 
@@ -7,7 +7,7 @@ use super::recognize::summary;
 use super::value::{Item, Node, Recipe};
 use crate::client::{Client, Error, ErrorKind};
 
-/// Reads what the servers tell of the oldest item of each queue. One that a consumer has taken meanwhile stays unknown.
+/// Reads the stat of the oldest item of each queue. The stat stays unknown if a consumer has taken the item meanwhile.
 pub(super) async fn read_oldest(client: &Client, nodes: &mut [Node]) -> Result<(), Error> {
     let recipes = nodes.iter_mut().flat_map(|node| &mut node.recipes);
     let items: Vec<&mut Item> = recipes

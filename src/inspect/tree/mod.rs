@@ -1,8 +1,8 @@
 //! Everything at a path and below, and which recipe each directory belongs to.
 //!
-//! `walk.rs` reads, and `items.rs` the oldest item of each queue. The rest has no I/O: `reading.rs` says what of a node
-//! is read because of its name, `found.rs` has what was read, `recognize.rs` and `queues.rs` give each node to its
-//! recipe, `value.rs` has what comes out, and `text.rs` shows it.
+//! `walk.rs` reads the nodes, and `items.rs` the oldest item of each queue. The rest has no I/O: `reading.rs` decides
+//! by a node's name how much of it is read, `found.rs` has what was read, `recognize.rs` and `queues.rs` assign each
+//! node to its recipe, `value.rs` has the result, and `text.rs` shows it.
 
 mod found;
 mod items;

@@ -1,4 +1,4 @@
-//! Which nodes belong to queues.
+//! Decides which nodes belong to queues.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,11 @@ use crate::layout::parts::is_uuid;
 use crate::layout::queue::{self, CLAIMS, DEAD, PRODUCERS};
 use crate::util::path::join;
 
-/// In place of a directory that a queue does not have. No node has this path.
+/// Stands for a directory that a queue does not have. No node has this path.
 const NONE: &str = "";
 
-/// Takes the nodes of all queues, and returns each with its path, and the directories that they have beside it.
+/// Takes the nodes of all queues. Returns each queue with its path, and the directories that the queues have beside
+/// them.
 pub(super) fn queues(root: &str, found: &mut Found) -> (Vec<(String, Recipe)>, Vec<String>) {
     let (mut recipes, mut used) = (Vec::new(), Vec::new());
     let directories = found.directories();
@@ -36,7 +37,7 @@ pub(super) fn queues(root: &str, found: &mut Found) -> (Vec<(String, Recipe)>, V
             recipes.push((path.clone(), Recipe::Queue(queue)));
         }
     }
-    // Those that have nothing beside them.
+    // Queues that have nothing beside them.
     for path in &directories {
         if let Some(queue) = queue(found, path, [NONE; 3]) {
             recipes.push((path.clone(), Recipe::Queue(queue)));
@@ -47,7 +48,7 @@ pub(super) fn queues(root: &str, found: &mut Found) -> (Vec<(String, Recipe)>, V
 
 /// Takes the nodes of a queue in these directories. `None` if there are none.
 fn queue(found: &mut Found, items_in: &str, [claims, producers, dead]: [&str; 3]) -> Option<Queue> {
-    // Those that were not read are items of a queue that is called as if they were claims.
+    // Nodes that were not read are items of a queue whose path looks like a directory of claims.
     let is_claim = |name: &str, content: &Content| queue::is_item_of_any_kind(name) && *content != Content::Unread;
     let is_producer = |name: &str, content: &Content| is_uuid(name) && content.is_ephemeral();
     let claimed = found.leaves(claims, is_claim);
@@ -67,7 +68,7 @@ fn queue(found: &mut Found, items_in: &str, [claims, producers, dead]: [&str; 3]
         delayed_until_ms: queue::delayed_until_ms(name),
         stat: None,
     });
-    // By the number that the server has given them.
+    // Sorts by the number that the server has appended.
     dead_letters.sort_by(|one, other| one.rsplit('-').next().cmp(&other.rsplit('-').next()));
     Some(Queue {
         depth: items.len(),

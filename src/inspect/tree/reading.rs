@@ -1,4 +1,4 @@
-//! What of a node is read because of its name.
+//! Decides by a node's name how much of it is read.
 
 use super::super::role::Role;
 use crate::layout::parts::is_uuid;
@@ -8,16 +8,16 @@ use crate::layout::{queue, semaphore, throughput_balancer};
 /// What is read of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reading {
-    /// Nothing: its name tells enough.
+    /// Nothing: its name says enough.
     Nothing,
-    /// Its data first, as it is expected to have no children.
+    /// Its data first, because it is expected to have no children.
     Data,
     /// Its children first.
     Children,
 }
 
 impl Reading {
-    /// Returns what is read of a child with this name. `among_claims` tells whether it may be a claim on an item.
+    /// Returns what is read of a child with this name. `among_claims` says whether it may be a claim on an item.
     pub(super) fn of(name: &str, among_claims: bool) -> Reading {
         if queue::is_item_of_any_kind(name) {
             if among_claims { Reading::Data } else { Reading::Nothing }

@@ -6,8 +6,9 @@ use super::value::{BalancerMember, DoubleBarrier, Entry, Group, Node, NodeStat, 
 use super::value::{ThroughputBalancer, Tree};
 use crate::util::path::quoted;
 
-/// How far each level is indented, and at most: deeper ones tell their paths.
+/// How far each level is indented.
 const INDENT: usize = 2;
+/// How many levels are indented. Deeper nodes are shown with their full paths.
 const MOST_LEVELS: usize = 32;
 
 impl fmt::Display for Tree {
@@ -31,7 +32,7 @@ impl fmt::Display for Tree {
     }
 }
 
-/// What it is, without its path; then what is in it, each in a line of its own.
+/// Shows what the node is, without its path; then its contents, each on a separate line.
 impl fmt::Display for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.recipes[..], &self.stat) {
@@ -52,7 +53,7 @@ impl fmt::Display for NodeStat {
     }
 }
 
-/// What it is; then what is in it, each in a line of its own.
+/// Shows what the recipe is; then its contents, each on a separate line.
 impl fmt::Display for Recipe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -142,7 +143,7 @@ impl fmt::Display for Entry {
     }
 }
 
-/// Where the data is a number or a record, for programs.
+/// Shows an entry without its data, which is a number or a record for programs.
 struct WithoutData<'a>(&'a Entry);
 
 impl fmt::Display for WithoutData<'_> {

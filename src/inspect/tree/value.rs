@@ -7,23 +7,23 @@ use crate::util::path::split;
 
 /// Everything at a path and below, as [`tree`](crate::inspect::tree()) finds it.
 ///
-/// Each node that was found is in it once: as one of [`nodes`](Self::nodes), or in a recipe of its directory. The
-/// directories that a recipe creates for its nodes, such as `leases` of a semaphore, are no nodes here, unless they
-/// have something else in them.
+/// Each node that was found appears once: as one of [`nodes`](Self::nodes), or in a recipe of its directory. The
+/// directories that a recipe creates for its nodes, such as `leases` of a semaphore, are not among the nodes, unless
+/// they contain something else.
 ///
-/// The nodes are a list and not values in each other, so that any depth can be read, shown and serialized.
+/// The nodes are a flat list, not nested values, so that any depth can be read, shown and serialized.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Tree {
     /// The nodes, each before those below it. The first one is at the path that was asked for.
     pub nodes: Vec<Node>,
-    /// The directories that this client may not list, and the nodes that it may not read, in the order of their paths.
-    /// There may be more below them.
+    /// The directories that this client may not list, and the nodes that it may not read, sorted by path. There may be
+    /// more below them.
     pub denied: Vec<String>,
 }
 
-/// A node that is no part of a recipe of its directory.
+/// A node that is not part of a recipe of its directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -32,15 +32,15 @@ pub struct Node {
     pub path: String,
     /// How many levels it is below the first node.
     pub depth: usize,
-    /// What the servers tell of it. `None` if this client may not read it, if its name made a read unnecessary, or if
-    /// it does not exist: the servers delete the empty directory of a queue of Curator, while its dead letters remain.
+    /// What the servers report about it. `None` if this client may not read it, if its name made a read unnecessary, or
+    /// if it does not exist: the servers delete the empty directory of a Curator queue, while its dead letters remain.
     pub stat: Option<NodeStat>,
     /// The recipes whose nodes are in this directory: none for a plain node, one for the directory of a recipe, and
     /// more if several of them share it.
     pub recipes: Vec<Recipe>,
 }
 
-/// What the servers tell of a node.
+/// What the servers report about a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -50,12 +50,12 @@ pub struct NodeStat {
     pub session_id: Option<i64>,
     /// When it was created, in milliseconds since 1970, by the clock of the server that led then.
     pub created_ms: i64,
-    /// When its data was written last, likewise. Of an item of a queue, that is when it was claimed last by a consumer
-    /// of this library.
+    /// When its data was last written, by the same kind of clock. For an item of a queue, this is when a consumer of
+    /// this library last claimed it.
     pub modified_ms: i64,
     /// The number of bytes of its data.
     pub data_length: u32,
-    /// The number of its children, those that are in recipes as well.
+    /// The number of its children, including those that are in recipes.
     pub num_children: u32,
 }
 
@@ -64,7 +64,7 @@ pub struct NodeStat {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub enum Recipe {
-    /// An election, a lock or a read-write lock. [`Line::others`] are nodes of the tree.
+    /// An election, a lock or a read-write lock. The nodes in [`Line::others`] are also nodes of the tree.
     Line(Line),
     /// A semaphore.
     Semaphore(Semaphore),
@@ -85,18 +85,19 @@ pub enum Recipe {
 pub struct Entry {
     /// The path of the node.
     pub path: String,
-    /// What only the node itself tells; `None` if this client may not read it.
+    /// What only the node itself contains; `None` if this client may not read it.
     pub owner: Option<Owner>,
 }
 
-/// The permits of a semaphore that are taken, and who waits for some. How many there are, the nodes do not tell.
+/// The permits of a semaphore that are taken, and who waits for permits. The nodes do not show how many permits there
+/// are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Semaphore {
-    /// The line in `locks`, or in `<path>-__lock__` of kazoo. The first one is the next to get permits.
+    /// The line in `locks`, or in kazoo's `<path>-__lock__`. The first contender is the next to get permits.
     pub line: Line,
-    /// Each is a permit that is taken, or that the first of the line asks for; the oldest one first.
+    /// The leases, oldest first. Each is a permit that is taken, or that the first in the line asks for.
     pub leases: Vec<Entry>,
 }
 
@@ -107,26 +108,26 @@ pub struct Semaphore {
 pub struct DoubleBarrier {
     /// The node `ready`, which exists from when all have entered until all have left.
     pub ready: Option<Entry>,
-    /// Those that have entered and have not left, the oldest one first.
+    /// The members that have entered and have not left, oldest first.
     pub members: Vec<Entry>,
 }
 
-/// A queue. Its items are counted by their names; only the oldest one is looked at.
+/// A queue. Its items are counted by their names; only the oldest one is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Queue {
-    /// The number of its items, those that are claimed included, and those of Curator's other kinds of queue.
+    /// The number of its items, including those that are claimed, and those of Curator's other kinds of queue.
     pub depth: usize,
-    /// The item that has been ready for the longest time, as the names tell: the one that was put first, or whose delay
-    /// ends first.
+    /// The item that has been ready for the longest time, according to the names: the one that was put first, or whose
+    /// delay ends first.
     pub oldest: Option<Item>,
-    /// The claims on items in `<path>-claims`, or in `taken` of kazoo's `LockingQueue`, the oldest one first. The name
-    /// of each is that of the item.
+    /// The claims on items in `<path>-claims`, or in `taken` of kazoo's `LockingQueue`, oldest first. A claim has the
+    /// name of its item.
     pub claims: Vec<Entry>,
-    /// The producers in `<path>-producers`, the oldest one first.
+    /// The producers in `<path>-producers`, oldest first.
     pub producers: Vec<Entry>,
-    /// The names of the dead letters in `<path>-dead`, the oldest one first.
+    /// The names of the dead letters in `<path>-dead`, oldest first.
     pub dead_letters: Vec<String>,
 }
 
@@ -139,7 +140,8 @@ pub struct Item {
     pub path: String,
     /// When its delay ends, in milliseconds since 1970, if its name has one, as in Curator's `DistributedDelayQueue`.
     pub delayed_until_ms: Option<i64>,
-    /// What the servers tell of it. `None` if a consumer has taken it meanwhile, or if this client may not read it.
+    /// What the servers report about it. `None` if a consumer has taken it meanwhile, or if this client may not read
+    /// it.
     pub stat: Option<NodeStat>,
 }
 
@@ -150,9 +152,9 @@ pub struct Item {
 pub struct ThroughputBalancer {
     /// The maximum that is divided; `None` if none was set, or if its node cannot be read as a number.
     pub maximum: Option<u64>,
-    /// The election of the leader, who divides it.
+    /// The election of the leader, which divides the maximum.
     pub leader: Line,
-    /// The members, the oldest one first.
+    /// The members, oldest first.
     pub members: Vec<BalancerMember>,
 }
 
@@ -161,7 +163,7 @@ pub struct ThroughputBalancer {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct BalancerMember {
-    /// The id of the member, also in the election; `None` if its record cannot be read.
+    /// The id of the member, which it also has in the election; `None` if its record cannot be read.
     pub id: Option<String>,
     /// Its share; `None` if its record cannot be read.
     pub throughput: Option<u64>,
@@ -175,7 +177,7 @@ pub struct BalancerMember {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Group {
-    /// The members, in the order of their names.
+    /// The members, sorted by name.
     pub members: Vec<Entry>,
 }
 
@@ -192,7 +194,7 @@ impl NodeStat {
         time_of(self.created_ms)
     }
 
-    /// Returns when its data was written last, by the clock of the server that led then.
+    /// Returns when its data was last written, by the clock of the server that led then.
     pub fn modified(&self) -> SystemTime {
         time_of(self.modified_ms)
     }
@@ -209,8 +211,8 @@ impl Entry {
         self.owner.as_ref().map(|owner| owner.session_id).filter(|&id| is_session(id))
     }
 
-    /// Returns whether it is known that no session owns the node: a lease or a claim that stays until it is deleted by
-    /// hand.
+    /// Returns whether the node is known to have no session, such as a lease or a claim that stays until it is deleted
+    /// by hand.
     pub fn is_orphan(&self) -> bool {
         self.owner.as_ref().is_some_and(Owner::is_orphan)
     }
@@ -222,8 +224,8 @@ impl Item {
         split(&self.path).1
     }
 
-    /// Returns since when a consumer may take it, if that is known: since it was created, by the clock of the server
-    /// that led then; or since the delay in its name is over, which may be in the future.
+    /// Returns since when a consumer may take it, if that is known: its creation, by the clock of the server that led
+    /// then, or the end of the delay in its name, which may be in the future.
     pub fn ready_since(&self) -> Option<SystemTime> {
         let created = self.stat?.created();
         Some(self.delayed_until_ms.map_or(created, |delayed| created.max(time_of(delayed))))
@@ -231,14 +233,14 @@ impl Item {
 }
 
 impl Semaphore {
-    /// Returns the leases that no session owns. Each takes a permit until it is deleted by hand.
+    /// Returns the leases without a session. Each takes a permit until it is deleted by hand.
     pub fn orphans(&self) -> impl Iterator<Item = &Entry> {
         self.leases.iter().filter(|lease| lease.is_orphan())
     }
 }
 
 impl DoubleBarrier {
-    /// Returns whether all have entered, so that each may leave.
+    /// Returns whether all have entered, so that each member may leave.
     pub fn is_ready(&self) -> bool {
         self.ready.is_some()
     }

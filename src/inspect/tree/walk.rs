@@ -32,11 +32,11 @@ struct Walk<'a> {
     denied: BTreeSet<String>,
     /// The directories whose children may be claims.
     claims: HashSet<String>,
-    /// The directories beside the root that a queue or kazoo's semaphore at the root has.
+    /// The directories beside the root that belong to a queue, or to kazoo's semaphore, at the root.
     beside: HashSet<String>,
     /// How often a directory was read again, because a writer had disappeared from it.
     repeats: HashMap<String, usize>,
-    /// What comes next.
+    /// The nodes to read next.
     next: BTreeMap<String, Reading>,
 }
 
@@ -67,7 +67,7 @@ async fn visit(client: &Client, path: &str, reading: Reading) -> Result<Visited,
         return Ok(Visited { stat, data, names });
     }
     let (names, stat) = super::super::read::names(client, path).await?;
-    // It may be a member of a group.
+    // An ephemeral node may be a member of a group, whose data is shown.
     let data = if is_session(stat.ephemeral_owner) { client.get(path).await?.0 } else { Vec::new() };
     Ok(Visited { stat, data, names })
 }
@@ -85,7 +85,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A node was read: its children come next.
+    /// Adds a node that was read, and its children to those to read next.
     fn enter(&mut self, path: String, Visited { stat, data, names }: Visited) {
         if path == self.root {
             self.look_beside(&names);
@@ -102,7 +102,7 @@ impl<'a> Walk<'a> {
             }
             match Reading::of(name, self.claims.contains(&path)) {
                 Reading::Nothing => drop(self.found.insert(child, Content::Unread)),
-                // Of what is beside the root only a queue's own nodes were asked for.
+                // Beside the root, only the nodes of the queue or semaphore itself are wanted.
                 Reading::Children if self.beside.contains(&path) => {}
                 reading => drop(self.next.insert(child, reading)),
             }
@@ -110,7 +110,8 @@ impl<'a> Walk<'a> {
         self.found.insert(path, Content::Read { stat, data });
     }
 
-    /// A queue and kazoo's semaphore at the root have directories beside it. An empty queue looks like any empty node.
+    /// Adds the directories that a queue or kazoo's semaphore at the root has beside it. An empty queue looks like any
+    /// empty node.
     fn look_beside(&mut self, names: &[String]) {
         if self.root == "/" {
             return;
@@ -148,10 +149,11 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// A writer has disappeared since the list. It may be a reader now, which was not listed.
+    /// Reads a directory again because a writer has disappeared since it was listed. The writer may be a reader now,
+    /// whose node was not listed.
     fn repeat(&mut self, directory: &str) {
         let repeats = self.repeats.entry(directory.to_owned()).or_default();
-        // Several writers may have disappeared since one list.
+        // Several writers may have disappeared since the same list.
         if *repeats + 1 >= ATTEMPTS || self.next.contains_key(directory) {
             return;
         }
@@ -159,7 +161,7 @@ impl<'a> Walk<'a> {
         self.next.insert(directory.to_owned(), Reading::Children);
     }
 
-    /// Forgets what was found below a directory, but for these children and what is below them.
+    /// Forgets what was found below a directory, except for these children and what is below them.
     fn forget_below(&mut self, directory: &str, names: &HashSet<&str>) {
         let inside = join(directory, "");
         let stays = |path: &str| {

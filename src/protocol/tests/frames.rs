@@ -1,4 +1,4 @@
-//! Frames as they are written.
+//! Frames on the wire.
 
 use bytes::{Bytes, BytesMut};
 

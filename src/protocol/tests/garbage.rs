@@ -7,10 +7,10 @@ use super::samples::contents;
 use super::{Shown, cases, decodes, encoded};
 use crate::protocol::*;
 
-/// Numbers that lengths and counts are wrong with.
+/// Numbers that are mostly wrong as lengths and counts.
 const NUMBERS: [i32; 9] = [i32::MIN, -2, -1, 0, 1, 4, 0x100, 0x7fff_ffff, 0x0100_0000];
 
-/// Decodes the bytes in each way that they may arrive. Returns how many ways succeeded, and how many failed.
+/// Decodes the bytes in every way. Returns how many ways succeeded, and how many failed.
 fn read_as_everything(op: OpCode, bytes: &Bytes) -> [usize; 2] {
     let _shown = Shown(bytes);
     let read = [
@@ -124,7 +124,7 @@ fn damaged_frames_give_a_value_or_an_error() {
     assert!(read[0] > 0 && read[1] > 0, "values and errors: {read:?}");
 }
 
-/// Wherever a record is cut off, that is an error; only the last byte of a handshake may be absent.
+/// A record that is cut off anywhere is an error; only the last byte of a handshake may be absent.
 #[test]
 fn a_record_that_is_cut_off_is_an_error() {
     for content in contents(20) {

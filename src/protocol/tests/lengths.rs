@@ -40,7 +40,7 @@ fn null_is_no_string_but_an_empty_vector() {
     assert_eq!(Reader::new(&null).ustring(), Err(error));
 }
 
-/// The frames whose elements grow most from wire to memory.
+/// Tries the frames whose elements grow most when they are decoded.
 #[test]
 fn memory_stays_within_the_bound() {
     const ELEMENTS: usize = 100_000;
@@ -64,7 +64,7 @@ fn memory_stays_within_the_bound() {
     assert!(decoded.capacity() * size_of::<Acl>() <= MOST * acl.len());
 }
 
-/// Without a copy.
+/// The data is not copied.
 #[test]
 fn data_is_a_part_of_its_frame() {
     let frame = encoded(&Some(Bytes::from_static(b"a part of it")));

@@ -1,6 +1,6 @@
-//! Tests of the module's promise: everything written can be read again, and all input is a value or an error.
+//! Tests of the module's promise: everything written can be read again, and all input gives a value or an error.
 //!
-//! `DECODER_CASES` sets how many random inputs three tests try together; 100 000 by default.
+//! `DECODER_CASES` sets how many random inputs three tests together try; 100 000 by default.
 
 pub(crate) mod frames;
 mod garbage;
@@ -15,7 +15,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::{Encode, Writer};
 
-/// Returns how many inputs one of the three tests with random ones tries.
+/// Returns how many random inputs each of the three tests tries.
 fn cases() -> usize {
     const DEFAULT: usize = 100_000;
     let all = match std::env::var("DECODER_CASES") {
@@ -41,7 +41,7 @@ fn from_hex(text: &str) -> Bytes {
     (0..text.len()).step_by(2).map(byte).collect()
 }
 
-/// Shows the input when a test fails, also by a panic of the decoder.
+/// Shows the input when a test fails, even if the decoder panics.
 struct Shown<'a>(&'a [u8]);
 
 impl Drop for Shown<'_> {

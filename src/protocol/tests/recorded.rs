@@ -8,7 +8,7 @@ use crate::protocol::*;
 /// One frame of `recorded.txt`.
 struct Recorded {
     name: &'static str,
-    /// None: the handshake.
+    /// `None` for the handshake.
     op: Option<OpCode>,
     to_server: bool,
     frame: Bytes,
@@ -55,7 +55,7 @@ fn refusal(name: &str) -> ErrorCode {
     }
 }
 
-/// Returns the frame that the decoded one is written as.
+/// Decodes a frame and encodes it again.
 fn written_again(recorded: &Recorded) -> Result<Bytes, Malformed> {
     let frame = &recorded.frame;
     let mut out = BytesMut::new();

@@ -91,7 +91,7 @@ fn every_record_is_read_as_it_was_written() {
     });
 }
 
-/// The variants of the enums of numbers are their numbers, and only they have names.
+/// Each named number converts to its variant and back; every other number has no name.
 #[test]
 fn numbers_and_names_agree() {
     fn check<T: From<i32> + Into<i32> + Copy + PartialEq + std::fmt::Debug>(named: &[T], other: impl Fn(i32) -> T) {

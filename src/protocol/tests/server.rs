@@ -1,4 +1,4 @@
-//! A conversation with a real server, in which every frame is understood to its last byte.
+//! A conversation with a real server in which every frame is decoded to its last byte.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ impl Conversation {
         Some(frame)
     }
 
-    /// Sends a request under an xid of its own; the events before the reply, and the reply.
+    /// Sends a request with a special xid. Returns the events before the reply, and the reply.
     async fn ask(&mut self, name: &str, request: &impl Request) -> (Vec<WatcherEvent>, ServerFrame) {
         self.xid += 1;
         self.ask_as(self.xid, name, request).await

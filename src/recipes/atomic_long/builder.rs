@@ -7,7 +7,7 @@ use super::error::Error;
 use crate::client::Client;
 use crate::mutex::{self, InterProcessMutex};
 
-/// How often another client's write may come first before the lock is used, by default.
+/// The default of [`DistributedAtomicLongBuilder::optimistic_tries`].
 const OPTIMISTIC_TRIES: u32 = 8;
 
 /// Configures a [`DistributedAtomicLong`]; see [`DistributedAtomicLong::builder`].
@@ -44,8 +44,8 @@ impl DistributedAtomicLongBuilder {
     }
 
     /// Lets a call acquire the [`InterProcessMutex`] at this path once its [tries](Self::optimistic_tries) without a
-    /// lock are used up. Callers that use the same path then write in turn. Other clients can still write without it,
-    /// so a call under the lock checks the version too. Default: no lock, and calls are tried until they succeed.
+    /// lock are used up. Callers that use the same path then write in turn. Other clients can still write without the
+    /// lock, so a call under it checks the version too. Default: no lock; calls retry until they succeed.
     #[doc(alias = "PromotedToLock")]
     pub fn promoted_to_lock(mut self, lock_path: impl Into<String>) -> Self {
         self.lock_path = Some(lock_path.into());
@@ -53,8 +53,8 @@ impl DistributedAtomicLongBuilder {
     }
 
     /// Sets how often another client's write may come first, in one call, before the
-    /// [lock](Self::promoted_to_lock) is acquired. With 0 each call acquires it at once. Default 8. Without a lock it
-    /// has no meaning.
+    /// [lock](Self::promoted_to_lock) is acquired. With 0, each call acquires it at once. Default 8. Has no effect
+    /// without a lock.
     pub fn optimistic_tries(mut self, tries: u32) -> Self {
         self.optimistic_tries = tries;
         self
@@ -64,8 +64,8 @@ impl DistributedAtomicLongBuilder {
     ///
     /// # Errors
     /// [`Error::Client`] with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) if the path is malformed;
-    /// [`Error::Lock`] if that of the lock is; [`Error::InvalidOption`] if the lock is at the path of the number or
-    /// below it; [`Error::Closed`] if the client has been closed.
+    /// [`Error::Lock`] if the lock's path is malformed; [`Error::InvalidOption`] if the lock is at the path of the
+    /// number or below it; [`Error::Closed`] if the client has been closed.
     pub fn build(self) -> Result<DistributedAtomicLong, Error> {
         self.client.open_path(&self.path).map_err(|error| Error::client(&self.path, error))?;
         let path: Arc<str> = self.path.into();

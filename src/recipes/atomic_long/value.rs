@@ -1,4 +1,4 @@
-//! What the node holds, and what a call makes of it.
+//! The data of the node, and how a call changes it.
 
 use std::sync::Arc;
 
@@ -31,12 +31,13 @@ pub(super) enum Change {
         new: i64,
     },
     Initialize(i64),
-    /// Whatever is there.
+    /// Unconditional.
     Set(i64),
 }
 
 impl Change {
-    /// Returns what is to be written where `current` is; `None` if nothing is. The error is what it would exceed.
+    /// Returns the number to write in place of `current`, or `None` if there is nothing to write. Fails if the sum
+    /// overflows.
     pub(super) fn of(self, path: &Arc<str>, current: Option<i64>) -> Result<Option<i64>, Error> {
         match self {
             Change::Add(delta) => {

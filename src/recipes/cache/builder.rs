@@ -61,7 +61,7 @@ impl<S: Serializer> CacheBuilder<S> {
         self
     }
 
-    /// Keeps only nodes for whose path `keep` returns true. What is below a node that is left out is not read either.
+    /// Keeps only nodes for whose path `keep` returns true. Nodes below one that is left out are not read either.
     /// The root is always kept. `keep` must return the same for the same path each time; if it panics, the node is left
     /// out.
     #[doc(alias = "TreeCacheSelector")]
@@ -78,25 +78,24 @@ impl<S: Serializer> CacheBuilder<S> {
         self
     }
 
-    /// Sets how many snapshots a subscriber of [`Cache::changes`] may be behind before it is told that it
-    /// [lagged](super::Change::Lagged): 1 to 65 536, rounded up to a power of two. Default 1024.
+    /// Sets how many snapshots a subscriber of [`Cache::changes`] may be behind before it receives
+    /// [`Lagged`](super::Change::Lagged): 1 to 65 536, rounded up to a power of two. Default 1024.
     ///
-    /// It also lags when changes of more than 64 MiB wait for it. That counts the nodes before and after, with their
-    /// data as it was read.
+    /// It also lags when more than 64 MiB of changes wait for it, counting the nodes before and after each change, with
+    /// their data as it was read.
     pub fn capacity(mut self, snapshots: usize) -> Self {
         self.capacity = snapshots;
         self
     }
 
-    /// Starts the cache, and waits for its first snapshot: as long as it takes, also across losses of the connection
-    /// and of the session, but not beyond the first error that does not pass by itself.
+    /// Starts the cache, and waits for its first snapshot: as long as it takes, even across losses of the connection
+    /// and of the session, but only until the first error that is not transient.
     ///
     /// # Errors
-    /// [`Error::Client`] with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) for a malformed path, and if
-    /// the root that the connect string names does not exist, or no watch can be set, or no sync is answered, for a
-    /// reason that does not pass by itself. That a node cannot be
-    /// read is no error, but a state of the node. [`Error::InvalidOption`]; [`Error::Closed`] if the client has been
-    /// closed.
+    /// [`Error::Client`] with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) for a malformed path; and
+    /// [`Error::Client`] if the root that the connect string names does not exist, or a watch or a sync fails for a
+    /// reason that is not transient. A node that cannot be read is not an error but a state of the node.
+    /// [`Error::InvalidOption`]; [`Error::Closed`] if the client has been closed.
     ///
     /// # Cancel safety
     /// Cancel safe: the cache that was being started ends.

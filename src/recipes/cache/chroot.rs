@@ -18,7 +18,7 @@ pub(super) enum Chroot {
     /// It exists, or the connect string names none.
     There,
     Missing,
-    /// It is missing, and users were told.
+    /// It is missing, and that was reported.
     Reported,
 }
 

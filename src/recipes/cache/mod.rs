@@ -1,5 +1,5 @@
-//! A copy of a node, of its children or of a tree in memory, which is kept up to date. What Curator calls
-//! `CuratorCache`, and before that `NodeCache`, `PathChildrenCache` and `TreeCache`.
+//! An in-memory copy of a node, its children or a tree, kept up to date: Curator's `CuratorCache`, and before that
+//! `NodeCache`, `PathChildrenCache` and `TreeCache`.
 //!
 //! ```no_run
 //! use zookeeper_recipes::Client;
@@ -10,14 +10,14 @@
 //! let config = Cache::tree(&client, "/my-service/config").start().await?;
 //!
 //! let mut changes = config.changes();
-//! // What there is before the first change. Later `config.snapshot()` costs no request, and no lock.
+//! // The snapshot before the first change. Later, `config.snapshot()` takes no request and no lock.
 //! if let Some(node) = changes.start().get("/my-service/config/limit") {
 //!     println!("limit: {:?}", node.value());
 //! }
 //! while let Some(change) = changes.next().await {
 //!     match change {
 //!         Change::Added(node) => println!("{} is new", node.path()),
-//!         Change::Changed { new, .. } => println!("{} changed", new.path()),
+//!         Change::Updated { new, .. } => println!("{} changed", new.path()),
 //!         Change::Removed { old } => println!("{} is gone", old.path()),
 //!         other => println!("{other:?}"),
 //!     }
@@ -26,13 +26,13 @@
 //! # }
 //! ```
 //!
-//! A root that does not exist (yet) is an empty cache; it fills when the root is created.
+//! If the root does not exist (yet), the cache is empty. It fills when the root is created.
 //!
 //! # What a reader may conclude
 //!
-//! A [`Snapshot`] is what the ensemble had, at one moment in the past; its page says exactly what follows. Use it for
-//! configuration and discovery: what must be right to within a few seconds, and is corrected when it is not. It is no
-//! lock. To read your own or another process's write for sure, take [`Cache::synced`]; to act on a value that must not
+//! A [`Snapshot`] shows what the ensemble had in the past; its page says exactly what a reader may conclude. Use it for
+//! configuration and discovery, where a value may be a few seconds old as long as it is then corrected. It is not a
+//! lock. To be sure to read your own or another process's write, use [`Cache::synced`]. To act on a value that must not
 //! have changed since, write with its version ([`Client::set`](crate::Client::set), or a
 //! [transaction](crate::Client::transaction) that checks it).
 //!
@@ -43,33 +43,33 @@
 //! | connection `Suspended` | The snapshot stays, and its [`age`](Snapshot::age) grows. |
 //! | `Reconnected`, new session | Everything is compared with the servers. What differs is read and reported, once. |
 //! | | Then comes [`Synced`](Change::Synced). |
-//! | the new server lags | It has to catch up first, so no node becomes older. |
+//! | the new server lags | It has to catch up first, so no node goes back to an older version. |
 //! | node deleted by another client | It is [removed](Change::Removed). It comes back if it is created again. |
-//! | reply lost | It is read again with the comparison. |
+//! | reply lost | The comparison after the reconnect reads the node again. |
 //! | process stopped for longer than the session timeout | [`is_fresh`](Snapshot::is_fresh) is false at once. |
 //! | | Then as for a new session. |
 //! | no permission to read a node | The node is there, as [`Denied`](Content::Denied). |
-//! | | It is tried again within ten minutes, with each event of it, and with each comparison. |
+//! | | The read is retried within ten minutes, after each event of the node, and in each comparison. |
 //! | another error at one node | The node is there, as [`Unreadable`](Content::Unreadable), with the error. |
-//! | | It is tried again as above, first after a second. All other nodes stay fresh. |
+//! | | The read is retried as above, first within a second. All other nodes stay fresh. |
 //! | children that cannot be listed | Children may be missing: see [`Snapshot::unlistable`]. |
-//! | | It is tried again as above. |
+//! | | The list is retried as above. |
 //! | data that cannot be decoded | The node is there, as [`Undecodable`](Content::Undecodable), with its bytes. |
 //! | the root that the connect string names is missing | [`start`](CacheBuilder::start) returns an error. |
 //! | | If it is deleted later, the cache is empty and not fresh, and [`synced`](Cache::synced) fails, |
 //! | | until it is created again. See [`Failed`](Change::Failed) and [`Cache::last_error`]. |
-//! | a subscriber is too slow | It is told ([`Lagged`](Change::Lagged)), with a snapshot to continue from. |
+//! | a subscriber is too slow | It receives [`Lagged`](Change::Lagged), with a snapshot to continue from. |
 //!
 //! # What it costs
 //!
-//! One request per node to read a tree, one per directory that has children to list it, a sync and a watch; then one
-//! event per change, and one read: that of up to 16 nodes of at most a kilobyte that have changed meanwhile, or that of
-//! a larger or a new node. A deletion costs only the event. After a reconnect one small request per node tells what
-//! differs. Up to 512 answers are waited for at a time. As long as there is a cache, the session sends six heartbeats
-//! per session timeout, which confirm the snapshot. A node takes less than 200 bytes beside its path and data.
+//! Reading a tree takes one request per node, one per directory that has children, a sync and a watch. After that, each
+//! change costs one event and one read; one read covers up to 16 changed nodes of at most a kilobyte each, or a single
+//! larger or new node. A deletion costs only the event. After a reconnect, one small request per node shows what
+//! differs. At most 512 answers are outstanding at a time. While a cache exists, the session sends six heartbeats per
+//! session timeout, which confirm the snapshot. A node takes less than 200 bytes besides its path and data.
 //!
-//! Servers before 3.6 read one node with a request, and have no persistent watches. There, each node and each directory
-//! has a watch of its own, which is armed again by a read after each event, and a deletion costs a request too.
+//! Servers before 3.6 read only one node per request, and have no persistent watches. With them, each node and each
+//! directory has its own watch, which a read arms again after each event, and a deletion costs a request too.
 
 mod builder;
 mod change;
@@ -192,9 +192,9 @@ impl<T: Send + Sync + 'static> Cache<T> {
     }
 
     /// Waits for a snapshot that is at least as new as the ensemble was when this was called, and returns it: every
-    /// write that was answered before, to any client, is in it. Waits as long as it takes, also across losses of the
-    /// connection and of the session. It is as true as a sync, which a server answers only if it is in touch with the
-    /// leader. It does not hold for nodes that this client cannot read.
+    /// write that was answered before, to any client, is in it. Waits as long as it takes, even across losses of the
+    /// connection and of the session. The guarantee rests on a sync, which a server answers only if it is in touch with
+    /// the leader. It does not cover nodes that this client cannot read.
     ///
     /// # Errors
     /// [`Error::Closed`]; [`Error::Client`] if the root that the connect string names does not exist.
@@ -207,11 +207,10 @@ impl<T: Send + Sync + 'static> Cache<T> {
         synced.await.map_err(|_| self.closed())?
     }
 
-    /// Returns the changes from now on, beginning after the snapshot [`Changes::start`].
+    /// Returns the changes from now on: those that follow the snapshot [`Changes::start`].
     ///
-    /// A snapshot that was taken before this call may miss what happened between: begin with that one.
-    ///
-    /// Applied to that snapshot one by one, they give every later one. Nothing is reported that does not differ.
+    /// Start from that snapshot. One that was taken before this call may miss changes in between. Applied to it one by
+    /// one, the changes produce every later snapshot. A node that does not differ is not reported.
     #[doc(alias = "listenable")]
     #[doc(alias = "CuratorCacheListener")]
     pub fn changes(&self) -> Changes<T> {
@@ -244,9 +243,9 @@ impl<T: Send + Sync + 'static> Cache<T> {
         }
     }
 
-    /// Returns the error because of which the latest attempt to read failed; `None` once an attempt has succeeded. That
-    /// the root which the connect string names does not exist is an error. That a single node cannot be read is none,
-    /// but a state: see [`Content::Denied`], [`Content::Unreadable`] and [`Snapshot::unlistable`]. Losses of the
+    /// Returns the error of the latest attempt to read, if it failed; `None` once an attempt has succeeded. It is an
+    /// error if the root that the connect string names does not exist. A single node that cannot be read is not an
+    /// error but a state: see [`Content::Denied`], [`Content::Unreadable`] and [`Snapshot::unlistable`]. Losses of the
     /// connection do not count: see [`Client::connection_state`](crate::Client::connection_state).
     pub fn last_error(&self) -> Option<Error> {
         self.handle.shared.last_error()

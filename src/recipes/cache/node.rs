@@ -27,10 +27,10 @@ pub enum Content<T> {
     Decoded(T),
     /// Data that the serializer could not decode.
     Undecodable(Box<Undecodable>),
-    /// The client has no permission to read the node. Servers since 3.9 do not even tell its stat then: it is all
+    /// The client has no permission to read the node. Servers since 3.9 do not even return its stat then: it is all
     /// zeros, or as it was when the node could be read.
     Denied,
-    /// The server cannot answer a read of this node, or this client cannot take the answer, for example because it is
+    /// The server cannot answer a read of this node, or this client cannot accept the answer, for example because it is
     /// too large: the error says why. The stat may be older than the node.
     Unreadable(Box<crate::Error>),
     /// The cache reads no data; see [`CacheBuilder::without_data`](super::CacheBuilder::without_data).
@@ -46,7 +46,7 @@ pub struct Undecodable {
     pub error: BoxError,
 }
 
-/// Why, and the data: as text if it is text.
+/// The error, and the data: as text if it is text.
 impl fmt::Display for Undecodable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.error, quoted_bytes(&self.bytes))
@@ -70,14 +70,14 @@ impl<T> Node<T> {
 
     /// Returns the stat of the node when it was last read.
     ///
-    /// Its `czxid`, `mzxid` and `version` are always those of the content. `num_children`, `cversion` and `pzxid` can
-    /// be older than the snapshot, as the servers report no change of them: use
+    /// Its `czxid`, `mzxid` and `version` always belong to the content. `num_children`, `cversion` and `pzxid` can be
+    /// older than the snapshot, because the servers do not report their changes: use
     /// [`Snapshot::children`](super::Snapshot::children) instead. A change of the ACL is not reported either.
     pub fn stat(&self) -> &Stat {
         &self.0.stat
     }
 
-    /// Returns the decoded data; `None` if there is none. [`content`](Self::content) tells why.
+    /// Returns the decoded data; `None` if there is none. [`content`](Self::content) says why.
     pub fn value(&self) -> Option<&T> {
         match &self.0.content {
             Content::Decoded(value) => Some(value),
@@ -90,17 +90,17 @@ impl<T> Node<T> {
         &self.0.content
     }
 
-    /// Returns about how many bytes it takes, without what the serializer made of its data.
+    /// Estimates how many bytes it takes, without the decoded data.
     pub(super) fn bytes(&self) -> usize {
         size_of::<Inner<T>>() + self.0.path.len() + usize::try_from(self.0.stat.data_length).unwrap_or_default()
     }
 
-    /// Returns whether this node has the same data of the same node as `stat` tells of.
+    /// Returns whether `stat` shows the same node with the same data.
     pub(super) fn is_same(&self, stat: &Stat) -> bool {
         (self.0.stat.czxid, self.0.stat.mzxid) == (stat.czxid, stat.mzxid)
     }
 
-    /// Returns whether both were read in the same version, and with the same kind of outcome.
+    /// Returns whether both were read at the same version, and with the same kind of outcome.
     pub(super) fn is_same_as(&self, other: &Node<T>) -> bool {
         let kind = |content: &Content<T>| std::mem::discriminant(content);
         self.is_same(&other.0.stat) && kind(&self.0.content) == kind(&other.0.content)
@@ -134,7 +134,7 @@ pub(super) fn compare(one: &str, other: &str) -> Ordering {
     one.iter().map(order).cmp(other.iter().map(order))
 }
 
-/// What is ordered as a path.
+/// Something that is ordered by its path.
 pub(super) trait Ordered {
     fn path(&self) -> &str;
 }

@@ -15,20 +15,21 @@ use crate::util::mutex::Mutex;
 pub(super) struct Shared<T> {
     /// Read without a lock.
     latest: ArcSwap<Snapshot<T>>,
-    /// The subscribers; `None` once the cache has ended. The lock makes one step of a snapshot and its changes.
+    /// The subscribers; `None` once the cache has ended. Under the lock, a snapshot and its changes are published as
+    /// one step.
     batches: Mutex<Option<Subscribers<T>>>,
     progress: watch::Sender<Progress>,
     last_error: Mutex<Option<Error>>,
 }
 
-/// How far a cache is.
+/// How far a cache has got.
 #[derive(Debug, Clone)]
 pub(super) enum Progress {
     /// There is no snapshot yet.
     Reading,
     /// There is no snapshot yet, and the last attempt failed.
     Failed(Error),
-    /// There is a snapshot. Told again with each new one.
+    /// There is a snapshot. Sent again with each new one.
     Published,
     /// There will be no more snapshots.
     Ended(Error),
@@ -79,7 +80,7 @@ impl<T: Send + Sync + 'static> Shared<T> {
         drop((before, taken));
     }
 
-    /// Tells of an error that no caller awaits.
+    /// Reports an error that no caller waits for.
     pub(super) fn failed(&self, error: Error) {
         *self.last_error.lock() = Some(error.clone());
         if matches!(*self.progress.borrow(), Progress::Published) {
@@ -91,7 +92,7 @@ impl<T: Send + Sync + 'static> Shared<T> {
         }
     }
 
-    /// Takes the error back.
+    /// Clears the last error.
     pub(super) fn recovered(&self) {
         *self.last_error.lock() = None;
     }

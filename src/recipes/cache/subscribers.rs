@@ -1,4 +1,4 @@
-//! The batches of changes that subscribers have still to take: bounded in number by the channel, and in bytes here.
+//! The batches of changes that subscribers have not taken yet: bounded in number by the channel, and in bytes here.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -9,13 +9,13 @@ use super::change::{Batch, Change, Changed};
 use super::snapshot::Snapshot;
 use crate::util::mutex::Mutex;
 
-/// Subscribers that have not taken so many bytes lag. The latest batch is kept whatever its size.
+/// Subscribers with more untaken bytes than this lag. The latest batch is kept whatever its size.
 pub(super) const MOST_BYTES: usize = 64 << 20;
 
 /// See the module.
 pub(super) struct Subscribers<T> {
     channel: broadcast::Sender<Arc<Batch<T>>>,
-    /// Those that some subscriber has not taken, with their bytes; the oldest first.
+    /// The batches that some subscriber has not taken, with their bytes; the oldest first.
     waiting: VecDeque<(Weak<Batch<T>>, usize)>,
     bytes: usize,
 }
@@ -29,7 +29,7 @@ impl<T> Subscribers<T> {
         self.channel.subscribe()
     }
 
-    /// Returns what is to be dropped, which may run code of the user: not under a lock.
+    /// Returns what the caller has to drop without holding a lock, as that may run user code.
     pub(super) fn send(&mut self, changes: Vec<Change<T>>, snapshot: Snapshot<T>) -> Vec<Arc<Changed<T>>> {
         if changes.is_empty() || self.channel.receiver_count() == 0 {
             return Vec::new();
@@ -43,7 +43,8 @@ impl<T> Subscribers<T> {
         self.take_oldest()
     }
 
-    /// Forgets the batches that all have taken, and takes the oldest others while they are too large together.
+    /// Forgets the batches that all subscribers have taken, and removes the oldest of the others while they are too
+    /// large together.
     fn take_oldest(&mut self) -> Vec<Arc<Changed<T>>> {
         let mut taken = Vec::new();
         while let Some((batch, bytes)) = self.waiting.front() {

@@ -1,11 +1,11 @@
-//! The calls of `synced` that wait, each for a sync and then for the end of a round.
+//! The waiting calls of `synced`: each waits for a sync, and then for the end of a round.
 
 use tokio::sync::{mpsc, oneshot};
 
 use super::error::Error;
 use super::snapshot::Snapshot;
 
-/// A call of `synced` that waits.
+/// A waiting call of `synced`.
 pub(super) type Waiter<T> = oneshot::Sender<Result<Snapshot<T>, Error>>;
 
 /// What a call waits for.
@@ -32,7 +32,7 @@ impl<T> Waiters<T> {
         Waiters { asked, waiting: Vec::new(), sent: 0, answered: 0 }
     }
 
-    /// Waits for a call, and takes all that are here: a sync has to be [sent](Self::send) for them.
+    /// Waits for a call, and takes all that have arrived: a sync has to be [sent](Self::send) for them.
     pub(super) async fn asked(&mut self) -> Option<()> {
         let waiter = self.asked.recv().await?;
         self.waiting.push((waiter, Until::Sync(self.sent + 1)));
@@ -40,7 +40,7 @@ impl<T> Waiters<T> {
         Some(())
     }
 
-    /// Takes the calls that are here, and forgets those that were given up. The next sync is for them.
+    /// Takes the calls that have arrived, and forgets those whose callers are gone. The next sync is for them.
     pub(super) fn receive(&mut self) {
         while let Ok(waiter) = self.asked.try_recv() {
             self.waiting.push((waiter, Until::Sync(self.sent + 1)));
@@ -48,12 +48,12 @@ impl<T> Waiters<T> {
         self.waiting.retain(|(waiter, _)| !waiter.is_closed());
     }
 
-    /// A sync is sent, for all calls that were taken.
+    /// Records that a sync is sent, for all calls that were taken.
     pub(super) fn send(&mut self) {
         self.sent += 1;
     }
 
-    /// The oldest sync is answered: what was committed before it is read at the end of this round.
+    /// Records that the oldest sync is answered: this round ends with everything read that was committed before it.
     pub(super) fn answered(&mut self, round: u64) {
         self.answered += 1;
         let answered = self.answered;
@@ -64,7 +64,7 @@ impl<T> Waiters<T> {
         }
     }
 
-    /// All calls that were taken wait for the end of this round; the answers to syncs will not come.
+    /// Makes all calls that were taken wait for the end of this round, as the answers to syncs will not come.
     pub(super) fn restart(&mut self, round: u64) {
         self.waiting.iter_mut().for_each(|(_, until)| *until = Until::Round(round));
         self.answered = self.sent;

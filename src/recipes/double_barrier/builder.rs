@@ -9,7 +9,7 @@ use crate::client::Client;
 use crate::layout::double_barrier::READY;
 use crate::util::path;
 
-/// Every reader of the node receives its data. The limit is ample, and far below the megabyte that a node may hold.
+/// The limit for a member's data. It is far below the megabyte that a node may hold, as every reader receives it.
 const MAX_DATA_BYTES: usize = 64 * 1024;
 /// Bytes that the check of one member adds to the request that opens a round, besides the path: a name and a header.
 const CHECK_BYTES: usize = 64;

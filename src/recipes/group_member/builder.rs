@@ -19,7 +19,7 @@ use crate::util::wait::forever;
 /// use zookeeper_recipes::group_member::{Error, Format, GroupMember};
 ///
 /// # async fn example(client: &Client) -> Result<(), Error> {
-/// // In one group with Python services that use kazoo's Party.
+/// // Joins the same group as Python services that use kazoo's Party.
 /// let member = GroupMember::builder(client, "/services/api", "rust-1")
 ///     .format(Format::Party)
 ///     .join()
@@ -50,34 +50,34 @@ impl GroupMemberBuilder {
         }
     }
 
-    /// Sets the data of the member, such as its address. Empty by default; a member of one of kazoo's parties has none.
+    /// Sets the data of the member, such as its address. Empty by default; a member of a kazoo party has none.
     pub fn data(mut self, data: impl Into<Vec<u8>>) -> Self {
         self.data = data.into();
         self
     }
 
-    /// Sets what other clients of the group expect. Default [`Format::GroupMember`].
+    /// Sets the format of the nodes, which all clients of the group must share. Default [`Format::GroupMember`].
     pub fn format(mut self, format: Format) -> Self {
         self.format = format;
         self
     }
 
-    /// Makes [`join`](Self::join) wait while another session has the id, as long as it takes. Default: it fails with
-    /// [`Error::Taken`]. For processes that are started again under the same id: the node of one that has crashed stays
-    /// for up to a session timeout.
+    /// Makes [`join`](Self::join) wait while another session has the id, as long as it takes. By default, it fails with
+    /// [`Error::Taken`]. Set this for processes that restart with the same id: after a crash, the old node stays for up
+    /// to a session timeout.
     pub fn wait(mut self) -> Self {
         self.waits = true;
         self
     }
 
-    /// Joins the group, and waits until the member's node is there and the other members are known: as long as it
-    /// takes, also across losses of the connection and of the session.
+    /// Joins the group, and waits until the member's node exists and the other members are known: as long as it takes,
+    /// even across losses of the connection and of the session.
     ///
     /// # Errors
-    /// [`Error::Taken`] if another session has the id, unless it is to [wait](Self::wait).
-    /// [`Error::Client`] with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) for a malformed path or id, and
-    /// if the node cannot be created, such as without permission, or the group cannot be read for another reason that
-    /// does not pass by itself. Without permission to list the group it succeeds, and
+    /// [`Error::Taken`] if another session has the id, unless [`wait`](Self::wait) is set.
+    /// [`Error::Client`] with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) for a malformed path or id; and
+    /// [`Error::Client`] if the node cannot be created, for example without permission, or the group cannot be read for
+    /// another reason that is not transient. Without permission to list the group, the call succeeds, and
     /// [`members`](GroupMember::members) has only this member: see [`Snapshot::unlistable`]. [`Error::InvalidOption`];
     /// [`Error::Closed`] if the client has been closed.
     ///
@@ -105,12 +105,13 @@ impl GroupMemberBuilder {
             let created = async { node.created().await.map_err(|error| Error::node(&path, error)) };
             let copied = async { cache.await.map_err(|error| Error::cache(&path, error)) };
             let (own_path, cache) = futures::try_join!(created, copied)?;
-            // So that the changes after this begin with the others. Without permission to list, it would never be seen.
+            // The changes after this must not start with our own join. Without permission to list, the cache never has
+            // our node.
             let sees_itself = |now: &Snapshot<_>| now.get(&own_path).is_some() || now.unlistable().next().is_some();
             tokio::select! {
                 biased;
                 seen = cache.wait_for(sees_itself) => drop(seen.map_err(|error| Error::cache(&path, error))?),
-                // Deleted by another client meanwhile, it may be created no more.
+                // If another client deletes the node meanwhile, it may be impossible to create it again.
                 error = failed(&node) => return Err(Error::node(&path, error)),
             }
             Ok(cache)
@@ -128,12 +129,12 @@ impl GroupMemberBuilder {
     }
 }
 
-/// Waits until the node cannot be kept there.
+/// Waits until the node cannot be maintained.
 async fn failed(node: &PersistentNode) -> persistent_node::Error {
     let mut state = node.state();
     match state.wait_for(|state| state.error().is_some()).await.as_ref().map(NodeState::error) {
         Ok(Some(error)) => error.clone(),
-        // The client is closed, of which the cache tells.
+        // The client is closed, which the cache reports.
         _ => forever().await,
     }
 }

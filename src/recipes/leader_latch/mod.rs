@@ -29,13 +29,13 @@
 //! # What a leader can rely on
 //!
 //! [`Leadership::is_held`] compares the clock at each call. It turns false before the ensemble can give the leadership
-//! to another participant, also if the process was stopped for longer than its session. A clock cannot cover four
+//! to another participant, even if the process was stopped for longer than its session. A clock cannot cover four
 //! cases:
 //!
 //! * a virtual machine that is paused or restored;
 //! * servers that end the session before its timeout, because of an administrator or because they lost their data;
 //! * an operator who deletes the leader's node, as the old leader learns of it no sooner than the new one;
-//! * servers that grant different session timeouts, in a rare case that the [rules](crate#when-things-fail) name.
+//! * servers that grant different session timeouts, in a rare case that the [rules](crate#when-things-fail) describe.
 //!
 //! Writes that carry the [`fence`](Leadership::fence) are safe in every case.
 //!
@@ -55,7 +55,7 @@
 //! | waiter's node deleted by another client | It rejoins, at the latest when the node before its own is deleted. |
 //! | reply to a create lost | The latch finds its node by name, or creates it again. It never has two nodes. |
 //! | reply to a delete lost | The latch repeats the delete until the node is gone. |
-//! | id larger than the servers read | The latch fails with this error, and tries again more and more rarely. |
+//! | id larger than the servers read | The latch fails with this error, and retries with growing delays. |
 //! | process stopped for longer than T | The first `is_held()` after it wakes returns false. |
 //! | no permission to create or read | `wait_for_leadership` fails. The latch retries with growing delays. |
 //!
@@ -188,8 +188,8 @@ impl LeaderLatch {
         self.shared.state.borrow().is_leader()
     }
 
-    /// Returns the state, to read it or to wait for changes. A state that was read earlier still compares the clock
-    /// when it is asked.
+    /// Returns the state, to read it or to wait for changes. A state that was read earlier still compares the clock at
+    /// each call.
     ///
     /// ```no_run
     /// # async fn example(
@@ -275,8 +275,8 @@ impl LeaderLatch {
         self.close_with(self.close_mode).await
     }
 
-    /// Leaves the election. The leadership ends first, then listeners are notified if `mode` asks for that, then the
-    /// node is deleted. Returns when the server has deleted the node, or the session has ended. It may be called twice;
+    /// Leaves the election. The leadership ends first, then listeners are notified if `mode` says so, then the node is
+    /// deleted. Returns when the server has deleted the node, or the session has ended. It may be called twice;
     /// the first mode counts.
     ///
     /// # Errors

@@ -29,17 +29,17 @@ pub struct LatchState {
 pub enum LatchStatus {
     /// It creates its node.
     Entering,
-    /// Another participant leads, or the lease is not proven yet.
+    /// Another participant leads, or the lease is not confirmed yet.
     Waiting,
     /// It leads.
     Leading,
-    /// The connection is in doubt. It keeps its node.
+    /// The connection may be lost. It keeps its node.
     Suspended,
-    /// Its session or its node is gone. It enters again.
+    /// Its session or its node is gone. It re-enters.
     Lost,
     /// It could not enter. It retries with growing delays. [`LatchState::error`] returns the reason.
     Failed,
-    /// It has left and will not enter again.
+    /// It has left and will not re-enter.
     Closed,
 }
 

@@ -74,8 +74,8 @@ impl LeaderSelectorBuilder {
     /// Sets how long a listener may continue after its leadership ended, to finish its work, before its future is
     /// dropped. Default: zero, so the future is not polled again.
     ///
-    /// After a loss another participant may lead during the grace period. After an interruption none leads while the
-    /// session lives.
+    /// After a loss, another participant may lead during the grace period. After an interruption, no other leads while
+    /// the session lives.
     pub fn grace_period(mut self, grace: Duration) -> Self {
         self.grace_period = grace;
         self

@@ -156,7 +156,7 @@ impl LeaderSelector {
     /// Joins the election once more: at once, or after the running term.
     ///
     /// Returns whether this call changes anything. It returns false if the selector waits already or is about to
-    /// (always so with auto-requeue), and once it is closed. A caller that has seen the selector lead gets true, once a
+    /// (always with auto-requeue), and once it is closed. A caller that has seen the selector lead gets true once per
     /// term.
     pub fn requeue(&self) -> bool {
         self.shared.want()
@@ -177,8 +177,8 @@ impl LeaderSelector {
         self.shared.state.borrow().is_leader()
     }
 
-    /// Returns the state, to read it or to wait for changes. A state that was read earlier still compares the clock
-    /// when it is asked.
+    /// Returns the state, to read it or to wait for changes. A state that was read earlier still compares the clock at
+    /// each call.
     pub fn state(&self) -> StateReceiver<SelectorState> {
         StateReceiver::new(self.shared.state.subscribe(), |state| state.status() == SelectorStatus::Closed)
     }
@@ -239,7 +239,7 @@ impl LeaderSelector {
     }
 
     /// Leaves the election. Returns when no term runs any more, and the node is deleted or its session has ended. The
-    /// outcome of the last term tells how it ended. It may be called twice; the stricter mode counts. Do not await it
+    /// outcome of the last term says how it ended. It may be called twice; the stricter mode counts. Do not await it
     /// inside the listener.
     ///
     /// # Errors

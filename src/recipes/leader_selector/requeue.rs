@@ -5,8 +5,8 @@ use std::time::Duration;
 /// When a selector joins the election again after a term. By default it does so at once, behind those that wait by
 /// then.
 ///
-/// After a term that failed (the listener returned an error or panicked) the selector waits in addition: up to 0.1 s at
-/// first, then twice as long each time, up to 10 s, until a term lasts or ends well.
+/// After a failed term (the listener returned an error or panicked) the selector waits longer: up to 0.1 s at first,
+/// then twice as long each time, up to 10 s, until a term lasts or its listener returns without an error.
 ///
 /// ```
 /// use std::time::Duration;
@@ -26,8 +26,8 @@ pub struct RequeuePolicy {
     /// The largest random time that is added to `delay`, so that the leaderships of many paths spread over the
     /// participants. Default: zero.
     pub jitter: Duration,
-    /// The longest time, after those two, to stay out of an election without participants, so that others can join
-    /// first: those that are starting, or that stay out themselves. The selector joins after this time, or as soon as
-    /// there is a participant. Default: zero.
+    /// The longest time, after the two delays above, to stay out of an election without participants, so that others
+    /// can join first: those that are starting, or that stay out themselves. The selector joins after this time, or as
+    /// soon as there is a participant. Default: zero.
     pub yield_to_others: Duration,
 }

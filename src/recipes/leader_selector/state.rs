@@ -17,11 +17,11 @@ pub struct SelectorState {
 /// The phase of a selector, between terms and in them.
 #[derive(Debug, Clone)]
 pub(super) enum Phase {
-    /// It takes part in the election; this is the state of its contender.
+    /// It takes part in the election, and its contender has this state.
     Contending(State),
     /// Its term is over. The listener has not returned yet, or the node is not deleted yet.
     Ending,
-    /// It enters again after a delay.
+    /// It re-enters after a delay.
     Pausing,
     /// It could not enter the election.
     Failed(Error),
@@ -46,25 +46,25 @@ impl Phase {
 pub enum SelectorStatus {
     /// It creates its node.
     Entering,
-    /// Another participant leads, or the lease is not proven yet.
+    /// Another participant leads, or the lease is not confirmed yet.
     Waiting,
     /// It leads.
     Leading,
     /// Its leadership is over. The listener has not returned yet, or the node is not deleted yet.
     Ending,
-    /// The connection is in doubt while it waits. It keeps its node.
+    /// The connection may be lost while it waits. It keeps its node.
     Suspended,
-    /// Its session or its node is gone while it waited. It enters again.
+    /// It lost its session or its node while it waited. It re-enters.
     Lost,
-    /// Its term is over. It enters again by itself after the delay of the requeue policy, or of a
-    /// failed term.
+    /// Its term is over. It re-enters by itself after the delay of the requeue policy, or the delay after a failed
+    /// term.
     Pausing,
     /// It could not enter the election. [`SelectorState::error`] returns the reason. With auto-requeue it retries with
     /// growing delays. Without, it waits for [`LeaderSelector::requeue`](super::LeaderSelector::requeue).
     Failed,
     /// Its term is over. It waits for [`LeaderSelector::requeue`](super::LeaderSelector::requeue).
     Idle,
-    /// It has left and will not enter again.
+    /// It has left and will not re-enter.
     Closed,
 }
 

@@ -33,7 +33,7 @@ pub(super) async fn lead(
         biased;
         Ok(()) = interrupted => TermEnd::Interrupted,
         () = shared.closing(RunningTerm::Interrupt) => TermEnd::Interrupted,
-        // Any other state of a leader means that the term is over, also if it could lead again.
+        // Any other state of a leader means that the term is over, even if it could lead again.
         _ = contender.next() => TermEnd::Lost,
         done = hold.run(&mut work) => done.unwrap_or(TermEnd::Lost),
     };
@@ -68,13 +68,13 @@ fn work<'a>(listener: &'a impl LeaderSelectorListener, leadership: Leadership) -
     }))
 }
 
-/// Treats an error whose `Display` panics as a panic, as the code that logs the outcome must not meet it.
+/// Treats an error whose `Display` panics as a panic, so that logging the outcome cannot panic.
 fn failed(error: BoxError) -> TermEnd {
     let message = match caught(|| error.to_string()) {
         Ok(_) => return TermEnd::Failed(error.into()),
         Err(message) => message,
     };
-    // Its destructor may panic as well. One panic is reported.
+    // Its destructor may panic as well. Only the first panic is reported.
     let _ = caught(move || drop(error));
     TermEnd::Panicked(message)
 }

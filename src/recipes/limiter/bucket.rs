@@ -26,7 +26,7 @@ pub(super) struct Bucket {
 pub(super) enum Wait {
     /// They are available after this time, if nothing changes.
     For(Duration),
-    /// They never are at the current rate of 0.
+    /// They never become available at the current rate of 0.
     ForRate,
 }
 

@@ -14,9 +14,9 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Limits services to the rate of a [`ShareLimiter`]: each request takes one permit.
 ///
-/// All its services and their clones share one limiter. Keep a handle of it to set the rate. Their error is a
-/// [`BoxError`], as in those of tower's layers that can fail: the error of the service, or [`Error::Closed`] once the
-/// limiter is [closed](ShareLimiter::close).
+/// Its services and their clones share one limiter. Keep a clone of the limiter to set the rate. The error of the
+/// services is a [`BoxError`], as in tower's layers that can fail: the error of the service, or [`Error::Closed`] once
+/// the limiter is [closed](ShareLimiter::close).
 ///
 /// ```
 /// use std::convert::Infallible;
@@ -135,7 +135,7 @@ where
     type Future = MapErr<S::Future, fn(S::Error) -> BoxError>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        // The service first, so that no permit is taken for a service that cannot use it.
+        // Polls the service first, so that no permit is taken for a service that cannot use it.
         ready!(self.inner.poll_ready(cx)).map_err(Into::into)?;
         self.poll_permit(cx).map_err(Into::into)
     }

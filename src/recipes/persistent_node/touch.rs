@@ -1,5 +1,5 @@
-//! The child that keeps a node with a time to live: written again before the time is over, as by Curator's
-//! `PersistentTtlNode`. A write of the child does not fire the data watches of the node.
+//! The child that keeps a node with a time to live alive: it is written again before the time is over, as Curator's
+//! `PersistentTtlNode` does. A write of the child does not fire the data watches of the node.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::layout::persistent_node::TOUCH;
 use crate::util::path::join;
 use crate::util::znode::{Acl, CreateMode};
 
-/// The child is written so many times in a time to live.
+/// How many times the child is written in a time to live.
 const FACTOR: u32 = 2;
 
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(super) struct Touch {
     ttl: Duration,
     /// When to write the child next.
     at: Instant,
-    /// The child is there, as far as that is known.
+    /// The child exists, as far as that is known.
     is_there: bool,
     /// The last attempt was refused.
     pub(super) is_failing: bool,
@@ -40,25 +40,25 @@ impl Touch {
         self.at
     }
 
-    /// The node is another one: its child is created at once.
+    /// Starts over for another node: its child is created at once.
     pub(super) fn restart(&mut self) {
         (self.at, self.is_there) = (Instant::now(), false);
     }
 
-    /// Notes a refusal. It is tried again after this delay, or as often as it is written otherwise.
+    /// Records a refusal. The write is retried after this delay, or at the usual interval if that is shorter.
     pub(super) fn failed(&mut self, delay: Duration) {
         (self.at, self.is_failing) = (Instant::now() + delay.min(self.ttl / FACTOR), true);
     }
 
-    /// After a refusal tries again at once.
+    /// Retries at once after a refusal.
     pub(super) fn retry(&mut self) {
         if self.is_failing {
             self.at = Instant::now();
         }
     }
 
-    /// Writes the child, or creates it. Repeating it after a lost answer has the same result. Returns whether a refusal
-    /// is over with that.
+    /// Writes the child, or creates it. Repeating this after a lost answer has the same result. Returns whether this
+    /// ends a series of refusals.
     pub(super) async fn touch(
         &mut self,
         session: &Arc<Session>,
@@ -76,11 +76,11 @@ impl Touch {
         match session.create(child, &[], CreateMode::PersistentTtl(self.ttl), acls).await {
             Ok(_) => {}
             Err(engine::Error::NodeExists) => {
-                // It is written at once, as its time may be nearly over.
+                // The next call writes it at once, as its time may be nearly over.
                 self.is_there = true;
                 return Ok(false);
             }
-            // The node itself is gone, of which its watch tells.
+            // The node itself is gone, which its watch reports.
             Err(engine::Error::NoNode) => {}
             Err(error) => return Err(error),
         }

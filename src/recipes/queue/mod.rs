@@ -119,8 +119,8 @@
 //! usually claim meanwhile, and claims these items itself if the others do not. So with n busy consumers a few times n
 //! other items may overtake an item.
 //!
-//! The order is that of the claims, not of the work: two consumers work on two items at once. To process one item at a
-//! time in order, let a single consumer [`take`](Consumer::take) and ack in turn, for example in the leader of a
+//! Items are claimed in order, but not processed in order: two consumers work on two items at once. To process one item
+//! at a time in order, let a single consumer [`take`](Consumer::take) and ack in turn, for example in the leader of a
 //! [`LeaderLatch`](crate::leader_latch). Let it answer a failure with [`nack`](Delivery::nack), after which it gets the
 //! same item next.
 //!

@@ -35,8 +35,8 @@ impl<S: Serializer> SharedValueBuilder<S> {
         SharedValueBuilder { client, path, serializer, seed }
     }
 
-    /// Sets the value with which the node is created if it is missing. A value that is there stays. Default: none, and
-    /// the node is not created.
+    /// Sets the value with which the node is created if it is missing. An existing value stays. Default: none; the node
+    /// is not created.
     #[doc(alias = "seedValue")]
     pub fn seed(mut self, value: impl Into<S::Item>) -> Self {
         self.seed = Some(self.serializer.serialize(&value.into()).map_err(|error| error.to_string()));
@@ -46,14 +46,14 @@ impl<S: Serializer> SharedValueBuilder<S> {
     /// Creates the node with the [seed](Self::seed) if it is missing, and its parents as containers. Waits until the
     /// node was read.
     ///
-    /// The creation is retried as the client's [`RetryPolicy`](crate::RetryPolicy) allows. The first read takes as long
-    /// as it takes, also across losses of the connection and of the session, but not beyond the first error that does
-    /// not pass by itself.
+    /// The creation is retried as the client's [`RetryPolicy`](crate::RetryPolicy) allows. The first read waits as long
+    /// as necessary, even across losses of the connection and of the session, but only until the first error that is
+    /// not transient.
     ///
     /// # Errors
     /// [`Error::Client`] if the path is malformed, the seed is too large, or a request failed, for example without
-    /// permission; [`Error::Unserializable`]; [`Error::Closed`]. That the value cannot be decoded or read is no error
-    /// here, but one of [`get`](SharedValue::get).
+    /// permission; [`Error::Unserializable`]; [`Error::Closed`]. If the value cannot be decoded or read,
+    /// [`get`](SharedValue::get) returns the error, not this call.
     ///
     /// # Cancel safety
     /// If the future was polled, the node may be created. Otherwise nothing is left.

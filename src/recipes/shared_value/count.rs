@@ -22,8 +22,8 @@ use crate::util::serializer::{BoxError, Serializer};
 /// # }
 /// ```
 ///
-/// To count events, take a [`DistributedAtomicLong`](crate::atomic_long::DistributedAtomicLong): it is exact also when
-/// an answer is lost.
+/// To count events, use a [`DistributedAtomicLong`](crate::atomic_long::DistributedAtomicLong): it is exact even if an
+/// answer is lost.
 #[doc(alias = "DistributedAtomicInteger")]
 pub type SharedCount = SharedValue<i32>;
 

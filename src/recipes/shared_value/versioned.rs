@@ -16,7 +16,7 @@ pub struct Versioned<T> {
 }
 
 impl<T> Versioned<T> {
-    /// A value that was just written.
+    /// Creates a value that was just written.
     pub(super) fn written(path: &str, stat: Stat, value: T) -> Self {
         Versioned { node: Node::new(path, stat, Content::Decoded(value)) }
     }
@@ -48,7 +48,7 @@ impl<T> Versioned<T> {
 
     /// Returns the value.
     pub fn value(&self) -> &T {
-        // Each way to make one makes sure of that.
+        // Both constructors ensure this.
         self.node.value().expect("a decoded value")
     }
 

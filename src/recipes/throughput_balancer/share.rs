@@ -17,7 +17,7 @@ use crate::metrics::Level;
 use crate::util::mutex::{Mutex, MutexGuard, RwLock};
 
 /// Sets what a member applies when it is no longer certain of its share, because the connection is in doubt
-/// ([`ErrorPolicy::Standard`](crate::ErrorPolicy::Standard)) or its lease is over. The default is
+/// ([`ErrorPolicy::Standard`](crate::ErrorPolicy::Standard)) or the lease is over. The default is
 /// [`Zero`](OnSuspended::Zero).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
@@ -207,7 +207,7 @@ impl Channel {
         self.send(|_| Some((throughput, decision, Backing::Lease(Arc::clone(session), grant))));
     }
 
-    /// Publishes the share in the node while the lease is not proven. Publishes it once.
+    /// Publishes the share in the node, once, while the lease is not proven.
     pub(super) fn publish_unproven(&self, throughput: u64, decision: Decision) {
         self.send(|latest| {
             let is_published = latest.decision == decision && matches!(latest.backing(), Backing::Over);
@@ -215,7 +215,7 @@ impl Channel {
         });
     }
 
-    /// Publishes that the lease is over or in doubt. Publishes it once.
+    /// Publishes, once, that the lease is over or in doubt.
     pub(super) fn suspend(&self) {
         self.send(|latest| {
             let has_lease = matches!(latest.backing(), Backing::Lease(..));
@@ -223,12 +223,12 @@ impl Channel {
         });
     }
 
-    /// Publishes zero. No share is published after it. Publishes it once.
+    /// Publishes zero, once. No share is published after it.
     pub(super) fn leave(&self) {
         self.send(|latest| Some((latest.worth.throughput, latest.decision, Backing::Left)));
     }
 
-    /// Publishes what follows from the latest share, if anything does.
+    /// Publishes what `next` returns for the latest share, if anything.
     fn send(&self, next: impl FnOnce(&Share) -> Option<(u64, Decision, Backing)>) {
         let sent = self.shares.send_if_modified(|latest| {
             if latest.is_last() {
@@ -237,7 +237,7 @@ impl Channel {
             let Some((throughput, decision, backing)) = next(latest) else { return false };
             latest.worth = Worth { throughput, backing, ..latest.worth };
             (latest.decision, latest.number) = (decision, latest.number + 1);
-            // Kept shares drop with it, and the limiter follows, before it can be acknowledged.
+            // Older shares drop with it, and the limiter follows, before it can be acknowledged.
             *latest.newest.write() = latest.worth.clone();
             match latest.backing() {
                 Backing::Left => self.limited.release_limiter(),
@@ -246,7 +246,7 @@ impl Channel {
             true
         });
         if sent {
-            // The recorder is user code, which may read the share.
+            // Outside the lock: the recorder is user code, which may read the share.
             self.measured.set(self.latest().throughput() as f64);
         }
     }
@@ -345,8 +345,8 @@ impl Reading {
     }
 }
 
-/// The shares of a member: the current one, then every change. Of several changes at once, it returns only the newest.
-/// It ends after the zero with which the member leaves.
+/// The shares of a member: the current one, then every change. If several changes are pending, it returns only the
+/// newest. It ends after the zero that is published when the member leaves.
 ///
 /// The stream is for observing. No acknowledgement waits for its reader, which calls [`Share::throughput`] of the
 /// latest share at each use. A reader that keeps the number and enforces it later uses

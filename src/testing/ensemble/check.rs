@@ -1,4 +1,4 @@
-//! What a server finds wrong with a request.
+//! The checks that a server makes of a request.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ use super::identity::network;
 use crate::protocol::ErrorCode;
 use crate::util::znode::Acl;
 
-/// The server's check of the path of a node that is written or compared.
+/// Checks the path of a node that is written or compared, as a server does.
 pub(crate) fn path(path: &str) -> Result<(), ErrorCode> {
     crate::util::path::validate_or_root(path).map_err(|_| ErrorCode::BadArguments)
 }
 
-/// The server's check of the path of a new node.
+/// Checks the path of a new node, as a server does.
 pub(crate) fn new_path(path: &str) -> Result<(), ErrorCode> {
     if crate::util::path::validate(path).is_err() {
         return Err(ErrorCode::BadArguments);
@@ -19,11 +19,11 @@ pub(crate) fn new_path(path: &str) -> Result<(), ErrorCode> {
     Ok(())
 }
 
-/// The server's check of an ACL. Returns it as the server keeps it: each entry once.
+/// Checks an ACL, as a server does. Returns it as the server keeps it: each entry once.
 pub(crate) fn acls(acls: &[Acl]) -> Result<Arc<[Acl]>, ErrorCode> {
     let known = |acl: &Acl| match acl.scheme() {
         "world" => acl.id() == "anyone",
-        // Java passes over what is empty at the end.
+        // Java's split ignores empty parts at the end.
         "digest" => acl.id().trim_end_matches(':').split(':').count() == 2,
         "ip" => network(acl.id()).is_some(),
         _ => false,

@@ -1,4 +1,4 @@
-//! What travels between a client and a server as bytes, read and written as a ZooKeeper 3.9 server does.
+//! Decodes and encodes the messages between a client and a server, as a ZooKeeper 3.9 server does.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::util::znode::{Acl, CreateMode};
 
 /// The flags of a node with a time to live.
 const TTL: i32 = 5;
-/// In milliseconds: what the owner of such a node has room for.
+/// The longest time to live in milliseconds: the most that fits into the owner of such a node.
 const LONGEST_TTL: u64 = 0xff_ffff_ffff;
 
 /// Reads the first frame of a connection.
@@ -37,7 +37,7 @@ pub(crate) fn connect(frame: &Bytes) -> Result<Incoming, Malformed> {
     Ok(Incoming { header, request })
 }
 
-/// Reads any other frame. Only its header must be readable; what is wrong behind that is answered.
+/// Reads any other frame. Errors behind the header are answered, except in an authentication.
 pub(crate) fn request(frame: &Bytes) -> Result<Incoming, Malformed> {
     let mut from = Reader::new(frame);
     let RequestHeader { xid, op } = RequestHeader::decode(&mut from)?;
@@ -118,7 +118,7 @@ fn understand(request: AnyRequest<'_>) -> Result<Request, ErrorCode> {
     Ok(Request::Call(call))
 }
 
-/// Reads the body of a request that has but a path.
+/// Reads the body of a request that has only a path.
 fn only_path(body: &Bytes) -> Result<String, ErrorCode> {
     String::decode(&mut Reader::new(body)).map_err(|_| ErrorCode::MarshallingError)
 }
@@ -128,7 +128,7 @@ fn to_create(create: &CreateRequest<'_>) -> Result<Op, ErrorCode> {
     Ok(op_create(create.path, create.data, mode, &create.acl))
 }
 
-/// A time that no node can have is kept as none: the leader refuses it, as the one step of a transaction.
+/// An invalid time to live becomes zero, which the leader refuses, even in a step of a transaction.
 fn to_create_ttl(create: &CreateTtlRequest<'_>) -> Op {
     let ttl = u64::try_from(create.ttl).ok().filter(|ttl| *ttl <= LONGEST_TTL && create.flags == TTL);
     let mode = CreateMode::PersistentTtl(Duration::from_millis(ttl.unwrap_or(0)));
@@ -150,7 +150,7 @@ fn step(op: &MultiOp<'_>) -> Result<Op, ErrorCode> {
     Ok(match op {
         MultiOp::Check(check) => Op::Check { path: check.path.to_owned(), version: version(check.version) },
         MultiOp::Create(create) | MultiOp::Create2(create) | MultiOp::CreateContainer(create) => {
-            // A server reads the flags of a step together with it.
+            // A server checks the flags while it decodes the step.
             to_create(create).map_err(|_| ErrorCode::MarshallingError)?
         }
         MultiOp::CreateTtl(create) => to_create_ttl(create),
@@ -163,7 +163,7 @@ fn step(op: &MultiOp<'_>) -> Result<Op, ErrorCode> {
     })
 }
 
-/// -1 stands for any version.
+/// -1 means any version.
 fn version(version: i32) -> Option<i32> {
     (version != -1).then_some(version)
 }
@@ -186,7 +186,7 @@ fn set_watches(since: Zxid, paths: [&[&str]; 5]) -> Request {
     Request::SetWatches { since, data, exists, children, persistent, recursive }
 }
 
-/// Appends a message as bytes; nothing for the end of a connection. `password` is that of a session.
+/// Appends the bytes of a message; none for the end of a connection. `password` returns the password of a session.
 pub(crate) fn encode(message: &Message, password: impl Fn(i64) -> [u8; 16], out: &mut BytesMut) -> Result<(), TooLong> {
     match message {
         Message::Answer { header, zxid, outcome, loss } => {
@@ -200,13 +200,13 @@ pub(crate) fn encode(message: &Message, password: impl Fn(i64) -> [u8; 16], out:
     }
 }
 
-/// The length of a frame, and of the header of a reply.
+/// The bytes of a frame's length prefix, and of a reply's header.
 const PREFIX: usize = 4;
 const REPLY_HEADER: usize = 16;
-/// No record has so few bytes.
+/// Fewer bytes than any record has.
 const TOO_SHORT: usize = 3;
 
-/// Takes from the reply that begins at `start` what is lost of it.
+/// Removes the lost part of the reply at `start`.
 fn damage(loss: Option<Loss>, start: usize, out: &mut BytesMut) {
     let length = out.len() - start;
     match loss {
@@ -258,7 +258,7 @@ fn answer(
     }
 }
 
-/// Writes a body for which there is no record.
+/// Builds a response whose body has no record type.
 fn other(write: impl FnOnce(&mut Writer<'_>)) -> AnyResponse {
     let mut body = BytesMut::new();
     write(&mut Writer::new(&mut body));
@@ -344,7 +344,7 @@ fn event_frame(zxid: Zxid, path: &str, event: Event, out: &mut BytesMut) -> Resu
     encode_event(zxid, &WatcherEvent { event, state: KeeperState::SyncConnected, path: path.to_owned() }, out)
 }
 
-/// The password of a session, which only its client knows.
+/// Returns the password of a session, which only its client knows.
 pub(crate) fn password(seed: u64, session: i64) -> [u8; 16] {
     let mut random = fastrand::Rng::with_seed(seed ^ session.unsigned_abs().rotate_left(17));
     random.u128(..).to_be_bytes()

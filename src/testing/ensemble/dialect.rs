@@ -1,17 +1,17 @@
-//! What the servers speak: ZooKeeper's protocol, or as much of it as ClickHouse Keeper does.
+//! The protocol of the servers: ZooKeeper's, or the subset that ClickHouse Keeper supports.
 
 use super::wire::Header;
 use crate::protocol::OpCode;
 
 /// Which servers the ensemble in memory imitates.
 ///
-/// ClickHouse Keeper differs from ZooKeeper in what a client must know:
+/// ClickHouse Keeper differs from ZooKeeper in ways that matter to a client:
 ///
-/// * It resumes no session. Each connection has a new one, and what belongs to the session before stays until its
+/// * It never resumes a session. Each connection has a new one, and the nodes of the previous session stay until its
 ///   timeout.
 /// * It closes the connection, without an answer, on an operation that it does not know.
-/// * A server without a leader says so, and closes the connection.
-/// * Reads alone do not keep a session alive where there are several servers.
+/// * A server without a leader reports this and closes the connection.
+/// * If there are several servers, reads alone do not keep a session alive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Dialect {
@@ -30,7 +30,7 @@ impl Dialect {
         self != Dialect::ZooKeeper
     }
 
-    /// Whether a server can read a request. ZooKeeper's servers answer whatever they do not know.
+    /// Returns whether a server can read a request. ZooKeeper's servers answer even requests that they do not know.
     pub(crate) fn reads(self, request: &Header) -> bool {
         self.knows(request.op) && request.steps.iter().all(|step| self.knows(*step))
     }

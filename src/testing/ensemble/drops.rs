@@ -1,11 +1,11 @@
-//! Connections whose client's end was dropped, on their way to the world.
+//! Reports to the world which connections were dropped at the client's end.
 
 use tokio::sync::Notify;
 
 use super::ConnId;
 use crate::util::mutex::Mutex;
 
-/// Has a lock of its own, as a drop can happen anywhere.
+/// The dropped connections. They have a separate lock because a drop can happen anywhere.
 #[derive(Debug, Default)]
 pub(crate) struct Drops {
     queue: Mutex<Vec<ConnId>>,

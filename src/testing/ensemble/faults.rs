@@ -1,21 +1,21 @@
-//! The faults that last, and the losses still to come.
+//! The lasting faults, and the replies that are still to be lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Millis;
 use super::wire::{Loss, Operation};
 
-/// Whom a lever concerns.
+/// The sessions that a lever affects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Who {
     All,
-    /// All sessions of one client, also those it will open.
+    /// All sessions of one client, including future ones.
     Group(u32),
     #[cfg_attr(not(test), allow(dead_code))]
     Session(i64),
 }
 
-/// Which clients a lasting fault concerns.
+/// The clients that a lasting fault affects.
 #[derive(Debug, Default)]
 struct Groups {
     all: bool,
@@ -56,9 +56,9 @@ pub(crate) struct Faults {
     delay_all: Millis,
     delays: BTreeMap<u32, Millis>,
     losses: Vec<Pending>,
-    /// Requests that fail: the node, and of which kind.
+    /// The nodes and the kinds of the reads that fail.
     failing: BTreeSet<(String, Operation)>,
-    /// How many replies were lost by the lever.
+    /// How many replies were lost.
     taken: u64,
 }
 
@@ -71,7 +71,7 @@ impl Faults {
         self.black_hole.set(group, on);
     }
 
-    /// Every message of a group (of all) takes so much longer.
+    /// Delays every message of a group, or of all.
     pub(crate) fn delay_by(&mut self, group: Option<u32>, by: Millis) {
         match group {
             None => self.delay_all = by,
@@ -85,7 +85,7 @@ impl Faults {
         self.losses.push(Pending { who, kind, how });
     }
 
-    /// All requests of a kind for a node fail.
+    /// Makes all requests of a kind for a node fail.
     pub(crate) fn fail(&mut self, path: &str, kind: Operation) {
         self.failing.insert((path.to_owned(), kind));
     }
@@ -94,7 +94,7 @@ impl Faults {
         !self.failing.is_empty() && self.failing.contains(&(path.to_owned(), kind))
     }
 
-    /// Ends all of them.
+    /// Ends all faults.
     pub(crate) fn heal(&mut self) {
         *self = Faults { taken: self.taken, ..Faults::default() };
     }
@@ -115,7 +115,7 @@ impl Faults {
         self.black_hole.contains(group)
     }
 
-    /// Whether a lever takes a request that `arrives`, or else its reply; how.
+    /// Takes the first pending loss that applies: to the request itself if it `arrives`, otherwise to its reply.
     pub(crate) fn take(&mut self, group: u32, session: i64, kind: Operation, arrives: bool) -> Option<Loss> {
         let fits = |loss: &Pending| {
             let who = match loss.who {

@@ -1,4 +1,4 @@
-//! Whom a request is from, and what the ACLs of nodes let it do.
+//! Who sends a request, and what the ACLs of nodes permit.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -9,17 +9,17 @@ use sha1::{Digest, Sha1};
 use crate::protocol::ErrorCode;
 use crate::util::znode::{Acl, Permissions};
 
-/// Whom a request is from.
+/// Who sends a request.
 #[derive(Debug, Clone)]
 pub(crate) enum Identity {
-    /// The ensemble itself, or a hand: no ACL binds it.
+    /// The ensemble itself, or a change by hand. ACLs do not apply.
     Hand,
-    /// A client at this address, with the users whose passwords it has told, as ACLs name them: `user:hash`.
+    /// A client at this address, with the users whose passwords it has sent, as ACLs name them: `user:hash`.
     Client { address: IpAddr, users: Vec<String> },
 }
 
 impl Identity {
-    /// Adds the user of a request to authenticate, by the scheme `digest`. That of the address proves nothing more.
+    /// Adds the user of an authentication request with the scheme `digest`. The scheme `ip` adds nothing.
     pub(crate) fn add(&mut self, scheme: &str, auth: &[u8]) -> Result<(), ErrorCode> {
         let user = match scheme {
             "ip" => return Ok(()),
@@ -42,7 +42,7 @@ impl Identity {
         std::iter::once(name("ip", address.to_string())).chain(users).collect()
     }
 
-    /// Whether one of the entries of an ACL lets it do this.
+    /// Returns whether one of the entries of an ACL grants the `wanted` permissions.
     pub(crate) fn may(&self, acls: &[Acl], wanted: Permissions) -> bool {
         let Identity::Client { address, users } = self else { return true };
         let is_meant = |acl: &Acl| match acl.scheme() {
@@ -54,7 +54,7 @@ impl Identity {
         acls.iter().any(|acl| acl.permissions().contains(wanted) && is_meant(acl))
     }
 
-    /// Returns an ACL with its own users in place of `auth`.
+    /// Returns an ACL with the users of this identity in place of `auth`.
     pub(crate) fn resolve(&self, acls: &[Acl]) -> Vec<Acl> {
         let Identity::Client { users, .. } = self else { return acls.to_vec() };
         let own = |acl: &Acl| match acl.scheme() {
@@ -65,15 +65,15 @@ impl Identity {
     }
 }
 
-/// Returns `user:password` as ACLs name it: `user:base64(sha1(user:password))`, as `DigestAuthenticationProvider`.
+/// Hashes `user:password` for ACLs: `user:base64(sha1(user:password))`, as `DigestAuthenticationProvider` does.
 fn digest(auth: &[u8]) -> String {
     let text = String::from_utf8_lossy(auth);
     let user = text.split(':').next().unwrap_or_default();
     format!("{user}:{}", STANDARD.encode(Sha1::digest(text.as_bytes())))
 }
 
-/// Returns the first address of a network and the mask of the bits that count. It is written as an address, perhaps
-/// with their number behind a slash; of IPv4, as 3.9 knows no other.
+/// Returns the first address of a network and the mask of the bits that count. The network is written as an address,
+/// optionally followed by a slash and the number of bits. Only IPv4, as in 3.9.
 pub(crate) fn network(id: &str) -> Option<(Ipv4Addr, u32)> {
     let (start, bits) = id.split_once('/').unwrap_or((id, "32"));
     let bits = bits.parse::<u32>().ok().filter(|bits| *bits <= 32)?;

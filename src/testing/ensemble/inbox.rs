@@ -1,4 +1,4 @@
-//! What has arrived at the client's end of a connection.
+//! The bytes that have arrived at the client's end of a connection.
 
 use std::io;
 use std::task::{Context, Poll, Waker};
@@ -11,13 +11,13 @@ use crate::util::mutex::Mutex;
 /// How a connection has ended, for the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The server has closed it: what was sent before is read first.
+    /// The server has closed it: the client still reads what was sent before.
     Closed,
     /// It was cut: what was not read is lost.
     Reset,
 }
 
-/// What has arrived for a client, and was not read yet.
+/// The bytes that have arrived for a client and are not read yet.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox(Mutex<Arrived>);
 
@@ -29,7 +29,7 @@ struct Arrived {
 }
 
 impl Inbox {
-    /// Lets bytes arrive, by `write`.
+    /// Adds the bytes that `write` appends, and wakes the reader.
     pub(crate) fn receive(&self, write: impl FnOnce(&mut BytesMut)) {
         let mut arrived = self.0.lock();
         write(&mut arrived.bytes);
@@ -50,7 +50,7 @@ impl Inbox {
         wake(arrived.reader.take());
     }
 
-    /// Waits for the end alone, while nothing is read.
+    /// Waits for the end only. Nothing may wait in `poll_read` meanwhile, because only one waker is kept.
     pub(crate) fn poll_end(&self, cx: &mut Context<'_>) -> Poll<End> {
         let mut arrived = self.0.lock();
         if arrived.end.is_none() {

@@ -17,36 +17,37 @@ use crate::util::znode::{Acl, CreateMode};
 
 /// Faults.
 impl MemoryEnsemble {
-    /// Cuts connections, once; their clients connect again. How many were cut.
+    /// Cuts connections once; their clients reconnect. Returns how many were cut.
     pub(crate) fn disconnect(&self, who: Who) -> usize {
         self.with(|world| world.cut_all(who))
     }
 
-    /// From now on new connections of a client (of all) are refused, or no more. Those that stand are left alone.
+    /// Starts or stops refusing new connections of a client, or of all. Existing connections are left alone.
     pub(crate) fn refuse(&self, group: Option<u32>, on: bool) {
         self.with(|world| world.faults.refuse(group, on));
     }
 
-    /// Holds back all messages of a client (or of all) in both directions, or releases them: then what was held arrives
-    /// late, as TCP sends it again.
+    /// Holds back all messages of a client (or of all) in both directions, or releases them: what was held then arrives
+    /// late, as if TCP retransmitted it.
     pub(crate) fn black_hole(&self, group: Option<u32>, on: bool) {
         self.with(|world| {
-            // What arrives at this moment comes behind what is held.
+            // What arrives at this moment must come after what is held.
             world.run();
             world.faults.black_hole(group, on);
             world.release_held();
         });
     }
 
-    /// Every message of a client (of all) takes so much longer.
+    /// Delays every message of a client, or of all.
     pub(crate) fn delay(&self, group: Option<u32>, by: Duration) {
         self.with(|world| world.faults.delay_by(group, millis(by)));
     }
 
-    /// Ends every refusal, black hole and delay, and joins every replica again. Losses still to come are forgotten.
+    /// Ends every refusal, black hole, delay and failure, and rejoins every replica. Losses that have not taken effect
+    /// are cancelled.
     pub(crate) fn heal(&self) {
         self.with(|world| {
-            // What arrives at this moment comes behind what is held.
+            // What arrives at this moment must come after what is held.
             world.run();
             world.faults.heal();
             world.release_held();
@@ -56,39 +57,39 @@ impl MemoryEnsemble {
         });
     }
 
-    /// The reply to the next request of that kind (of any) is lost.
+    /// Loses the reply to the next request of this kind, or of any kind.
     pub(crate) fn lose_next_reply(&self, who: Who, kind: Option<Operation>, how: Loss) {
         self.with(|world| world.faults.lose_next(who, kind, how));
     }
 
-    /// The reads of that kind fail at this node.
+    /// Makes the reads of this kind fail at this node.
     pub(crate) fn fail(&self, path: &str, kind: Operation) {
         self.with(|world| world.faults.fail(path, kind));
     }
 
-    /// How many replies were lost so far by that lever.
+    /// Returns how many replies [`lose_next_reply`](Self::lose_next_reply) has lost so far.
     pub(crate) fn lost_replies(&self) -> u64 {
         self.with(|world| world.faults.taken())
     }
 
-    /// Moves a session to a connection of its own, to a server to which its client is not connected. The client keeps
-    /// its connection and is not told. Returns whether the session is there, now or since an earlier call.
+    /// Moves a session to a separate connection, to a server to which its client is not connected. The client keeps its
+    /// connection and is not notified. Returns whether an earlier call has moved it.
     #[cfg(test)]
     pub(crate) fn take_over(&self, session: i64) -> bool {
         self.with(|world| world.take_over(session))
     }
 
-    /// Ends a session at the servers; its client learns it when it connects again. Whether they knew it.
+    /// Ends a session at the servers. Its client learns of the end when it reconnects. Returns whether there was one.
     pub(crate) fn expire_session(&self, session: i64) -> bool {
         self.with(|world| world.expire(session))
     }
 
-    /// All servers stop: connections are cut, new ones refused, and time stands still for sessions.
+    /// Stops all servers: connections are cut, new ones are refused, and session timeouts do not advance.
     pub(crate) fn stop(&self) {
         self.with(World::stop);
     }
 
-    /// They start again; without their data they know no node and no session.
+    /// Starts the servers again. Without their data they know no node and no session.
     pub(crate) fn start(&self, keep_data: bool) {
         self.with(|world| world.start(keep_data));
     }
@@ -99,12 +100,12 @@ impl MemoryEnsemble {
     }
 
     /// Cuts the leader off from the others, which elect another one. For a while the old leader does not notice: it
-    /// answers syncs by itself and takes sessions up again. Then it drops its clients.
+    /// answers syncs by itself and resumes sessions. Then it drops its clients.
     pub(crate) fn depose(&self, server: usize, serves_for: Duration) {
         self.with(|world| world.depose(server, millis(serves_for)));
     }
 
-    /// The session timeouts that a server (that all) grants to connections made from now on.
+    /// Sets the session timeouts that a server, or all, grants to connections from now on.
     pub(crate) fn grant(&self, server: Option<usize>, timeouts: &RangeInclusive<Duration>) {
         let range = millis(*timeouts.start())..=millis(*timeouts.end());
         self.with(|world| {
@@ -116,12 +117,12 @@ impl MemoryEnsemble {
         });
     }
 
-    /// The longest request that the servers read from now on, in bytes.
+    /// Sets the longest request that the servers read from now on, in bytes.
     pub(crate) fn max_buffer(&self, bytes: usize) {
         self.with(|world| world.options.max_buffer = bytes);
     }
 
-    /// Ends that; it catches up with the leader.
+    /// Reconnects a server to the leader, so that it catches up.
     #[cfg(test)]
     pub(crate) fn rejoin(&self, server: usize) {
         self.with(|world| world.rejoin(server));
@@ -154,7 +155,7 @@ impl MemoryEnsemble {
         self.with(|world| world.by_hand(op)).map(drop)
     }
 
-    /// The next sequential child of `path` gets the number `next`.
+    /// Sets the number of the next sequential child of `path`.
     pub(crate) fn set_sequence(&self, path: &str, next: i32) -> Result<(), ErrorCode> {
         self.with(|world| {
             let path: Arc<str> = Arc::from(path);
@@ -167,7 +168,7 @@ impl MemoryEnsemble {
         })
     }
 
-    /// The data of `path` gets this version, as if it had been written so often.
+    /// Sets the version of the data of `path`.
     pub(crate) fn set_version(&self, path: &str, version: i32) -> Result<(), ErrorCode> {
         let data = self.get(path).ok_or(ErrorCode::NoNode)?;
         self.with(|world| {
@@ -181,8 +182,8 @@ impl MemoryEnsemble {
         })
     }
 
-    /// Denies all clients to read or change the node, and to create or delete below it, as with an ACL that grants
-    /// nothing.
+    /// Denies all access to the node: no client may read or change it, or create or delete nodes below it, as with an
+    /// ACL that grants nothing.
     pub(crate) fn deny(&self, path: &str) {
         self.with(|world| world.leader.denied.insert(path.to_owned()));
     }

@@ -1,4 +1,4 @@
-//! What travels between a server and the leader.
+//! The messages between a server and the leader.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::{ConnId, Millis};
 use crate::engine::Op;
 use crate::util::znode::Acl;
 
-/// What a server asks of the leader for a client.
+/// A request that a server passes to the leader for a client.
 #[derive(Debug)]
 pub(crate) enum Ask {
     Open { timeout: Millis },
@@ -33,19 +33,19 @@ pub(crate) struct Forward {
     pub(crate) ask: Ask,
 }
 
-/// What a replica hears from the leader.
+/// A message from the leader to a replica.
 #[derive(Debug)]
 pub(crate) struct Step {
     pub(crate) txn: Option<Arc<Txn>>,
     pub(crate) origin: Option<Origin>,
 }
 
-/// The leader's word on a session that came back.
+/// The leader's answer about a session that is to be resumed.
 #[derive(Debug)]
 pub(crate) struct Validated {
     pub(crate) conn: ConnId,
     pub(crate) ticket: u64,
     pub(crate) session: i64,
-    /// None if it is not known any more.
+    /// `None` if the session is no longer known.
     pub(crate) timeout: Option<Millis>,
 }

@@ -10,9 +10,9 @@ use super::{Millis, Zxid};
 /// A server that is cut off from the leader.
 #[derive(Debug)]
 pub(crate) struct CutOff {
-    /// It was the leader and takes itself for it still: the sessions that it knows.
+    /// The sessions that it knows, if it was the leader and believes that it still is.
     pub(crate) deposed: Option<BTreeSet<i64>>,
-    /// Whether it has noticed: then it serves no client.
+    /// Whether it has noticed, and therefore serves no clients.
     pub(crate) looking: bool,
     pub(crate) held: Vec<Forward>,
 }
@@ -22,9 +22,9 @@ pub(crate) struct Replica {
     pub(crate) tree: Tree,
     pub(crate) applied: Zxid,
     pub(crate) watches: Watches,
-    /// Sessions heard of since the last report to the leader, with the timeouts of their connections.
+    /// Sessions heard from since the last report to the leader, with the timeouts of their connections.
     pub(crate) touched: BTreeMap<i64, Millis>,
-    /// What the leader has said and was not applied yet, with its time.
+    /// The leader's messages that are not applied yet, each with its arrival time.
     pub(crate) inbox: VecDeque<(Millis, Step)>,
     pub(crate) last_in: Millis,
     pub(crate) last_out: Millis,
@@ -52,7 +52,7 @@ impl Replica {
         self.cut_off.as_ref().is_none_or(|cut_off| !cut_off.looking)
     }
 
-    /// What it missed while it was cut off counts as arrived.
+    /// Makes everything that it missed while it was cut off arrive now.
     pub(crate) fn catch_up(&mut self, now: Millis) {
         for (at, _) in &mut self.inbox {
             *at = now;

@@ -1,6 +1,6 @@
-//! Which requests the leader accepts, and in which order it looks for faults: as the server's `PrepRequestProcessor`.
+//! Decides which requests the leader accepts. The order of the checks is that of the server's `PrepRequestProcessor`.
 //!
-//! It looks at the tree as it will be when everything proposed is committed, hence at the outstanding changes first.
+//! The checks see the tree as it will be once everything proposed is committed: outstanding changes come first.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::protocol::ErrorCode;
 use crate::util::path;
 use crate::util::znode::{Acl, CreateMode, Permissions};
 
-/// Outstanding changes as they were before a request, to be put back if it fails.
+/// Outstanding changes as they were before a request, to be restored if it fails.
 type Undo = Vec<(Arc<str>, Option<Outstanding>)>;
 
 impl From<&Node> for Facts {
@@ -32,7 +32,7 @@ impl From<&Node> for Facts {
     }
 }
 
-/// Who asks for a transaction.
+/// Who requests a transaction.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Author<'a> {
     pub(crate) session: i64,
@@ -40,7 +40,7 @@ pub(crate) struct Author<'a> {
 }
 
 impl Leader {
-    /// The changes of a request, or the first step that cannot be done; then nothing is changed.
+    /// Returns the changes of a request, or the first step that fails, in which case nothing is changed.
     pub(crate) fn prepare(
         &mut self,
         ops: &[Op],
@@ -150,7 +150,7 @@ impl Leader {
         (by, zxid): (Author<'_>, Zxid),
         undo: &mut Undo,
     ) -> Result<Change, ErrorCode> {
-        // Of the path only so much is looked at.
+        // A server checks no more of the path than this.
         if name == "/" || !name.contains('/') || name.contains('\0') {
             return Err(ErrorCode::BadArguments);
         }
@@ -169,7 +169,7 @@ impl Leader {
         Ok(Change::Delete { path })
     }
 
-    /// The change of a request to write an ACL. It is no step of a transaction.
+    /// Returns the change of a request to write an ACL, which cannot be a step of a transaction.
     pub(crate) fn prepare_acl(
         &mut self,
         path: &str,
@@ -189,7 +189,7 @@ impl Leader {
         Ok(Change::SetAcl { path, acls, version })
     }
 
-    /// Notes that `path` will be gone, and that its parent will have one child less.
+    /// Records that `path` will be gone, and that its parent will have one child fewer.
     pub(crate) fn forget(&mut self, path: &Arc<str>, zxid: Zxid) {
         let mut kept = Undo::new();
         let dir = path::split(path).0;
@@ -200,7 +200,7 @@ impl Leader {
         self.record(path, None, zxid, &mut kept);
     }
 
-    /// What a node will be.
+    /// Returns the state of a node once all proposals are committed.
     pub(crate) fn facts(&self, path: &str) -> Result<Facts, ErrorCode> {
         match self.outstanding.get(path) {
             Some(change) => change.facts.clone(),
@@ -214,7 +214,7 @@ impl Leader {
         undo.push((Arc::clone(path), before));
     }
 
-    /// Checks permissions.
+    /// Checks that `who` has the `wanted` permissions on a node with this ACL.
     pub(crate) fn permit(
         &self,
         who: &Identity,
@@ -227,7 +227,7 @@ impl Leader {
     }
 }
 
-/// -1 stands for any version on the wire.
+/// On the wire, -1 stands for any version.
 fn at_version(wanted: Option<i32>, version: i32) -> Result<(), ErrorCode> {
     match wanted {
         Some(wanted) if wanted != -1 && wanted != version => Err(ErrorCode::BadVersion),

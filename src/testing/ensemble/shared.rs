@@ -1,4 +1,4 @@
-//! The world behind its lock: every way into it tells it the time and what was dropped.
+//! The world behind its lock. Every access first updates its clock and handles the dropped connections.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(crate) struct Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // The driver ends.
+        // Wakes the driver, so that it ends.
         self.drops.wake.notify_one();
     }
 }
@@ -31,12 +31,12 @@ impl Shared {
         Shared { start: Instant::now(), world: Mutex::new(World::new(options)), drops }
     }
 
-    /// What holders have dropped; also what wakes the driver.
+    /// Returns the queue of dropped connections, which also wakes the driver.
     pub(crate) fn drops(&self) -> Arc<Drops> {
         Arc::clone(&self.drops)
     }
 
-    /// The client's end of a connection was dropped.
+    /// Records that the client's end of a connection was dropped.
     pub(crate) fn hang_up(&self, conn: ConnId) {
         self.drops.add(conn);
     }
@@ -45,7 +45,7 @@ impl Shared {
         millis(Instant::now().saturating_duration_since(self.start))
     }
 
-    /// The world at this moment, with all drops taken in.
+    /// Locks the world, updates its clock and handles all dropped connections.
     fn lock(&self) -> MutexGuard<'_, World> {
         let mut world = self.world.lock();
         world.now = world.now.max(self.now());
@@ -70,7 +70,7 @@ impl Shared {
         outcome
     }
 
-    /// Lets happen what is due; when there will be more.
+    /// Runs all events that are due. Returns when the next one is due.
     pub(crate) fn run(&self) -> Option<Instant> {
         let mut world = self.lock();
         world.run();

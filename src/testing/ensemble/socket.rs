@@ -13,7 +13,7 @@ use super::connection::Conn;
 use super::inbox::{End, Inbox};
 use super::shared::Shared;
 
-/// The bytes of a piece, where they are split: fewer than a header has, and not a part of it.
+/// The bytes of a piece if they are split: fewer than a reply's header has, and not a divisor of its length.
 const PIECE: usize = 7;
 
 /// Closes the client's end when both halves are dropped.
@@ -21,7 +21,7 @@ const PIECE: usize = 7;
 struct Hold {
     shared: Arc<Shared>,
     conn: ConnId,
-    /// So many bytes are read or written at once, at most.
+    /// The most bytes that are read or written at once.
     most: usize,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct ReadHalf {
 #[derive(Debug)]
 pub(crate) struct WriteHalf(Arc<Hold>);
 
-/// What the servers know of the connection, for who carries its bytes.
+/// What the servers know about a connection, for the code that carries its bytes.
 #[derive(Debug)]
 pub(crate) struct Connection(Arc<Hold>);
 
@@ -51,12 +51,12 @@ impl Connection {
         self.knows(|conn| conn.session != 0)
     }
 
-    /// Whether the client asks faster than it reads, or than it is answered.
+    /// Returns whether the client sends requests faster than they are answered, or faster than it reads the answers.
     pub(crate) fn is_throttled(&self) -> bool {
         self.0.shared.with(|world| world.is_throttled(self.0.conn))
     }
 
-    /// Whether the client waits for an answer, or for the bytes of one.
+    /// Returns whether the client waits for an answer, or for the bytes of one.
     pub(crate) fn has_pending_answers(&self) -> bool {
         self.knows(Conn::has_pending_answers)
     }
@@ -78,7 +78,7 @@ impl ReadHalf {
         Connection(Arc::clone(&self.hold))
     }
 
-    /// Completes when the connection has ended for the client, whatever it has not read.
+    /// Completes when the connection has ended for the client, even if it has not read everything.
     pub(crate) fn ended(&self) -> impl Future<Output = End> + use<'_> {
         poll_fn(|cx| self.inbox.poll_end(cx))
     }

@@ -9,23 +9,23 @@ use super::txn::{Change, Txn};
 use crate::util::path;
 use crate::util::znode::{Acl, Stat};
 
-/// What a server notes as the owner of a container node.
+/// What a server stores as the owner of a container node.
 pub(crate) const CONTAINER: i64 = i64::MIN;
-/// What a server notes as the owner of a node with a time to live: this, and the milliseconds below it.
+/// What a server stores as the owner of a node with a time to live: these high bits, and the milliseconds below them.
 const TTL: i64 = -1 << 56;
 const TTL_MILLIS: i64 = 0xff_ffff_ffff;
 
-/// Returns what a server notes as the owner of a node with this time to live.
+/// Returns what a server stores as the owner of a node with this time to live.
 pub(crate) fn owner_for_ttl(ttl: Duration) -> i64 {
     TTL | i64::try_from(ttl.as_millis()).unwrap_or(TTL_MILLIS).min(TTL_MILLIS)
 }
 
-/// Returns the time to live that an owner stands for, if it does.
+/// Returns the time to live in milliseconds that an owner stands for, if any.
 fn ttl_of(owner: i64) -> Option<i64> {
     (owner >> 56 == -1).then_some(owner & TTL_MILLIS)
 }
 
-/// Returns the session that an owner stands for; 0 if it is none.
+/// Returns the session that an owner stands for; 0 if none.
 pub(crate) fn session_of(owner: i64) -> i64 {
     if owner == CONTAINER || ttl_of(owner).is_some() { 0 } else { owner }
 }
@@ -42,7 +42,7 @@ pub(crate) struct Node {
     mtime: i64,
     pub(crate) version: i32,
     pub(crate) acl_version: i32,
-    /// How many children were ever created: what sequential names count, and what the server keeps as `cversion`.
+    /// How many children were ever created. Sequential names use this number, and the server stores it as `cversion`.
     pub(crate) creations: i32,
     pub(crate) owner: i64,
     pub(crate) children: BTreeSet<Arc<str>>,
@@ -66,8 +66,8 @@ impl Node {
         }
     }
 
-    /// As a client sees it. The server tells changes of the children, though it counts creations; and it does not tell
-    /// that a node is a container, or has a time to live.
+    /// Returns the stat as a client sees it. Its `cversion` counts all changes of the children, although the server
+    /// stores only creations, and it does not show whether a node is a container or has a time to live.
     pub(crate) fn stat(&self) -> Stat {
         let children = i32::try_from(self.children.len()).unwrap_or(i32::MAX);
         Stat {
@@ -89,10 +89,11 @@ impl Node {
 /// What a change did.
 #[derive(Debug)]
 pub(crate) struct Applied {
-    /// Of the node after it, if it has one.
+    /// The stat of the node after the change, if there is one.
     pub(crate) stat: Option<Stat>,
-    /// Decides which clients get the event: the ACL of the node, also if it is gone now, and that of its parent.
+    /// The ACL of the node, even if the node is gone. This and the parent's ACL decide which clients get the events.
     pub(crate) acls: Option<Arc<[Acl]>>,
+    /// The ACL of its parent.
     pub(crate) parent_acls: Option<Arc<[Acl]>>,
 }
 
@@ -102,7 +103,7 @@ pub(crate) struct Tree {
     nodes: BTreeMap<Arc<str>, Node>,
     ephemerals: BTreeMap<i64, BTreeSet<Arc<str>>>,
     containers: BTreeSet<Arc<str>>,
-    /// Those with a time to live.
+    /// The nodes with a time to live.
     timed: BTreeSet<Arc<str>>,
 }
 
@@ -125,24 +126,24 @@ impl Tree {
         self.nodes.keys()
     }
 
-    /// How many nodes go with sessions.
+    /// Returns how many ephemeral nodes there are.
     pub(crate) fn count_ephemerals(&self) -> usize {
         self.ephemerals.values().map(BTreeSet::len).sum()
     }
 
-    /// The nodes that go with a session.
+    /// Returns the ephemeral nodes of a session.
     pub(crate) fn ephemerals(&self, session: i64) -> BTreeSet<Arc<str>> {
         self.ephemerals.get(&session).cloned().unwrap_or_default()
     }
 
-    /// The containers that had a child and have none.
+    /// Returns the containers that have had a child and have none now.
     pub(crate) fn spent_containers(&self) -> Vec<Arc<str>> {
         let spent =
             |path: &&Arc<str>| self.get(path).is_some_and(|node| node.creations > 0 && node.children.is_empty());
         self.containers.iter().filter(spent).cloned().collect()
     }
 
-    /// The nodes without children that were not written for longer than their time to live, at this time of day.
+    /// Returns the nodes without children whose last write is longer ago than their time to live, at this time of day.
     pub(crate) fn outlived(&self, now: i64) -> Vec<Arc<str>> {
         let is_outlived = |path: &&Arc<str>| {
             let ttl =
@@ -152,7 +153,7 @@ impl Tree {
         self.timed.iter().filter(is_outlived).cloned().collect()
     }
 
-    /// Carries a transaction out, and tells what each of its changes did.
+    /// Applies a transaction. Returns what each of its changes did.
     pub(crate) fn apply(&mut self, txn: &Txn) -> Vec<Applied> {
         let apply = |change: &Change| {
             let dir = change.path().map(|path| path::split(path).0);
@@ -205,7 +206,7 @@ impl Tree {
         let (dir, name) = path::split(at);
         let parent = self.nodes.get_mut(dir)?;
         parent.children.insert(Arc::from(name));
-        // As the server does it: a counter that wrapped around is smaller, so the node keeps the old one.
+        // As in the server: a counter that wrapped around is smaller, so the node keeps the old one.
         if parent_creations > parent.creations {
             parent.creations = parent_creations;
             parent.pzxid = node.czxid;

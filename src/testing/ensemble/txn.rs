@@ -8,14 +8,14 @@ use crate::util::znode::Acl;
 /// One change that can no longer fail.
 #[derive(Debug, Clone)]
 pub(crate) enum Change {
-    /// Of a transaction's check; it changes nothing.
+    /// A check in a transaction; it changes nothing.
     Check,
     Create {
         path: Arc<str>,
         data: Arc<[u8]>,
         acls: Arc<[Acl]>,
         owner: i64,
-        /// What the parent's counter becomes, unless that is less than it is.
+        /// The new value of the parent's counter, unless the counter is already higher.
         parent_creations: i32,
     },
     Delete {
@@ -51,7 +51,7 @@ impl Change {
     }
 }
 
-/// One transaction: its changes happen together. A refused request is one without changes.
+/// One transaction, whose changes happen together. A refused request is a transaction without changes.
 #[derive(Debug)]
 pub(crate) struct Txn {
     pub(crate) zxid: Zxid,

@@ -10,7 +10,7 @@ use super::{ConnId, Zxid};
 use crate::engine::Event;
 use crate::util::path;
 
-/// How a connection watches a path: the ways are independent of each other (since 3.9).
+/// How a connection watches a path. The ways are independent of each other (since 3.9).
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Ways {
     once: bool,
@@ -33,8 +33,8 @@ type Table = BTreeMap<Arc<str>, BTreeMap<ConnId, Ways>>;
 /// An event for one connection.
 pub(crate) type Fired = (ConnId, Arc<str>, Event);
 
-/// A watch on a node that does not exist (yet) is a data watch too. A persistent watch is in both tables; a recursive
-/// one gets no events of lists of children.
+/// The watches, by path. A watch on a node that does not exist yet is a data watch, too. A persistent watch is in both
+/// tables; a recursive one is only in `data`, because it gets no events about lists of children.
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
     data: Table,
@@ -85,14 +85,14 @@ impl Watches {
         }
     }
 
-    /// A persistent watch counts once, though it stands in both tables.
+    /// Counts watches. A persistent watch counts once, although it is in both tables.
     pub(crate) fn count(&self, mut counts: impl FnMut(ConnId) -> bool) -> usize {
         let data = self.data.values().flatten().map(|(conn, ways)| (conn, ways.count()));
         let children = self.children.values().flatten().map(|(conn, ways)| (conn, usize::from(ways.once)));
         data.chain(children).filter(|(conn, _)| counts(**conn)).map(|(_, count)| count).sum()
     }
 
-    /// How many connections watch how many paths.
+    /// Returns how many connections watch how many paths.
     pub(crate) fn sizes(&self) -> (usize, usize) {
         let tables = || self.data.iter().chain(&self.children);
         let conns: BTreeSet<&ConnId> = tables().flat_map(|(_, conns)| conns.keys()).collect();
@@ -101,7 +101,7 @@ impl Watches {
     }
 
     /// Returns the events of a change, in the order in which the server sends them; they consume one-shot watches. A
-    /// connection learns once that a node was deleted, however it watched it.
+    /// connection gets one event for a deleted node, even if it watched the node in several ways.
     pub(crate) fn trigger(&mut self, change: &Change) -> Vec<Fired> {
         let mut fired = Vec::new();
         match change {
@@ -127,7 +127,7 @@ impl Watches {
         take(&mut self.children, path::split(path).0, Event::NodeChildrenChanged, fired);
     }
 
-    /// Restores a watch after a reconnect: if the node changed after `since`, that is an event at once. Nothing is
+    /// Restores a watch after a reconnect. If the node has changed after `since`, returns the event instead. Nothing is
     /// replayed to persistent watches.
     pub(crate) fn restore(&mut self, tree: &Tree, lost: &Lost<'_>, conn: ConnId, since: Zxid) -> Option<Fired> {
         let (path, node) = (lost.path(), tree.get(lost.path()));
@@ -178,7 +178,7 @@ impl Lost<'_> {
     }
 }
 
-/// A path, and those above it up to the root.
+/// Returns a path and all paths above it, up to the root.
 pub(crate) fn upwards(path: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(path), |path| (path.len() > 1).then(|| path::split(path).0))
 }
@@ -198,7 +198,7 @@ fn set(table: &mut Table, path: &str, conn: ConnId, change: impl FnOnce(&mut Way
     }
 }
 
-/// The connections that get an event at `path`: those that watch it, and those that watch all below a node above it.
+/// Adds to `fired` an event for each connection that watches `path`, or watches recursively above it.
 fn take(table: &mut Table, path: &str, event: Event, fired: &mut Vec<Fired>) {
     let mut hear = BTreeSet::new();
     if let Some(conns) = table.get_mut(path) {

@@ -1,4 +1,4 @@
-//! What travels between a client and a server, as the server understands it. `codec` has it as bytes.
+//! The messages between a client and a server, as the server understands them. `codec` converts them to and from bytes.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub enum Operation {
     Exists,
     /// Reads the data of a node.
     GetData,
-    /// Reads the data of many nodes.
+    /// Reads the data, or the names of the children, of many nodes.
     GetMany,
     /// Writes the data of a node.
     SetData,
@@ -37,7 +37,7 @@ pub enum Operation {
     AddWatch,
     /// Removes a watch that was dropped before its event, or a persistent one.
     RemoveWatch,
-    /// Asks for something else that the server knows: about watches, ephemeral nodes, descendants, its users.
+    /// Asks the server about something else: watches, ephemeral nodes, descendants, or the users of the connection.
     Other,
     /// Ends the session.
     Close,
@@ -46,18 +46,18 @@ pub enum Operation {
 /// How the reply to a request is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Loss {
-    /// The request was carried out; the connection is closed in place of the reply.
+    /// The request was carried out; the connection is closed without a reply.
     Applied,
     /// The request never reached the server, which closes the connection.
     NotApplied,
     /// The request was carried out; the first half of the reply arrives, and then the connection is closed.
     Truncated,
     /// The request was carried out; the frame of the reply is whole, but the record in it ends too early. Only the
-    /// request fails, and the connection is kept. A reply without a record arrives well: that to a delete, and errors.
+    /// request fails, and the connection is kept. Replies without a record (to a delete, or an error) arrive undamaged.
     Malformed,
 }
 
-/// What the holder of a session asks for.
+/// A request of a client that has a session.
 #[derive(Debug)]
 pub(crate) enum Call {
     Write(Op),
@@ -96,19 +96,19 @@ pub(crate) enum Call {
         path: String,
         watches: &'static [ServerWatch],
     },
-    /// Whether there is such a watch.
+    /// Asks whether there is such a watch.
     CheckWatch {
         path: String,
         watches: &'static [ServerWatch],
     },
-    /// The ephemeral nodes of the session whose paths begin so.
+    /// Asks for the ephemeral nodes of the session whose paths begin with `below`.
     Ephemerals {
         below: String,
     },
     CountBelow {
         path: String,
     },
-    /// The users of the connection.
+    /// Asks for the users of the connection.
     WhoAmI,
 }
 
@@ -137,7 +137,7 @@ impl Call {
         }
     }
 
-    /// The node it is about; the first one of several.
+    /// Returns the path of the request; the first one if there are several.
     pub(crate) fn path(&self) -> &str {
         match self {
             Call::Write(op) => op_path(op),
@@ -158,7 +158,7 @@ impl Call {
         }
     }
 
-    /// The watch that it leaves, if it is answered without an error, or finds no node whose existence it asks for.
+    /// Returns the watch that the request arms if it succeeds, or if it is an `Exists` that finds no node.
     pub(crate) fn watches(&self) -> Option<ServerWatch> {
         match self {
             Call::Exists { watch: true, .. } | Call::GetData { watch: true, .. } => Some(ServerWatch::Data),
@@ -175,7 +175,7 @@ fn op_path(op: &Op) -> &str {
     }
 }
 
-/// One of many reads.
+/// One read of a [`Call::GetMany`].
 #[derive(Debug)]
 pub(crate) enum Read {
     Data(String),
@@ -190,7 +190,7 @@ impl Read {
     }
 }
 
-/// The kinds of watch that a server keeps apart.
+/// The kinds of watch that a server distinguishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ServerWatch {
     Data,
@@ -199,17 +199,17 @@ pub(crate) enum ServerWatch {
     Recursive,
 }
 
-/// From client to server.
+/// A message from a client to a server.
 #[derive(Debug)]
 pub(crate) enum Request {
-    /// Opens a session (0), or takes one up again.
+    /// Opens a session (if `session` is 0), or resumes one.
     Connect {
         session: i64,
         password: Secret<Vec<u8>>,
         timeout: Millis,
         last_zxid: Zxid,
     },
-    /// The watches the client still has, after a reconnect.
+    /// Restores the client's watches after a reconnect.
     SetWatches {
         since: Zxid,
         data: Vec<Arc<str>>,
@@ -219,7 +219,7 @@ pub(crate) enum Request {
         recursive: Vec<Arc<str>>,
     },
     Ping,
-    /// Proves that the connection is one of a user, too.
+    /// Authenticates the connection as one more user.
     Auth {
         scheme: String,
         auth: Secret<Vec<u8>>,
@@ -228,18 +228,18 @@ pub(crate) enum Request {
     CloseSession,
     /// One of the four-letter words, in place of the first frame.
     Word([u8; 4]),
-    /// Understood, and refused whatever the tree has.
+    /// A request that is refused regardless of the tree.
     Refused(ErrorCode),
-    /// An operation that this server does not know: it answers so, and closes the connection.
+    /// An operation that the server does not know: it answers with an error and closes the connection.
     Unknown,
-    /// Bytes that are no request, or one that is too long: the server closes the connection without an answer.
+    /// Bytes that are not a request, or a request that is too long: the server closes the connection without an answer.
     Garbage,
     /// The client's end of the connection is closed.
     Fin,
 }
 
 impl Request {
-    /// The node that the log names.
+    /// Returns the path for the log.
     pub(crate) fn path(&self) -> &str {
         match self {
             Request::Call(call) => call.path(),
@@ -247,13 +247,13 @@ impl Request {
         }
     }
 
-    /// Whether it reads the tree and changes nothing.
+    /// Returns whether it is a call that a server answers without the leader.
     pub(crate) fn is_look(&self) -> bool {
         let Request::Call(call) = self else { return false };
         !matches!(call, Call::Write(_) | Call::Multi(_) | Call::SetAcl { .. } | Call::Sync { .. })
     }
 
-    /// As the log counts it; none for what no holder of a session asked for.
+    /// Returns the kind under which the log counts the request; `None` if it is not counted.
     pub(crate) fn kind(&self) -> Option<Operation> {
         match self {
             Request::Call(call) => Some(call.kind()),
@@ -263,7 +263,7 @@ impl Request {
     }
 }
 
-/// What the answer to a request takes from it.
+/// The parts of a request that its answer needs.
 #[derive(Debug)]
 pub(crate) struct Header {
     pub(crate) xid: i32,
@@ -274,7 +274,7 @@ pub(crate) struct Header {
     pub(crate) path: String,
 }
 
-/// A request and the head of its answer.
+/// A request, with what its answer needs.
 #[derive(Debug)]
 pub(crate) struct Incoming {
     pub(crate) header: Header,
@@ -294,7 +294,7 @@ pub(crate) enum Done {
 pub(crate) type Content = (Arc<[u8]>, Stat);
 
 impl Message {
-    /// About how many bytes it has.
+    /// Returns roughly how many bytes the message has.
     pub(crate) fn length(&self) -> usize {
         let body = match self {
             Message::Answer { outcome: Outcome::Reply(Ok(answer)), .. } => match answer {
@@ -320,7 +320,7 @@ fn length_of_names(children: &[Arc<str>]) -> usize {
     children.iter().map(|name| 4 + name.len()).sum()
 }
 
-/// About how many bytes the result of one of many reads has.
+/// Returns roughly how many bytes the result of one of many reads has.
 pub(crate) fn length_of_part(part: &Result<Part, ErrorCode>) -> usize {
     match part {
         Ok(Part::Data(content)) => length_of_data(content),
@@ -348,17 +348,17 @@ pub(crate) enum Answer {
     Children(Vec<Arc<str>>, Stat),
     Acl(Vec<Acl>, Stat),
     Number(i32),
-    /// Records of so many texts each.
+    /// Records, each with the given texts.
     Texts(Vec<Vec<String>>),
     Committed(Vec<Done>),
-    /// Of so many steps this is the first that failed.
+    /// The first step of the transaction that failed.
     NotCommitted {
         index: usize,
         code: ErrorCode,
     },
 }
 
-/// What comes of a request.
+/// The outcome of a request.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Connected {
@@ -367,19 +367,19 @@ pub(crate) enum Outcome {
     },
     /// There is no such session (any more).
     Expired,
-    /// Opens no session now.
+    /// The server has no leader and opens no session now.
     NoLeader,
     Reply(Result<Answer, ErrorCode>),
-    /// The session was ended as asked.
+    /// The session was closed as requested.
     Goodbye,
     /// The operation is not known.
     Unknown,
-    /// The answer to a word.
+    /// The answer to a four-letter word.
     Text(String),
 }
 
 impl Outcome {
-    /// Whether the server closes the connection behind it.
+    /// Returns whether the server closes the connection after this answer.
     pub(crate) fn is_last(&self) -> bool {
         matches!(
             self,
@@ -393,14 +393,14 @@ impl Outcome {
     }
 }
 
-/// From server to client.
+/// A message from a server to a client.
 #[derive(Debug)]
 pub(crate) enum Message {
     Answer {
         header: Header,
         zxid: Zxid,
         outcome: Outcome,
-        /// What of it does not arrive.
+        /// How a part of it is lost.
         loss: Option<Loss>,
     },
     Event {

@@ -1,4 +1,4 @@
-//! Everything there is, and the queue of what will happen.
+//! The world: all parts of the ensemble, and the queue of future events.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,12 +16,12 @@ use super::replica::Replica;
 use super::wire::{Incoming, Message};
 use super::{ConnId, Millis, Options};
 
-/// Something that happens at its time.
+/// An event that happens at a certain time.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// The first packet of a connection is sent.
     Dial(Dial),
-    /// A client learns that its connection stands.
+    /// A client learns that its connection is established.
     Dialled(ConnId, oneshot::Sender<io::Result<ConnId>>),
     /// A request arrives at the server.
     Up(ConnId, Incoming),
@@ -31,16 +31,16 @@ pub(crate) enum Event {
     Forwarded(Forward),
     /// The leader's oldest proposal is committed.
     Commit(u32),
-    /// A replica hears from the leader.
+    /// A replica receives a message from the leader.
     Step(usize),
     Validated(Validated),
-    /// A replica tells the leader which sessions it heard of.
+    /// A replica reports to the leader which sessions it has heard from.
     Report(usize),
     /// A replica that is cut off stops serving.
     StepDown(usize, u32),
     /// A session may have expired.
     Expiry(i64),
-    /// Spent containers are removed.
+    /// Empty containers, and nodes past their time to live, are deleted.
     Reap,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct World {
     pub(crate) random: Rng,
     queue: BTreeMap<(Millis, u64), Event>,
     scheduled: u64,
-    /// When the driver will look next.
+    /// When the driver wakes next.
     pub(crate) planned: Option<Millis>,
     pub(crate) leader: Leader,
     pub(crate) replicas: Vec<Replica>,
@@ -62,12 +62,12 @@ pub(crate) struct World {
     pub(crate) faults: Faults,
     pub(crate) log: Log,
     pub(crate) running: bool,
-    /// Whether the driver is gone: then no event happens any more.
+    /// Whether the driver is gone, so that no event happens any more.
     pub(crate) over: bool,
-    /// Grows with every start, so that what was under way at a stop does not arrive later.
+    /// Grows with every stop and start, so that what was under way at a stop does not arrive later.
     pub(crate) incarnation: u32,
     last_id: u64,
-    /// How many sessions were ever opened: ids are not used twice, whatever data is lost.
+    /// How many sessions were ever opened: ids are not used twice, even if data is lost.
     pub(crate) opened: i64,
     pub(crate) last_commit: Millis,
 }
@@ -107,7 +107,7 @@ impl World {
         world
     }
 
-    /// The time of day at a moment, in milliseconds since 1970.
+    /// Returns the time of day at a moment, in milliseconds since 1970.
     pub(crate) fn time_of_day(&self, at: Millis) -> i64 {
         self.options.epoch.saturating_add_unsigned(at)
     }
@@ -122,18 +122,18 @@ impl World {
         self.queue.insert((at.max(self.now), self.scheduled), event);
     }
 
-    /// When something will happen next.
+    /// Returns when the next event is due.
     pub(crate) fn next_due(&self) -> Option<Millis> {
         self.queue.first_key_value().map(|((at, _), _)| *at)
     }
 
-    /// Takes the next event that is due.
+    /// Returns the next event that is due.
     pub(crate) fn take_due(&mut self) -> Option<Event> {
         let entry = self.queue.first_entry().filter(|entry| entry.key().0 <= self.now)?;
         Some(entry.remove())
     }
 
-    /// Nothing happens any more: every connection ends.
+    /// Ends every connection, because nothing happens any more.
     pub(crate) fn abandon(&mut self) {
         self.over = true;
         self.cut_all(Who::All);

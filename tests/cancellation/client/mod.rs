@@ -27,7 +27,7 @@ cases! {
     commit: "Transaction::commit", at least 70 drops, 40 faults;
 }
 
-/// A write that was polled to its end either succeeds or returns an unknown outcome.
+/// Checks that a write that was polled to its end either succeeded or has an unknown outcome.
 fn done_or_unknown<T>(outcome: Option<Result<T, Error>>) -> Option<T> {
     match outcome? {
         Ok(value) => Some(value),
@@ -73,7 +73,7 @@ async fn acl(run: &mut Run) {
     run.is_silent().await;
 }
 
-/// It may or may not have happened, once and as a whole.
+/// The write may have happened or not, but only once and as a whole.
 async fn set(run: &mut Run) {
     run.directory("/node");
     let client = run.client().await;
@@ -137,7 +137,7 @@ async fn create_containers(run: &mut Run) {
 async fn delete(run: &mut Run) {
     run.directory("/node");
     let client = run.client().await;
-    // So it knows that the node is not one that was created since.
+    // The client then knows that the node was not created since.
     client.exists("/node").await.expect("an answer");
     let outcome = run.cut(client.delete("/node", None)).await.done();
     run.is_silent().await;
@@ -155,7 +155,7 @@ async fn delete_of_a_version(run: &mut Run) {
     is_deleted(run, &client, done).await;
 }
 
-/// The node is gone if the call said so, and may be if it did not.
+/// Checks that the node is gone if the call reported so; otherwise it may be gone.
 async fn is_deleted(run: &Run, client: &Client, done: Option<()>) {
     match client.delete("/node", None).await {
         Ok(()) => assert_eq!(done, None),
@@ -163,7 +163,7 @@ async fn is_deleted(run: &Run, client: &Client, done: Option<()>) {
     }
 }
 
-/// Those below first, and the next call deletes the others.
+/// Lower nodes are deleted first, and the next call deletes the others.
 async fn delete_recursive(run: &mut Run) {
     let all = ["/tree", "/tree/a", "/tree/a/b"];
     all.iter().for_each(|path| run.directory(path));
@@ -181,7 +181,7 @@ async fn delete_recursive(run: &mut Run) {
     assert!(run.server().paths().is_empty(), "{:?}", run.server().paths());
 }
 
-/// What was not received is returned by the next call; after a fault it may be that everything is to be read again.
+/// The next call returns what was not received; after a fault, it may report that everything must be read again.
 async fn watch(run: &mut Run) {
     run.directory("/node");
     let client = run.client().await;
@@ -211,7 +211,7 @@ async fn is_reported(first: Option<Result<WatchEvent, Error>>, events: WatchEven
     assert!(seen.iter().all(Result::is_ok), "{seen:?}");
 }
 
-/// As a whole, or not at all.
+/// The transaction is carried out as a whole, or not at all.
 async fn commit(run: &mut Run) {
     run.directory("/counter");
     let client = run.client().await;

@@ -1,11 +1,11 @@
-//! Drops a future at each of its polls, in a world in memory where things go wrong too, and looks at what it left
+//! Drops a future at each of its polls, in a world in memory that also has faults, and checks what the future left
 //! behind.
 //!
-//! A scenario is an async function of a [`Run`]. It prepares something, hands one future to [`Run::cut`] and then says
-//! what must hold, however far the future came; [`sweep`] runs it for every number of polls until the future is over,
-//! at several moments between two polls, and once for each fault after each poll. At the end of every run no node and
-//! no watch is left, every client still works, and no session outlives its client. An [`Outage`] is a fault that
-//! outlasts the call, and the session. A file of scenarios begins with the table of them:
+//! A scenario is an async function of a [`Run`]. It prepares something, passes one future to [`Run::cut`], and then
+//! checks what must hold, however far the future got; [`sweep`] runs it for every number of polls until the future is
+//! over, at several moments between two polls, and once for each fault after each poll. At the end of every run no node
+//! and no watch is left, every client still works, and no session outlives its client. An [`Outage`] is a fault that
+//! outlasts the call, and the session. A file of scenarios begins with a table of them:
 //!
 //! ```ignore
 //! cases! {
@@ -33,8 +33,8 @@ pub(crate) use public::public_futures;
 pub(crate) use run::Run;
 pub(crate) use sweep::sweep;
 
-/// The scenarios of a file: each with the public function that it covers, how often at least its future must have been
-/// dropped on the way, and how often at least a fault must have struck. Makes a test of each, and the list `COVERED`.
+/// The scenarios of a file: each with the public function that it covers, the least number of times that its future
+/// must be dropped on the way, and that a fault must strike. Makes a test of each scenario, and the list `COVERED`.
 macro_rules! cases {
     ($($scenario:ident: $covers:literal, at least $drops:literal drops, $faults:literal faults;)*) => {
         /// The public functions that the scenarios of this file cover.

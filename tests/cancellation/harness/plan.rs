@@ -9,24 +9,24 @@ pub(crate) struct Plan {
     pub(crate) seed: u64,
     /// The unit that is counted.
     pub(crate) unit: Unit,
-    /// After so many the future is dropped; after none it was never polled.
+    /// After how many units the future is dropped; after 0 it was never polled.
     pub(crate) end: usize,
-    /// The fault, and after how many.
+    /// The fault, and after how many units it strikes.
     pub(crate) fault: Option<(Fault, usize)>,
 }
 
-/// How the points are counted at which a future can be dropped.
+/// How to count the points at which a future can be dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
     /// Polls; it is dropped after the last one, with its requests under way.
     Polls,
     /// Polls; it is dropped when it asks for the next one: the replies have come, but it has not seen them.
     PollsAndAWake,
-    /// Steps of the world while it is polled whenever it asks: of the server, and of every task of every client.
+    /// Steps of the server and of every task of every client, while the future is polled whenever it asks.
     Steps,
 }
 
-/// The fault of the client whose call is cut off.
+/// A fault of the client whose call is cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// Its next request (or the one under way) is carried out, but the connection breaks before the reply.

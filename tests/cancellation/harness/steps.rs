@@ -15,7 +15,7 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// The callback for each step.
+    /// Returns a counter, and the callback for each step.
     pub(crate) fn counter() -> (Arc<Steps>, impl Fn() + Send + Sync + 'static) {
         let steps = Arc::new(Steps::default());
         let counted = Arc::clone(&steps);
@@ -32,7 +32,7 @@ impl Steps {
         self.count.load(Ordering::SeqCst)
     }
 
-    /// Resolves when so many steps have been taken. For one waiter at a time.
+    /// Resolves when this many steps have been taken. For one waiter at a time.
     pub(crate) async fn reach(&self, count: usize) {
         self.awaited.store(count, Ordering::SeqCst);
         std::future::poll_fn(|cx| {

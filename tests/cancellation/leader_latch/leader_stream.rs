@@ -27,7 +27,7 @@ async fn observe(run: &mut Run) {
     let mut leaders = observe_leader(&client, LINE).expect("a good path");
     let mut seen = Vec::new();
     seen.extend(run.cut(leaders.next()).await.done().flatten());
-    // It looks again, and sees the same one.
+    // The stream reads again, and sees the same leader.
     run.server().disconnect(&client);
     seen.extend(timeout(Duration::from_secs(5), leaders.next()).await.ok().flatten());
     first.close().await.expect("closed");
@@ -37,7 +37,7 @@ async fn observe(run: &mut Run) {
     let ids: Vec<_> = seen.into_iter().map(|seen| seen.expect("no error").map(|leader| leader.id)).collect();
     assert!(ids.windows(2).all(|pair| pair[0] != pair[1]), "{ids:?}");
     drop(leaders);
-    // A leader that waited watches its node; no other node is before it any more.
+    // A leader that had waited watches its own node; no other node is ahead of it any more.
     run.in_the_end("only the leader watches", || run.server().watches() < watches).await;
     drop(second);
 }
@@ -57,7 +57,7 @@ async fn observe_until_dropped(run: &mut Run) {
     assert!(leads(&second).await.is_held());
 }
 
-/// It waits for the directory, for a participant, and for the end of both.
+/// The stream waits for the directory, for a participant, and for the end of both.
 async fn observe_without_a_directory(run: &mut Run) {
     let client = run.client().await;
     let mut leaders = observe_leader(&client, LINE).expect("a good path");

@@ -29,7 +29,7 @@ async fn lost(run: &mut Run) {
     assert!(leads(&latch).await.is_held());
 }
 
-/// Tells that it was dropped.
+/// Counts how often one of these is dropped.
 struct Dropped(Arc<AtomicUsize>);
 
 impl Drop for Dropped {

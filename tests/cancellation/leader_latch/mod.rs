@@ -1,4 +1,4 @@
-//! LeaderLatch: waiting, looking, closing.
+//! LeaderLatch: waiting, reading participants, closing.
 
 pub(crate) mod leader_stream;
 pub(crate) mod leadership;
@@ -39,19 +39,19 @@ async fn leads(latch: &LeaderLatch) -> Leadership {
     latch.wait_for_leadership().await.expect("it leads in the end")
 }
 
-/// A latch that is the first in the line, and has sent what a leader sends.
+/// Returns a latch that is first in line, and has sent what a leader sends.
 async fn leader_of(client: &Client, id: &str) -> (LeaderLatch, Leadership) {
     let before = client.request_counts().watches;
     let latch = latch(client, id);
     let leadership = leads(&latch).await;
-    // It watches its node only after its waiters have run.
+    // A leader watches its node only after its waiters have run.
     while client.request_counts().watches == before {
         sleep(Duration::from_millis(1)).await;
     }
     (latch, leadership)
 }
 
-/// A latch behind others.
+/// Returns a latch that waits behind others.
 async fn waiter_of(client: &Client, id: &str) -> LeaderLatch {
     let latch = latch(client, id);
     let mut states = latch.state();
@@ -59,12 +59,12 @@ async fn waiter_of(client: &Client, id: &str) -> LeaderLatch {
     latch
 }
 
-/// No other node remains in the election.
+/// Waits until this many nodes are left in the election.
 async fn line_has(run: &Run, nodes: usize) {
     run.in_the_end("no other participant is left", || run.server().children(LINE).len() == nodes).await;
 }
 
-/// The place in the line is kept by the latch: it leads all the same, with one node.
+/// The latch keeps its place in line: it still comes to lead, with one node.
 async fn wait(run: &mut Run) {
     run.directory(LINE);
     let client = run.client().await;
@@ -100,7 +100,7 @@ async fn wait_with_its_latch(run: &mut Run) {
     leads(&latch(&client, "next")).await;
 }
 
-/// While others lead, and keep leading.
+/// The latch is dropped while another one leads, which keeps leading.
 async fn wait_with_its_latch_behind_a_leader(run: &mut Run) {
     run.directory(LINE);
     let client = run.client().await;
@@ -118,7 +118,7 @@ async fn wait_with_its_latch_behind_a_leader(run: &mut Run) {
     assert!(leadership.is_held());
 }
 
-/// As the leadership comes to it, so that it must pass it on.
+/// The latch is dropped as it comes to lead, so that it must pass the leadership on.
 async fn wait_with_its_latch_for_a_leader_to_go(run: &mut Run) {
     run.directory(LINE);
     let client = run.client().await;
@@ -140,7 +140,7 @@ async fn leader(run: &mut Run) {
     let client = run.client().await;
     let (latch, _) = leader_of(&client, "it").await;
     if let Some(leader) = run.cut(latch.leader()).await.done() {
-        // An expired leader is none.
+        // There is no leader if its session has expired.
         let leader = leader.expect("a read is repeated").map(|leader| leader.id);
         assert!(leader.is_none_or(|leader| leader == "it"));
     }
@@ -163,7 +163,7 @@ async fn participants(run: &mut Run) {
     assert_eq!(ids(watcher.participants().await.expect("another look")), ["first", "second", "it"]);
 }
 
-/// Once polled it is carried out in the background; not polled it is not.
+/// Once polled, the close is carried out in the background; if never polled, it is not.
 async fn close(run: &mut Run) {
     run.directory(LINE);
     let client = run.client().await;
@@ -200,7 +200,7 @@ async fn close_of_a_waiter(run: &mut Run) {
     assert!(leadership.is_held());
 }
 
-/// Counts what it hears.
+/// Counts the notifications.
 #[derive(Default)]
 struct Heard {
     gained: AtomicUsize,
@@ -220,7 +220,7 @@ impl LeaderLatchListener for Listener {
     }
 }
 
-/// Listeners hear of the end of the leadership, once.
+/// Listeners are notified of the end of the leadership once.
 async fn close_and_notify(run: &mut Run) {
     run.directory(LINE);
     let client = run.client().await;

@@ -13,10 +13,10 @@ cases! {
     wait_for: "StateReceiver::wait_for", at least 60 drops, 40 faults;
 }
 
-/// Longer than any of the faults lasts.
+/// Longer than any fault lasts.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A change that a dropped future did not return is returned by the next one.
+/// The next call returns a change that a dropped one did not return.
 async fn changed(run: &mut Run) {
     run.directory(LINE);
     let client = run.client().await;
@@ -35,7 +35,7 @@ async fn changed(run: &mut Run) {
     }
 }
 
-/// It only waits: another call returns the state that the first one waited for.
+/// The call only waits: another one returns the state that the first one waited for.
 async fn wait_for(run: &mut Run) {
     run.directory(LINE);
     let client = run.client().await;

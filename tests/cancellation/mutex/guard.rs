@@ -36,7 +36,7 @@ async fn lost(run: &mut Run) {
     let mutex = mutex(&client);
     let guard = acquired(&mutex).await;
     let node = guard.node_path().to_owned();
-    // It need not be there any more.
+    // The node may be gone by then.
     run.later(&client, Duration::from_millis(40), move |server| drop(server.delete_by_hand(&node)));
     if run.cut(guard.lost()).await.done().is_some() {
         assert!(!guard.is_held());
@@ -48,7 +48,7 @@ async fn lost(run: &mut Run) {
     works(run, &mutex).await;
 }
 
-/// A lock that was lost is not released as if nothing had been; one that is held is, unless its session ends meanwhile.
+/// Checks that the release of a lost lock reports the loss, and that a held one is released unless its session ends.
 fn is_let_go(run: &Run, held: bool, released: Result<(), Error>) {
     match released {
         Ok(()) => assert!(held),
@@ -63,7 +63,7 @@ async fn on_revoke(run: &mut Run) {
     let mutex = mutex(&client);
     let guard = acquired(&mutex).await;
     let node = guard.node_path().to_owned();
-    // It need not be there any more.
+    // The node may be gone by then.
     let mark = "__REVOKE__";
     run.later(&client, Duration::from_millis(40), move |server| drop(server.set_data_by_hand(&node, mark)));
     let asked = run.cut(guard.on_revoke()).await.done();
@@ -75,7 +75,7 @@ async fn on_revoke(run: &mut Run) {
     works(run, &mutex).await;
 }
 
-/// Tells that it was dropped.
+/// Counts how often one of these is dropped.
 struct Dropped(Arc<AtomicUsize>);
 
 impl Drop for Dropped {
@@ -122,7 +122,7 @@ async fn work_with_its_guard(run: &mut Run) {
     works(run, &mutex).await;
 }
 
-/// It is dropped before its session is known to be lost, or as soon as it is.
+/// The work is dropped before its session is known to be lost, or as soon as it is.
 async fn work_with_its_guard_while_cut_off(run: &mut Run) {
     run.directory(LOCK);
     let client = run.client().await;
@@ -144,7 +144,7 @@ async fn release_of_a_watched_lock(run: &mut Run) {
     is_released(run, true).await;
 }
 
-/// Whether polled or not: then the next one holds.
+/// Checks that the lock is released, whether the call was polled or not, and that the next waiter then holds.
 async fn is_released(run: &mut Run, watched: bool) {
     run.directory(LOCK);
     let client = run.client().await;
@@ -197,7 +197,7 @@ async fn release_of_a_watched_lock_while_all_is_slow(run: &mut Run) {
     is_released_beyond_its_session(run, Outage::Slow, true).await;
 }
 
-/// The session is given up before the node is deleted: it is deleted all the same, by way of the next session.
+/// The session is given up before the node is deleted: the next session still deletes it.
 async fn is_released_beyond_its_session(run: &mut Run, outage: Outage, watched: bool) {
     run.directory(LOCK);
     let client = run.client().await;

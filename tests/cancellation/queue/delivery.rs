@@ -21,7 +21,7 @@ cases! {
     claim_work: "ClaimHandle::run", at least 40 drops, 10 faults;
 }
 
-/// An item in the hands of the first client, and another client.
+/// Returns an item that the first client has taken, and another client.
 async fn delivered(run: &mut Run) -> (Delivery<String>, Client) {
     directories(run);
     let client = run.client().await;
@@ -39,7 +39,7 @@ fn may_fail(run: &Run, settled: Option<Result<(), Error>>) {
     }
 }
 
-/// Polled it is done; otherwise the drop put the item back.
+/// Once polled, the ack is carried out; otherwise the drop returns the item to the queue.
 async fn ack(run: &mut Run) {
     let (delivery, other) = delivered(run).await;
     let acked = run.cut(delivery.ack()).await.done();
@@ -89,7 +89,7 @@ async fn reject(run: &mut Run) {
     assert_eq!(buried + run.server().children(PATH).len(), 1);
     assert!(buried == usize::from(run.is_polled()) || !run.keeps_its_session());
     while !run.server().children(DEAD).is_empty() {
-        // The other's server may lag.
+        // The server of the other client may lag.
         for letter in queue(&other).dead_letters().await.expect("an answer") {
             queue(&other).drop(&letter).await.expect("dropped");
         }
@@ -97,7 +97,7 @@ async fn reject(run: &mut Run) {
     all_of(run, &other).await;
 }
 
-/// After some time the session ends.
+/// Ends the session after some time.
 fn ends_soon(run: &Run, client: &Client) {
     let client = client.clone();
     run.later(&client.clone(), Duration::from_millis(40), move |server| {

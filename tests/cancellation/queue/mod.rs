@@ -1,4 +1,4 @@
-//! DistributedQueue: putting, taking, looking.
+//! DistributedQueue: putting, taking, inspecting.
 
 pub(crate) mod delivery;
 
@@ -49,7 +49,7 @@ fn directories(run: &mut Run) {
     }
 }
 
-/// Another client puts these.
+/// Lets another client put these items, and returns that client.
 async fn filled(run: &mut Run, items: &[&str]) -> Client {
     let other = run.other_client().await;
     let producer = queue(&other).producer();
@@ -79,7 +79,7 @@ async fn all_of(run: &Run, client: &Client) -> Vec<String> {
     items.into_iter().map(|(_, item)| item).collect()
 }
 
-/// In doubt an item is there once, or not at all; and what is put after it is there.
+/// Checks that an item in doubt is in the queue once or not at all, and that what is put after it is in the queue.
 async fn is_put_once(run: &mut Run, producer: Producer<Utf8>, told: Option<Result<(), Error>>, items: &[&str]) {
     let client = run.other_client().await;
     producer.put("last").await.expect("put");
@@ -150,7 +150,7 @@ async fn flush(run: &mut Run) {
     assert!(!matches!(flushed, Some(Err(_))) || !run.keeps_its_session());
     producer.flush().await.ok();
     let told = flushed.or_else(|| run.keeps_its_session().then_some(Ok(())));
-    // A drop says no more than a loss.
+    // A dropped flush reveals no more than a failed one.
     let told = told.filter(Result::is_ok).unwrap_or_else(|| Err(Error::Closed { path: PATH.into() }));
     is_put_once(run, producer, Some(told), &["a"]).await;
 }
@@ -162,7 +162,7 @@ async fn close_producer(run: &mut Run) {
     drop(producer.enqueue("a").await.expect("enqueued"));
     let closed = run.cut(producer.close()).await.done();
     assert!(!matches!(closed, Some(Err(_))) || !run.keeps_its_session());
-    // It has told, or tells now.
+    // The producer is closed already, or closes now.
     producer.close().await.ok();
     if run.is_polled() {
         assert!(matches!(producer.put("late").await, Err(Error::Closed { .. })));
@@ -224,7 +224,7 @@ fn handler(handled: &Handled) -> impl QueueHandler<String> + use<> {
     move |item: String, _: ClaimHandle| {
         let handled = Arc::clone(&handled);
         async move {
-            // Longer than the look at what a dropped call leaves behind comes later.
+            // Longer than the time after which the harness checks what a dropped call leaves behind.
             sleep(Duration::from_millis(150)).await;
             handled.lock().expect("no panic").insert(item);
             Ok::<(), std::io::Error>(())
@@ -301,7 +301,7 @@ async fn peek(run: &mut Run) {
     assert_eq!(all_of(run, &other).await, ["a", "b"]);
 }
 
-/// Another client gives one up.
+/// Lets another client make a dead letter.
 async fn with_a_dead_letter(run: &mut Run) -> Client {
     directories(run);
     let other = filled(run, &["a"]).await;

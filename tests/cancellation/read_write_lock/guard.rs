@@ -27,7 +27,7 @@ cases! {
 /// Long enough for the watch of a node to be armed.
 const A_WHILE: Duration = Duration::from_millis(100);
 
-/// The same for both guards.
+/// The scenarios that both guards share.
 macro_rules! of_both {
     ($holding:ident, $lost:ident, $on_revoke:ident, $works:ident, $release:ident) => {
         async fn $lost(run: &mut Run) {
@@ -35,7 +35,7 @@ macro_rules! of_both {
             let client = run.client().await;
             let guard = $holding(&client).await;
             let node = guard.node_path().to_owned();
-            // It need not be there any more.
+            // The node may be gone by then.
             run.later(&client, Duration::from_millis(40), move |server| drop(server.delete_by_hand(&node)));
             if run.cut(guard.lost()).await.done().is_some() {
                 assert!(!guard.is_held());
@@ -52,7 +52,7 @@ macro_rules! of_both {
             let client = run.client().await;
             let guard = $holding(&client).await;
             let node = guard.node_path().to_owned();
-            // It need not be there any more.
+            // The node may be gone by then.
             let mark = "__REVOKE__";
             run.later(&client, Duration::from_millis(40), move |server| drop(server.set_data_by_hand(&node, mark)));
             let asked = run.cut(guard.on_revoke()).await.done();
@@ -104,7 +104,7 @@ async fn downgrade_of_a_watched_lock(run: &mut Run) {
     is_downgraded(run, true).await;
 }
 
-/// There is one node of the reader, or none at all.
+/// Checks that one node of the reader is left, or none at all.
 async fn is_downgraded(run: &mut Run, watched: bool) {
     run.directory(LOCK);
     let client = run.client().await;
@@ -124,7 +124,7 @@ async fn is_downgraded(run: &mut Run, watched: bool) {
     works(run, &client).await;
 }
 
-/// Whatever comes of it, those behind have their turn.
+/// Whatever the outcome, those behind get their turn.
 async fn downgrade_with_others_behind(run: &mut Run) {
     run.directory(LOCK);
     let client = run.client().await;
@@ -144,7 +144,7 @@ async fn downgrade_with_others_behind(run: &mut Run) {
     works(run, &client).await;
 }
 
-/// It is dropped before its session is known to be lost, or fails with it.
+/// The call is dropped before its session is known to be lost, or fails with it.
 async fn downgrade_while_cut_off(run: &mut Run) {
     run.directory(LOCK);
     let client = run.client().await;

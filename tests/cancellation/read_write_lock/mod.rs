@@ -1,4 +1,4 @@
-//! InterProcessReadWriteLock: acquiring, waiting, looking.
+//! InterProcessReadWriteLock: acquiring, waiting, reading participants.
 
 pub(crate) mod guard;
 
@@ -39,12 +39,12 @@ async fn writing(client: &Client) -> WriteGuard {
     lock(client).write().acquire().await.expect("it is to be had")
 }
 
-/// Exactly this many nodes remain.
+/// Waits until exactly this many nodes remain.
 async fn line_has(run: &Run, nodes: usize) {
     run.in_the_end("no other waiter is left", || run.server().children(LOCK).len() == nodes).await;
 }
 
-/// Writes, reads, and releases; no node is left afterwards.
+/// Writes, reads and releases, and checks that no node is left.
 async fn works(run: &Run, client: &Client) {
     let guard = writing(client).await;
     assert!(guard.is_held());
@@ -92,7 +92,7 @@ async fn read_behind_a_writer(run: &mut Run) {
     works(run, &client).await;
 }
 
-/// As the lock comes to it, so that it must be passed on.
+/// The call is dropped as it gets the lock, so that the lock must be passed on.
 async fn read_when_a_writer_goes(run: &mut Run) {
     run.directory(LOCK);
     let client = run.client().await;
@@ -112,7 +112,7 @@ async fn read_when_a_writer_goes(run: &mut Run) {
     works(run, &client).await;
 }
 
-/// The outcome of a call with a deadline: it may be unknown, but only after a fault.
+/// Returns the outcome of a call with a deadline, if it is known. Only after a fault may it be unknown.
 fn known<G>(run: &Run, brought: Result<Option<G>, Error>) -> Option<Option<G>> {
     match brought {
         Ok(guard) => Some(guard),
@@ -190,7 +190,7 @@ async fn try_write_beside_a_reader(run: &mut Run) {
     .await;
 }
 
-/// While another reads; it is told so only when nothing of ours is left.
+/// Another client reads: the call returns `None` only when its own node is gone.
 async fn beside_a_reader(
     run: &mut Run,
     cut: impl AsyncFn(&mut Run, &InterProcessReadWriteLock) -> Option<Result<Option<WriteGuard>, Error>>,
@@ -217,7 +217,7 @@ async fn participants(run: &mut Run) {
     let client = run.client().await;
     let other = run.other_client().await;
     let held = [reading(&other).await, reading(&other).await];
-    // All servers have seen them by then.
+    // By then, all servers have the nodes.
     run.settled_watches().await;
     let looking = lock(&client);
     let mut seen = Vec::new();
@@ -231,7 +231,7 @@ async fn participants(run: &mut Run) {
     works(run, &client).await;
 }
 
-/// The mark is set or not; set once more it does no harm.
+/// The mark is set or not; it does no harm to set it again.
 async fn revoke_a_reader(run: &mut Run) {
     run.directory(LOCK);
     let client = run.client().await;

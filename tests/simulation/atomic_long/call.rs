@@ -1,4 +1,4 @@
-//! What is called on a number.
+//! The calls on a number.
 
 use zookeeper_recipes::atomic_long::{Added, DistributedAtomicLong, Error};
 
@@ -10,7 +10,7 @@ pub(crate) const PATH: &str = "/counter";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Call {
     Add(i64),
-    /// Sets the number to this, whatever it is.
+    /// Sets the number, whatever it was before.
     Set(i64),
     Swap {
         expected: i64,
@@ -19,7 +19,7 @@ pub(crate) enum Call {
     Initialize(i64),
 }
 
-/// The number in the data of a node.
+/// Returns the number in the data of a node.
 pub(crate) fn parsed(data: &[u8]) -> Option<i64> {
     data.try_into().ok().map(i64::from_be_bytes)
 }
@@ -42,7 +42,7 @@ impl history::Call for Call {
     }
 }
 
-/// The outcome of a call: whether it was done; an addition also tells of the number before and after.
+/// The outcome of a call: whether it was done; an addition also returns the number before and after.
 pub(crate) type Ended = (bool, Option<(i64, i64)>);
 
 impl Call {

@@ -1,4 +1,4 @@
-//! A tree that is written without a pause, and a network that is well: new snapshots keep coming, and no call of
+//! A tree that is written without a pause, over a network without faults: new snapshots keep coming, and no call of
 //! `synced` waits for long, even while the data of some nodes cannot be read.
 
 use std::time::Duration;
@@ -11,9 +11,9 @@ use super::play::Play;
 use crate::seeds::Outcome;
 use crate::world::World;
 
-/// So long it is written.
+/// How long the tree is written.
 const LASTS: Duration = Duration::from_secs(4);
-/// A few rounds of a few round trips each, to a server that lags.
+/// The time of a few rounds of a few round trips each, to a server that lags.
 const BOUND: Duration = Duration::from_millis(1_500);
 
 /// Runs one seed.

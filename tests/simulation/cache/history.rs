@@ -1,4 +1,4 @@
-//! What the ensemble has had, moment by moment, and what a snapshot must be beside it.
+//! What the servers had at each moment, and what a snapshot must match.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use zookeeper_recipes::cache::{Content, Node, Snapshot};
 use zookeeper_recipes::testing::TestingServer;
 
 pub(crate) const TOP: &str = "/tree";
-/// All nodes that a seed may have, each after the one above it.
+/// All nodes that a seed may have, each after its parent.
 pub(crate) const PATHS: [&str; 12] = [
     "/tree",
     "/tree/a",
@@ -28,13 +28,13 @@ pub(crate) const PATHS: [&str; 12] = [
 pub(crate) type Id = (i64, i64);
 pub(crate) type Ids = BTreeMap<String, Id>;
 
-/// The part of the tree that a cache is to have.
+/// The part of the tree that a cache must have.
 #[derive(Debug, Clone)]
 pub(crate) struct Part {
     pub(crate) root: &'static str,
     pub(crate) with_root: bool,
     pub(crate) depth: usize,
-    /// Left out, with everything below, unless it is the root.
+    /// A node that is left out, with everything below it, unless it is the root.
     pub(crate) without: Option<&'static str>,
 }
 
@@ -75,7 +75,7 @@ type Written = (i32, Arc<[u8]>);
 #[derive(Debug, Default)]
 pub(crate) struct History {
     moments: Vec<Moment>,
-    /// Version and data of all that was seen.
+    /// The version and data of every node version that was seen.
     contents: BTreeMap<(&'static str, Id), Written>,
 }
 
@@ -97,24 +97,24 @@ impl History {
         }
     }
 
-    /// The number of the present moment.
+    /// Returns the number of the present moment.
     pub(crate) fn now(&self) -> usize {
         self.moments.len().saturating_sub(1)
     }
 
-    /// The number of the last moment before `at`.
+    /// Returns the number of the last moment before `at`.
     pub(crate) fn before(&self, at: Instant) -> Option<usize> {
         self.moments.partition_point(|moment| moment.at < at).checked_sub(1)
     }
 
-    /// What the servers have now in this part.
+    /// Returns what the servers have now in this part.
     pub(crate) fn present(&self, part: &Part) -> Ids {
         let Some(last) = self.moments.last() else { return Ids::new() };
         let kept = last.ids.iter().filter(|(path, _)| part.contains(path));
         kept.map(|(path, id)| ((*path).to_owned(), *id)).collect()
     }
 
-    /// A node of which the snapshot has something older than what the servers had at that moment.
+    /// Describes a node that is older in the snapshot than it was on the servers at that moment.
     pub(crate) fn older(&self, since: usize, part: &Part, ids: &Ids) -> Option<String> {
         let then = self.moments.get(since)?;
         PATHS.into_iter().filter(|path| part.contains(path)).find_map(|path| {
@@ -129,8 +129,8 @@ impl History {
         })
     }
 
-    /// Whether the servers had exactly this at some moment. Of transactions of the same millisecond only the last state
-    /// is known, so something between two moments may be a mixture of both.
+    /// Returns whether the servers had exactly this at some moment. If several transactions share a millisecond, only
+    /// the last state is known, so a snapshot between two moments may be a mixture of both.
     pub(crate) fn was_once(&self, part: &Part, ids: &Ids) -> bool {
         let newest = ids.values().map(|id| id.1).max().unwrap_or(0);
         let paths: Vec<&str> = PATHS.into_iter().filter(|path| part.contains(path)).collect();
@@ -155,7 +155,7 @@ impl History {
         ids.is_empty()
     }
 
-    /// A node of the snapshot that is not what the servers had in this version.
+    /// Describes a node of the snapshot that differs from what the servers had in this version.
     pub(crate) fn wrong(&self, snapshot: &Snapshot<Vec<u8>>, with_data: bool) -> Option<String> {
         snapshot.iter().find_map(|node| {
             let id = (node.stat().czxid, node.stat().mzxid);

@@ -71,7 +71,7 @@ impl Play for Election {
         }
     }
 
-    /// Those that have closed are gone.
+    /// Removes the participants that have closed.
     fn settle(&mut self, stage: &mut Stage) {
         self.closing.retain_mut(|(number, closing)| {
             let Some(closed) = closing.now_or_never() else { return true };
@@ -92,14 +92,14 @@ impl Play for Election {
 }
 
 impl Election {
-    /// One that is not closing.
+    /// Picks a participant, unless it is closing.
     fn a_seat(&mut self, stage: &mut Stage) -> Option<Seat> {
         let seat = stage.world.random.choice(self.seats.iter())?;
         let closing = self.closing.iter().any(|(number, _)| *number == seat.number);
         (!closing).then(|| seat.clone())
     }
 
-    /// Closes a latch; it is looked at until that is done.
+    /// Closes a latch, which is checked until that is done.
     fn close(&mut self, stage: &mut Stage, seat: Seat) {
         stage.world.trace.note(format_args!("{} closes", seat.number));
         let client = &stage.world.clients[seat.client];
@@ -107,7 +107,7 @@ impl Election {
         self.closing.push((seat.number, closing));
     }
 
-    /// Enters, and thinks better of it before that is done.
+    /// Enters, and closes the latch before that is done.
     async fn hesitate(&mut self, stage: &mut Stage) {
         let client = stage.world.a_client();
         self.enter(stage, client);
@@ -117,7 +117,7 @@ impl Election {
         self.close(stage, seat);
     }
 
-    /// Drops a latch without a word.
+    /// Drops a latch without closing it.
     fn leave(&mut self, stage: &mut Stage) {
         let Some(seat) = self.a_seat(stage) else { return };
         stage.world.trace.note(format_args!("{} is dropped", seat.number));
@@ -149,16 +149,16 @@ impl Election {
         }
     }
 
-    /// After healing there is one leader within a bounded time, and it is the first of the line; and when the line
-    /// moves, every latch is in it. (A waiter that will list the line before it leads finds out then that its node was
-    /// deleted.)
+    /// Checks that after healing there is one leader within a bounded time, which is first in line, and that every
+    /// latch is in line when the line moves. (A waiter whose node was deleted may find out only when it lists the line,
+    /// before it leads.)
     async fn one_leader(&mut self, stage: &mut Stage) -> Result<(), String> {
         let mut deadline = Instant::now() + stage.patience();
         let mut moves = 0;
         loop {
             self.settle(stage);
             if self.seats.is_empty() {
-                // None came, or those that were closing are gone.
+                // No latch entered, or all have closed.
                 let client = stage.world.a_client();
                 self.enter(stage, client);
             }
@@ -179,7 +179,7 @@ impl Election {
                 if line.len() == self.seats.len() {
                     return Ok(());
                 }
-                // Each move wakes the one behind, so that there are no more moves than participants.
+                // Each move wakes the next in line, so there are no more moves than participants.
                 if moves < self.seats.len() && stage.world.server.delete_by_hand(&first.path).is_ok() {
                     stage
                         .world

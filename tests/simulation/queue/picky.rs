@@ -1,4 +1,4 @@
-//! A consumer that leaves to others what it has seen.
+//! A consumer that leaves the items that it has seen to others.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use zookeeper_recipes::queue::{Consumer, Utf8};
 
 use super::ledger::Ledger;
 
-/// For so long it leaves an item alone: longer than any task waits.
+/// How long it leaves an item alone: longer than any task waits.
 const PASSED_OVER: Duration = Duration::from_secs(3_600);
 
 #[derive(Clone)]
@@ -20,7 +20,7 @@ pub(super) struct Picky {
     pub(super) ledger: Ledger,
 }
 
-/// Its last call may have been dropped half way, and is not repeated at once.
+/// Notes that it leaves: its last call may have been dropped half way, and is not repeated at once.
 impl Drop for Picky {
     fn drop(&mut self) {
         self.ledger.leaves(&self.client);

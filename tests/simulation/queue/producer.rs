@@ -12,7 +12,7 @@ use zookeeper_recipes::queue::{Error, Producer, Utf8};
 use super::ledger::{Ledger, Put};
 
 const MOST_ITEMS: u64 = 12;
-/// In one go: enough for several transactions under way at once.
+/// The size of a burst: enough for several transactions under way at once.
 const BURST: std::ops::RangeInclusive<u64> = 100..=200;
 
 pub(super) struct Putter {
@@ -23,9 +23,9 @@ pub(super) struct Putter {
     /// The session timeout.
     pub(super) timeout: Duration,
     pub(super) hurry: watch::Receiver<bool>,
-    /// Begins with many at once.
+    /// Begins with many items at once.
     pub(super) bursts: bool,
-    /// Puts little at a time, so that the queue is empty often.
+    /// Puts few items at a time, so that the queue is often empty.
     pub(super) slow: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What is called on a value. Its data tells which call wrote it, and over what.
+//! The calls on a value. Its data shows which call wrote it, and over what.
 
 use zookeeper_recipes::ErrorKind;
 use zookeeper_recipes::shared_value::{Error, SharedValue};
@@ -9,14 +9,14 @@ pub(crate) const PATH: &str = "/value";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Call {
-    /// The seed of a value that is started.
+    /// The initial value that a handle writes when it starts.
     Seed(usize),
     Set(usize),
     Swap(usize),
     Update(usize),
 }
 
-/// The call that wrote this data.
+/// Returns the tag of the call that wrote this data.
 fn tag(data: &str) -> &str {
     data.split('<').next().unwrap_or_default()
 }
@@ -31,7 +31,7 @@ impl Call {
         }
     }
 
-    /// What it writes over this.
+    /// Returns what the call writes over `before`.
     pub(crate) fn data(self, before: &str) -> String {
         match self {
             Call::Seed(_) | Call::Set(_) => self.tag(),
@@ -39,7 +39,7 @@ impl Call {
         }
     }
 
-    /// Returns how it ended. The error is a violation: what was written must be read by the same handle.
+    /// Makes the call, and returns how it ended. An error is a violation: the same handle must read what it wrote.
     pub(crate) async fn on(self, value: &SharedValue<String>) -> Result<End, String> {
         let known = value.get();
         let written = match (self, known) {
@@ -71,7 +71,7 @@ impl Call {
         match outcome {
             Ok(true) => Ok(End::Done),
             Ok(false) => Ok(End::NotDone),
-            // No two calls of a seed write the same.
+            // No two calls of a seed write the same, so this one was carried out.
             Err(Error::SameValue { .. }) => Ok(End::Done),
             Err(error) => match error.kind() {
                 ErrorKind::OutcomeUnknown => Ok(End::Unknown),
@@ -89,14 +89,14 @@ impl history::Call for Call {
 
     fn may(&self, before: Option<&[u8]>, after: &[u8]) -> bool {
         let Some(before) = before else { return matches!(self, Call::Seed(_)) };
-        // What it wrote names what it saw.
+        // The data that it wrote names what it saw.
         let before = String::from_utf8_lossy(before);
         let over = std::str::from_utf8(after).ok().and_then(|after| after.split_once('<')).map(|(_, over)| over);
         over.is_none_or(|over| over == tag(&before))
     }
 
     fn may_repeat(&self) -> bool {
-        // If the node is deleted meanwhile.
+        // The node may be deleted meanwhile.
         matches!(self, Call::Seed(_))
     }
 }

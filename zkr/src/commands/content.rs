@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-/// How many characters of an item are shown among others.
+/// How many characters of an item are shown in a list.
 const SHOWN_CHARS: usize = 60;
 
 /// The bytes of an item, for JSON, which has only text. Serialized flat: as `item`, or as `item_hex`.
@@ -12,7 +12,7 @@ const SHOWN_CHARS: usize = 60;
 pub enum Content {
     /// Text.
     Item(String),
-    /// What is no text, in hexadecimal digits, so that nothing is lost.
+    /// Bytes that are not text, in hexadecimal digits, so that nothing is lost.
     ItemHex(String),
 }
 
@@ -35,7 +35,7 @@ pub fn hex(bytes: &[u8]) -> String {
 pub fn on_a_line(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     match serde_json::from_str::<Value>(&text) {
-        // Between the values line breaks mean nothing, and in a string JSON has none.
+        // Line breaks between the values mean nothing, and a string in JSON has none.
         Ok(Value::Object(_) | Value::Array(_)) => text.chars().filter(|c| !c.is_control()).collect(),
         _ => format!("{text:?}"),
     }

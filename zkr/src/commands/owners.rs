@@ -22,7 +22,7 @@ fn of_recipe(recipe: &Recipe) -> Vec<&Owner> {
             (Some(&balancer.leader), balancer.members.iter().map(|member| &member.entry).collect())
         }
         Recipe::Group(group) => (None, group.members.iter().collect()),
-        // Of a recipe of a later version nothing is known.
+        // Nothing is known about a recipe of a later version.
         _ => (None, Vec::new()),
     };
     lines.into_iter().flat_map(of_line).chain(entries.into_iter().filter_map(|entry| entry.owner.as_ref())).collect()

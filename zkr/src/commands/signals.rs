@@ -12,13 +12,13 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// From now on these signals no longer end the process by themselves.
+    /// Starts to listen. From now on these signals do not end the process by themselves.
     pub fn new() -> Result<Signals, Ending> {
         let listen = |kind| signal(kind).map_err(Ending::failed);
         Ok(Signals { interrupt: listen(SignalKind::interrupt())?, terminate: listen(SignalKind::terminate())? })
     }
 
-    /// Waits for the next one. Returns the ending of a command that it has ended.
+    /// Waits for the next signal. Returns the ending of a command that this signal ends.
     pub async fn next(&mut self) -> Ending {
         let kind = tokio::select! {
             _ = self.interrupt.recv() => SignalKind::interrupt(),

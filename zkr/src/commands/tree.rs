@@ -22,7 +22,7 @@ pub struct TreeOptions {
     /// Where the tree begins
     #[arg(value_parser = path_or_root)]
     pub path: String,
-    /// Show it again every TIME, until Ctrl-C [default: 2s]
+    /// Show the tree again every TIME, until Ctrl-C [default: 2s]
     #[arg(
         long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "2s",
         value_parser = interval
@@ -33,7 +33,7 @@ pub struct TreeOptions {
     pub addresses: bool,
 }
 
-/// Shows the tree at a path, once or again and again.
+/// Shows the tree at a path, once or repeatedly.
 pub async fn tree(
     client: &Client,
     connection: &Connection,
@@ -57,7 +57,7 @@ pub async fn tree(
     }
 }
 
-/// What happens to what is on the terminal.
+/// What happens to the text that is on the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Screen {
     /// It stays.
@@ -80,7 +80,7 @@ impl Screen {
             Screen::Clear => "\x1b[2J\x1b[H",
             Screen::Overwrite => "\x1b[H",
         };
-        // To the end of each line, and below the last one, is what was there before.
+        // Clears the rest of each line, and the lines below, where the previous text may remain.
         format!("{start}{}\x1b[K\x1b[J", text.replace('\n', "\x1b[K\n"))
     }
 }

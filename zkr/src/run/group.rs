@@ -7,26 +7,26 @@ use nix::errno::Errno;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
-/// How long the system may take to end what was killed. One that takes longer hangs in the kernel.
+/// How long the system may take to end a killed process. A process that takes longer hangs in the kernel.
 pub const KILLED_WITHIN: Duration = Duration::from_secs(2);
 
-/// The processes of a command: it and its children, as far as they stay in its group.
+/// The processes of a command: the command itself and its descendants, as long as they stay in its group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Group(pub Pid);
 
 impl Group {
-    /// Sends a signal to all of them. It is no failure if none is left.
+    /// Sends a signal to all of them. It is not an error if none is left.
     pub fn signal(self, signal: Signal) {
         let _ = killpg(self.0, signal);
     }
 
-    /// Returns whether none is left, but for those that have ended and that their parent has not asked about: there may
-    /// be no process that does, as in a container without an init.
+    /// Returns whether none is left, apart from zombies: there may be no process that collects them, as in a container
+    /// without an init.
     pub fn is_gone(self) -> bool {
         killpg(self.0, None) == Err(Errno::ESRCH) || self.has_ended().unwrap_or(false)
     }
 
-    /// `None` if the system does not tell.
+    /// Returns whether all of them have ended; `None` if the system does not report it.
     fn has_ended(self) -> Option<bool> {
         let processes = fs::read_dir("/proc").ok()?.flatten();
         let stats = processes.filter_map(|process| fs::read_to_string(process.path().join("stat")).ok());
@@ -50,7 +50,7 @@ impl Group {
     pub async fn kill(self) {
         let look = Duration::from_millis(5);
         for _ in 0..KILLED_WITHIN.as_millis() / look.as_millis() {
-            // Once more each time: one of them may just have made another.
+            // Repeated each time, because one of them may just have started another.
             self.signal(Signal::SIGKILL);
             if self.is_gone() {
                 return;

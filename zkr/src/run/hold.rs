@@ -1,4 +1,4 @@
-//! What the keeper can hold, behind one face.
+//! One interface to everything that the keeper can hold.
 
 use std::time::Duration;
 
@@ -18,12 +18,12 @@ pub type Failure = (Status, String);
 pub enum Hold {
     Mutex(MutexGuard),
     Semaphore(SemaphoreGuard),
-    /// A member of a barrier holds nothing that another one could get.
+    /// A member of a barrier holds nothing that another process could acquire.
     Barrier(DoubleBarrier),
 }
 
 impl Hold {
-    /// Acquires what the plan says. Returns `None` if it was not acquired in time.
+    /// Acquires what the plan names. Returns `None` if it was not acquired in time.
     pub async fn acquire(client: &Client, plan: &Plan) -> Result<Option<Hold>, Failure> {
         match plan.kind {
             Kind::Mutex => {
@@ -59,7 +59,7 @@ impl Hold {
         }
     }
 
-    /// The fencing token, if it excludes others.
+    /// Returns the fencing token, if the hold excludes others.
     pub fn token(&self) -> Option<i64> {
         match self {
             Hold::Mutex(guard) => Some(guard.fencing_token()),
@@ -86,16 +86,16 @@ impl Hold {
         }
     }
 
-    /// Resolves when another client has asked for it; never, if there is no way to ask.
+    /// Resolves when another client has asked to release it; never, if there is no way to ask.
     pub async fn revoked(&self) {
         match self {
             Hold::Mutex(guard) if guard.on_revoke().await.is_ok() => {}
-            // Lost, which is told otherwise.
+            // It is lost, which `lost` reports.
             Hold::Mutex(_) | Hold::Semaphore(_) | Hold::Barrier(_) => futures::future::pending().await,
         }
     }
 
-    /// Gives it up. A member of a barrier waits for the others.
+    /// Releases it. A member of a barrier waits for the others.
     pub async fn release(self) -> Result<(), Failure> {
         match self {
             Hold::Mutex(guard) => guard.release().await.map_err(of_mutex),
@@ -120,7 +120,7 @@ fn of_barrier(error: double_barrier::Error) -> Failure {
 fn status(kind: ErrorKind) -> Status {
     match kind {
         ErrorKind::SessionLost => Status::Lost,
-        // The time was up before the servers had confirmed that the node is gone. Nothing is held.
+        // The time was up before the servers confirmed that the node is deleted. Nothing is held.
         ErrorKind::OutcomeUnknown => Status::NotAcquired,
         kind => Status::of(kind),
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use nix::sys::uio::{pread, pwrite};
 use nix::time::{ClockId, clock_gettime};
 
-/// A moment, by a clock that all processes of the machine share and that goes on while it sleeps, where there is one.
+/// A moment by a clock that all processes of the machine share and that, where possible, runs while the machine sleeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(Duration);
 
@@ -19,7 +19,7 @@ const CLOCK: ClockId = ClockId::CLOCK_BOOTTIME;
 const CLOCK: ClockId = ClockId::CLOCK_MONOTONIC;
 
 impl Moment {
-    /// What has no end.
+    /// The end of what has no end.
     pub const NEVER: Moment = Moment(Duration::from_nanos(u64::MAX));
 
     pub fn now() -> Moment {
@@ -46,7 +46,7 @@ impl Moment {
 
 const VALUE: usize = size_of::<u64>();
 
-/// How often a value is read at most that another process is just writing.
+/// How often at most a value is read while another process writes it.
 const ATTEMPTS: usize = 3;
 
 /// Returns an empty file for [`write()`] and [`read()`].
@@ -64,7 +64,7 @@ pub fn create() -> io::Result<File> {
 
 /// Writes the end of the lease.
 pub fn write(file: &impl AsFd, end: Moment) -> io::Result<()> {
-    // Twice, so that a reader sees when it has read half of it.
+    // Written twice, so that a reader notices when it has read half of it.
     let value = end.to_bytes();
     let written = pwrite(file, &[value, value].concat(), 0)?;
     if written == 2 * VALUE { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }

@@ -1,10 +1,10 @@
 //! The mark of a command that may still run, in the data of the lock's directory.
 //!
-//! The lease of a lock covers a session that ends because its process cannot be heard. It does not cover one that an
-//! administrator ends, or a node that is deleted by hand: the lock is free at once, and the command, which has been
-//! told to end, still runs. So each holder writes a mark before its command starts and removes it when the command is
-//! over; and one that finds a mark waits for that, for a session timeout of the former holder at most. By then the
-//! former command has ended, or its keeper has killed it by the clock.
+//! The lease of a lock covers a session that ends because the servers do not hear from its process. It does not cover a
+//! session that an administrator ends, or a node that is deleted by hand: the lock is free at once, and the command,
+//! which has been told to end, still runs. So each holder writes a mark before its command starts, and removes it when
+//! the command is over. A holder that finds a mark waits until it is removed, at most for a session timeout of the
+//! former holder. By then the former command has ended, or its keeper has killed it by the clock.
 //!
 //! Only `zkr` looks at marks. Curator leaves the data of a lock's directory alone.
 
@@ -16,9 +16,9 @@ use zookeeper_recipes::{Client, Error, ErrorKind};
 
 use super::lease_file::Moment;
 
-/// How often a mark of another one is looked at, and how long after a write without a known outcome the next one is.
+/// How often another holder's mark is checked, and how long a write waits after one without a known outcome.
 const INTERVAL: Duration = Duration::from_millis(50);
-/// How many writes of one call may have no known outcome.
+/// After how many writes without a known outcome a call fails.
 const ATTEMPTS: u32 = 5;
 
 /// What is written.
@@ -26,11 +26,11 @@ const ATTEMPTS: u32 = 5;
 struct Data {
     /// The fencing token of the holder.
     zkr_runs_for: i64,
-    /// After how long at most its command is over, in milliseconds after it has lost the lock.
+    /// Within how many milliseconds after the loss of the lock the holder's command is over.
     over_within_ms: u64,
 }
 
-/// What a node has as its data.
+/// What the data of a node is.
 #[derive(Debug, PartialEq, Eq)]
 enum Found {
     Nothing,
@@ -56,10 +56,10 @@ impl Found {
 }
 
 impl Mark {
-    /// Waits until the command of a former holder is over, and marks that one of this holder may run. Returns `None`
-    /// where marks cannot be written: the node has other data, or this client may not write it.
+    /// Waits until the command of a former holder is over, and marks that a command of this holder may run. Returns
+    /// `None` if marks cannot be written: the node has other data, or this client may not write it.
     ///
-    /// `waiting` is called when there is something to wait for, with the time that it takes at most.
+    /// Calls `waiting` if there is something to wait for, with the longest time that this can take.
     pub async fn set(
         client: &Client,
         path: &str,
@@ -89,7 +89,7 @@ impl Mark {
                 Found::Nothing | Found::Mark(_) => match client.set(path, &data, Some(stat.version)).await {
                     Ok(stat) => return Ok(Some(Mark { version: stat.version })),
                     Err(error) if error.kind() == ErrorKind::NoAuth => return Ok(None),
-                    // Another one has written.
+                    // Another client has written.
                     Err(error) if error.kind() == ErrorKind::BadVersion => {}
                     Err(error) => unknown.pause_after(error).await?,
                 },
@@ -102,7 +102,7 @@ impl Mark {
         let mut unknown = Attempts::default();
         loop {
             match client.set(path, "", Some(self.version)).await {
-                // With a lost answer, it was removed before.
+                // It was removed before, by a write whose answer was lost.
                 Err(error) if matches!(error.kind(), ErrorKind::BadVersion | ErrorKind::NoNode) => return Ok(()),
                 Err(error) => unknown.pause_after(error).await?,
                 Ok(_) => return Ok(()),

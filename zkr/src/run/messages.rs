@@ -1,5 +1,5 @@
-//! What the supervisor and the keeper say to each other: one JSON value a line, on a socket that is the keeper's
-//! standard input. Its end tells either that the other process is gone.
+//! The messages between the supervisor and the keeper: one JSON value per line, on a socket that is the keeper's
+//! standard input. The end of the stream shows each process that the other one is gone.
 
 use std::io;
 
@@ -12,23 +12,23 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use super::plan::Plan;
 use crate::ending::Status;
 
-/// What the supervisor says.
+/// A message of the supervisor.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum ToKeeper {
     /// The first message.
     Plan(Box<Plan>),
-    /// It has heard that the keeper holds, and is ready to start the command.
+    /// The supervisor knows that the keeper holds, and is ready to start the command.
     Ready,
     /// The command runs in this process group.
     Started { group: i32 },
-    /// No command was started, or it has ended and no process of its group is left. Nothing need be held any more.
+    /// No command was started, or it has ended and no process of its group is left. Nothing needs to be held any more.
     Over,
 }
 
-/// What the keeper says.
+/// A message of the keeper.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum ToSupervisor {
-    /// It holds.
+    /// The keeper holds.
     Held {
         /// The fencing token; `None` for a barrier, which does not exclude others.
         token: Option<i64>,
@@ -37,9 +37,9 @@ pub enum ToSupervisor {
     },
     /// The command may be started.
     Start,
-    /// Another client asks it to release.
+    /// Another client asks the keeper to release.
     Revoked,
-    /// It does not hold any more.
+    /// The keeper no longer holds.
     Lost { why: String },
     /// The keeper ends: it has released what it held, or it could not hold.
     Ended { status: Option<Status>, why: Option<String> },
@@ -58,15 +58,15 @@ impl Conversation {
         Ok(Conversation { lines: BufReader::new(read).lines(), out })
     }
 
-    /// Says something. If the other process is gone, that shows in [`hear`](Self::hear).
+    /// Sends a message. If the other process is gone, [`hear`](Self::hear) shows it.
     pub async fn say(&mut self, message: &impl Serialize) {
         let Ok(mut line) = serde_json::to_string(message) else { return };
         line.push('\n');
-        // Few and short: it never waits for the other side.
+        // Messages are few and short, so this never waits for the other side.
         let _ = self.out.write_all(line.as_bytes()).await;
     }
 
-    /// Says that nothing more will be said.
+    /// Tells the other process that no more messages follow.
     pub async fn finish(&mut self) {
         let _ = self.out.shutdown().await;
     }

@@ -1,4 +1,4 @@
-//! The options of what runs a command.
+//! The options of the commands that run a command.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use crate::connection::{path, time};
 /// What is run, and how it is ended.
 #[derive(Args, Debug)]
 pub struct Work {
-    /// How long the command may take to end after SIGTERM; less if the lease ends before
+    /// How long the command may take to end after SIGTERM; less if the lease ends earlier
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = time)]
     pub grace: Duration,
-    /// What to run, with its arguments
+    /// The command to run, with its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
@@ -27,11 +27,11 @@ pub struct LockOptions {
     /// The path of the lock
     #[arg(required = true, value_parser = path)]
     pub path: Option<String>,
-    /// How long to wait for it once connected, with the time to leave the line again (an eighth of it, 1s at most); 0s
-    /// does not wait for others [default: without a limit]
+    /// How long to wait for it once connected, including the time to leave the line again (an eighth of TIME, at most
+    /// 1s); 0s does not wait for others [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub wait: Option<Duration>,
-    /// As a semaphore: so many may hold at a time. All who use the path must say the same number
+    /// Hold one permit of a semaphore that has this many. All users of the path must give the same number
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub permits: Option<u32>,
     /// What others see of this process [default: host:pid]
@@ -41,7 +41,7 @@ pub struct LockOptions {
     pub work: Work,
 }
 
-/// Looks at a lock without taking it.
+/// Shows a lock without acquiring it.
 #[derive(Subcommand, Debug)]
 pub enum LookAtLock {
     /// Show who holds it and who waits
@@ -64,11 +64,11 @@ pub struct ElectOptions {
     /// The name of this participant [default: host:pid]
     #[arg(long, value_name = "NAME")]
     pub id: Option<String>,
-    /// Take part again when the command has ended, or the leadership was lost; after a failure a second later
+    /// Rejoin when the command has ended or the leadership was lost; after a failure, one second later
     #[arg(long)]
     pub requeue: bool,
-    /// How long to wait for the leadership once connected, with the time to leave the line again (an eighth of it, 1s
-    /// at most); with --requeue each time [default: without a limit]
+    /// How long to wait for the leadership once connected, including the time to leave the line again (an eighth of
+    /// TIME, at most 1s); with --requeue, this applies to each round [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub wait: Option<Duration>,
     #[command(flatten)]
@@ -81,11 +81,11 @@ pub struct BarrierOptions {
     /// The path of the barrier
     #[arg(value_parser = path)]
     pub path: String,
-    /// How many take part
+    /// How many members take part
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub members: u32,
-    /// How long to wait for the others once connected, with the time to leave again (an eighth of it, 1s at most)
-    /// [default: without a limit]
+    /// How long to wait for the others once connected, including the time to leave again (an eighth of TIME, at most
+    /// 1s) [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub wait: Option<Duration>,
     #[command(flatten)]

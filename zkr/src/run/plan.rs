@@ -1,4 +1,4 @@
-//! What the process that keeps the session is told to do.
+//! The instructions for the process that keeps the session.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 use super::schedule::Schedule;
 use crate::connection::Connection;
 
-/// What to hold, and where.
+/// What to hold, at which path.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Plan {
     pub connection: Connection,
     pub path: String,
     pub kind: Kind,
-    /// How long to wait for it; `None` if without a limit.
+    /// How long to wait for it; `None` means without a limit.
     pub wait: Option<Duration>,
     /// What others see of this process.
     pub data: String,
@@ -22,7 +22,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Returns how a command is ended in time, in a session with this timeout.
+    /// Returns the schedule by which a command is ended in time, in a session with this timeout.
     pub fn schedule(&self, session_timeout: Duration) -> Schedule {
         Schedule::new(session_timeout, self.connection.least_timeout(session_timeout), self.grace)
     }
@@ -33,13 +33,13 @@ impl Plan {
     }
 }
 
-/// The kinds of what is held.
+/// What kind of thing is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
     /// A mutex. An election is the same: the znodes are those of Curator's LeaderSelector.
     Mutex,
-    /// One of so many permits.
+    /// One of this many permits.
     Semaphore(u32),
-    /// A place in a double barrier of so many members.
+    /// A place in a double barrier of this many members.
     Barrier(u32),
 }

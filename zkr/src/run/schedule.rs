@@ -1,4 +1,4 @@
-//! When a command must be told to end, and when it is ended: pure functions of the clock.
+//! When a command gets SIGTERM, and when SIGKILL: pure functions of the clock.
 
 use std::time::Duration;
 
@@ -9,31 +9,31 @@ use super::lease_file::Moment;
 pub enum Due {
     /// It may run.
     Nothing,
-    /// SIGTERM: it is to end by itself.
+    /// SIGTERM: it should end by itself.
     Terminate,
     /// SIGKILL.
     Kill,
 }
 
-/// How a command is ended in time.
+/// The times by which a command is ended.
 #[derive(Debug, Clone, Copy)]
 pub struct Schedule {
     /// How long it may take to end after SIGTERM.
     grace: Duration,
-    /// How long before it is killed it is told to end, if the lease is about to end.
+    /// How long before SIGKILL it gets SIGTERM, if the lease is about to end.
     lead: Duration,
-    /// How long before the end of the lease it is killed. Longer than a look at the clock takes, and than the system
-    /// needs for a SIGKILL.
+    /// How long before the end of the lease it gets SIGKILL: longer than a look at the clock takes, and longer than the
+    /// system needs for a SIGKILL.
     margin: Duration,
-    /// How much more must be left when a command is started, so that it is not told to end at once.
+    /// How much more of the lease must be left when a command is started, so that it is not told to end at once.
     start: Duration,
-    /// How often the clock is looked at.
+    /// How often the clock is checked.
     pub interval: Duration,
 }
 
 impl Schedule {
-    /// For a session timeout as the servers granted it, and the least one that they may grant after a reconnect. For
-    /// some time after it, the lease may not be longer than that, and is extended with two thirds of it left.
+    /// Returns the schedule for a granted session timeout, and the least that may be granted after a reconnect. For a
+    /// while after a reconnect the lease may last no longer than that, and is extended when two thirds of it are left.
     pub fn new(timeout: Duration, least: Duration, grace: Duration) -> Self {
         Schedule {
             grace,
@@ -44,8 +44,8 @@ impl Schedule {
         }
     }
 
-    /// What is due at a moment. `end` is the end of the lease, `None` if it is not known; `told` is when the command
-    /// was told to end, if it was.
+    /// Returns what is due at a moment. `end` is the end of the lease, `None` if it is not known; `told` is when the
+    /// command was told to end, if it was.
     pub fn due(&self, now: Moment, end: Option<Moment>, told: Option<Moment>) -> Due {
         let Some(end) = end else { return Due::Kill };
         let kill = end.before(self.margin);
@@ -113,7 +113,7 @@ mod tests {
             let [timeout, least] = [timeout, least].map(Duration::from_millis);
             let schedule = Schedule::new(timeout, least, Duration::from_secs(60));
             let now = Moment::now();
-            // Just before it is extended.
+            // Just before the lease is extended.
             let end = now.after(least * 2 / 3);
             assert_eq!(schedule.due(now, Some(end), None), Due::Nothing, "{schedule:?}");
             assert!(schedule.may_start(now, end), "{schedule:?}");

@@ -7,11 +7,11 @@ use futures::stream::{BoxStream, SelectAll, unfold};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Those that are passed on to the command.
+/// The signals that are passed on to the command.
 const PASSED_ON: [Signal; 6] =
     [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2];
 
-/// All that arrive, without those that are to be ignored.
+/// The signals that arrive, except those that are to be ignored.
 pub struct Signals {
     streams: SelectAll<BoxStream<'static, Signal>>,
 }
@@ -38,7 +38,7 @@ impl Signals {
         Ok(Signals { streams })
     }
 
-    /// Returns the next one. Cancel safe.
+    /// Returns the next signal. Cancel safe.
     pub async fn next(&mut self) -> Signal {
         match self.streams.next().await {
             Some(signal) => signal,
@@ -46,7 +46,7 @@ impl Signals {
         }
     }
 
-    /// Waits for one that asks this process to end. Cancel safe.
+    /// Waits for a signal that asks this process to end. Cancel safe.
     pub async fn ending(&mut self) -> Signal {
         loop {
             match self.next().await {
@@ -57,8 +57,8 @@ impl Signals {
     }
 }
 
-/// Starts a process with the signals blocked that would end it. It inherits that, so they have no effect from its first
-/// moment on.
+/// Starts a process in which the signals that would end it are blocked. It inherits the mask, so they have no effect
+/// from the start.
 pub fn blocked<T>(start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let before = SigSet::from_iter(PASSED_ON).thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
     let started = start();
@@ -66,7 +66,7 @@ pub fn blocked<T>(start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     started
 }
 
-/// The signals that this process ignores, one bit each, where the system tells.
+/// Returns the signals that this process ignores, one bit each; 0 if the system does not report them.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -2,7 +2,7 @@
 //!
 //! A command has a group of its own. So that it can read from the terminal, and gets Ctrl-C and Ctrl-Z itself, the
 //! terminal is given to its group, as a shell does: at once, if standard input and output are the terminal; otherwise
-//! when the command asks for it, as other processes of the same job, such as `less`, may need it.
+//! when the command asks for it, because other processes of the same job, such as `less`, may need it.
 
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -23,7 +23,7 @@ pub fn is_ours() -> bool {
 /// Gives the terminal to a group. A failure leaves it where it is: the command runs in the background then.
 pub fn give_to(group: Pid) {
     let Some(terminal) = own() else { return };
-    // One that is not in the foreground is stopped by this signal when it gives the terminal to another.
+    // This signal stops a process that is not in the foreground when it gives the terminal to another group.
     let stop = SigSet::from(Signal::SIGTTOU);
     if stop.thread_block().is_ok() {
         let _ = tcsetpgrp(terminal, group);
@@ -31,14 +31,14 @@ pub fn give_to(group: Pid) {
     }
 }
 
-/// Takes the terminal back from a group that has it. When a shell has moved it to the background, it has none.
+/// Takes the terminal back from a group that has it. A group that a shell has moved to the background does not.
 pub fn take_from(group: Pid) {
     if own().is_some_and(|terminal| tcgetpgrp(terminal).is_ok_and(|has| has == group)) {
         give_to(getpgrp());
     }
 }
 
-/// The terminal that this process belongs to, whatever its standard input is.
+/// Returns the terminal that this process belongs to, whatever its standard input is.
 fn own() -> Option<File> {
     File::open("/dev/tty").ok()
 }

@@ -21,10 +21,10 @@ struct Options {
     /// The path of the queue
     #[arg(long, default_value = "/examples/distributed-queue", value_parser = recipes_examples::path)]
     path: String,
-    /// Be a producer with this name on a real ensemble, until Ctrl-C [default: play a scenario]
+    /// Run as a producer with this name on a real ensemble, until Ctrl-C [default: play a scenario]
     #[arg(long, value_name = "NAME", value_parser = recipes_examples::name(), group = "process")]
     producer: Option<String>,
-    /// Be a worker with this name on a real ensemble, until Ctrl-C [default: play a scenario]
+    /// Run as a worker with this name on a real ensemble, until Ctrl-C [default: play a scenario]
     #[arg(long, value_name = "NAME", value_parser = recipes_examples::name(), group = "process")]
     worker: Option<String>,
     /// List, retry or drop the dead letters on a real ensemble [default without ACTION: list]

@@ -13,10 +13,10 @@ use crate::DeadLetters;
 /// A producer puts two parcels in the time in which a worker ships one: with one worker the queue grows.
 const BETWEEN_PUTS: Duration = Duration::from_millis(500);
 const SHIPPING: Duration = Duration::from_secs(1);
-/// How long a worker leaves a parcel alone that it could not ship; other workers may try at once.
+/// How long a worker leaves a parcel alone after it failed to ship it; other workers may try at once.
 const BEFORE_RETRY: Duration = Duration::from_secs(1);
 const MAX_DELIVERIES: u32 = 3;
-/// Each of so many parcels is damaged.
+/// One in this many parcels is damaged.
 const DAMAGED_EACH: usize = 10;
 const DAMAGED: &str = " (damaged)";
 
@@ -64,7 +64,7 @@ async fn length(queue: &DistributedQueue<Utf8>) -> String {
     }
 }
 
-/// Ships parcels, one after another, until it is asked to end; the one in hand is shipped before that.
+/// Ships parcels, one after another, until it is asked to end; the one in hand is still shipped.
 pub(crate) async fn work(stage: &Stage, path: &str, id: &str, asked: Asked) -> Result<()> {
     println!("{id}: connecting to {stage}");
     let client = stage.connect().await?;
@@ -101,11 +101,11 @@ pub(crate) async fn work(stage: &Stage, path: &str, id: &str, asked: Asked) -> R
     Ok(())
 }
 
-/// Ships one parcel; true if it is shipped and out of the queue.
+/// Ships one parcel. Returns true if it is shipped and out of the queue.
 async fn ship(id: &str, delivery: Delivery<String>) -> bool {
     let (parcel, attempt) = (delivery.item().clone(), delivery.attempt());
     println!("{id}: has {parcel}, delivery {attempt} of {MAX_DELIVERIES}");
-    // Dropped at the next await that waits, once the claim is lost.
+    // Once the claim is lost, the work is dropped at the next await that has to wait.
     if let Err(lost) = delivery.run(sleep(SHIPPING)).await {
         println!("{id}: {lost}: I stop, and leave {parcel} to the next worker");
         return false;

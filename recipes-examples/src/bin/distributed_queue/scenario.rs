@@ -1,4 +1,4 @@
-//! Two producers and three workers; before these a worker that crashes.
+//! Two producers, then a worker that crashes, then three workers.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -37,7 +37,7 @@ pub(crate) async fn play(stage: &Stage, path: &str) -> Result<()> {
     tell(&queue, &shipped.into_inner().unwrap_or_else(PoisonError::into_inner)).await
 }
 
-/// A worker takes a parcel, and its client closes before the parcel is shipped and acknowledged.
+/// Lets a worker take a parcel, and closes its client before the parcel is shipped and acknowledged.
 async fn crash(stage: &Stage, path: &str) -> Result<()> {
     let client = stage.connect().await?;
     let queue = DistributedQueue::builder(&client, path, Utf8).build()?;

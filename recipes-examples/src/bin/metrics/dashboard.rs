@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 use zookeeper_recipes::metrics::{Aggregate, METRICS, Metric, MetricKind, MetricUnit};
 
-/// What all names begin with.
+/// The prefix of all names.
 const PREFIX: &str = "zookeeper_recipes_";
-/// The rows, and how the names in each of them begin.
+/// The rows, and the prefixes of the names in each of them.
 const ROWS: [(&str, &[&str]); 6] = [
     ("Clients and sessions", &["clients", "connection", "sessions", "background", "request", "lease"]),
     ("Locks and permits", &["lock", "takeover"]),
@@ -57,7 +57,7 @@ pub(crate) fn dashboard() -> Value {
             },
             variable("job", "Service", "zookeeper_recipes_clients"),
             variable("instance", "Process", "zookeeper_recipes_clients{job=~\"$job\"}"),
-            // The recipes that a service uses differ, so that none of their metrics has all paths.
+            // Services use different recipes, so no single metric has all paths.
             variable("path", "Path", "{__name__=~\"zookeeper_recipes_.+\", job=~\"$job\", path!=\"\"}"),
         ] },
         "panels": panels
@@ -105,11 +105,11 @@ enum Shown {
     Rate,
     /// The value, or how long ago it is.
     Value,
-    /// The times that half of all take, and the worst ones.
+    /// The median time, and the worst ones.
     Quantiles,
-    /// How often there was one within an hour: for what lasts long.
+    /// How many ended within an hour: for what lasts long.
     AnHour,
-    /// The part of all that is more than one.
+    /// The fraction of values above one.
     MoreThanOne,
 }
 
@@ -134,7 +134,7 @@ fn queries(metric: &Metric) -> (&'static str, Vec<Value>) {
     } else {
         r#"job=~"$job", instance=~"$instance""#
     };
-    // Who leads is of interest, and which process has trouble; what concerns a path rarely depends on the process.
+    // It matters which process leads or has trouble; metrics of a path rarely depend on the process.
     let with_instance = !has_path || metric.name.ends_with("_leaders");
     let labels = [if with_instance { &["instance"][..] } else { &[] }, metric.labels].concat();
     let (name, by) = (metric.name, labels.join(", "));
@@ -154,7 +154,7 @@ fn queries(metric: &Metric) -> (&'static str, Vec<Value>) {
         }
         Shown::Value => ("short", vec![target("A", format!("{aggregate} by ({by}) ({name}{{{selector}}})"), &legend)]),
         Shown::Quantiles => {
-            // Of what should be large, the smallest are the worst.
+            // For values that should be large, the smallest are the worst.
             let (worst, what) = if metric.aggregate == Aggregate::Min { ("0.01", "1 %") } else { ("0.99", "99 %") };
             let quantile = |id, quantile: &str, what: &str| {
                 let by = [&["le"][..], &labels].concat().join(", ");

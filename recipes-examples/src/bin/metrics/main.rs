@@ -26,10 +26,10 @@ use self::exporter::{Exporter, Scrape};
 struct Options {
     #[command(flatten)]
     ensemble: Ensemble,
-    /// The path of all that the workers share
+    /// The path of everything that the workers share
     #[arg(long, default_value = "/examples/metrics", value_parser = recipes_examples::path)]
     path: String,
-    /// Where the metrics are served; port 0 is any that is free
+    /// Where the metrics are served; port 0 selects a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
     listen: std::net::SocketAddr,
     /// Go on until Ctrl-C
@@ -67,7 +67,7 @@ async fn play(options: Options) -> Result<()> {
         std::println!("{:#}", dashboard::dashboard());
         return Ok(());
     }
-    // Before the first client connects: what is registered earlier goes nowhere.
+    // Installed before the first client connects: metrics that are registered earlier are lost.
     let exporter = Exporter::install(options.listen)?;
     println!("Prometheus can read http://{}/metrics\n", exporter.address());
     let stage = Stage::new(&options.ensemble);
@@ -77,11 +77,11 @@ async fn play(options: Options) -> Result<()> {
 
 const WORKERS: usize = 3;
 const SECTIONS: usize = 5;
-/// How long a worker has the lock at a time.
+/// How long a worker holds the lock at a time.
 const SECTION: Duration = Duration::from_millis(20);
 const ORDERS: usize = 12;
 
-/// One round, or one after the other.
+/// Plays one round, or one after the other for ever.
 async fn rounds(stage: &Stage, path: &str, exporter: &Exporter, for_ever: bool) -> Result<()> {
     println!("{WORKERS} workers share a lock, an election and a queue at {path}, on {stage}");
     let clients = try_join_all((0..WORKERS).map(|_| stage.connect())).await?;
@@ -94,7 +94,7 @@ async fn rounds(stage: &Stage, path: &str, exporter: &Exporter, for_ever: bool) 
     }
 }
 
-/// What the workers do.
+/// Plays one round of the workers.
 async fn round(stage: &Stage, path: &str, clients: &[Client]) -> Result<()> {
     let latch = LeaderLatch::builder(&clients[0], format!("{path}/leader")).start()?;
     let leadership = until(latch.wait_for_leadership()).await??;
@@ -135,7 +135,7 @@ async fn take_the_lock(client: &Client, path: &str) -> Result<()> {
     Ok(())
 }
 
-/// Handles a third of the orders. Returns how many could be handled: one of all cannot.
+/// Handles a third of the orders. Returns how many could be handled: one of all the orders cannot.
 async fn handle_orders(client: &Client, path: &str) -> Result<usize> {
     let queue = DistributedQueue::builder(client, format!("{path}/orders"), Utf8).build()?;
     let consumer = queue.consumer();
@@ -153,7 +153,7 @@ async fn handle_orders(client: &Client, path: &str) -> Result<usize> {
     Ok(handled)
 }
 
-/// Prints what an operator may want to know, in the numbers that Prometheus gets.
+/// Prints what an operator may want to know, from the numbers that Prometheus reads.
 fn tell(scrape: &Scrape) {
     let average = |name: &str, labels: &[&str]| {
         let [sum, count] = ["sum", "count"].map(|part| scrape.value(&format!("{name}_{part}"), labels));

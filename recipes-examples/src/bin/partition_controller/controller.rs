@@ -12,15 +12,15 @@
 //!     └── 3          the current table, a name for each partition: replaced by 4, in one transaction with the fence
 //! ```
 //!
-//! A `Barrier` waits until a znode is deleted, here and below.
+//! A `Barrier` serves here to wait until a znode is deleted.
 //!
 //! A partition keeps its leader until the session of the leader ends, so no table takes a partition from a present
 //! member. A new member gets what becomes free. To take a partition from a member, the controller would have to wait
 //! until the member confirms that it has stopped, as a `ThroughputBalancer` does with shares.
 //!
 //! A member that was stopped, or is cut off, may follow an old table while another member leads already: nothing here
-//! compares the clock. So a leader writes in one transaction with a check of its table, which the ensemble refuses
-//! once that is replaced. For another store the number of the table is the fencing token.
+//! checks the clock. So a leader writes in one transaction with a check of its table, which the ensemble refuses once
+//! the table is replaced. For another store, the number of the table is the fencing token.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ use crate::{Board, MEMBERS, PARTITIONS};
 /// The delay before the table is read again after a write whose outcome is unknown, or came too late.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Creates the first table, which assigns nothing; all members wait at it.
+/// Creates the first table, which assigns nothing; all members wait until it is replaced.
 pub(crate) async fn prepare(client: &Client, path: &str) -> Result<()> {
     client.create_containers(&format!("{path}/tables")).await?;
     client.create_containers(&format!("{path}/work")).await?;
@@ -44,7 +44,7 @@ pub(crate) async fn prepare(client: &Client, path: &str) -> Result<()> {
     Ok(())
 }
 
-/// Joins as a member, follows the table, and is the controller when elected.
+/// Joins as a member, follows the table, and acts as the controller when elected.
 pub(crate) async fn take_part(client: &Client, number: usize, path: &str, board: &Board) -> Result<()> {
     let latch = LeaderLatch::builder(client, format!("{path}/controller")).id(MEMBERS[number]).start()?;
     let members = format!("{path}/members");
@@ -58,7 +58,7 @@ pub(crate) async fn take_part(client: &Client, number: usize, path: &str, board:
     }
 }
 
-/// Creates a znode that no other member creates, whatever answers are lost.
+/// Creates a znode that no other member creates, even if answers are lost.
 async fn create(client: &Client, path: &str, mode: CreateMode) -> Result<()> {
     let mut unknown = false;
     loop {
@@ -83,7 +83,7 @@ async fn knock(client: &Client, path: &str) -> Result<()> {
     }
 }
 
-/// Leads what the table assigns, until the table is replaced.
+/// Leads the partitions that each table assigns, until that table is replaced.
 async fn follow(client: &Client, number: usize, path: &str, board: &Board) -> Result<()> {
     loop {
         let table = Table::read(client, path).await?;
@@ -101,11 +101,11 @@ async fn follow(client: &Client, number: usize, path: &str, board: &Board) -> Re
     }
 }
 
-/// Is the controller whenever it is elected.
+/// Acts as the controller whenever this member is elected.
 async fn control(client: &Client, latch: &LeaderLatch, path: &str) -> Result<()> {
     loop {
         let leadership = latch.wait_for_leadership().await?;
-        // Dropped when the leadership is lost; the fence refuses what it sends too late.
+        // The work is dropped when the leadership is lost; the fence refuses what it sends too late.
         if let Ok(ended) = leadership.run(assign(client, &leadership, path)).await {
             ended?;
         }
@@ -116,7 +116,7 @@ async fn control(client: &Client, latch: &LeaderLatch, path: &str) -> Result<()>
 async fn assign(client: &Client, leadership: &Leadership, path: &str) -> Result<()> {
     let (knock, members) = (Barrier::new(client, format!("{path}/knock"))?, format!("{path}/members"));
     loop {
-        // Set before the members are listed: each later one deletes it.
+        // Set before the members are listed: each member that joins later deletes it.
         knock.set().await?;
         let mut present = client.children(&members).await?;
         present.sort_unstable();
@@ -176,7 +176,7 @@ impl Table {
         self.leaders.join("\n")
     }
 
-    /// The next table: the partitions of members that have left, each assigned to the member that leads least.
+    /// Returns the next table: it assigns each partition of a member that has left to the member that leads least.
     fn next(&self, members: &[String]) -> Table {
         let mut leaders = self.leaders.clone();
         let count = |member| leaders.iter().filter(|leader| *leader == member).count();

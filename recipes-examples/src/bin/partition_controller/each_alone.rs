@@ -22,9 +22,9 @@ pub(crate) async fn elect(client: &Client, number: usize, path: &str, board: &Bo
     try_join_all((0..PARTITIONS).map(line)).await.map(drop)
 }
 
-/// The member that creates the znode leads. All others watch it, and when it is deleted all of them try again: a
-/// herd, and chance decides which one leads next. A member that was stopped does not know that its znode is gone: it
-/// has no lease, and the ensemble checks nothing that it does.
+/// Races for every partition: the member that creates the znode leads. All others watch it and try again when it is
+/// deleted: a herd, and chance decides which one leads next. A member that was stopped does not know that its znode is
+/// gone: it has no lease, and the ensemble does not check its actions.
 pub(crate) async fn race(client: &Client, number: usize, path: &str, board: &Board) -> Result<()> {
     let race = |partition: usize| async move {
         let node = format!("{path}/{partition}");

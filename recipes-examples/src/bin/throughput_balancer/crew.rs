@@ -87,7 +87,7 @@ impl Crew {
         let done: Vec<_> = done.collect();
         tell_row("  done", &self.workers, &done);
         for ((worker, done), rate) in self.workers.iter().zip(done).zip(rates) {
-            // The burst of the limiter: one permit, and those of 10 ms, by which timers are late.
+            // The burst of the limiter: one permit, and those of 10 ms, because timers may be that late.
             let allowed = (*rate as f64 * (began.elapsed().as_secs_f64() + 0.01)) + 1.0;
             if done as f64 > allowed {
                 return Err(format!("{} did {done}, more than {allowed:.0}", worker.name).into());

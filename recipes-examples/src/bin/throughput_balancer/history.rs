@@ -9,7 +9,7 @@ use zookeeper_recipes::throughput_balancer::Share;
 /// What each member applies, by its number.
 pub(crate) type Applied = BTreeMap<usize, u64>;
 
-/// What all members apply together.
+/// Returns what all members apply together.
 pub(crate) fn together(applied: &Applied) -> u64 {
     applied.values().sum()
 }
@@ -17,7 +17,7 @@ pub(crate) fn together(applied: &Applied) -> u64 {
 /// The shares of all members, with a sample of what they apply at each change of one of them.
 #[derive(Default)]
 pub(crate) struct History {
-    /// The newest share of each member, also of those that have left.
+    /// The newest share of each member, including those that have left.
     shares: BTreeMap<usize, Share>,
     /// The leaders that these shares come from.
     leaders: BTreeSet<i64>,
@@ -32,17 +32,17 @@ impl History {
         self.sample();
     }
 
-    /// Forgets all samples, and begins with what is applied now.
+    /// Discards all samples, and begins with what is applied now.
     pub(crate) fn restart(&mut self) {
         self.leaders = self.shares.values().map(Share::epoch).collect();
         self.samples.clear();
         self.sample();
     }
 
-    /// The throughput applied now, by members whose share is not 0.
+    /// Returns the throughput that each member applies now, without members whose share is 0.
     ///
-    /// Each share is asked for its throughput a moment after the one before. Without a new share a throughput only
-    /// falls, so the sum is never more than what was applied together when the first one was asked.
+    /// The shares are read one after the other. Without a new share, a throughput only falls, so the sum is never more
+    /// than what all members applied together when the first share was read.
     pub(crate) fn applied(&self) -> Applied {
         let applied = self.shares.iter().map(|(number, share)| (*number, share.throughput()));
         applied.filter(|(_, throughput)| *throughput > 0).collect()
@@ -52,7 +52,7 @@ impl History {
         self.samples.push((Instant::now(), self.applied()));
     }
 
-    /// The samples until now; none before the first share.
+    /// Returns the samples until now; `None` before the first share.
     pub(crate) fn recorded(&self) -> Option<Recorded> {
         let (began, _) = self.samples.first()?;
         let samples = self.samples.iter().map(|(at, applied)| (*at - *began, applied.clone())).collect();
@@ -60,9 +60,9 @@ impl History {
     }
 }
 
-/// Samples, each of which was true until the next one.
+/// Samples, each of which is valid until the next one.
 pub(crate) struct Recorded {
-    /// Since the first one; never empty.
+    /// With the time since the first sample; never empty.
     samples: Vec<(Duration, Applied)>,
     pub(crate) duration: Duration,
     /// How many leaders the shares came from.
@@ -70,7 +70,7 @@ pub(crate) struct Recorded {
 }
 
 impl Recorded {
-    /// What all applied together on average, each sample weighted by how long it was true.
+    /// Returns what all applied together on average, with each sample weighted by how long it was valid.
     pub(crate) fn average(&self) -> f64 {
         let ends = self.samples.iter().skip(1).map(|(at, _)| *at).chain([self.duration]);
         let amounts = self.samples.iter().zip(ends);
@@ -78,12 +78,12 @@ impl Recorded {
         done / self.duration.as_secs_f64()
     }
 
-    /// The least that all applied together.
+    /// Returns the least that all applied together.
     pub(crate) fn least(&self) -> u64 {
         self.sums().min().unwrap_or_default()
     }
 
-    /// The most that all applied together.
+    /// Returns the most that all applied together.
     pub(crate) fn most(&self) -> u64 {
         self.sums().max().unwrap_or_default()
     }
@@ -92,7 +92,7 @@ impl Recorded {
         self.samples.iter().map(|(_, applied)| together(applied))
     }
 
-    /// Divides the time into `columns`; of each of them the sample in which all together applied least.
+    /// Divides the time into `columns`. Returns for each the sample in which all together applied least.
     pub(crate) fn least_of_each(&self, columns: u16) -> Vec<&Applied> {
         (0..columns)
             .filter_map(|column| self.least_between(self.start(column, columns), self.start(column + 1, columns)))
@@ -103,7 +103,7 @@ impl Recorded {
         self.duration * u32::from(column) / u32::from(columns)
     }
 
-    /// Of the sample that is true at `start`, and those that follow it before `end`.
+    /// Returns the least of the sample that is valid at `start` and those that follow it before `end`.
     fn least_between(&self, start: Duration, end: Duration) -> Option<&Applied> {
         let first = self.samples.partition_point(|(at, _)| *at <= start).saturating_sub(1);
         let last = self.samples.partition_point(|(at, _)| *at < end).max(first + 1);

@@ -34,7 +34,7 @@ struct Options {
     /// The base path of the balancer
     #[arg(long, default_value = "/examples/throughput-balancer", value_parser = recipes_examples::path)]
     path: String,
-    /// Be one member on a real ensemble, until Ctrl-C [default: play a scenario]
+    /// Run as one member on a real ensemble, until Ctrl-C [default: play a scenario]
     #[arg(long)]
     member: bool,
     /// Set the maximum of the members on a real ensemble, and end [default: play a scenario]
@@ -78,7 +78,7 @@ async fn play(options: Options) -> Result<()> {
     }
 }
 
-/// The operator, which need not be a member.
+/// Sets the maximum, as an operator that need not be a member.
 async fn operate(stage: &Stage, path: &str, maximum: u64) -> Result<()> {
     let client = stage.connect().await?;
     set_max_throughput(&client, path, maximum).await?;
@@ -86,7 +86,7 @@ async fn operate(stage: &Stage, path: &str, maximum: u64) -> Result<()> {
     Ok(())
 }
 
-/// One member in a process of its own: works as fast as its share allows.
+/// Runs one member in a process of its own, which works as fast as its share allows.
 async fn participate(stage: &Stage, path: &str) -> Result<()> {
     println!("connecting to {stage}");
     let client = stage.connect().await?;

@@ -7,7 +7,7 @@ use ratatui::layout::{HorizontalAlignment, Rect};
 use ratatui::symbols::Marker;
 use ratatui::widgets::{Axis, Chart, Dataset, GraphType, Widget};
 
-/// The columns of the plot, each of them a moment; with a time stamp a line has 96 characters.
+/// The columns of the plot, one for each moment; with its time stamp, a line has 96 characters.
 pub(crate) const COLUMNS: u16 = 80;
 /// The rows from zero to the maximum.
 const ROWS: u16 = 24;
@@ -20,10 +20,10 @@ pub(crate) struct Band {
     pub(crate) applied: Vec<u64>,
 }
 
-/// The bands, the first one at the bottom, under a line at the maximum.
+/// Plots the bands, the first one at the bottom, under a line at the maximum.
 pub(crate) fn plot(bands: &[Band], maximum: u64, duration: Duration) -> String {
     let row = maximum as f64 / f64::from(ROWS);
-    // The line has a row of its own, above what a full column takes.
+    // The line has a row of its own, above a full column.
     let line: Vec<_> = (0..COLUMNS).map(|column| (f64::from(column), maximum as f64 + row)).collect();
     let tops = tops(bands);
     // A lower band is drawn over the higher ones.
@@ -45,11 +45,11 @@ pub(crate) fn plot(bands: &[Band], maximum: u64, duration: Duration) -> String {
                 .labels(y_labels)
                 .labels_alignment(HorizontalAlignment::Right),
         );
-    // Beside the bands: the labels and the y axis, the row of the maximum, the x axis and its labels.
+    // Besides the bands: the labels and the y axis, the row of the maximum, the x axis and its labels.
     text(&chart, label_width + 1 + COLUMNS, ROWS + 3)
 }
 
-/// The top of each band: the sum of it and all bands below it.
+/// Returns the top of each band: the sum of it and all bands below it.
 fn tops(bands: &[Band]) -> Vec<Vec<(f64, f64)>> {
     let mut sums = vec![0; usize::from(COLUMNS)];
     let mut tops = Vec::new();
@@ -64,7 +64,7 @@ fn dataset(graph_type: GraphType, letter: char, points: &[(f64, f64)]) -> Datase
     Dataset::default().graph_type(graph_type).marker(Marker::Custom(letter)).data(points)
 }
 
-/// The text of a widget, without colours and without control of a terminal.
+/// Renders a widget as text, without colours and terminal control.
 fn text(widget: impl Widget, width: u16, height: u16) -> String {
     let area = Rect::new(0, 0, width, height);
     let mut buffer = Buffer::empty(area);

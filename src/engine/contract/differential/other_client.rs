@@ -163,8 +163,8 @@ impl ComparedSession for OtherSession {
         self.request(|client| async move { client.sync(&path).await })
     }
 
-    /// Closes the session. A request that waits for its reply keeps it open; the differential test has none when it
-    /// closes one.
+    /// Closes the session. A pending request would keep it open; the differential test has none when it closes a
+    /// session.
     fn close(&self) -> BoxFuture<'static, ()> {
         drop(self.client().take());
         let mut state = self.state.clone();
@@ -191,7 +191,7 @@ fn event(event: zk::EventType) -> Event {
     }
 }
 
-/// Translates what a server may refuse; no connection is lost in a run.
+/// Translates the errors that a server may return; no connection is lost during a run.
 fn error(error: zk::Error) -> Error {
     match error {
         zk::Error::NoNode => Error::NoNode,
@@ -229,7 +229,7 @@ fn create_mode(mode: CreateMode) -> zk::CreateMode {
         CreateMode::Ephemeral => zk::CreateMode::Ephemeral,
         CreateMode::EphemeralSequential => zk::CreateMode::EphemeralSequential,
         CreateMode::Container => zk::CreateMode::Container,
-        // That client has no such mode.
+        // The other client has no such mode.
         CreateMode::PersistentTtl(_) => zk::CreateMode::Persistent,
     }
 }

@@ -10,7 +10,7 @@ pub(super) enum Read {
     Exists,
     Data,
     Children,
-    /// It leaves no watch.
+    /// Never leaves a watch.
     Acl,
 }
 
@@ -34,18 +34,18 @@ pub(super) enum Step {
         session: usize,
         path: String,
     },
-    /// A watch is dropped before its event.
+    /// Drops a watch before its event.
     Unwatch {
         watch: usize,
     },
-    /// The session is closed, and another one opened.
+    /// Closes the session, and opens another one.
     Reopen {
         session: usize,
     },
 }
 
 impl Step {
-    /// Returns whether something may be under way when it is answered: events of watches, a removal.
+    /// Returns whether events or the removal of a watch may still be under way after the answer.
     pub(super) fn unsettles(&self) -> bool {
         matches!(self, Step::Write { .. } | Step::Multi { .. } | Step::Reopen { .. } | Step::Unwatch { .. })
     }
@@ -98,7 +98,7 @@ impl Read {
     }
 }
 
-/// Makes steps from a seed, on so few paths that they meet often.
+/// Generates steps from a seed, on so few paths that steps often affect each other.
 pub(super) struct Generator {
     state: u64,
     root: String,
@@ -176,7 +176,7 @@ impl Generator {
         }
     }
 
-    /// Returns the next step, while so many watches are armed.
+    /// Returns the next step, given the number of armed watches.
     pub(super) fn step(&mut self, watches: usize) -> Step {
         let session = self.below(self.sessions);
         match self.below(100) {

@@ -17,7 +17,7 @@ pub struct Division {
 }
 
 impl Division {
-    /// `members` has each member with its place in `shares`, sorted by their ids.
+    /// Returns the division. `members` has each member with its place in `shares`, sorted by their ids.
     pub(super) fn new<'a>(maximum: u64, shares: Vec<u64>, members: impl Iterator<Item = (usize, &'a Member)>) -> Self {
         let shortfall = Shortfall::of(members.map(|(at, member)| (member, shares[at])));
         let unallocated = maximum - shares.iter().sum::<u64>();

@@ -64,8 +64,8 @@ fn fill(maximum: u64, vessels: &[Vessel]) -> Vec<u64> {
     }
     let mut shares: Vec<u64> = vessels.iter().map(|vessel| vessel.min).collect();
     let mut rising = vec![false; vessels.len()];
-    // The total weight of the rising vessels, and what they have together: the maximum minus what the others have,
-    // which are at their min or max.
+    // The total weight of the rising vessels, and what they have together: the maximum minus what the others have at
+    // their min or max.
     let mut weight: u128 = 0;
     let mut water = maximum - shares.iter().sum::<u64>();
     for edge in edges(vessels) {
@@ -96,7 +96,7 @@ fn fill(maximum: u64, vessels: &[Vessel]) -> Vec<u64> {
     shares
 }
 
-/// The edges of all vessels, from the lowest level to the highest.
+/// Returns the edges of all vessels, from the lowest level to the highest.
 fn edges(vessels: &[Vessel]) -> Vec<Edge> {
     let mut edges = Vec::with_capacity(2 * vessels.len());
     for (at, &Vessel { weight, min, max }) in vessels.iter().enumerate() {
@@ -110,7 +110,7 @@ fn edges(vessels: &[Vessel]) -> Vec<Edge> {
 }
 
 /// Divides `water` in proportion to the weights, which add up to `weight`. Shares are rounded down, and the remaining
-/// units go to the largest remainders, among equal ones to the first. There are fewer units than shares with a
+/// units go to the largest remainders, and among equal ones to the first. There are fewer units than shares with a
 /// remainder, so no share exceeds its max: a share with a remainder is below it.
 fn proportional(water: u64, weight: u128, parts: impl Iterator<Item = (usize, u64)>) -> Vec<(usize, u64)> {
     let mut remainders = Vec::new();

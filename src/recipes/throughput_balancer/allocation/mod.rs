@@ -35,7 +35,7 @@
 //! | [`FairShare`](Allocation::FairShare) | in proportion to its weight, within its bounds | used | kept | kept |
 //! | [`Custom`](Allocation::custom) | what your function returns | up to you | reported | an error if exceeded |
 //!
-//! `FairShare` leaves nothing over: what exceeds a member's max goes to the others.
+//! `FairShare` leaves nothing over unless all have their max: what exceeds a member's max goes to the others.
 //!
 //! No share exceeds the member's own max. If a share is below the member's min, [`Division::shortfall`] says how much
 //! it lacks. Even then, shares are computed: if members kept older ones, they would exceed a maximum that was lowered.
@@ -92,8 +92,8 @@ pub enum Allocation {
     /// most its max. The others bear or share the difference, again in proportion. Nothing is left over unless all have
     /// their max.
     ///
-    /// Fractions become whole units for the members with the largest remainders, among equal remainders for the smaller
-    /// id. So each share is less than one unit away from the ideal. A larger maximum may give a member one unit less.
+    /// Units left by rounding go to the members with the largest remainders, and among equal ones to the smaller ids.
+    /// So each share is less than one unit away from the ideal. A larger maximum may give a member one unit less.
     ///
     /// If the minima add up to more than the maximum, the maximum is divided in proportion to them, and a [`Shortfall`]
     /// reports that.
@@ -103,7 +103,7 @@ pub enum Allocation {
 }
 
 impl Allocation {
-    /// Returns a rule that divides by your function.
+    /// Returns a rule that calls your function.
     ///
     /// The function gets the maximum and the members, sorted by their ids, and returns the share of each in that order.
     /// It must be pure, because every leader must compute the same result. While some members do not follow, a leader

@@ -16,7 +16,7 @@ pub(super) struct Debounce {
 }
 
 impl Debounce {
-    /// A new leader decides at once, because what it finds may already have waited for earlier leaders.
+    /// Starts without a wait: what a new leader finds may already have waited for earlier leaders.
     pub(super) fn new(quiet: Duration, at_most: Duration) -> Self {
         Debounce { quiet, at_most, disturbed: None, now: true }
     }

@@ -39,8 +39,8 @@ impl<'a> Term<'a> {
             if term.debounce.is_over(now) {
                 term.decide(now);
             }
-            // After a write, everything that has changed is read again. The same if there is no watch on the maximum,
-            // because it was created between two looks.
+            // Reads again at once after a write, or if the maximum has no watch because it was created between two
+            // reads.
             if !term.write_changes(now).await? && term.watches.maximum.is_some() {
                 term.wait(now).await;
             }

@@ -113,7 +113,7 @@ impl Term<'_> {
     }
 
     fn report_invalid_maximum(&mut self, why: &str) {
-        // The event that follows a valid maximum is reported even if no share changes.
+        // Report `Settled` once the maximum is valid again, even if no share changes.
         self.reported.settled = None;
         self.leader.events.report_invalid_maximum(why);
     }
@@ -141,7 +141,7 @@ impl Term<'_> {
                 continue;
             };
             let record = Record::parse(&data).map_err(|why| format!("{} is no record: {why}", quoted_bytes(&data)));
-            // The time for which the previous leader has waited counts too, by the servers' clock.
+            // The time that earlier leaders have waited counts too, by the servers' clock.
             let age = Duration::from_millis(u64::try_from(self.epoch.began - stat.mtime).unwrap_or(0));
             if self.view.read(&name, &stat, record, now.checked_sub(age).unwrap_or(now)) {
                 self.debounce.disturb(now);

@@ -33,7 +33,7 @@ pub(super) fn credit(maximum: u64, members: &[PlannedMember], held_elsewhere: u6
     u64::try_from(u128::from(maximum).saturating_sub(held)).unwrap_or(0)
 }
 
-/// Returns the next writes, lowered shares first. `more_credit_comes` says that acknowledgements are on their way.
+/// Returns the next writes, lowered shares first. `more_credit_comes` means that acknowledgements are on their way.
 pub(super) fn plan(members: &[PlannedMember], credit: u64, more_credit_comes: bool) -> Vec<Change> {
     let (lowered, rest): (Vec<_>, Vec<_>) =
         members.iter().enumerate().partition(|(_, member)| member.target < member.throughput);
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(plan(&[lacking], 0, false), [], "its first record contains what was decided");
     }
 
-    /// A member that applies its share late or never, in a world of steps.
+    /// A simulated member that applies its share late or never.
     #[derive(Debug, Clone)]
     struct Member {
         throughput: u64,
@@ -137,8 +137,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the targets, the order in which members acknowledge, and the write after which a leader dies: the
-        /// sum of what is applied never exceeds the maximum, and when all follow, all reach their targets.
+        /// For all targets, any order of acknowledgements, and any write after which a leader dies, the sum of what is
+        /// applied never exceeds the maximum, and when all follow, all reach their targets.
         #[test]
         fn the_sum_of_what_is_applied_never_exceeds_the_maximum(
             maximum in 0u64..2_000,

@@ -22,7 +22,7 @@ impl Term<'_> {
         self.reported.without_share = members;
     }
 
-    /// Reports, if it has changed, by how much the maximum is exceeded, and that there is nothing left to do.
+    /// Reports by how much the maximum is exceeded, and that everything is settled, each only if it has changed.
     pub(super) fn report_progress(
         &mut self,
         maximum: u64,

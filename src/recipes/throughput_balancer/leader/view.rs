@@ -18,7 +18,7 @@ use crate::throughput_balancer::events::Event;
 use crate::throughput_balancer::record::Record;
 use crate::util::znode::Stat;
 
-/// A member that has not followed for this time counts with what it holds: the others divide the rest.
+/// A member that has not followed for this long counts with what it holds: the others divide the rest.
 const SLOW: Duration = Duration::from_millis(500);
 /// How long a member may take to follow, or a node to become a pair, before an event reports it.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -78,7 +78,7 @@ struct Overdue {
     is_reported: bool,
 }
 
-/// A member to divide among.
+/// A member that gets a share in a division.
 #[derive(Debug)]
 pub(super) struct Candidate {
     pub(super) member: allocation::Member,
@@ -138,13 +138,13 @@ impl MemberState {
             holding.acknowledged(ack);
         }
         if self.held() < before {
-            // It follows, but has not followed everything yet.
+            // The member has followed in part, so its time starts again.
             self.overdue = None;
         }
         self.count_held(false);
     }
 
-    /// Returns what is to be reported of this name if it stays as it is.
+    /// Returns the event to report if this name stays as it is for too long.
     fn complaint(&self, name: &str) -> Option<Event> {
         let (held, is_member) = (self.held(), self.member().is_some());
         if is_member && !self.is_awaited() {
@@ -370,7 +370,7 @@ impl View {
         self.states.values().any(|state| state.is_awaited() && !state.is_slow(now))
     }
 
-    /// Checks everything that the leader waits for. Returns what is to be reported now.
+    /// Checks everything that the leader waits for. Returns the events to report now.
     pub(super) fn overdue(&mut self, now: Instant) -> Vec<Event> {
         let mut events = Vec::new();
         for (name, state) in &mut self.states {

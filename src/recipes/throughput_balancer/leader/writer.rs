@@ -1,4 +1,4 @@
-//! Writes records, in transactions that servers refuse unless their author still leads and the maximum is unchanged.
+//! Writes records, in transactions that servers refuse unless the writer still leads and the maximum is unchanged.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) struct Write {
 /// What every transaction depends on.
 #[derive(Debug, Clone)]
 pub(super) struct Preconditions {
-    /// The leader's own node in the line.
+    /// The check of the leader's own node in the election.
     pub(super) fence: Op,
     /// The data version of the node that each take-over writes.
     pub(super) epoch: i32,
@@ -119,7 +119,7 @@ fn take_chunk(rest: &mut VecDeque<Write>, paths: &Paths, max_bytes: usize) -> Ve
 
 /// Why a transaction was not carried out.
 enum Refusal {
-    /// One write was refused; its index.
+    /// One write was refused: its index and the error.
     Write(usize, engine::Error),
     /// The maximum has changed.
     Maximum,

@@ -1,4 +1,4 @@
-//! How a server answers: in the order of the requests, as far as the answers are there.
+//! How a server answers: in the order of the requests, as far as the answers are ready.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use crate::testing::ensemble::{ConnId, Zxid};
 use crate::util::znode::{Acl, Permissions};
 
 impl World {
-    /// Whether a lever takes this request, which arrives, or else its reply; how.
+    /// Returns how a lever loses this request if it `arrives`, or else its reply; `None` if it is not lost.
     pub(crate) fn loss(&mut self, id: ConnId, kind: Operation, arrives: bool) -> Option<Loss> {
         let conn = self.conns.get(&id)?;
         let (group, session) = (conn.group, conn.session);
         self.faults.take(group, session, kind, arrives)
     }
 
-    /// The leader's answer to a request is here.
+    /// Handles the arrival of the leader's answer to a request.
     pub(crate) fn answered(&mut self, id: ConnId, ticket: u64, outcome: Outcome) {
         let Some(conn) = self.conns.get_mut(&id) else { return };
         if let Some(slot) = conn.slots.iter_mut().find(|slot| slot.ticket == ticket) {
@@ -38,7 +38,7 @@ impl World {
         }
     }
 
-    /// Answers in the order of the requests, as far as answers are there.
+    /// Sends the answers in the order of the requests, as far as they are ready.
     pub(crate) fn answer_all(&mut self, id: ConnId) {
         loop {
             let Some(conn) = self.conns.get_mut(&id) else { return };
@@ -63,17 +63,17 @@ impl World {
         }
     }
 
-    /// The last transaction that the server of a connection has applied.
+    /// Returns the last transaction that the server of a connection has applied.
     pub(crate) fn applied_at(&self, id: ConnId) -> Zxid {
         self.conns.get(&id).and_then(|conn| self.replicas.get(conn.replica)).map_or(0, |replica| replica.applied)
     }
 
-    /// What this server can answer by itself.
+    /// Answers what this server can answer by itself.
     fn serve(&mut self, id: ConnId, request: Request) -> Outcome {
         let answer = match request {
             Request::Word(word) => return Outcome::Text(self.word(id, word)),
             Request::Unknown => return Outcome::Unknown,
-            // Of the request to connect.
+            // These two answer a request to connect.
             Request::Refused(ErrorCode::SessionExpired) => return Outcome::Expired,
             Request::Refused(ErrorCode::ConnectionLoss) => return Outcome::NoLeader,
             Request::Refused(code) => Err(code),
@@ -112,13 +112,13 @@ impl World {
         }
     }
 
-    /// Carries out what only looks, or arms and removes watches.
+    /// Carries out reads, and requests that arm or remove watches.
     fn look(&mut self, id: ConnId, call: &Call) -> Result<Answer, ErrorCode> {
         let conn = self.conns.get(&id).ok_or(ErrorCode::ConnectionLoss)?;
         let (index, who) = (conn.replica, &*Arc::clone(&conn.identity));
         match call {
             Call::AddWatch { .. } if !self.options.persistent_watches => return Err(ErrorCode::Unimplemented),
-            // The node need be neither there nor readable: a client without permission to read it gets no event.
+            // The node need not exist or be readable: a client without permission to read it gets no event.
             Call::AddWatch { path, watch } => self.arm(index, path, *watch, id),
             Call::RemoveWatch { path, watches } => {
                 let replica = self.replicas.get_mut(index).ok_or(ErrorCode::ConnectionLoss)?;
@@ -139,7 +139,7 @@ impl World {
             Call::GetMany { reads } => {
                 return Ok(Answer::Many(self.parts(index, who, reads)));
             }
-            // The one read whose path is looked at.
+            // The only read whose path is checked.
             Call::Exists { path, .. } if path.contains('\0') => return Err(ErrorCode::BadArguments),
             _ => {}
         }
@@ -191,12 +191,12 @@ impl World {
         replica.tree.get(path).ok_or(ErrorCode::NoNode)
     }
 
-    /// Returns a node that may be read. Since 3.9 that is needed also to ask whether it exists.
+    /// Returns a node if it may be read. Since 3.9 even `exists` needs this permission.
     fn node(&self, (replica, who): (usize, &Identity), path: &str, kind: Operation) -> Result<&Node, ErrorCode> {
         let node = self.found(replica, path)?;
         self.leader.permit(who, path, &node.acls, Permissions::READ)?;
         if self.faults.fails(path, kind) {
-            // A lever is set.
+            // A lever makes this read fail.
             return Err(ErrorCode::DataInconsistency);
         }
         Ok(node)
@@ -207,7 +207,7 @@ impl World {
         Ok((Arc::clone(&node.data), node.stat()))
     }
 
-    /// The results of many reads; not all of them if they are more than a client may leave unread.
+    /// Returns the results of many reads, cut short if they exceed what a client may leave unread.
     fn parts(&self, replica: usize, who: &Identity, reads: &[Read]) -> Vec<Result<Part, ErrorCode>> {
         let mut length = 0;
         let parts = reads.iter().map(|read| self.part(replica, who, read));
@@ -230,7 +230,7 @@ impl World {
         }
     }
 
-    /// The leader's word on a session that came back is here.
+    /// Handles the arrival of the leader's answer about a session to resume.
     pub(crate) fn validated(&mut self, validated: Validated) {
         let Validated { conn, ticket, session, timeout } = validated;
         match timeout {
@@ -246,7 +246,7 @@ impl World {
     }
 }
 
-/// A real server hides the hashes of digests from those who may not change the ACL.
+/// Returns the ACL of a node. As in a real server, digest hashes are hidden from clients that may not change the ACL.
 fn told_acl(node: &Node, may: impl Fn(Permissions) -> Result<(), ErrorCode>) -> Result<Answer, ErrorCode> {
     let administers = may(Permissions::ADMIN).is_ok();
     if !administers {
@@ -261,7 +261,7 @@ fn told_acl(node: &Node, may: impl Fn(Permissions) -> Result<(), ErrorCode>) -> 
     Ok(Answer::Acl(node.acls.iter().map(told).collect(), node.stat()))
 }
 
-/// A real server lists children in the order of a hash table: never sorted, but always the same.
+/// Lists children as a real server does, in the order of a hash table: not sorted, but always in the same order.
 fn in_no_order(names: &BTreeSet<Arc<str>>) -> Vec<Arc<str>> {
     let hash = |name: &str| {
         name.bytes()

@@ -1,18 +1,18 @@
 //! What happens in the world, event by event.
 //!
-//! Each file has the steps of one part; they use the files before them:
+//! Each file has the steps of one part:
 //!
-//! | file | whose steps |
+//! | file | steps of |
 //! |---|---|
 //! | `network` | messages and connections |
 //! | `client_end` | the client's end of a connection |
-//! | `words` | what a server answers to four-letter words |
+//! | `words` | a server that answers four-letter words |
 //! | `answering` | a server that answers |
 //! | `proposing` | the leader's transactions |
 //! | `sessions` | the leader's sessions |
-//! | `replication` | between the leader and the servers |
-//! | `receiving` | a server that takes requests in |
-//! | `outages` | servers that stop, or are cut off |
+//! | `replication` | messages between the leader and the servers |
+//! | `receiving` | a server that receives requests |
+//! | `outages` | servers that stop, are cut off or are deposed |
 
 mod answering;
 mod client_end;
@@ -27,7 +27,7 @@ mod words;
 use crate::testing::ensemble::world::{Event, World};
 
 impl World {
-    /// Lets everything happen that is due.
+    /// Runs all events that are due.
     pub(crate) fn run(&mut self) {
         while let Some(event) = self.take_due() {
             self.happen(event);

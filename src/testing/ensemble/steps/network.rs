@@ -1,4 +1,4 @@
-//! What the network does: it carries messages, holds them, and cuts connections.
+//! The network: carries messages, holds them, and cuts connections.
 
 use crate::testing::ensemble::connection::{Conn, unframed};
 use crate::testing::ensemble::inbox::End;
@@ -6,12 +6,12 @@ use crate::testing::ensemble::wire::{Incoming, Message, Request};
 use crate::testing::ensemble::world::{Event, World};
 use crate::testing::ensemble::{ConnId, Millis};
 
-/// The most bytes that a server keeps for a client that does not read. With more it cuts the connection.
+/// The most bytes that a server keeps for a client that does not read. If there are more, it cuts the connection.
 pub(crate) const MOST_UNREAD: usize = 64 * 1024 * 1024;
 
 impl World {
-    /// How long the next message of a connection takes. A delay is one of sessions, not of the question whether a
-    /// server serves: so a request that is late is one that was written.
+    /// Returns how long the next message of a connection takes. The delay lever affects sessions, not four-letter
+    /// words, so that a late request is one that was written.
     fn latency(&mut self, id: ConnId) -> Option<Millis> {
         let conn = self.conns.get(&id)?;
         let delay = if conn.is_asked() { 0 } else { self.faults.delay(conn.group) };
@@ -19,15 +19,15 @@ impl World {
         Some(self.random.u64(latency) + delay)
     }
 
-    /// Whether no more requests are read from a client outside for now. All others wait while its requests are
-    /// answered, so few are under way at once; more where messages take time.
+    /// Returns whether no more requests are read for now from a client outside this process. All others wait while its
+    /// requests are answered, so few may be under way at once; more if messages take time.
     pub(crate) fn is_throttled(&self, id: ConnId) -> bool {
         let takes_time = |group| *self.options.latency.end() > 0 || self.faults.delay(group) > 0;
         let most = |conn: &Conn| if takes_time(conn.group) { 256 } else { 16 };
         self.conns.get(&id).is_some_and(|conn| conn.is_throttled(most(conn)))
     }
 
-    /// How long a message takes between two servers.
+    /// Returns how long a message takes between two servers.
     pub(crate) fn link(&mut self) -> Millis {
         if self.replicas.len() == 1 {
             return 0;
@@ -36,7 +36,7 @@ impl World {
         self.random.u64(link)
     }
 
-    /// Sends from the client.
+    /// Sends a request from the client.
     pub(crate) fn send_up(&mut self, id: ConnId, request: Incoming) {
         let Some(latency) = self.latency(id) else { return };
         let arrival = self.now + latency;
@@ -45,7 +45,7 @@ impl World {
         self.schedule(at, Event::Up(id, request));
     }
 
-    /// Sends from the server, unless its end is closed.
+    /// Sends a message from the server, unless the server's end is closed.
     pub(crate) fn send_down(&mut self, id: ConnId, message: Message) {
         if !self.conns.get(&id).is_some_and(|conn| conn.open) {
             return;
@@ -56,14 +56,14 @@ impl World {
         let at = conn.go_down(arrival);
         conn.due += message.length();
         if conn.due + conn.inbox.unread() > MOST_UNREAD {
-            // Before it is written as bytes: it may refer to the same data many times.
+            // Checked before the message is encoded, because it may refer to the same data many times.
             self.cut(id);
             return;
         }
         self.schedule(at, Event::Down(id, message));
     }
 
-    /// Keeps a message that came to a black hole, as TCP would send it again; returns it if there is none.
+    /// Holds a request in a black hole, because TCP would retransmit it later; otherwise returns it.
     pub(crate) fn hold_up(&mut self, id: ConnId, request: Incoming) -> Option<Incoming> {
         let conn = self.conns.get_mut(&id)?;
         if !self.faults.is_black_hole(conn.group) {
@@ -73,7 +73,7 @@ impl World {
         None
     }
 
-    /// As `hold_up`, for the other direction.
+    /// Does the same as `hold_up` in the other direction.
     pub(crate) fn hold_down(&mut self, id: ConnId, message: Message) -> Option<Message> {
         let conn = self.conns.get_mut(&id)?;
         if !self.faults.is_black_hole(conn.group) {
@@ -83,7 +83,7 @@ impl World {
         None
     }
 
-    /// Lets everything go that is held and need not be any more.
+    /// Releases all messages that need no longer be held.
     pub(crate) fn release_held(&mut self) {
         let ids: Vec<ConnId> = self.conns.keys().copied().collect();
         for id in ids {
@@ -102,7 +102,7 @@ impl World {
         }
     }
 
-    /// Closes the client's end. By chance all that was sent still arrives, or only a part of it.
+    /// Closes the client's end. At random, all or only a part of what was sent still arrives.
     pub(crate) fn hang_up(&mut self, id: ConnId) {
         let partly = self.random.bool();
         self.ended(id, End::Closed);
@@ -115,13 +115,13 @@ impl World {
         self.send_up(id, unframed(Request::Fin));
     }
 
-    /// Closes the server's end; the client reads what was sent before.
+    /// Closes the server's end; the client still reads what was sent before.
     pub(crate) fn server_close(&mut self, id: ConnId) {
         self.send_down(id, Message::Closed);
         self.shut(id);
     }
 
-    /// Cuts a connection at both ends at once: answers under way are lost, and of the requests under way some arrive.
+    /// Cuts a connection at both ends at once: answers in flight are lost, and some of the requests in flight arrive.
     pub(crate) fn cut(&mut self, id: ConnId) {
         let Some(conn) = self.conns.get_mut(&id).filter(|conn| !conn.deaf) else {
             return;

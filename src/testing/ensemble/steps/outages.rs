@@ -50,7 +50,7 @@ impl World {
                 ..Replica::new()
             };
         }
-        // A server that starts gives every session its whole time again.
+        // A server that starts gives every session its full timeout again.
         self.start_timers();
     }
 
@@ -66,8 +66,8 @@ impl World {
         true
     }
 
-    /// The others elect a leader, which counts the time of every session from now on. Their clients are dropped
-    /// meanwhile.
+    /// Deposes a leader. The other servers elect a new one, which restarts the time of every session. Meanwhile they
+    /// drop their clients.
     pub(crate) fn depose(&mut self, index: usize, serves_for: Millis) {
         let known = self.leader.sessions.keys().copied().collect();
         if !self.cut_off(index, serves_for, Some(known)) {
@@ -89,7 +89,7 @@ impl World {
         self.drop_clients(index);
     }
 
-    /// A server that stops serving for a while forgets what it has heard.
+    /// Drops the clients of a server that stops serving for a while. It forgets which sessions it has heard from.
     fn drop_clients(&mut self, index: usize) {
         if let Some(replica) = self.replicas.get_mut(index) {
             replica.touched.clear();
@@ -107,7 +107,7 @@ impl World {
             return;
         };
         if replica.cut_off.as_ref().is_some_and(|cut_off| cut_off.deposed.is_some()) {
-            // It learns that there is another leader: what only it has heard is void.
+            // The server learns of the new leader and discards what only it has received.
             self.step_down(index, replica.cuts);
         }
         let Some(replica) = self.replicas.get_mut(index) else {
@@ -115,7 +115,7 @@ impl World {
         };
         let held = replica.take_held();
         replica.catch_up(now);
-        // TCP kept the order: the pings that have waited are answered before the leader's answer to anything held.
+        // TCP keeps the order: the server answers the pings that waited before the leader gets any held request.
         self.answer_ping(index);
         self.schedule(now, Event::Step(index));
         for forward in held {

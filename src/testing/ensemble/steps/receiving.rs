@@ -1,4 +1,4 @@
-//! How a server takes requests in: it answers some by itself, and passes the others on to the leader.
+//! How a server receives requests: it answers some by itself, and passes the others on to the leader.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use crate::testing::ensemble::wire::{Call, Header, Incoming, Operation, Request}
 use crate::testing::ensemble::world::World;
 use crate::testing::ensemble::{ConnId, Millis};
 
-/// No client asks for more before it is welcomed.
+/// The most requests that a client may send before the connect response.
 const MOST_EARLY: usize = 100;
 
 impl World {
-    /// A request arrives at the server of a connection.
+    /// Handles the arrival of a request at the server of a connection.
     pub(crate) fn receive(&mut self, id: ConnId, incoming: Incoming) {
         let Some(Incoming { header, request }) = self.hold_up(id, incoming) else { return };
         if matches!(request, Request::Fin) {
@@ -39,14 +39,14 @@ impl World {
         self.take_up(id, Incoming { header, request });
     }
 
-    /// Takes up what a server has read.
+    /// Handles a message that a server has read.
     pub(crate) fn take_up(&mut self, id: ConnId, Incoming { header, request }: Incoming) {
         let Some(conn) = self.conns.get_mut(&id) else { return };
         let kind = request.kind();
         match request {
             Request::Connect { .. } => self.receive_connect(id, header, request),
             Request::Word(_) if self.options.four_letter_words => self.take_in_local(id, kind, header, request),
-            // The request to connect is before it.
+            // The request to connect is not answered yet.
             _ if conn.session == 0 && !conn.slots.is_empty() && conn.early.len() < MOST_EARLY => {
                 conn.early.push(Incoming { header, request });
             }
@@ -66,7 +66,7 @@ impl World {
         }
     }
 
-    /// A connection proves to be one of a user, too: what arrives behind that is from this user.
+    /// Authenticates a connection as one more user, so that later requests have this user's permissions, too.
     fn authenticate(&mut self, id: ConnId, scheme: &str, auth: &[u8]) -> Result<(), ErrorCode> {
         let conn = self.conns.get_mut(&id).ok_or(ErrorCode::ConnectionLoss)?;
         Arc::make_mut(&mut conn.identity).add(scheme, auth)
@@ -83,7 +83,7 @@ impl World {
         }
     }
 
-    /// What a server grants to a client that asks for this timeout.
+    /// Returns the timeout that a server grants to a client that requests this one.
     fn negotiate(&self, server: usize, wanted: Millis) -> Millis {
         let (least, most) = self.grants.get(server).map_or((0, Millis::MAX), |range| (*range.start(), *range.end()));
         wanted.min(most).max(least)
@@ -99,7 +99,7 @@ impl World {
         if behind && is_keeper {
             self.take_in_local(id, None, header, Request::Refused(ErrorCode::ConnectionLoss));
         } else if behind {
-            // It has seen more than this server, or this one serves no client now; it must try another one.
+            // The client has seen more than this server, or the server serves no one now; it must try another one.
             self.server_close(id);
         } else if session == 0 || is_keeper {
             self.take_in(id, None, header, Ask::Open { timeout });

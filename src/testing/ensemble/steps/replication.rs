@@ -1,4 +1,4 @@
-//! Between the servers: requests to the leader, and what it has committed back to the servers.
+//! The messages between the servers: requests to the leader, and what it has committed back to the servers.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ impl World {
         self.schedule(at, Event::Forwarded(forward));
     }
 
-    /// A deposed leader answers.
+    /// Answers a request as a deposed leader.
     fn accept_alone(&mut self, id: ConnId, ticket: u64, outcome: Outcome) {
         if let (Outcome::Connected { session, timeout }, Some(conn)) = (&outcome, self.conns.get_mut(&id)) {
             (conn.session, conn.timeout) = (*session, *timeout);
@@ -43,7 +43,7 @@ impl World {
         self.answered(id, ticket, outcome);
     }
 
-    /// The leader takes a request in.
+    /// Handles the arrival of a request at the leader.
     pub(crate) fn lead(&mut self, forward: Forward) {
         if forward.incarnation != self.incarnation || !self.running {
             return;
@@ -61,9 +61,9 @@ impl World {
                 let txn = self.txn(Vec::new(), None);
                 self.leader.propose(txn, origin(Verdict::Opened { session, timeout }));
             }
-            // As on a real follower also where the session has moved.
+            // As on a real follower, even if the session has moved.
             Ask::Sync => self.leader.proposals.push_back(Proposal { txn: None, origin: origin(Verdict::Synced) }),
-            // A real leader lets any connection close a session, also one that the session has left.
+            // A real leader lets any connection close a session, even one that the session has left.
             Ask::Close if self.leader.sessions.contains_key(&session) => {
                 let (txn, verdict) = self.decide(by, Ask::Close);
                 self.leader.propose(txn, origin(verdict));
@@ -79,7 +79,7 @@ impl World {
         self.commit_soon();
     }
 
-    /// A replica takes in what has arrived from the leader.
+    /// Applies what has arrived from the leader at a replica.
     pub(crate) fn steps(&mut self, index: usize) {
         loop {
             let now = self.now;
@@ -115,8 +115,8 @@ impl World {
         }
     }
 
-    /// Sends the events of a transaction. Since 3.9.2 a client that may not read a node gets no event, and its watch is
-    /// spent.
+    /// Sends the events of a transaction. Since 3.9.2 a client that may not read a node gets no event, but its watch is
+    /// used up.
     fn fire(&mut self, index: usize, txn: &Txn, applied: &[Applied]) {
         for (change, applied) in txn.changes.iter().zip(applied) {
             let Some(replica) = self.replicas.get_mut(index) else {
@@ -156,7 +156,7 @@ impl World {
     }
 }
 
-/// What a deposed leader answers for which it needs no other server: a sync, and a session that it knows.
+/// Returns what a deposed leader answers without the other servers: to a sync, and to a request to resume a session.
 fn alone(known: &BTreeSet<i64>, ask: &Ask) -> Option<Outcome> {
     match *ask {
         Ask::Sync => Some(Outcome::Reply(Ok(Answer::Done))),

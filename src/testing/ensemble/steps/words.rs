@@ -1,5 +1,5 @@
-//! What a server answers to a four-letter word, as ZooKeeper 3.9 writes it. What is not counted here, such as the
-//! latency of requests, is left out.
+//! The answers to four-letter words, in the format of ZooKeeper 3.9. What is not counted here, such as the latency of
+//! requests, is left out.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ const VERSION: &str = "3.9.0-in-memory";
 const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests\n";
 
 impl World {
-    /// The answer to a four-letter word that came by a connection; empty if there is none any more.
+    /// Returns the answer to a four-letter word; empty if its connection is gone.
     pub(crate) fn word(&self, id: ConnId, word: [u8; 4]) -> String {
         let number = self.conns.get(&id).map(|conn| conn.replica);
         let Some((number, replica)) = number.and_then(|number| Some((number, self.replicas.get(number)?))) else {
@@ -39,7 +39,7 @@ impl World {
         }
     }
 
-    /// The leader is no server of its own here: of several, the first that serves says that it leads.
+    /// Returns the mode to report. The leader is not one of the servers here; the first one that serves claims to lead.
     fn mode(&self, number: usize) -> &'static str {
         let first = self.replicas.iter().position(Replica::is_serving);
         match self.replicas.len() {
@@ -62,7 +62,7 @@ impl World {
         )
     }
 
-    /// What `srvr` and `stat` end with.
+    /// Returns the last part of the answers to `srvr` and `stat`.
     fn numbers(&self, number: usize, replica: &Replica) -> String {
         let sum = |count: fn(&Conn) -> u64| self.conns_of(number).map(count).sum::<u64>();
         format!(
@@ -77,7 +77,7 @@ impl World {
         )
     }
 
-    /// A line for each connection.
+    /// Returns a line for each connection.
     fn clients(&self, number: usize, describe: impl Fn(&Conn) -> String) -> String {
         self.conns_of(number).fold(String::new(), |mut lines, conn| {
             let _ = writeln!(lines, " /{}[{}]({})", conn.peer, u8::from(conn.session != 0), describe(conn));
@@ -85,7 +85,7 @@ impl World {
         })
     }
 
-    /// What `cons` tells of a connection that has a session.
+    /// Returns what `cons` reports about the session of a connection.
     fn session_of(&self, conn: &Conn) -> String {
         match conn.session {
             0 => String::new(),

@@ -1,4 +1,4 @@
-//! What only an ensemble in memory can show: times, lags, faults, and that a seed replays.
+//! Tests that only an ensemble in memory allows: times, lags, faults, and the replay of a seed.
 
 mod faults;
 mod grants;
@@ -36,7 +36,7 @@ fn three(seed: u64, lag: u64) -> MemoryEnsemble {
 }
 
 impl MemoryEnsemble {
-    /// Returns the ensemble as one client reaches it, with the engine that reaches real servers.
+    /// Returns the ensemble as one client reaches it, through the same engine as real servers.
     pub(crate) fn for_group(
         &self,
         group: u32,
@@ -47,7 +47,7 @@ impl MemoryEnsemble {
         let servers = ConnectString::parse(&self.connect_string()).expect("names of servers");
         let runtime = tokio::runtime::Handle::current();
         let spawn = Arc::new(move |task| drop(runtime.spawn(task)));
-        // Each client draws other numbers, the same in each run.
+        // Each client draws different numbers, but the same ones in each run.
         let random = Random::seeded(self.with(|world| world.next_id()));
         let jitter: Jitter = Arc::new(move || random.unit());
         let options = engine::Options {
@@ -58,7 +58,7 @@ impl MemoryEnsemble {
     }
 }
 
-/// As a client that wants a session timeout of `wanted`.
+/// Returns the ensemble for a client that asks for a session timeout of `wanted`.
 fn access(ensemble: &MemoryEnsemble, group: u32, wanted: Duration) -> Arc<Ensemble> {
     ensemble.for_group(group, wanted, usize::MAX, Clock::Tokio(Instant::now()))
 }
@@ -67,7 +67,7 @@ async fn open(ensemble: &MemoryEnsemble, group: u32) -> Opened {
     access(ensemble, group, T).open(Arc::new(Indifferent)).await.expect("a session")
 }
 
-/// An observer that takes no notice.
+/// An observer that ignores everything.
 #[derive(Debug)]
 struct Indifferent;
 
@@ -91,7 +91,7 @@ async fn next(opened: &mut Opened) -> SessionEvent {
     tokio::time::timeout(T * 10, opened.events.next()).await.expect("an event").expect("not the end")
 }
 
-/// The next event is the loss of the connection.
+/// Waits for the next event, which must be the loss of the connection.
 async fn loses(opened: &mut Opened) -> Loss {
     match next(opened).await {
         SessionEvent::Disconnected(loss) => loss,
@@ -99,7 +99,7 @@ async fn loses(opened: &mut Opened) -> Loss {
     }
 }
 
-/// How long it takes until `condition` holds.
+/// Waits until `condition` holds. Returns how long that took.
 async fn takes(mut condition: impl FnMut() -> bool) -> Duration {
     let begun = Instant::now();
     while !condition() {

@@ -1,4 +1,4 @@
-//! Who may create nodes in a directory, and what ACLs permit to them.
+//! Who may create nodes in a directory, and what ACLs permit them to do.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use zookeeper_recipes::{Acl, Permissions};
 /// Those who may create nodes in a directory, each once.
 pub struct Members<'a>(Vec<Member<'a>>);
 
-/// An identity, which an entry of an ACL names.
+/// An identity that an entry of an ACL names.
 #[derive(Clone, Copy)]
 struct Member<'a>(&'a Acl);
 
@@ -25,7 +25,7 @@ impl<'a> Members<'a> {
         Members(members)
     }
 
-    /// Returns to whom an ACL does not permit this. `None` if it does so to all.
+    /// Returns the members to whom an ACL does not permit this; `None` if it permits this to all.
     pub fn without(&self, wanted: Permissions, acl: &[Acl]) -> Option<String> {
         let without: Vec<String> =
             self.0.iter().filter(|member| !member.may(wanted, acl)).map(|member| self.name(*member)).collect();
@@ -72,7 +72,7 @@ fn is_within(id: &str, other: &str) -> bool {
     network(other).zip(network(id)).is_some_and(|(other, id)| other.contains(&id))
 }
 
-/// Without the hash of a digest.
+/// Shows a member without the hash of a digest.
 impl fmt::Display for Member<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (scheme, id) = (self.0.scheme(), self.0.id());

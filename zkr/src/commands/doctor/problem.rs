@@ -22,19 +22,19 @@ pub enum Problem {
     NoConsumer,
     /// A queue has dead letters.
     DeadLetters,
-    /// The clock of this machine is late.
+    /// The clock of this machine is behind.
     Clock,
-    /// The servers grant another session timeout than the one that is asked for.
+    /// The servers grant a session timeout other than the one that is asked for.
     SessionTimeout,
     /// A server does not answer, while others do.
     NoAnswer,
     /// A server serves no clients, or no writes.
     NotServing,
-    /// A server is alone, though several are named.
+    /// A server is alone, although several are named.
     Standalone,
     /// The settings of the servers differ from each other.
     Settings,
-    /// The servers have other times than the options of this client.
+    /// The times of the servers differ from the options of this client.
     Times,
     /// A server has very many watches.
     Watches,

@@ -1,4 +1,4 @@
-//! A node by itself: its data, its stat, and the number in it; what happens to it, and its end.
+//! Commands on nodes, whatever their recipe: read, write, count, watch and delete.
 
 mod count;
 mod rm;
@@ -43,15 +43,15 @@ pub enum Node {
     /// Four bytes are a SharedCount (or DistributedAtomicInteger) of Curator, eight bytes a DistributedAtomicLong.
     #[command(after_help = "Example: zkr count /service/workers --add 1")]
     Count(count::Options),
-    /// Print a line for each event of a node and its children, until a signal ends it, with status 0
+    /// Print a line for each event of a node and its children, until a signal ends it with status 0
     #[command(after_help = "Example: zkr --json watch /service -r | jq .")]
     Watch(watch::Options),
-    /// Delete a node; with -r everything below it, too
+    /// Delete a node; with -r, also everything below it
     #[command(after_help = "Example: zkr rm -r /service/tenants/acme --dry-run")]
     Rm(rm::Options),
 }
 
-/// The bytes of a node, for JSON. Serialized flat: as `data`, or as `data_hex` if they are no text.
+/// The bytes of a node, for JSON. Serialized flat: as `data`, or as `data_hex` if they are not text.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Data {
@@ -107,7 +107,7 @@ async fn get(client: &Client, output: Output, path: &str) -> Result<Ending, Endi
         let data = String::from_utf8(bytes).map_or_else(|error| Data::DataHex(hex(error.as_bytes())), Data::Data);
         output.print("", &Read { path, data, stat }).await?;
     } else {
-        // A prompt begins on a line of its own; a file gets what is there.
+        // The prompt should begin on a line of its own; a file gets the bytes unchanged.
         if std::io::stdout().is_terminal() && bytes.last().is_some_and(|last| *last != b'\n') {
             bytes.push(b'\n');
         }
@@ -118,7 +118,7 @@ async fn get(client: &Client, output: Output, path: &str) -> Result<Ending, Endi
 
 async fn stat(client: &Client, output: Output, path: &str) -> Result<Ending, Ending> {
     let stat = check_exists(client, path).await?;
-    // It takes the permission to read, which the stat does not.
+    // The ACL requires permission to read, which the stat does not.
     let acl = client.acl(path).await.ok();
     let acl = acl.map(|acl| acl.iter().map(ToString::to_string).collect::<Vec<_>>());
     output.print(text(&stat, acl.as_deref()), &Shown { path, stat, acl: acl.clone() }).await?;
@@ -143,7 +143,7 @@ fn text(stat: &Stat, acl: Option<&[String]>) -> String {
     rows.map(|(name, value)| format!("{name:<width$}  {value}")).join("\n")
 }
 
-/// A time that the servers tell, in milliseconds since 1970. They do not tell when they created their own nodes.
+/// Formats a time of the servers, in milliseconds since 1970. They do not say when they created their own nodes.
 fn time(ms: i64) -> String {
     match u64::try_from(ms) {
         Ok(0) | Err(_) => "by the servers".to_owned(),
@@ -151,7 +151,7 @@ fn time(ms: i64) -> String {
     }
 }
 
-/// Now, for a line of what goes on.
+/// Returns the current time, for a line of output.
 fn now() -> String {
     humantime::format_rfc3339_millis(SystemTime::now()).to_string()
 }

@@ -1,4 +1,4 @@
-//! What happens to a node, line by line.
+//! Prints what happens to a node, line by line.
 
 use clap::Args;
 use futures::StreamExt;
@@ -17,7 +17,7 @@ pub struct Options {
     /// The path of the node; it need not exist yet
     #[arg(value_parser = path_or_root)]
     path: String,
-    /// Everything below it as well
+    /// Watch everything below it as well
     #[arg(short, long)]
     recursive: bool,
 }

@@ -1,4 +1,4 @@
-//! Queues: items go in and out, and dead letters are looked after.
+//! Commands for queues: put and take items, and manage dead letters.
 
 mod dead;
 mod put;
@@ -17,21 +17,21 @@ use crate::output::Output;
 /// What is asked of a queue.
 #[derive(Subcommand, Debug)]
 pub enum Queue {
-    /// Put items into a queue: the arguments, or without any the lines of the standard input
+    /// Put items into a queue: the arguments, or if there are none, the lines of the standard input
     Put(put::Options),
     /// Take items out of a queue, and print each on a line; status 1 if there was none in time
     ///
-    /// An item is removed from the queue after it was written to the standard output. One that was printed when this
-    /// process or its connection ends may be delivered once more. One that is not in the format of a queue becomes a
-    /// dead letter, as with any consumer.
+    /// An item is removed from the queue after it was written to the standard output. If this process or its connection
+    /// ends in between, the item may be delivered again. An item that is not in the format of a queue becomes a dead
+    /// letter, as with any consumer.
     Take(take::Options),
-    /// Print how many items are in a queue, with those that a consumer has claimed
+    /// Print how many items are in a queue, including those that a consumer has claimed
     Depth {
         /// The path of the queue
         #[arg(value_parser = path)]
         path: String,
     },
-    /// Look after the items that could not be handled
+    /// Manage dead letters: items that could not be handled
     #[command(subcommand)]
     Dead(dead::Dead),
 }
@@ -69,12 +69,12 @@ async fn depth(client: &Client, output: Output, path: &str) -> Result<Ending, En
     Ok(Ending::Success)
 }
 
-/// Opens a queue whose items are any bytes: what they mean is the matter of those who put and take them.
+/// Opens a queue of arbitrary bytes, whose meaning is up to those who put and take them.
 fn open(client: &Client, path: &str) -> Result<DistributedQueue<RawBytes>, Ending> {
     DistributedQueue::builder(client, path, RawBytes).build().map_err(of)
 }
 
-/// A request to a queue has failed.
+/// Returns the ending after a request to a queue has failed.
 fn of(error: Error) -> Ending {
     failed(error.kind(), error)
 }

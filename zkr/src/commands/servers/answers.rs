@@ -19,7 +19,7 @@ pub enum Answer {
     NotServing,
 }
 
-/// The times in the configuration of a server, as far as it tells them.
+/// The times in the configuration of a server, as far as it reports them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Times {
     /// `tickTime`.
@@ -79,14 +79,14 @@ impl Times {
     }
 }
 
-/// Returns the connections of sessions in an answer to `cons`; `None` if no ZooKeeper server answers so. Connections
-/// without a session, such as that of the question, are passed over.
+/// Returns the connections of sessions in an answer to `cons`; `None` if it is not the answer of a ZooKeeper server.
+/// Skips connections without a session, such as the one that asks.
 pub fn connections(cons: &str) -> Option<impl Iterator<Item = Connected>> {
     let is_answer = cons.lines().all(|line| line.trim().is_empty() || line.contains("]("));
     is_answer.then(|| cons.lines().filter_map(connection))
 }
 
-/// Parses `/10.0.0.7:40512[1](queued=0,…,sid=0x100003a7c2b0004,…)`. A name of the client may stand before the slash.
+/// Parses `/10.0.0.7:40512[1](queued=0,…,sid=0x100003a7c2b0004,…)`. The client's name may precede the slash.
 fn connection(line: &str) -> Option<Connected> {
     let (client, details) = line.trim().split_once("](")?;
     let (client, _) = client.rsplit_once('[')?;
@@ -100,7 +100,7 @@ fn connection(line: &str) -> Option<Connected> {
     Some(Connected { session, address: plain(address)?, since_ms })
 }
 
-/// Returns an address with its port as people write it; Java writes IPv6 in full, and old versions without brackets.
+/// Returns an address with its port as people write it. Java writes IPv6 in full, and old versions omit the brackets.
 fn plain(address: &str) -> Option<String> {
     let (host, port) = address.rsplit_once(':')?;
     let port: u16 = port.parse().ok()?;

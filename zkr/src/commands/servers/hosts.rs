@@ -32,8 +32,8 @@ impl Hosts {
         Hosts::parse(connection.servers(), connection.encrypts())
     }
 
-    /// Parses a connect string that the library has accepted. `encrypts` tells whether TLS is used for hosts without a
-    /// prefix.
+    /// Parses a connect string that the library has accepted. `encrypts` says whether hosts without a prefix use
+    /// TLS.
     fn parse(connect: &str, encrypts: bool) -> Hosts {
         let mut hosts = Hosts::default();
         for entry in connect.split(',') {

@@ -19,7 +19,7 @@ const WAITS: Style = AnsiColor::Yellow.on_default();
 const WRONG: Style = AnsiColor::Red.on_default();
 const FAINT: Style = Style::new().dimmed();
 
-/// How many levels are drawn. Deeper nodes tell their paths.
+/// How many levels are drawn. Deeper nodes show their full paths.
 const MOST_LEVELS: usize = 64;
 
 /// A line of the text, without its branches.
@@ -38,7 +38,7 @@ pub fn text(tree: &Tree, addresses: Option<&Addresses>, now: SystemTime) -> Stri
 
 /// Draws the branches, from the end: whether a branch goes on depends on what comes after it.
 fn with_branches(rows: &[Row]) -> Vec<String> {
-    // The levels at which something comes after the present row.
+    // The levels at which something comes after the current row.
     let mut goes_on: Vec<bool> = Vec::new();
     let mut lines = Vec::new();
     for Row { depth, text } in rows.iter().rev() {
@@ -62,7 +62,7 @@ fn with_branches(rows: &[Row]) -> Vec<String> {
 /// The rows so far.
 struct Rows<'a> {
     rows: Vec<Row>,
-    /// The level of what is in the present node.
+    /// The level of the contents of the current node.
     depth: usize,
     now: SystemTime,
     addresses: Option<&'a Addresses>,
@@ -79,7 +79,7 @@ impl Rows<'_> {
             (None, true) => painted(FAINT, "not read"),
             (Some(stat), true) => {
                 let session = stat.session_id.map(|id| format!(", {}", self.session(id))).unwrap_or_default();
-                // The servers do not tell when they created their own nodes.
+                // The servers do not report when they created their own nodes.
                 let age = Some(age(self.now, stat.created())).filter(|_| stat.created_ms > 0);
                 let age = age.map(|age| format!(", {age}")).unwrap_or_default();
                 let size = counted(stat.data_length as usize, "byte", "bytes");
@@ -161,7 +161,7 @@ impl Rows<'_> {
         format!("session {id:#x}{}", from(self.addresses, id))
     }
 
-    /// A node, its owner, its data and its age.
+    /// Returns the text of a node, with its owner, its data and its age.
     fn owned(&self, name: &str, owner: Option<&Owner>, with_data: bool) -> String {
         let name = shown(name);
         let Some(owner) = owner else { return format!("{name}, {}", painted(WRONG, "not readable")) };
@@ -177,7 +177,7 @@ impl Rows<'_> {
     }
 }
 
-/// What a recipe is, and how much is in it.
+/// Returns what a recipe is, and how much is in it.
 fn kind(recipe: &Recipe) -> String {
     match recipe {
         Recipe::Line(line) => {
@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(age(SystemTime::UNIX_EPOCH, SystemTime::UNIX_EPOCH + Duration::from_secs(9)), "0s");
     }
 
-    /// Without colours. All ages are those of a clock that is late.
+    /// Draws without colours. The clock shows 1970, so that every age is 0 s.
     async fn drawn(client: &Client, addresses: Option<&Addresses>) -> String {
         let tree = inspect::tree(client, "/app").await.expect("the tree");
         anstream::adapter::strip_str(&text(&tree, addresses, SystemTime::UNIX_EPOCH)).to_string()

@@ -205,7 +205,7 @@ proptest! {
     }
 }
 
-/// Its data is not that of the new item of the same name.
+/// The new item of the same name has other data.
 #[test]
 fn a_claim_made_before_the_queue_was_deleted_is_forgotten() {
     let mut items = items(2, &[]);
